@@ -1,0 +1,37 @@
+# Both commands work on a fresh machine with Python >= 3.11: the first call builds .venv, later calls reuse it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+OUT ?= build/verify
+
+.PHONY: verify test lint bench clean
+
+verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
+	$(BIN)/ldpopt verify --out $(OUT)
+
+test: $(DEV) lint  ## everything that guards the code
+	$(BIN)/python -m pytest -n auto --dist loadfile -q
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEV)  ## the speed table of the README, as ratios within this run
+	$(BIN)/python -m experiments.bench
+
+$(RUNTIME): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "ldpopt needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,1 @@
+"""Experiments: what the papers drew, and how fast this library is."""

@@ -1,0 +1,47 @@
+"""The benchmarks by name, with the settings that key their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.bench import closed_forms, imports, methods, peers, simulation, solvers
+from experiments.bench.row import Row
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A question, the settings it is asked with, and the function that answers it with rows."""
+
+    title: str
+    run: Callable[[Mapping[str, Any]], list[Row]]
+    settings: Mapping[str, Any]
+    downloads: bool = False
+
+
+BENCHMARKS = {
+    "closed-form": Benchmark(
+        "Norm-Sub and MLE-Apx in passes over 10^6 values",
+        closed_forms.run,
+        {"d": 10**6, "n": 10**6, "epsilon": 1.0, "repeats": 30},
+    ),
+    "methods": Benchmark(
+        "Every method on a stack of 5,000 trials", methods.run, {"trials": 5000, "epsilon": 1.0, "repeats": 3}
+    ),
+    "simulate": Benchmark(
+        "1,000 simulated collections of 10^6 users", simulation.run, {"trials": 1000, "epsilon": 1.0, "repeats": 3}
+    ),
+    "solvers": Benchmark(
+        "The closed forms against general solvers",
+        solvers.run,
+        {"d": [1024, 42178], "n": 10**6, "epsilon": 1.0, "repeats": 30, "limit": 300.0},
+    ),
+    "import": Benchmark("Importing the library", imports.run, {"repeats": 5}),
+    "peers": Benchmark(
+        "Perturb and aggregate against other libraries",
+        peers.run,
+        {"n": 10**5, "d": 1024, "epsilon": 1.0, "repeats": 3},
+        downloads=True,
+    ),
+}

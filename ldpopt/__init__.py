@@ -1,0 +1,1 @@
+"""Post-processing of locally differentially private frequency estimates as convex problems."""

@@ -1,0 +1,50 @@
+"""Normalisations by one number: norm shifts, norm-mul scales."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+
+Array = NDArray[np.float64]
+
+
+def norm(f: Array) -> Array:
+    """Return f + (1 - Σf)/d: the nearest vector that sums to 1 (Norm, N IV-B). Shape (..., d); two passes.
+
+    Examples
+    --------
+    >>> norm(np.array([0.7, 0.5, -0.05])).round(2)
+    array([ 0.65,  0.45, -0.1 ])
+    """
+    d = f.shape[-1]
+    return f + (1 / d - np.mean(f, axis=-1, keepdims=True))
+
+
+def norm_mul(f: Array) -> Array:
+    """Return γ max(f, 0) with Σ = 1: min KL(f' ‖ max(f, 0)) over Σf' = 1 (Norm-Mul, N IV-B).
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d), at least one of them positive in every vector. Three passes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a vector has no positive value: no factor γ makes it sum to 1.
+
+    Examples
+    --------
+    >>> norm_mul(np.array([0.9, 0.6, -0.1]))
+    array([0.6, 0.4, 0. ])
+    """
+    top = np.max(f, axis=-1, keepdims=True)
+    if not (top > 0).all():
+        trial = validate.first(~(top > 0))[:-1]
+        where = f" in trial {', '.join(str(int(i)) for i in trial)}" if trial else ""
+        raise InvalidInputError(f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead")
+    positive = np.maximum(f, 0.0) / top  # in 0 .. 1, so that the sum neither overflows nor vanishes
+    return np.asarray(positive / positive.sum(axis=-1, keepdims=True))

@@ -1,0 +1,148 @@
+"""A domain with its true counts, and the rounding that keeps counts summing to n."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
+    """Round ``total * weights / sum(weights)`` to whole numbers that sum to ``total``.
+
+    The method of largest remainders (Hamilton): each entry gets the floor of its share, and the entries with the
+    largest remainders get one more; equal remainders go by index. Hence every entry is within 1 of its share.
+
+    Parameters
+    ----------
+    weights : array of shape (d,)
+        Non-negative, with a positive sum. Integer weights are apportioned exactly; floats to rounding error.
+    total : int
+        What the result sums to.
+
+    Returns
+    -------
+    int64 array of shape (d,)
+
+    Notes
+    -----
+    Cost: one sort of d remainders.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> apportion(np.array([1, 1, 1]), 5)
+    array([2, 2, 1])
+    """
+    if int(weights.max()) * total > _LARGEST:
+        weights = weights.astype(object)  # Python integers: a product beyond 64 bits would wrap silently
+    products, divisor = weights * total, weights.sum()
+    counts: NDArray[np.int64] = (products // divisor).astype(np.int64)
+    remainder = products % divisor
+    counts[np.argsort(-remainder, kind="stable")[: total - int(counts.sum())]] += 1
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The true counts of a domain of d values, its labels, and the fixed sets that queries are asked about.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    counts : array of int, shape (d,)
+        How many users hold each value; kept as a read-only int64 copy.
+    labels : sequence of str, length d
+        What each value is called.
+    source : str
+        One line: origin and licence.
+    sets : mapping of str to list of index arrays
+        Families of fixed sets, e.g. ``sets["state"]``: the indices of the values of each state.
+    set_names : mapping of str to tuple of str
+        The names of the sets of each family, in the same order.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the counts are not numbers.
+    InvalidInputError
+        If the counts are not a vector of whole numbers >= 0 with a positive sum, or the labels are not d.
+
+    Examples
+    --------
+    >>> coins = Dataset("coins", [7, 3], ("heads", "tails"), "thrown once")
+    >>> coins.n, coins.d, coins.frequencies
+    (10, 2, array([0.7, 0.3]))
+    """
+
+    name: str
+    counts: NDArray[np.int64]
+    labels: tuple[str, ...]
+    source: str
+    sets: Mapping[str, list[NDArray[np.intp]]] = field(default_factory=dict)
+    set_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = validate.whole_numbers("counts", self.counts, low=0, high=_LARGEST)
+        if counts.ndim != 1 or not counts.any():
+            raise InvalidInputError(f"counts must have shape (d,) and a positive sum, got shape {counts.shape}")
+        if len(self.labels) != counts.size:
+            raise InvalidInputError(f"{counts.size} counts need as many labels, got {len(self.labels)}")
+        counts.flags.writeable = False
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "labels", tuple(self.labels))
+
+    @property
+    def n(self) -> int:
+        """Number of users: the sum of the counts."""
+        return int(self.counts.sum())
+
+    @property
+    def d(self) -> int:
+        """Number of values in the domain."""
+        return self.counts.size
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """The true frequencies ``counts / n``, shape (d,): fractions of users that sum to 1."""
+        return self.counts / self.n
+
+    def scaled(self, n: int) -> Dataset:
+        """Return the same shape held by ``n`` users.
+
+        Parameters
+        ----------
+        n : int
+            Number of users, at least 1.
+
+        Returns
+        -------
+        Dataset
+            Counts sum to ``n`` exactly; each is within 1 of ``n * frequencies`` (largest remainders, ties by index).
+
+        Raises
+        ------
+        InvalidTypeError
+            If ``n`` is not a whole number.
+        InvalidInputError
+            If ``n`` is less than 1.
+
+        Notes
+        -----
+        Cost: one sort of d remainders.
+
+        Examples
+        --------
+        >>> Dataset("coins", [7, 3], ("heads", "tails"), "thrown once").scaled(5).counts
+        array([4, 1])
+        """
+        return replace(self, counts=apportion(self.counts, validate.integer("n", n, minimum=1)))

@@ -1,0 +1,46 @@
+"""The folder that the user names in the environment variable LDPOPT_DATA."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ldpopt.errors import DataUnavailableError
+
+VARIABLE = "LDPOPT_DATA"
+
+
+def data_folder() -> Path | None:
+    """Return the folder named by ``LDPOPT_DATA``; None if the variable is unset or empty."""
+    folder = os.environ.get(VARIABLE)
+    return Path(folder).expanduser() if folder else None
+
+
+def find(folder: Path, name: str, what_to_do: str) -> Path:
+    """Return ``folder/name.gz``, else ``folder/name``.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+    name : str
+        File name without ``.gz``.
+    what_to_do : str
+        End of the error's message.
+
+    Raises
+    ------
+    DataUnavailableError
+        If neither file exists.
+
+    Examples
+    --------
+    >>> find(Path("no-such-folder"), "pos.dat", "supply it")
+    Traceback (most recent call last):
+        ...
+    ldpopt.errors.DataUnavailableError: no pos.dat.gz or pos.dat in no-such-folder (LDPOPT_DATA): supply it
+    """
+    for path in (folder / f"{name}.gz", folder / name):
+        if path.is_file():
+            return path
+    raise DataUnavailableError(f"no {name}.gz or {name} in {folder} ({VARIABLE}): {what_to_do}")

@@ -1,0 +1,103 @@
+"""BMS-POS and San Francisco's fire calls: files with no fixed address, which the user puts into LDPOPT_DATA."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+from ldpopt.datasets import folder
+from ldpopt.datasets.dataset import Dataset
+from ldpopt.datasets.readers import read_column, read_transactions
+from ldpopt.errors import DataUnavailableError, LdpoptWarning
+
+_POS_ORIGIN = "BMS-POS of the KDD Cup 2000 (Zheng, Kohavi and Mason 2001), one transaction a line"
+_FIRE_ORIGIN = "Fire Department Calls for Service of data.sfgov.org, the rows with a Call Date in 2016, exported as CSV"
+
+
+def pos() -> Dataset:
+    """Return how often each item of BMS-POS was bought, from ``pos.dat.gz`` or ``pos.dat`` in ``LDPOPT_DATA``.
+
+    The published file has 515,597 transactions and 1,657 items; with no checksum to verify, other figures are warned
+    about.
+
+    Returns
+    -------
+    Dataset
+        By ascending item id; n is the number of items over all transactions.
+
+    Raises
+    ------
+    DataUnavailableError
+        If there is no such file, or it is not one of transactions.
+
+    Warns
+    -----
+    LdpoptWarning
+        If the file has another number of transactions or items.
+
+    Examples
+    --------
+    >>> pos().d  # doctest: +SKIP
+    1657
+    """
+    path = _supplied("pos.dat", _POS_ORIGIN)
+    transactions = read_transactions(path)
+    data = transactions.to_dataset("pos", f"{_POS_ORIGIN} (supplied file)")
+    _compare(path, "transactions", transactions.offsets.size - 1, 515_597, "items", data.d, 1_657)
+    return data
+
+
+def fire() -> Dataset:
+    """Return the calls by fire unit (column ``Unit ID``), from ``fire.csv.gz`` or ``fire.csv`` in ``LDPOPT_DATA``.
+
+    The file of the papers has 305,132 calls and 742 units; with no checksum to verify, other figures are warned about.
+
+    Returns
+    -------
+    Dataset
+        By the text of the unit id.
+
+    Raises
+    ------
+    DataUnavailableError
+        If there is no such file, or a row has no unit.
+    InvalidInputError
+        If the file has no column ``Unit ID``.
+
+    Warns
+    -----
+    LdpoptWarning
+        If the file has another number of calls or units.
+
+    Examples
+    --------
+    >>> fire().d  # doctest: +SKIP
+    742
+    """
+    path = _supplied("fire.csv", _FIRE_ORIGIN)
+    data = replace(read_column(path, "Unit ID"), name="fire", source=f"{_FIRE_ORIGIN} (supplied file)")
+    _compare(path, "calls", data.n, 305_132, "units", data.d, 742)
+    return data
+
+
+def _supplied(name: str, origin: str) -> Path:
+    """Return the path of a file that only the user can provide."""
+    what_to_do = f"this file must be supplied ({origin})"
+    given = folder.data_folder()
+    if given is None:
+        raise DataUnavailableError(
+            f"no {name}: {what_to_do}; put {name}.gz or {name} into a folder and set the environment variable "
+            f"{folder.VARIABLE} to it"
+        )
+    return folder.find(given, name, what_to_do)
+
+
+def _compare(path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int) -> None:
+    """Warn if the file is not the size of the one that was published."""
+    if (n, d) != (expected_n, expected_d):
+        warnings.warn(
+            f"{path} has {n:,} {rows} and {d:,} {values}; the published data set has {expected_n:,} and {expected_d:,}",
+            LdpoptWarning,
+            stacklevel=4,  # the caller of datasets.load
+        )

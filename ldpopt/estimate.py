@@ -1,0 +1,118 @@
+"""A frequency estimate: numbers together with the reports' number and the protocol that they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import queries, validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.pure import PureProtocol
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyEstimate:
+    """Estimated frequencies of d values, for one collection of reports or a stack of trials.
+
+    Parameters
+    ----------
+    frequencies
+        Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array.
+    n
+        Number of reports behind each vector, >= 1. May be left out where no noise level is needed.
+    oracle
+        The protocol of the reports; its d must match. May be left out like ``n``.
+    method
+        Name of the post-processing that produced the frequencies; ``base`` for raw estimates.
+    clip_answers
+        Whether answers to queries are clipped at zero (the method ``post-pos``).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a frequency is not finite (the first index is named), a shape does not fit, or n < 1.
+
+    Examples
+    --------
+    >>> from ldpopt import oracles
+    >>> estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> round(estimate.sigma, 4)
+    0.0192
+    >>> estimate.query([[0], [1, 2]])
+    array([0.7, 0.3])
+    """
+
+    frequencies: NDArray[np.float64]
+    n: int | None = None
+    oracle: PureProtocol | None = None
+    method: str = "base"
+    clip_answers: bool = False
+
+    def __post_init__(self) -> None:
+        if self.oracle is not None and not isinstance(self.oracle, PureProtocol):
+            raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {self.oracle!r}")
+        values = validate.frequencies(self.frequencies, d=self.oracle.d if self.oracle else None).view()
+        values.flags.writeable = False
+        object.__setattr__(self, "frequencies", values)
+        if self.n is not None:
+            object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+
+    @classmethod
+    def from_counts(cls, counts: ArrayLike, n: int, oracle: PureProtocol) -> FrequencyEstimate:
+        """Return the unbiased estimate f̃_v = (c_v/n - q)/(p - q) (N Eq. 4).
+
+        Parameters
+        ----------
+        counts
+            Support counts: whole numbers in 0 .. n, shape (d,) or (trials, d).
+        n
+            Number of reports counted, >= 1.
+        oracle
+            The protocol of the reports.
+        """
+        n = validate.integer("n (the number of reports)", n, minimum=1)
+        found = validate.whole_numbers("counts", counts, low=0, high=n)
+        if found.ndim == 0 or found.shape[-1] != oracle.d:
+            raise InvalidInputError(f"counts must have {oracle.d} values on the last axis, got shape {found.shape}")
+        return cls((found / n - oracle.q) / (oracle.p - oracle.q), n=n, oracle=oracle)
+
+    @property
+    def d(self) -> int:
+        """Number of values in the domain."""
+        return int(self.frequencies.shape[-1])
+
+    @property
+    def noise(self) -> tuple[int, PureProtocol]:
+        """``(n, oracle)``: what the noise level follows from; an error says so where they are unknown."""
+        if self.n is None or self.oracle is None:
+            raise InvalidInputError(
+                "this needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
+            )
+        return self.n, self.oracle
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7)."""
+        n, oracle = self.noise
+        return oracle.sd(n)
+
+    def query(self, sets: queries.Sets) -> NDArray[np.float64]:
+        """Return the total frequency of each set of values.
+
+        Parameters
+        ----------
+        sets
+            Boolean array of shape (m, d), or a sequence of m arrays of distinct indices.
+
+        Returns
+        -------
+        Answers of shape (..., m): the leading axes are those of the frequencies.
+        """
+        answers = queries.answers(self.frequencies, sets)
+        return np.maximum(answers, 0.0) if self.clip_answers else answers
+
+    def __repr__(self) -> str:
+        trials = "".join(f"{size} trials x " for size in self.frequencies.shape[:-1])
+        return f"FrequencyEstimate({trials}d={self.d}, method={self.method!r}, n={self.n}, oracle={self.oracle!r})"

@@ -1,0 +1,164 @@
+"""What every frequency oracle does: randomise values on the client, count support on the server, estimate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.oracles import randomness
+from ldpopt.pure import PureProtocol
+
+Reports = NDArray[Any]
+Counts = NDArray[np.int64]
+
+AGGREGATE = "exact law of the aggregate"
+PER_USER = "one draw per user"
+_USERS_AT_A_TIME = 1 << 16  # users drawn at a time in a per-user simulation: bounds memory whatever n is
+
+
+class FrequencyOracle(PureProtocol, ABC):
+    """A pure protocol with both of its sides.
+
+    Reports are numpy arrays with one row a user: they can be sliced, concatenated and saved. Subclasses compute p and q
+    and implement ``_perturb`` and ``_support_counts`` on checked input.
+    """
+
+    simulation: ClassVar[str] = PER_USER
+    """How ``simulate_counts`` draws: from the exact law of the aggregate, or one draw per user."""
+
+    @property
+    @abstractmethod
+    def report_bits(self) -> float:
+        """Information in one report, in bits: the least that an ideal encoding needs to send any of them."""
+
+    @abstractmethod
+    def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
+
+    @abstractmethod
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        """Raise an error unless every row is a report that a client of this oracle can send."""
+
+    @abstractmethod
+    def _support_counts(self, reports: Reports) -> Counts: ...
+
+    def perturb(self, values: ArrayLike, rng: np.random.Generator | int | None = None) -> Reports:
+        """Randomise users' values: the client side.
+
+        Parameters
+        ----------
+        values
+            Whole numbers in 0 .. d-1, shape (n,): one value a user.
+        rng
+            ``None`` uses the operating system's entropy. A Generator or a seed makes reports repeatable and thereby
+            voids their privacy: for simulations and tests.
+
+        Returns
+        -------
+        One report a user, in the order of ``values``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a value is not a whole number in the domain; nothing is randomised then.
+        """
+        checked = validate.whole_numbers("values", values, low=0, high=self.d - 1)
+        if checked.ndim != 1:
+            raise InvalidInputError(f"values must have shape (n,), one value a user, got shape {checked.shape}")
+        return self._perturb(checked, None if rng is None else validate.generator(rng))
+
+    def support_counts(self, reports: ArrayLike) -> Counts:
+        """Count how many reports support each value: the server side.
+
+        Parameters
+        ----------
+        reports
+            What ``perturb`` returned, or several such arrays concatenated.
+
+        Returns
+        -------
+        int64 counts of shape (d,). Counts of separate batches of reports add up.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the reports have a wrong shape, type or range for this oracle; the first bad report is named.
+        """
+        found = np.asarray(reports)
+        self._check_reports(found)
+        return self._support_counts(found)
+
+    def estimate(self, counts: ArrayLike, n: int) -> FrequencyEstimate:
+        """Return the unbiased estimate from support counts of shape (d,) or (trials, d) over n reports (N Eq. 4)."""
+        return FrequencyEstimate.from_counts(counts, n, self)
+
+    def simulate_counts(
+        self, true_counts: ArrayLike, rng: np.random.Generator | int, trials: int | None = None
+    ) -> Counts:
+        """Draw support counts as if every user had reported.
+
+        Parameters
+        ----------
+        true_counts
+            How many users have each value, whole numbers of shape (d,), at least one user.
+        rng
+            Generator or seed.
+        trials
+            Number of independent collections; ``None`` for one without a leading axis.
+
+        Returns
+        -------
+        int64 counts of shape (trials, d), or (d,). The cost does not depend on n where ``simulation`` is
+        ``AGGREGATE``; it is O(n) reports a trial where it is ``PER_USER``.
+        """
+        true = validate.whole_numbers("true_counts", true_counts, low=0, high=2**62)
+        if true.shape != (self.d,):
+            raise InvalidInputError(f"true_counts must have shape ({self.d},), got {true.shape}")
+        if not true.any():
+            raise InvalidInputError("true_counts has no user: all counts are 0")
+        repeats = 1 if trials is None else validate.integer("trials", trials, minimum=1)
+        counts = self._simulate(true, validate.generator(rng), repeats)
+        return counts[0] if trials is None else counts
+
+    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+        """Draw per user, a bounded number of users at a time. Overridden where the law of the aggregate is known."""
+        counts = np.zeros((trials, self.d), dtype=np.int64)
+        last_user = np.cumsum(true_counts)
+        for trial in range(trials):
+            for start in range(0, int(last_user[-1]), _USERS_AT_A_TIME):
+                users = np.arange(start, min(start + _USERS_AT_A_TIME, int(last_user[-1])))
+                values = np.searchsorted(last_user, users, side="right")
+                counts[trial] += self._draw_counts(values, rng)
+        return counts
+
+    def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+        """Draw the support counts of these users; a subclass may spare itself the reports."""
+        return self._support_counts(self._perturb(values, rng))
+
+
+def simulate_independent(
+    true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int
+) -> Counts:
+    """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v: unary encoding, and local hashing ideally."""
+    n = true_counts.sum()
+    # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its parameters change.
+    counts = rng.binomial(true_counts[:, None], p, (len(true_counts), trials))
+    counts += rng.binomial((n - true_counts)[:, None], q, (len(true_counts), trials))
+    return np.ascontiguousarray(counts.T)
+
+
+def check_integer_reports(reports: NDArray[Any], *, high: int, columns: int | None = None) -> None:
+    """Raise an error unless ``reports`` are integers in 0 .. high of shape (n,), or (n, columns)."""
+    if reports.dtype.kind not in "iu":
+        raise InvalidTypeError(f"reports must be an array of whole numbers, got an array of {reports.dtype}")
+    shape = "(n,)" if columns is None else f"(n, {columns})"
+    if reports.ndim != (1 if columns is None else 2) or (columns is not None and reports.shape[1] != columns):
+        raise InvalidInputError(f"reports of this oracle have shape {shape}, got {reports.shape}")
+    if reports.size and (reports.min() < 0 or reports.max() > high):
+        at = validate.first((reports < 0) | (reports > high))
+        raise InvalidInputError(f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}")

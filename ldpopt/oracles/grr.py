@@ -1,0 +1,63 @@
+"""Generalised randomised response: the value itself, or any other one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.oracles import randomness
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, check_integer_reports
+
+
+class GRR(FrequencyOracle):
+    """Generalised randomised response (N III-A): p = e^ε/(e^ε+d-1), q = 1/(e^ε+d-1).
+
+    A report is one value, stored in the smallest unsigned integer type.
+
+    Examples
+    --------
+    >>> oracle = GRR(epsilon=1.0, d=4)
+    >>> reports = oracle.perturb([0, 1, 1, 3], rng=0)
+    >>> int(oracle.support_counts(reports).sum())
+    4
+    """
+
+    simulation = AGGREGATE
+
+    def __init__(self, epsilon: float, d: int) -> None:
+        epsilon = validate.real("epsilon", epsilon, above=0)
+        d = validate.integer("d (the number of values)", d, minimum=2)
+        odds = math.exp(-epsilon)
+        super().__init__(epsilon, d, p=1 / (1 + (d - 1) * odds), q=odds / (1 + (d - 1) * odds))
+        self._dtype = np.min_scalar_type(d - 1)
+
+    @property
+    def report_bits(self) -> float:
+        """log₂ d."""
+        return math.log2(self.d)
+
+    def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
+        return respond(values, self.d, self.p, rng).astype(self._dtype)
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        check_integer_reports(reports, high=self.d - 1)
+
+    def _support_counts(self, reports: Reports) -> Counts:
+        return np.bincount(reports, minlength=self.d)
+
+    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+        # With probability p-q a user answers truthfully, else uniformly over the whole domain, the own value included.
+        kept = rng.binomial(true_counts[:, None], self.p - self.q, (self.d, trials)).T
+        uniform = rng.multinomial(true_counts.sum() - kept.sum(axis=1), np.full(self.d, 1 / self.d))
+        return np.asarray(kept + uniform, dtype=np.int64)
+
+
+def respond(values: NDArray[np.int64], size: int, keep: float, rng: randomness.Rng) -> NDArray[np.int64]:
+    """Return each value with probability ``keep``, else a uniform one of the other ``size - 1`` values."""
+    other = randomness.below(rng, size - 1, len(values))
+    other += other >= values
+    return np.where(randomness.bernoulli(rng, keep, len(values)), values, other)

