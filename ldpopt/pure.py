@@ -81,7 +81,9 @@ class PureProtocol:
         f = np.asarray(frequency, dtype=np.float64)
         if not ((f >= 0) & (f <= 1)).all():
             raise InvalidInputError("frequency must lie in 0 .. 1: it is the true share of users, not an estimate")
-        result: NDArray[np.float64] = (self.a + self.b * f) / validate.integer("n (the number of reports)", n, minimum=1)
+        result: NDArray[np.float64] = (self.a + self.b * f) / validate.integer(
+            "n (the number of reports)", n, minimum=1
+        )
         return result
 
     def sd(self, n: int) -> float:

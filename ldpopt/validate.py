@@ -41,7 +41,9 @@ def real(what: str, value: object, *, above: float = -math.inf, below: float = m
     number = float(value)
     if not math.isfinite(number) or not above < number < below:
         bounds = [f"> {above:g}"] * (above > -math.inf) + [f"< {below:g}"] * (below < math.inf)
-        raise InvalidInputError(f"{what} must be a finite number{' ' * bool(bounds)}{' and '.join(bounds)}, got {value!r}")
+        raise InvalidInputError(
+            f"{what} must be a finite number{' ' * bool(bounds)}{' and '.join(bounds)}, got {value!r}"
+        )
     return number
 
 

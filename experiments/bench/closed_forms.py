@@ -32,9 +32,10 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         "mle-apx": lambda f: closed_form.mle_apx(f, kappa),
     }
     rows = []
+    # The cheapest pass is the unit: what a pass costs depends on the allocator's mood, not on the values.
+    one_pass = min(measure(lambda f=f: np.maximum(f, 0).sum(), repeats=repeats).best for f in instances.values())
+    one_read = min(measure(f.sum, repeats=repeats).best for f in instances.values())
     for instance, f in instances.items():
-        one_pass = measure(lambda f=f: np.maximum(f, 0).sum(), repeats=repeats)
-        one_read = measure(f.sum, repeats=repeats)
         for name, method in methods.items():
             timing = measure(lambda f=f, method=method: method(f), repeats=repeats)
             rows.append(
@@ -43,10 +44,10 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
                     seconds=timing.best,
                     measure="cost",
                     against=PASS,
-                    against_seconds=one_pass.best,
+                    against_seconds=one_pass,
                     target=TARGET,
                     first_seconds=timing.first,
-                    detail=f"{timing.best / one_read.best:.1f} times x.sum(); "
+                    detail=f"{timing.best / one_read:.1f} times x.sum(); "
                     f"{np.count_nonzero(timing.value):,} values stay positive",
                 )
             )

@@ -14,6 +14,7 @@ from experiments.bench.limit import within
 from experiments.bench.row import Row
 from experiments.bench.timing import measure
 from ldpopt import constraints, losses
+from ldpopt.errors import SolverError
 
 LOSSES = {"norm-sub": losses.LeastSquares, "mle-apx": losses.GaussianMLE}
 SOLVERS = {"norm-sub": ("CLARABEL", "OSQP", "SCS"), "mle-apx": ("CLARABEL", "SCS")}  # OSQP takes quadratics only
@@ -38,19 +39,33 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         for method, names in SOLVERS.items():
             closed = measure(partial(ldpopt.postprocess, estimate, method), repeats=repeats)
             for solver in names:
-                solved = within(limit, solve_twice, method, d, n, epsilon, solver)
+                solved, detail = attempt(limit, method, d, n, epsilon, solver)
                 rows.append(
                     Row(
                         what=f"{method}, d = {d:,}",
                         seconds=closed.best,
                         measure="speed-up",
-                        against=solver if solved else f"{solver} (stopped)",
-                        against_seconds=solved.seconds if solved else limit,
+                        against=solver,
+                        against_seconds=solved and solved.seconds,
                         first_seconds=closed.first,
-                        detail=describe(solved) if solved else f"two solves took over {limit:g} s: a lower bound",
+                        detail=detail,
                     )
                 )
     return rows
+
+
+def attempt(limit: float, *task: Any) -> tuple[Solved | None, str]:
+    """Return what ``solve_twice`` measured and how to read it, or ``None`` and why there is nothing."""
+    try:
+        solved: Solved | None = within(limit, solve_twice, *task)
+    except SolverError as error:
+        return None, str(error)
+    if solved is None:
+        return None, f"stopped: two solves took more than {limit:g} s"
+    return solved, (
+        f"{solved.status}, gap {solved.gap:.1e}, max difference {solved.difference:.1e}, "
+        f"first solve {solved.first_seconds:.3g} s"
+    )
 
 
 def solve_twice(method: str, d: int, n: int, epsilon: float, solver: str) -> Solved:
@@ -62,10 +77,3 @@ def solve_twice(method: str, d: int, n: int, epsilon: float, solver: str) -> Sol
     closed = ldpopt.postprocess(estimate, method).frequencies
     difference = float(np.abs(solution.frequencies - closed).max())
     return Solved(timing.best, timing.first, str(solution.status), float(solution.certificate.gap), difference)
-
-
-def describe(solved: Solved) -> str:
-    return (
-        f"{solved.status}, gap {solved.gap:.1e}, max difference {solved.difference:.1e}, "
-        f"first solve {solved.first_seconds:.2g} s"
-    )

@@ -35,7 +35,7 @@ BENCHMARKS = {
     "solvers": Benchmark(
         "The closed forms against general solvers",
         solvers.run,
-        {"d": [1024, 42178], "n": 10**6, "epsilon": 1.0, "repeats": 30, "limit": 300.0},
+        {"d": [1024, 42178], "n": 10**6, "epsilon": 1.0, "repeats": 30, "limit": 120.0},
     ),
     "import": Benchmark("Importing the library", imports.run, {"repeats": 5}),
     "peers": Benchmark(

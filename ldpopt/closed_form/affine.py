@@ -11,8 +11,8 @@ from ldpopt.errors import InvalidInputError
 Array = NDArray[np.float64]
 
 
-def norm(f: Array) -> Array:
-    """Return f + (1 - Σf)/d: the nearest vector that sums to 1 (Norm, N IV-B). Shape (..., d); two passes.
+def norm(f: Array, total: float = 1.0) -> Array:
+    """Return f + (total - Σf)/d: the nearest vector with that sum (Norm, N IV-B). Shape (..., d); two passes.
 
     Examples
     --------
@@ -20,21 +20,23 @@ def norm(f: Array) -> Array:
     array([ 0.65,  0.45, -0.1 ])
     """
     d = f.shape[-1]
-    return f + (1 / d - np.mean(f, axis=-1, keepdims=True))
+    return np.asarray(f + (total / d - np.mean(f, axis=-1, keepdims=True)))
 
 
-def norm_mul(f: Array) -> Array:
-    """Return γ max(f, 0) with Σ = 1: min KL(f' ‖ max(f, 0)) over Σf' = 1 (Norm-Mul, N IV-B).
+def norm_mul(f: Array, total: float = 1.0) -> Array:
+    """Return γ max(f, 0) with Σ = total: min KL(f' ‖ max(f, 0)) over Σf' = total (Norm-Mul, N IV-B).
 
     Parameters
     ----------
     f
         Values of shape (..., d), at least one of them positive in every vector. Three passes.
+    total
+        The sum to reach, >= 0.
 
     Raises
     ------
     InvalidInputError
-        If a vector has no positive value: no factor γ makes it sum to 1.
+        If a vector has no positive value: no factor γ gives it a positive sum.
 
     Examples
     --------
@@ -47,4 +49,4 @@ def norm_mul(f: Array) -> Array:
         where = f" in trial {', '.join(str(int(i)) for i in trial)}" if trial else ""
         raise InvalidInputError(f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead")
     positive = np.maximum(f, 0.0) / top  # in 0 .. 1, so that the sum neither overflows nor vanishes
-    return np.asarray(positive / positive.sum(axis=-1, keepdims=True))
+    return np.asarray(total * positive / positive.sum(axis=-1, keepdims=True))

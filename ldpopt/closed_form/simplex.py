@@ -1,12 +1,13 @@
 """Least squares and the weighted MLE on the simplex: one water level, found exactly.
 
-Both solutions are max(f̃ + t, 0) up to a common factor, where t solves Σ max(f̃_v + t, 0) + slope·t = total. With depths
-y = f̃ - max f̃ <= 0 and the level u = t + max f̃ this reads
+Both solutions are max(f̃ + t, 0) up to a common factor, where t solves Σ max(f̃_v + t, 0) + slope·t = total. With heights
+y = f̃ - origin and the level u = t + origin this reads
 
-    Σ max(y_v + u, 0) + slope·u = volume,
+    Σ max(y_v + u, 0) + slope·u = volume,  volume = total + slope·origin,
 
 increasing and piecewise linear in u: the sum over the k highest values gives u for each k, and the right k is the last
-one that is itself under water. Measuring depths from the maximum keeps 0.2 beside 1e17 exact.
+one that is itself above -u. The origin is 0 for estimates of ordinary size, whose low bits then survive, and the highest
+value otherwise, so that 0.2 beside 1e17 is exact.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ def norm_sub(f: Array, total: float | Array = 1.0) -> Array:
     array([0.603, 0.303, 0.093])
     """
     top = np.max(f, axis=-1, keepdims=True)
-    return _drain(f, top, slope=0.0, volume=np.broadcast_to(np.asarray(total, dtype=np.float64), top.shape))
+    return _raise(f, top, 0.0, np.broadcast_to(np.asarray(total, dtype=np.float64), top.shape))
 
 
-def mle_apx(f: Array, kappa: float) -> Array:
+def mle_apx(f: Array, kappa: float, total: float = 1.0) -> Array:
     """Return the minimiser of Σ (f'_v - f_v)²/(1 + κ f'_v) over the simplex (MLE-Apx; N IV-D, Appendix B, corrected).
 
-    f' = max(f + t, 0)/(1 - κt), where t solves Σ max(f_v + t, 0) + κt = 1.
+    f' = max(f + t, 0)/(1 - κt), where t solves Σ max(f_v + t, 0) + total·κt = total.
 
     Parameters
     ----------
@@ -62,10 +63,12 @@ def mle_apx(f: Array, kappa: float) -> Array:
         Finite values of shape (..., d) with 1 + κ f_v > 0, which estimates from support counts satisfy.
     kappa
         κ > -1, the protocol's ratio b/a.
+    total
+        The sum to reach, in 0 .. 1.
 
     Returns
     -------
-    Values of shape (..., d) on the simplex. κ = 0 gives ``norm_sub``. Cost: as ``norm_sub``.
+    Non-negative values of shape (..., d) that sum to ``total``. κ = 0 gives ``norm_sub``. Cost: as ``norm_sub``.
 
     Raises
     ------
@@ -75,13 +78,14 @@ def mle_apx(f: Array, kappa: float) -> Array:
     Examples
     --------
     >>> mle_apx(np.array([0.5, 0.2, -0.01]), kappa=0.27).round(3)
-    array([0.606, 0.302, 0.092])
+    array([0.61 , 0.303, 0.087])
     """
     top = np.max(f, axis=-1, keepdims=True)
     check_weighted_domain(f, kappa)
-    level = _drain(f, top, slope=kappa, volume=1 + kappa * top)
-    level /= level.sum(axis=-1, keepdims=True)  # the sum is 1 - κt
-    return level
+    raised = _raise(f, top, total * kappa, np.full(top.shape, float(total)))
+    mass = raised.sum(axis=-1, keepdims=True)  # total·(1 - κt)
+    raised *= np.divide(total, mass, out=np.zeros_like(mass), where=mass > 0)
+    return raised
 
 
 def check_weighted_domain(f: Array, kappa: float) -> None:
@@ -95,66 +99,76 @@ def check_weighted_domain(f: Array, kappa: float) -> None:
         )
 
 
-def _drain(f: Array, top: Array, *, slope: float, volume: Array) -> Array:
-    """Return max(f - top + u, 0) for the level u of every vector."""
+def _raise(f: Array, top: Array, slope: float, total: Array) -> Array:
+    """Return max(f + t, 0) for every vector, t its solution of Σ max(f_v + t, 0) + slope·t = total."""
+    origin = np.where(np.abs(top) > total, top, 0.0)
+    volume = total + slope * origin
+    ceiling = (volume - (top - origin)) / (1 + slope)  # the level if only the highest value were positive
     if f.shape[-1] > _LONG:
         result = np.zeros(f.shape)
         for row in np.ndindex(f.shape[:-1]):
-            index, level = _drain_long(f[row], float(top[row][0]), float(volume[row][0]), slope)
-            result[(*row, index)] = level
+            index, values = _raise_long(f[row], top[row][0], origin[row][0], volume[row][0], ceiling[row][0], slope)
+            result[(*row, index)] = values
         return result
-    with np.errstate(over="ignore"):  # a difference of huge numbers may be -inf: below water anyway
-        depth = f - top
-    np.maximum(depth, -volume / (1 + slope), out=depth)  # no level is higher than this
-    depth += _level(depth, slope, volume)
-    return np.maximum(depth, 0.0, out=depth)
+    with np.errstate(over="ignore"):  # a difference of huge numbers may be -inf: never positive anyway
+        y = f - origin
+    np.maximum(y, -ceiling, out=y)  # zero in any case: now the sums are finite
+    y += _level(y, slope, volume)
+    return np.maximum(y, 0.0, out=y)
 
 
-def _level(depth: Array, slope: float, volume: Array) -> Array:
-    """Return the level of every vector of depths; the highest depth is 0. Sorts."""
-    falling = np.sort(depth, axis=-1)[..., ::-1]
-    counts = np.arange(1, depth.shape[-1] + 1)
+def _level(y: Array, slope: float, volume: Array) -> Array:
+    """Return the level u of every vector of heights. Sorts."""
+    falling = np.sort(y, axis=-1)[..., ::-1]
+    counts = np.arange(1, y.shape[-1] + 1)
     levels = (volume - np.cumsum(falling, axis=-1)) / (counts + slope)
-    wet = np.maximum(np.count_nonzero(falling + levels > 0, axis=-1, keepdims=True), 1)
-    level = np.take_along_axis(levels, wet - 1, axis=-1)
-    # A running sum of d terms carries d roundings. Newton's step from there, with a pairwise sum, carries log d.
-    under = depth > -level
-    wet = np.maximum(np.count_nonzero(under, axis=-1, keepdims=True), 1)
-    result: Array = (volume - np.sum(depth, axis=-1, keepdims=True, where=under)) / (wet + slope)
-    return result
+    positive = np.maximum(np.count_nonzero(falling + levels > 0, axis=-1, keepdims=True), 1)
+    level = np.take_along_axis(levels, positive - 1, axis=-1)
+    # A running sum of d terms carries d roundings. Newton's steps from there carry only those of their residual.
+    return _newton(y, _newton(y, level, slope, volume), slope, volume)
 
 
-def _drain_long(f: Array, top: float, volume: float, slope: float) -> tuple[NDArray[np.intp], Array]:
-    """Return where max(f - top + u, 0) can be positive for one long vector, and its values there. Does not sort f.
+def _newton(y: Array, level: Array, slope: float, volume: Array) -> Array:
+    """Return the level after one of Newton's steps on Σ max(y+u, 0) + slope·u = volume."""
+    height = np.maximum(y + level, 0.0)
+    positive = np.maximum(np.count_nonzero(height, axis=-1, keepdims=True), 1)
+    step: Array = (height.sum(axis=-1, keepdims=True) - (volume - slope * level)) / (positive + slope)
+    return level - step
 
-    A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay dry. A sorted sample, which
-    stands for as many values each, guesses such a w from its own wet values and some more; the test makes sure. From
-    above, Newton's method (Michelot 1986) falls to u and drops more dry values in every step.
+
+def _raise_long(
+    f: Array, top: float, origin: float, volume: float, ceiling: float, slope: float
+) -> tuple[NDArray[np.intp], Array]:
+    """Return where max(f + t, 0) can be positive for one long vector, and its values there. Does not sort f.
+
+    A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay zero. A sorted sample, which
+    stands for as many values each, guesses such a w from its own positive values and some more; the test makes sure. From
+    above, Newton's method (Michelot 1986) falls to u and drops more values in every step.
     """
-    if volume == 0:
+    if top - origin + ceiling <= 0:
         return np.empty(0, dtype=np.intp), np.empty(0)
-    ceiling = volume / (1 + slope)
     with np.errstate(over="ignore"):
-        sample = np.sort(f[:: len(f) // _SAMPLE] - top)[::-1]
+        sample = np.sort(f[:: len(f) // _SAMPLE] - origin)[::-1]
     share = len(sample) / len(f)
-    levels = (volume * share - np.cumsum(np.maximum(sample, -ceiling))) / (np.arange(1, len(sample) + 1) + slope * share)
+    levels = (volume * share - np.cumsum(np.maximum(sample, -ceiling))) / (
+        np.arange(1, len(sample) + 1) + slope * share
+    )
     rank = 8 + 2 * int(np.count_nonzero(sample + levels > 0))
     while True:
         level = min(-float(sample[rank]), ceiling) if rank < len(sample) else ceiling
-        index = np.flatnonzero(f > top - level)
-        with np.errstate(over="ignore"):
-            depth = f[index] - top
-        if level == ceiling or np.sum(depth + level) + slope * level >= volume:
+        index = np.flatnonzero(f > origin - level)
+        y = f[index] - origin
+        if level == ceiling or np.sum(y + level) + slope * level >= volume:
             break
         rank *= 4
-    np.maximum(depth, -ceiling, out=depth)
-    wet = depth
+    rest = y
     for _ in range(_NEWTON_STEPS):
-        level = float(volume - np.sum(wet)) / (len(wet) + slope)
-        still_wet = wet[wet > -level]
-        if len(still_wet) == len(wet):
+        level = float(volume - np.sum(rest)) / (len(rest) + slope)
+        still = rest[rest > -level]
+        if len(still) == len(rest):
             break
-        wet = still_wet
+        rest = still
     else:
-        level = float(_level(wet, slope, np.array([volume]))[0])
-    return index, np.maximum(depth + level, 0.0)
+        level = float(_level(rest, slope, np.array([volume]))[0])
+    polished = _newton(y, np.array([level]), slope, np.array([volume]))
+    return index, np.maximum(y + polished, 0.0)

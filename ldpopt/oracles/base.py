@@ -141,9 +141,7 @@ class FrequencyOracle(PureProtocol, ABC):
         return self._support_counts(self._perturb(values, rng))
 
 
-def simulate_independent(
-    true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int
-) -> Counts:
+def simulate_independent(true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int) -> Counts:
     """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v: unary encoding, and local hashing ideally."""
     n = true_counts.sum()
     # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its parameters change.

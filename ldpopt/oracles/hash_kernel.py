@@ -11,9 +11,7 @@ from ldpopt.oracles.hash_family import bucket_of
 _bucket_of = numba.njit(inline="always")(bucket_of)
 
 
-def hashed_support_counts(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
-) -> NDArray[np.int64]:
+def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.int64]:
     """Return how many reports support each of d values. Cost: n·d hashes, shared by all cores; memory cores·d."""
     partial = _count(seeds, buckets, d, np.uint64(g), numba.get_num_threads())
     return np.asarray(partial.sum(axis=0))

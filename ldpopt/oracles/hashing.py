@@ -55,7 +55,9 @@ class LocalHashing(FrequencyOracle):
             )
         for field in ("seed", "bucket"):
             if reports.dtype[field].kind not in "iu":
-                raise InvalidTypeError(f"field {field!r} of the reports must be whole numbers, got {reports.dtype[field]}")
+                raise InvalidTypeError(
+                    f"field {field!r} of the reports must be whole numbers, got {reports.dtype[field]}"
+                )
         if reports.ndim != 1:
             raise InvalidInputError(f"reports of this oracle have shape (n,), got {reports.shape}")
         wrong = (reports["bucket"] < 0) | (reports["bucket"] >= self.g)

@@ -23,7 +23,7 @@ class UnaryEncoding(FrequencyOracle):
 
     @property
     def report_bits(self) -> float:
-        """d times the entropy bound of a bit: d."""
+        """D times the entropy bound of a bit: d."""
         return float(self.d)
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:

@@ -1,0 +1,135 @@
+"""Posterior means under a prior over true counts: the power law of Calibrate and Power (K III, N IV-E, MATH 4)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ldpopt.errors import LdpoptWarning
+
+Array = NDArray[np.float64]
+
+_DIRECT = 1 << 12  # terms that a partial zeta sum adds one by one before the Euler-Maclaurin tail
+_STEEPEST, _FLATTEST = 60.0, -500.0  # exponents beyond which all mass is on one count in double precision
+_REACH = 10.0  # noise standard deviations beyond which a count's weight, exp(-50), is dropped
+_CELLS = 1 << 22  # weights held at a time
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """π(k) ∝ k^(-alpha) over true counts k = 1 .. n.
+
+    ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n.
+
+    Examples
+    --------
+    >>> PowerLaw(alpha=2.0, n=3).mean()
+    1.3469387755102042
+    """
+
+    alpha: float
+    n: int
+
+    def mean(self) -> float:
+        """Return E[k], between 1 and n. Cost: does not depend on n."""
+        if math.isinf(self.alpha):
+            return 1.0 if self.alpha > 0 else float(self.n)
+        # Powers of k/n where large counts dominate: nothing overflows.
+        scale = 1.0 if self.alpha > 0 else float(self.n)
+        return scale * _power_sum(self.alpha - 1, self.n, scale) / _power_sum(self.alpha, self.n, scale)
+
+    @classmethod
+    def fit_mean(cls, mean: float, n: int) -> PowerLaw:
+        """Return the power law with the given mean (K Eq. 17 for one parameter).
+
+        Where none has it (mean <= 1 or >= n) the limiting law is returned, with a warning.
+
+        Examples
+        --------
+        >>> round(PowerLaw.fit_mean(1.3469387755102042, n=3).alpha, 9)
+        2.0
+        """
+        if mean <= cls(_STEEPEST, n).mean() or mean >= cls(_FLATTEST, n).mean():
+            limit = cls(math.inf if mean < (n + 1) / 2 else -math.inf, n)
+            if not math.isclose(mean, limit.mean(), rel_tol=1e-9):
+                warnings.warn(
+                    f"no power law on counts 1 .. {n} has the mean {mean:g} of the estimated counts: the limit with all mass on "
+                    f"{limit.mean():g} is used; with this much noise power tells little, consider norm-sub",
+                    LdpoptWarning,
+                    stacklevel=3,
+                )
+            return limit
+        return cls(float(brentq(lambda alpha: cls(alpha, n).mean() - mean, _FLATTEST, _STEEPEST, xtol=1e-13)), n)
+
+    def posterior_mean(self, counts: Array, noise: float) -> Array:
+        """Return E[k | y] for estimated counts y = k + N(0, noise²): Σ k π(k) φ((y-k)/s) / Σ π(k) φ((y-k)/s) (K Eq. 7).
+
+        Parameters
+        ----------
+        counts
+            Estimated counts y, any shape; negative ones and ones above n too.
+        noise
+            Standard deviation s of the noise in counts, > 0.
+
+        Notes
+        -----
+        Direct summation over all counts up to 10 standard deviations above y: O(y + 10 s) terms a value.
+        """
+        if math.isinf(self.alpha):
+            return np.full(counts.shape, self.mean())
+        y, back = np.unique(counts, return_inverse=True)
+        # Far below 0 or above n the weights fall off from the nearest count on.
+        last = np.ceil(np.clip(y, 1, self.n) + _REACH * noise).clip(max=self.n).astype(np.int64)
+        result = np.empty_like(y)
+        start = 0
+        while start < len(y):
+            stop = start + max(1, int(np.searchsorted(np.arange(1, len(y) - start + 1) * last[start:], _CELLS)))
+            k = np.arange(1, last[min(stop, len(y)) - 1] + 1, dtype=np.float64)
+            exponent = -0.5 * ((y[start:stop, None] - k) / noise) ** 2 - self.alpha * np.log(k)
+            weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+            result[start:stop] = weight @ k / weight.sum(axis=1)
+            start = stop
+        return result[back].reshape(counts.shape)
+
+
+def _power_sum(alpha: float, n: int, scale: float) -> float:
+    """Return Σ_{k=1..n} (k/scale)^(-alpha): the first terms directly, the rest by Euler-Maclaurin."""
+    head = np.arange(1, min(n, _DIRECT) + 1) / scale
+    total = float(np.sum(head**-alpha))
+    if n <= _DIRECT:
+        return total
+    low, high = _DIRECT / scale, n / scale
+
+    def term(x: float) -> float:  # ½ f + Σ B_2j/(2j)! f^(2j-1), with f' = -alpha f/k and so on, per unit of k
+        k = x * scale
+        first = -alpha / k
+        third = first * (alpha + 1) * (alpha + 2) / k**2
+        return float(x**-alpha * (first / 12 + third / -720))
+
+    integral = math.log(n / _DIRECT) if alpha == 1 else (high ** (1 - alpha) - low ** (1 - alpha)) / (1 - alpha)
+    return float(total + scale * integral + 0.5 * (high**-alpha - low**-alpha) + term(high) - term(low))
+
+
+def power(frequencies: Array, n: int, noise: float) -> Array:
+    """Return posterior mean frequencies under a power law fitted to each vector by its mean (Power; N IV-E, K III).
+
+    Parameters
+    ----------
+    frequencies
+        Estimates of shape (..., d).
+    n
+        Number of users.
+    noise
+        Standard deviation of an estimate of a value that nobody has, as a frequency.
+    """
+    counts = frequencies * n
+    result = np.empty_like(counts)
+    for trial in np.ndindex(counts.shape[:-1]):
+        prior = PowerLaw.fit_mean(float(counts[trial].mean()), n)
+        result[trial] = prior.posterior_mean(counts[trial], noise * n)
+    return result / n

@@ -1,0 +1,21 @@
+"""Every tolerance of the tests, each with its reason."""
+
+import numpy as np
+
+EPS = float(np.finfo(np.float64).eps)
+
+ROUNDING = 8 * EPS
+"""Closed forms against exact rational arithmetic, relative to a result of order 1: a few roundings of the largest value."""
+
+SUM = 64 * EPS
+"""Sums that should be 1: pairwise summation of up to 10⁶ terms rounds about log2(10⁶) = 20 times."""
+
+CERTIFIED = 1e-12
+"""Gap and violation of a closed form: rounding of a gradient of order 1 over up to 10⁴ values."""
+
+SOLVER = {"CLARABEL": 1e-6, "OSQP": 1e-8, "SCS": 1e-7}
+"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.conic reach up to d = 1024.
+An interior point method's error in x is the square root of its error in the objective; OSQP polishes."""
+
+SIGMAS = 5.0
+"""Statistical bounds in standard deviations of the formula under test: a false alarm in 1.7 million checks."""
