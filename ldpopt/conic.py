@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
+    "CLARABEL": {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
     "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True},
+    "QOCO": {"abstol": 1e-8, "reltol": 1e-8},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 50_000},
 }
 """Accuracy settings of the solvers that ldpopt is tested with: tighter than their defaults, which leave errors of 1e-5."""

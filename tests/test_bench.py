@@ -1,6 +1,7 @@
 """The benchmarks' own machinery: stopwatch, verdicts, result files, command line. Nothing here asserts a speed."""
 
 import json
+import os
 
 import pytest
 from typer.testing import CliRunner
@@ -57,6 +58,13 @@ def test_measure_repeats_a_slow_call_once():
 def test_within_returns_or_gives_up():
     assert within(60, max, 1, 2) == 2
     assert within(0.0, sum, range(10**9)) is None
+
+
+def test_within_raises_what_went_wrong():
+    with pytest.raises(ValueError, match="invalid literal"):
+        within(60, int, "x")
+    with pytest.raises(ChildProcessError, match="_exit"):
+        within(60, os._exit, 1)
 
 
 @pytest.mark.parametrize(

@@ -19,3 +19,13 @@ An interior point method's error in x is the square root of its error in the obj
 
 SIGMAS = 5.0
 """Statistical bounds in standard deviations of the formula under test: a false alarm in 1.7 million checks."""
+
+
+ZETA = 1e-12
+"""Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a tail below them."""
+
+POSTERIOR = 1e-10
+"""Posterior means, relative: the exponent of the prior is a root found to 1e-13, times the logarithm of a count."""
+
+FINITE_DIFFERENCE = 1e-6
+"""Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided by it."""

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``function(*arguments)``, computed in a process of its own, or ``None`` if it takes longer.
 
-    A solver's inner loop answers to no signal and no exception: only the end of its process ends it.
+    A solver's inner loop answers to no signal and no exception: only the end of its process ends it. What the function
+    raises is raised here; a process that dies raises ChildProcessError.
     """
     # Spawned, not forked: a forked child inherits the locks of the threads of solvers and BLAS.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # leaving the block ends the process
-        try:
-            return pool.apply_async(function, arguments).get(timeout=seconds)
-        except multiprocessing.TimeoutError:
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_report, args=(sender, function, arguments))
+    process.start()
+    sender.close()  # the child's end is then the only one, so its death is an end of file here
+    try:
+        if not receiver.poll(seconds):
             return None
+        value, error = receiver.recv()
+    except EOFError:
+        raise ChildProcessError(f"the process of {function.__name__} died without an answer") from None
+    finally:
+        process.kill()
+        process.join()
+    if error is not None:
+        raise error
+    return value
+
+
+def _report(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        sender.send((function(*arguments), None))
+    except Exception as error:
+        sender.send((None, error))

@@ -14,7 +14,7 @@ from experiments.bench.limit import within
 from experiments.bench.row import Row
 from experiments.bench.timing import measure
 from ldpopt import constraints, losses
-from ldpopt.errors import SolverError
+from ldpopt.errors import LdpoptError
 
 LOSSES = {"norm-sub": losses.LeastSquares, "mle-apx": losses.GaussianMLE}
 SOLVERS = {"norm-sub": ("CLARABEL", "OSQP", "SCS"), "mle-apx": ("CLARABEL", "SCS")}  # OSQP takes quadratics only
@@ -58,7 +58,7 @@ def attempt(limit: float, *task: Any) -> tuple[Solved | None, str]:
     """Return what ``solve_twice`` measured and how to read it, or ``None`` and why there is nothing."""
     try:
         solved: Solved | None = within(limit, solve_twice, *task)
-    except SolverError as error:
+    except (LdpoptError, ChildProcessError) as error:
         return None, str(error)
     if solved is None:
         return None, f"stopped: two solves took more than {limit:g} s"

@@ -27,7 +27,9 @@ BENCHMARKS = {
         {"d": 10**6, "n": 10**6, "epsilon": 1.0, "repeats": 30},
     ),
     "methods": Benchmark(
-        "Every method on a stack of 5,000 trials", methods.run, {"trials": 5000, "epsilon": 1.0, "repeats": 3}
+        "Every method on a stack of 5,000 trials",
+        methods.run,
+        {"trials": 5000, "few_trials": 10, "epsilon": 1.0, "repeats": 5},
     ),
     "simulate": Benchmark(
         "1,000 simulated collections of 10^6 users", simulation.run, {"trials": 1000, "epsilon": 1.0, "repeats": 3}

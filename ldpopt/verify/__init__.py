@@ -1,0 +1,7 @@
+"""The claims ledger: statements of the papers, each with a check that can fail and the verdict that is expected."""
+
+from ldpopt.verify import agreements, errata, guarantees
+from ldpopt.verify.claim import LEDGER, Claim, Finding, Verdict
+from ldpopt.verify.run import Result, run, write_json
+
+__all__ = ["LEDGER", "Claim", "Finding", "Result", "Verdict", "agreements", "errata", "guarantees", "run", "write_json"]

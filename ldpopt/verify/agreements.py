@@ -1,0 +1,225 @@
+"""Claims that a closed form solves an optimisation problem, or that two of them agree."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import closed_form
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
+from ldpopt.oracles import SUE
+from ldpopt.problem import Problem
+from ldpopt.verify.agreement import compare
+from ldpopt.verify.claim import Finding, Verdict, claim
+from ldpopt.verify.exact import exact_solution
+from ldpopt.verify.instances import Bench, binary_response
+
+Array = NDArray[np.float64]
+
+CLS = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+WEIGHTED_MLE = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0)])
+
+_CONE_LIMIT = {"CLARABEL": 4096, "QOCO": 4096, "SCS": 300}
+_EXACT = 16 * np.finfo(np.float64).eps  # rounding of a result of order 1, against exact arithmetic
+
+
+@claim(
+    "cls-norm-sub",
+    "N IV-C, Appendix A",
+    "Norm-Sub, f' = max(f̃ + δ, 0) with Σf' = 1, solves constrained least squares.",
+    Verdict.HOLDS,
+)
+def _cls_norm_sub(bench: Bench) -> Finding:
+    agreement = compare(CLS, lambda e: closed_form.norm_sub(e.frequencies), bench.all, ("CLARABEL", "OSQP"))
+    error = max(float(np.max(np.abs(closed_form.norm_sub(f) - exact_solution(f, 0.0)))) for f in bench.extreme)
+    return Finding(
+        holds=agreement.holds and error <= _EXACT,
+        instances=agreement.vectors + len(bench.extreme),
+        evidence={**agreement.evidence, "largest error against exact arithmetic, values up to 1e308": error},
+        agreement=agreement,
+    )
+
+
+@claim(
+    "mle-apx",
+    "N IV-D Eq. 12, Appendix B",
+    "MLE-Apx, f' = f̃γ + δ on its active set, solves the weighted maximum likelihood problem.",
+    Verdict.CORRECTED,
+)
+def _mle_apx(bench: Bench) -> Finding:
+    agreement = compare(WEIGHTED_MLE, _apply_mle_apx, bench.all, ("CLARABEL", "QOCO"), _CONE_LIMIT)
+    mass_error, excess, right = 0.0, 0.0, True
+    for instance in bench.random + bench.real:
+        estimate = instance.estimate
+        oracle = estimate.noise[1]
+        if abs(oracle.kappa) < 1e-12:
+            continue  # the signs do not matter then
+        best = _apply_mle_apx(estimate)
+        fraction, line = _printed(estimate, best > 0)
+        mass_error = max(mass_error, float(np.max(np.abs(fraction.sum(axis=-1) - 1))))
+        gain = WEIGHTED_MLE.loss.value(line, estimate) - WEIGHTED_MLE.loss.value(best, estimate)
+        feasible = line.min(axis=-1) >= 0
+        excess = max(excess, float(np.max(np.where(feasible, gain, 0.0))))
+        right &= float(np.max(np.abs(line - best))) < 1e-9
+    return Finding(
+        holds=right and mass_error < 1e-9,
+        corrected=agreement.holds,
+        instances=agreement.vectors,
+        evidence={
+            "printed x_v in Eq. 12: largest |Σf' - 1|": mass_error,
+            "printed γ and δ: largest excess of the objective": excess,
+            "correction": "x_v's denominator is (p-q)(1-p-q) + |D1|q(1-q); γ and δ have p-q-(p-q)(1-p-q)x_v below",
+            **agreement.evidence,
+        },
+        agreement=agreement,
+    )
+
+
+def _printed(estimate: FrequencyEstimate, active: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return N's Eq. 12 with its x_v, and f̃γ + δ with its γ, δ and x_v, on a given active set."""
+    oracle = estimate.noise[1]
+    p, q = oracle.p, oracle.q
+    f = estimate.frequencies
+    mass = np.sum(f, axis=-1, keepdims=True, where=active)
+    size = np.count_nonzero(active, axis=-1, keepdims=True)
+    x = ((p - q) * mass - (p - q)) / ((p - q) * (1 - p - q) - size * q * (1 - q))
+    eq12 = (q * (1 - q) * x + f * (p - q)) / (p - q - (p - q) * (1 - p - q) * x)
+    below = p - q + (p - q) * (1 - p - q) * x
+    line = f * (p - q) / below + q * (1 - q) * x / below
+    return np.where(active, eq12, 0.0), np.where(active, line, 0.0)
+
+
+def _apply_mle_apx(estimate: FrequencyEstimate) -> Array:
+    return closed_form.mle_apx(estimate.frequencies, estimate.noise[1].kappa)
+
+
+@claim(
+    "mle-apx-draft",
+    "D 3.4 Eq. 14, Appendix A",
+    "D's form of MLE-Apx, with negative values moved to D0 until none is left, solves the same problem.",
+    Verdict.HOLDS,
+)
+def _mle_apx_draft(bench: Bench) -> Finding:
+    worst, vectors = 0.0, 0
+    for instance in bench.all:
+        f = _draft(instance.estimate)
+        worst = max(worst, float(np.max(np.abs(f - _apply_mle_apx(instance.estimate)))))
+        vectors += instance.vectors
+    return Finding(worst <= 1e-10, vectors, {"largest difference to the exact solution": worst})
+
+
+def _draft(estimate: FrequencyEstimate) -> Array:
+    """Return D's Eq. 14 in terms of c/n, iterated as D 3.4 says."""
+    oracle = estimate.noise[1]
+    p, q = oracle.p, oracle.q
+    share = q + (p - q) * estimate.frequencies
+    active = np.ones(share.shape, dtype=np.bool_)
+    while True:
+        size = np.count_nonzero(active, axis=-1, keepdims=True)
+        x = np.sum(share, axis=-1, keepdims=True, where=active) - size * q - (p - q)
+        x /= (p - q) * (1 - p - q) + size * q * (1 - q)
+        f = (share - q - q * (1 - q) * x) / (p - q + (p * (1 - p) - q * (1 - q)) * x)
+        negative = active & (f < 0)
+        if not negative.any():
+            return np.where(active, f, 0.0)
+        active &= ~negative
+
+
+@claim(
+    "mle-cls-identical",
+    "N IV-D, from the KKT conditions",
+    "Where p + q = 1 (SUE; GRR with d = 2) the weighted MLE and least squares have the same solution.",
+    Verdict.HOLDS,
+)
+def _identical(bench: Bench) -> Finding:
+    rng = bench.rng()
+    worst, vectors = 0.0, 0
+    estimates = [i.estimate for i in bench.all if isinstance(i.estimate.oracle, SUE)]
+    for epsilon in (0.1, 1.0, 4.0):
+        stack = rng.normal(0.5, 1.0, size=(200, 2))
+        estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon)))
+    for estimate in estimates:
+        difference = _apply_mle_apx(estimate) - closed_form.norm_sub(estimate.frequencies)
+        worst = max(worst, float(np.max(np.abs(difference))))
+        vectors += int(np.prod(estimate.frequencies.shape[:-1]))
+    return Finding(worst <= _EXACT, vectors, {"largest difference": worst})
+
+
+@claim(
+    "mle-cls-bound",
+    "N IV-D, 'very close results'; bound derived from the KKT conditions",
+    "‖f_MLE - f_CLS‖₁ ≤ 2|κ||t|, and ≤ 2κ|δ| where κ ≥ 0.",
+    Verdict.HOLDS,
+)
+def _bound(bench: Bench) -> Finding:
+    ratios, vectors, holds, real = [0.0], 0, True, 0.0
+    for instance in bench.all:
+        estimate = instance.estimate
+        kappa = estimate.noise[1].kappa
+        mle, cls = _apply_mle_apx(estimate), closed_form.norm_sub(estimate.frequencies)
+        distance = np.sum(np.abs(mle - cls), axis=-1)
+        delta = _shift(cls, estimate.frequencies)
+        # f' = (f̃ + t)/(1 - κt) on the active set: its largest value gives t.
+        top = np.argmax(mle, axis=-1, keepdims=True)
+        high, raw = np.take_along_axis(mle, top, -1)[..., 0], np.take_along_axis(estimate.frequencies, top, -1)[..., 0]
+        t = (high - raw) / (1 + kappa * high)
+        limit = 2 * abs(kappa) * np.abs(t)
+        if kappa >= 0:
+            holds &= bool(np.all(distance <= 2 * kappa * np.abs(delta) + 1e-12))
+        holds &= bool(np.all(distance <= limit + 1e-12))
+        ratio = float(np.max(np.divide(distance, limit, out=np.zeros_like(limit), where=limit > 1e-9)))
+        ratios.append(ratio)
+        real = max(real, float(np.max(distance)) if instance.kind == "real" else 0.0)
+        vectors += instance.vectors
+    return Finding(
+        holds,
+        vectors,
+        {"largest ratio of distance to bound": max(ratios), "largest distance ‖·‖₁ on real data": real},
+    )
+
+
+def _shift(f: Array, raw: Array) -> Array:
+    top = np.argmax(f, axis=-1, keepdims=True)
+    return np.asarray((np.take_along_axis(f, top, -1) - np.take_along_axis(raw, top, -1))[..., 0])
+
+
+@claim(
+    "norm-cls",
+    "N IV-C on [16]",
+    "Norm solves least squares with the sum constraint alone.",
+    Verdict.HOLDS,
+)
+def _norm(bench: Bench) -> Finding:
+    problem = Problem(LeastSquares(), [SumsTo(1.0)])
+    agreement = compare(problem, lambda e: closed_form.norm(e.frequencies), bench.all, ("CLARABEL", "OSQP"))
+    return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)
+
+
+@claim(
+    "base-pos-ls",
+    "N IV-A",
+    "Base-Pos solves least squares with non-negativity alone.",
+    Verdict.HOLDS,
+)
+def _base_pos(bench: Bench) -> Finding:
+    problem = Problem(LeastSquares(), [NonNegative()])
+    agreement = compare(problem, lambda e: closed_form.base_pos(e.frequencies), bench.all, ("CLARABEL", "OSQP"))
+    return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)
+
+
+@claim(
+    "norm-mul-kl",
+    "N IV-B",
+    "Norm-Mul is the Kullback-Leibler projection of max(f̃, 0) onto Σf = 1.",
+    Verdict.HOLDS,
+)
+def _norm_mul(bench: Bench) -> Finding:
+    problem = Problem(KullbackLeibler(), [SumsTo(1.0)])
+    instances = [i for i in bench.all if (i.estimate.frequencies > 0).any(axis=-1).all()]
+    largest = {"CLARABEL": 4096, "SCS": 130}
+    agreement = compare(
+        problem, lambda e: closed_form.norm_mul(e.frequencies), instances, ("CLARABEL", "SCS"), largest
+    )
+    return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)

@@ -1,0 +1,77 @@
+"""What a claim is, and the ledger that collects them. N, D and K are the three papers (see the README)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ldpopt.verify.agreement import Agreement
+from ldpopt.verify.instances import Bench
+
+
+class Verdict(StrEnum):
+    """How a claim ended."""
+
+    HOLDS = "holds"
+    CORRECTED = "holds-as-corrected"
+    FAILS = "fails"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes
+    ----------
+    holds
+        Whether the statement is true as printed.
+    instances
+        Number of vectors (or parameter settings) it was checked on.
+    evidence
+        Measured numbers and short texts, in the order in which they are shown.
+    corrected
+        Whether a corrected version holds; None where there is nothing to correct.
+    agreement
+        Closed form against solvers, where the claim compares them.
+    """
+
+    holds: bool
+    instances: int
+    evidence: dict[str, float | int | str]
+    corrected: bool | None = None
+    agreement: Agreement | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that follows."""
+        if self.holds:
+            return Verdict.HOLDS
+        return Verdict.CORRECTED if self.corrected else Verdict.FAILS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with its source, the verdict we expect, and the check that decides."""
+
+    id: str
+    source: str
+    statement: str
+    expected: Verdict
+    check: Callable[[Bench], Finding] = field(repr=False)
+
+
+LEDGER: dict[str, Claim] = {}
+"""All claims by id, in the order of the report."""
+
+
+def claim(
+    identifier: str, source: str, statement: str, expected: Verdict
+) -> Callable[[Callable[[Bench], Finding]], Callable[[Bench], Finding]]:
+    """Enter the decorated check into the ledger."""
+
+    def enter(check: Callable[[Bench], Finding]) -> Callable[[Bench], Finding]:
+        LEDGER[identifier] = Claim(identifier, source, statement, expected, check)
+        return check
+
+    return enter

@@ -1,0 +1,162 @@
+"""Printed formulas that are wrong, with what is right (MATH 9)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import closed_form
+from ldpopt.certificate import certify
+from ldpopt.oracles import BLH, OLH, OUE
+from ldpopt.verify.agreements import CLS
+from ldpopt.verify.claim import Finding, Verdict, claim
+from ldpopt.verify.instances import Bench, small_reports
+
+_EPSILONS = (0.1, 0.4, 0.5, 0.69, 1.0, 2.0, 4.0)
+
+
+@claim(
+    "olh-p",
+    "N III-B, D 2.4",
+    "In OLH the own value is supported with probability p = (e^ε - 1)/(e^ε + g - 1).",
+    Verdict.CORRECTED,
+)
+def _olh_p(bench: Bench) -> Finding:
+    n, rng = 200_000, bench.rng()
+    oracle = OLH(epsilon=1.0, d=16)
+    counts = oracle.support_counts(oracle.perturb(np.full(n, 3), rng))
+    share = float(counts[3]) / n
+    e = math.exp(oracle.epsilon)
+    printed, right = (e - 1) / (e + oracle.g - 1), e / (e + oracle.g - 1)
+    sd = math.sqrt(right * (1 - right) / n)
+    # The bucket goes through randomised response: the other g-1 buckets share 1-p, and p : (1-p)/(g-1) must be e^ε.
+    ratio = printed / ((1 - printed) / (oracle.g - 1))
+    return Finding(
+        holds=abs(share - printed) < 5 * sd and math.isclose(ratio, e, rel_tol=1e-9),
+        corrected=abs(share - right) < 5 * sd and math.isclose(right / ((1 - right) / (oracle.g - 1)), e, rel_tol=1e-9),
+        instances=n,
+        evidence={
+            "share of 200,000 reports that support the own value": share,
+            "printed p": printed,
+            "p = e^ε/(e^ε + g - 1)": right,
+            "standard deviation of the share": sd,
+        },
+    )
+
+
+@claim(
+    "oue-estimator",
+    "D 2.3",
+    "OUE's unbiased estimator is c_v/(1/2 - 1/(e^ε + 1)).",
+    Verdict.CORRECTED,
+)
+def _oue_estimator(bench: Bench) -> Finding:
+    n, d = 10_000, 16
+    printed_bias, right_bias = 0.0, 0.0
+    for epsilon in _EPSILONS:
+        oracle = OUE(epsilon=epsilon, d=d)
+        truth = bench.rng().dirichlet(np.ones(d))
+        expected = n * (truth * oracle.p + (1 - truth) * oracle.q)  # of the support counts, exactly
+        printed_bias = max(printed_bias, float(np.max(np.abs(expected / (oracle.p - oracle.q) - truth))))
+        right = (expected / n - oracle.q) / (oracle.p - oracle.q)
+        right_bias = max(right_bias, float(np.max(np.abs(right - truth))))
+    return Finding(
+        holds=printed_bias < 1e-9,
+        corrected=right_bias < 1e-9,
+        instances=len(_EPSILONS),
+        evidence={
+            "largest bias of the printed estimator, n = 10,000": printed_bias,
+            "largest bias of (c_v/n - q)/(p - q)": right_bias,
+        },
+    )
+
+
+@claim(
+    "oue-flip",
+    "N III-C",
+    "OUE flips a 0 bit with probability 1/e^ε and has the same p and q as OLH.",
+    Verdict.CORRECTED,
+)
+def _oue_flip(bench: Bench) -> Finding:
+    def loss(p: float, q: float) -> float:
+        """Return the privacy loss of two unary encodings, which differ in two bits."""
+        ratio = p * (1 - q) / (q * (1 - p))
+        return abs(math.log(ratio))
+
+    printed = {epsilon: loss(0.5, math.exp(-epsilon)) for epsilon in _EPSILONS}
+    right = {epsilon: loss(0.5, 1 / (math.exp(epsilon) + 1)) for epsilon in _EPSILONS}
+    coded = all(math.isclose(OUE(epsilon=e, d=2).q, 1 / (math.exp(e) + 1)) for e in _EPSILONS)
+    return Finding(
+        holds=all(math.isclose(printed[e], e, rel_tol=1e-9) for e in _EPSILONS),
+        corrected=coded and all(math.isclose(right[e], e, rel_tol=1e-9) for e in _EPSILONS),
+        instances=len(_EPSILONS),
+        evidence={
+            **{f"privacy loss with 1/e^ε at ε = {e:g}": printed[e] for e in (0.1, 0.4, 1.0, 4.0)},
+            "largest |loss - ε| with 1/(e^ε + 1)": max(abs(right[e] - e) for e in _EPSILONS),
+        },
+    )
+
+
+@claim(
+    "olh-random-projection",
+    "D 2.4",
+    "For ε < ln 2 OLH is random matrix projection, local hashing with g = 2 (with D's g, the floor of e^ε + 1).",
+    Verdict.HOLDS,
+)
+def _olh_projection(bench: Bench) -> Finding:
+    epsilons = np.linspace(0.01, math.log(2) - 1e-6, 20 if bench.quick else 200)
+    floor = [OLH(epsilon=e, d=8, rounding="floor") for e in epsilons]
+    nearest = [OLH(epsilon=e, d=8).g for e in epsilons]
+    same = all(o.g == 2 and o.p == BLH(epsilon=o.epsilon, d=8).p and o.q == 0.5 for o in floor)
+    first_three = float(epsilons[nearest.index(3)])
+    return Finding(
+        same,
+        len(epsilons),
+        {
+            "g with N's nearest integer is 3 from ε =": first_three,
+            "that is ln 1.5 =": math.log(1.5),
+        },
+    )
+
+
+@claim(
+    "norm-sub-words",
+    "N IV-B",
+    "Norm-Sub is: convert negative values to 0, then add δ to each remaining value so that the sum is 1.",
+    Verdict.CORRECTED,
+)
+def _norm_sub_words(bench: Bench) -> Finding:
+    oracle, users = small_reports()
+    draws = 300
+    estimate = oracle.estimate(oracle.simulate_counts(users, bench.rng(), trials=draws), int(users.sum()))
+    words, formula = _zero_first(estimate.frequencies), closed_form.norm_sub(estimate.frequencies)
+    example = np.array([[0.5, 0.2, -0.01]])
+    gap_words = certify(CLS, example, _zero_first(example)).gap.max()
+    gap_formula = certify(CLS, example, closed_form.norm_sub(example)).gap.max()
+    wrong = int(np.count_nonzero(np.max(np.abs(words - formula), axis=-1) > 1e-9))
+    certified = certify(CLS, estimate, formula).is_optimal(1e-9)
+    return Finding(
+        holds=wrong == 0 and gap_words < 1e-9,
+        corrected=certified and gap_formula < 1e-9,
+        instances=draws + 1,
+        evidence={
+            "[.5, .2, -.01] by the words": "[" + ", ".join(f"{x:.3f}" for x in _zero_first(example)[0]) + "]",
+            "[.5, .2, -.01] by max(f̃ + δ, 0)": "[" + ", ".join(f"{x:.3f}" for x in closed_form.norm_sub(example)[0]) + "]",
+            "gap of the words' answer": float(gap_words),
+            f"wrong on real reports, of {draws} (OUE, ε = 1, Zipf(3), d = 8, n = 10,000)": wrong,
+        },
+    )
+
+
+def _zero_first(f: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what N IV-B's words say: values zeroed at first are never raised again."""
+    active = f > 0
+    while True:
+        size = np.maximum(np.count_nonzero(active, axis=-1, keepdims=True), 1)
+        shifted = f + (1 - np.sum(f, axis=-1, keepdims=True, where=active)) / size
+        negative = active & (shifted < 0)
+        if not negative.any():
+            return np.where(active, shifted, 0.0)
+        active &= ~negative

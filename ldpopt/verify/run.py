@@ -1,0 +1,64 @@
+"""Run the ledger and keep what it found."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldpopt.verify.claim import Claim, Finding
+from ldpopt.verify.instances import Bench
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim, what its check found, and how long that took."""
+
+    claim: Claim
+    finding: Finding
+    seconds: float
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the one that the ledger expects."""
+        return self.finding.verdict == self.claim.expected
+
+
+def run(claims: Iterable[Claim], bench: Bench) -> Iterator[Result]:
+    """Check the claims one by one and yield each result as soon as it is there."""
+    for claim in claims:
+        began = time.perf_counter()
+        finding = claim.check(bench)
+        yield Result(claim, finding, time.perf_counter() - began)
+
+
+def write_json(results: Iterable[Result], path: Path) -> None:
+    """Write the list of ``{id, source, statement, verdict, expected, instances, evidence}`` in one step."""
+    rows = [
+        {
+            "id": result.claim.id,
+            "source": result.claim.source,
+            "statement": result.claim.statement,
+            "verdict": str(result.finding.verdict),
+            "expected": str(result.claim.expected),
+            "instances": result.finding.instances,
+            "evidence": {key: _plain(value) for key, value in result.finding.evidence.items()},
+        }
+        for result in results
+    ]
+    write_text(path, json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: readers see the old one or the whole new one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def _plain(value: float | int | str) -> float | int | str:
+    """Return a value that JSON can hold: infinities become text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,281 @@
+"""Certificates: true bounds at any point, sharp enough to refuse a wrong one, signs as documented, gradients right."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
+from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SUM
+
+D = 12
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+LOSSES = [LeastSquares(), GaussianMLE(), KullbackLeibler()]
+PROBLEMS = [Problem(loss, SIMPLEX) for loss in LOSSES]
+ORACLES = [oracles.OUE, oracles.SUE, oracles.HadamardResponse]
+STEP = 1e-5
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def collected(seed, oracle=oracles.OUE, d=D, n=3000):
+    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    chosen = oracle(epsilon=1.0, d=d)
+    return chosen.estimate(chosen.simulate_counts(population, seed), n)
+
+
+def allowed(problem, estimate, f):
+    """Move f to where the loss is finite, keeping its sum."""
+    support = problem.loss.support(estimate)
+    if support is not None:
+        f = np.where(support, f, 0.0)
+        f = f / f.sum()
+    return f
+
+
+# --- the gap is a bound -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+@pytest.mark.parametrize("oracle", ORACLES)
+@given(seed=seeds, spread=st.sampled_from([0.05, 1.0, 20.0]))
+def test_the_gap_bounds_the_distance_to_the_optimum(problem, oracle, seed, spread):
+    estimate = collected(seed % 50, oracle)
+    f = allowed(problem, estimate, np.random.default_rng(seed).dirichlet(np.full(D, spread)) + 1e-9)
+    f /= f.sum()
+    best = problem.solve(estimate).objective
+    excess = float(problem.loss.value(f, estimate)) - best
+    assert -CERTIFIED <= excess <= certify(problem, estimate, f).gap * (1 + SUM) + CERTIFIED
+
+
+@pytest.mark.parametrize("constraints", [[], [NonNegative()], [SumsTo(1.0)], [SumsTo(-2.0)]], ids=str)
+@given(seed=seeds)
+def test_the_gap_bounds_the_distance_on_sets_without_bound(constraints, seed):
+    problem, rng = Problem(LeastSquares(), constraints), np.random.default_rng(seed)
+    estimate, f = FrequencyEstimate(rng.normal(0, 1, D)), rng.normal(0, 1, D)
+    if any(isinstance(c, NonNegative) for c in constraints):
+        f = np.abs(f)
+    for c in constraints:
+        f = f + (c.total - f.sum()) / D if isinstance(c, SumsTo) else f
+    excess = problem.loss.value(f, estimate) - problem.solve(estimate).objective
+    gap = certify(problem, estimate, f).gap
+    assert excess <= gap * (1 + SUM) + CERTIFIED
+    assert_allclose(gap, excess, rtol=1e-9, atol=CERTIFIED)  # for least squares this bound is the distance itself
+
+
+@given(seed=seeds)
+def test_least_squares_points_are_within_twice_the_gap(seed):
+    estimate = collected(seed % 50)
+    f = np.random.default_rng(seed).dirichlet(np.ones(D))
+    problem = Problem(LeastSquares(), SIMPLEX)
+    distance = np.sum((f - problem.solve(estimate).frequencies) ** 2)
+    assert distance <= 2 * certify(problem, estimate, f).gap + CERTIFIED
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_the_gap_is_defined_by_the_gradient_on_the_simplex(problem):
+    estimate = collected(0)
+    f = allowed(problem, estimate, np.full(D, 1 / D))
+    gradient = problem.loss.gradient(f, estimate)
+    support = f > 0
+    expected = gradient[support] @ f[support] - gradient.min()
+    assert_allclose(certify(problem, estimate, f).gap, expected, rtol=SUM)
+
+
+# --- it accepts the right answer and no other ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+@pytest.mark.parametrize("d", [2, 12, 1000])
+def test_the_closed_form_is_certified_to_rounding(problem, oracle, d):
+    solution = problem.solve(collected(3, oracle, d))
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert solution.certificate.stationarity <= CERTIFIED
+    assert solution.certificate.complementarity <= CERTIFIED
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE()], ids=repr)
+@given(seed=seeds)
+def test_a_millionth_moved_between_two_values_is_noticed(loss, oracle, seed):
+    problem, rng = Problem(loss, SIMPLEX), np.random.default_rng(seed)
+    estimate = collected(seed % 50, oracle)
+    f = problem.solve(estimate).frequencies.copy()
+    source = rng.choice(np.flatnonzero(f > 1e-3))
+    target = rng.choice(np.delete(np.arange(D), source))
+    f[source] -= 1e-6
+    f[target] += 1e-6
+    certificate = certify(problem, estimate, f)
+    assert certificate.violation <= SUM
+    assert not certificate.is_optimal(1e-9)
+
+
+@pytest.mark.parametrize(
+    ("f", "violation"), [([0.6, 0.3, 0.2], 0.1), ([0.8, 0.3, -0.1], 0.1), ([0.0, 0.0, 0.0], 1.0), ([2.0, -0.5, -0.5], 0.5)]
+)
+def test_infeasible_points_fail_by_their_violation(f, violation):
+    certificate = certify(Problem(LeastSquares(), SIMPLEX), [0.5, 0.2, -0.01], f)
+    assert_allclose(certificate.violation, violation, rtol=0, atol=SUM)
+    assert not certificate.is_optimal(violation / 2)
+
+
+def test_an_infeasible_point_may_have_a_small_gap_and_still_fails():
+    estimate = [0.6, 0.6]
+    certificate = certify(Problem(LeastSquares(), SIMPLEX), estimate, estimate)
+    assert certificate.gap <= CERTIFIED
+    assert not certificate.is_optimal(1e-6)
+
+
+def test_zeroing_the_negatives_first_is_not_optimal():
+    certificate = certify(Problem(LeastSquares(), SIMPLEX), [0.5, 0.2, -0.01], [0.65, 0.35, 0.0])
+    assert certificate.violation <= SUM
+    assert_allclose(certificate.gap, 0.15 - 0.01, rtol=0, atol=SUM)
+    assert certificate.stationarity > 0.1
+
+
+def test_one_wrong_trial_spoils_the_stack():
+    problem, estimate = Problem(LeastSquares(), SIMPLEX), np.array([[0.5, 0.2, -0.01], [0.3, 0.3, 0.3]])
+    f = problem.solve(estimate).frequencies.copy()
+    assert certify(problem, estimate, f).is_optimal(CERTIFIED)
+    f[1] = [0.5, 0.3, 0.2]
+    certificate = certify(problem, estimate, f)
+    assert certificate.gap.shape == (2,)
+    assert certificate.gap[0] <= CERTIFIED < certificate.gap[1]
+    assert not certificate.is_optimal(1e-6)
+
+
+@pytest.mark.parametrize("tol", [0, -1e-9, np.nan, np.inf])
+def test_a_tolerance_must_be_a_positive_number(tol):
+    with pytest.raises(InvalidInputError, match="tol must be"):
+        certify(Problem(LeastSquares()), [0.5], [0.5]).is_optimal(tol)
+
+
+# --- undefined is infinite ------------------------------------------------------------------------------------------------------
+
+
+def test_mass_where_the_divergence_forbids_it_has_an_infinite_gap():
+    problem = Problem(KullbackLeibler(), SIMPLEX)
+    certificate = certify(problem, [0.5, 0.2, -0.1], [0.5, 0.4, 0.1])
+    assert certificate.gap == np.inf
+    assert not certificate.is_optimal(1e9)
+
+
+def test_no_mass_where_the_divergence_is_infinitely_steep_has_an_infinite_gap():
+    assert certify(Problem(KullbackLeibler(), SIMPLEX), [0.5, 0.5], [1.0, 0.0]).gap == np.inf
+
+
+def test_a_set_without_bound_has_an_infinite_gap_away_from_the_optimum():
+    estimate = collected(1)
+    assert certify(Problem(GaussianMLE()), estimate, np.full(D, 1 / D)).gap == np.inf
+    assert certify(Problem(GaussianMLE()), estimate, estimate.frequencies).gap == 0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_total_of_zero_is_certified(loss):
+    certificate = Problem(loss, [NonNegative(), SumsTo(0.0)]).solve(collected(1)).certificate
+    assert certificate.violation == 0
+    assert not np.isnan(certificate.gap)
+
+
+# --- multipliers ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", PROBLEMS[:2], ids=repr)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_lagrangian_is_stationary_with_the_multipliers(problem, oracle):
+    estimate = collected(5, oracle)
+    solution = problem.solve(estimate)
+    mu, lambdas = solution.certificate.sum_multiplier, solution.certificate.bound_multipliers
+    assert lambdas.min() >= 0
+    assert_allclose(lambdas * solution.frequencies, 0, atol=CERTIFIED)
+    assert lambdas.max() > 0.01  # a bound holds with equality, or nothing is tested
+
+    def lagrangian(f):
+        return problem.loss.value(f, estimate) + mu * (f.sum() - 1) - lambdas @ f
+
+    for direction in np.eye(D) * STEP:
+        slope = (lagrangian(solution.frequencies + direction) - lagrangian(solution.frequencies - direction)) / (2 * STEP)
+        assert abs(slope) <= FINITE_DIFFERENCE
+
+
+def test_the_sum_multiplier_is_minus_the_change_of_the_minimum_with_the_total():
+    estimate = collected(5)
+
+    def minimum(total):
+        return Problem(LeastSquares(), [NonNegative(), SumsTo(total)]).solve(estimate).objective
+
+    mu = Problem(LeastSquares(), SIMPLEX).solve(estimate).certificate.sum_multiplier
+    assert abs(mu) > 0.001
+    assert_allclose(-(minimum(1 + STEP) - minimum(1 - STEP)) / (2 * STEP), mu, rtol=0, atol=FINITE_DIFFERENCE)
+
+
+def test_the_active_set_is_where_values_are_zero():
+    solution = Problem(LeastSquares(), SIMPLEX).solve([0.9, 0.4, -0.3])
+    assert solution.certificate.active.tolist() == [False, False, True]
+    assert not Problem(LeastSquares(), [SumsTo()]).solve([0.9, 0.4, -0.3]).certificate.active.any()
+
+
+def test_without_constraints_there_are_no_multipliers():
+    certificate = Problem(LeastSquares()).solve([0.9, -0.3]).certificate
+    assert certificate.sum_multiplier == 0
+    assert certificate.bound_multipliers.tolist() == [0.0, 0.0]
+
+
+# --- gradients ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_equals_central_differences_of_the_value(loss, oracle, seed):
+    estimate = collected(seed, oracle)
+    f = 0.5 / D + np.random.default_rng(seed).dirichlet(np.ones(D))
+    support = loss.support(estimate)
+    gradient = loss.gradient(f, estimate)
+    for v in range(D):
+        up, down = f.copy(), f.copy()
+        up[v] += STEP
+        down[v] -= STEP
+        if support is not None and not support[v]:
+            assert gradient[v] == np.inf
+            continue
+        inside = np.ones(D, bool) if support is None else support
+        up, down = np.where(inside, up, 0.0), np.where(inside, down, 0.0)
+        slope = (loss.value(up, estimate) - loss.value(down, estimate)) / (2 * STEP)
+        assert_allclose(gradient[v], slope, rtol=FINITE_DIFFERENCE, atol=FINITE_DIFFERENCE)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_values_and_gradients_of_a_stack_are_those_of_its_rows(loss):
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    rows = np.array([[0.5, 0.2, 0.1], [0.3, 0.6, 0.2]])
+    stack, f = FrequencyEstimate(rows, n=100, oracle=oracle), np.array([[0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
+    for i, row in enumerate(rows):
+        alone = FrequencyEstimate(row, n=100, oracle=oracle)
+        assert_allclose(loss.value(f, stack)[i], loss.value(f[i], alone), rtol=SUM)
+        assert_allclose(loss.gradient(f, stack)[i], loss.gradient(f[i], alone), rtol=SUM)
+
+
+def test_the_divergence_is_infinite_outside_its_domain():
+    estimate = FrequencyEstimate([0.5, 0.2, -0.1])
+    assert KullbackLeibler().value(np.array([0.5, 0.4, 0.1]), estimate) == np.inf
+    assert KullbackLeibler().value(np.array([1.1, -0.1, 0.0]), estimate) == np.inf
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [[0.5, 0.5], [[0.5, 0.3, 0.2]], [0.5, 0.3, np.nan], [0.5, 0.3, np.inf]])
+def test_a_point_of_another_shape_or_not_finite_is_refused(f):
+    with pytest.raises(InvalidInputError, match="shape|finite"):
+        certify(Problem(LeastSquares(), SIMPLEX), [0.5, 0.2, -0.01], f)
+
+
+def test_a_loss_that_is_not_defined_for_the_estimate_is_refused():
+    with pytest.raises(InvalidInputError, match="noise level"):
+        certify(Problem(GaussianMLE(), SIMPLEX), [0.5, 0.5], [0.5, 0.5])

@@ -1,0 +1,387 @@
+"""The methods of Table I: each against its literal definition, on edge cases, and against what it says of itself."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ldpopt import METHODS, FrequencyEstimate, oracles, postprocess
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from tests import reference
+from tests.tolerances import EPS, ROUNDING, SUM
+
+TABLE_I = [
+    "base", "base-pos", "post-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub", "norm-hyb", "mle-apx",
+    "power", "power-ns",
+]  # fmt: skip
+NEEDS_NOISE = {"base-cut", "norm-hyb", "mle-apx", "power", "power-ns"}
+SIZES = [2, 3, 5, 8, 13, 40, 200]
+ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
+ALL_DISTRIBUTIONS = [name for name in TABLE_I if METHODS[name].sums_to_one == "yes"]
+
+
+def literal(name, f, estimate, alpha=2.0, top_k=None):
+    """Return the method's definition applied to one vector (a list)."""
+    noise = estimate.oracle is not None
+    if name in ("base-cut", "norm-hyb"):
+        cut = reference.threshold_of_top(f, top_k) if top_k else reference.threshold(len(f), estimate.sigma, alpha)
+        return reference.base_cut(f, cut) if name == "base-cut" else reference.norm_hyb(f, cut)
+    if name in ("power", "power-ns"):
+        mean = reference.power(f, estimate.n, estimate.sigma)
+        return mean if name == "power" else reference.norm_sub(mean)
+    kappa = estimate.oracle.kappa if noise else None
+    return {
+        "base": reference.base,
+        "post-pos": reference.base,
+        "base-pos": reference.base_pos,
+        "norm": reference.norm,
+        "norm-mul": reference.norm_mul,
+        "norm-cut": reference.norm_cut,
+        "norm-sub": reference.norm_sub,
+        "mle-apx": lambda f: reference.mle_apx(f, kappa),
+    }[name](f)
+
+
+def collected(d, oracle=oracles.OUE, n=2000, trials=None, seed=0, exponent=1.1):
+    """Return a raw estimate from simulated reports on a Zipf population."""
+    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -exponent) / w.sum())
+    chosen = oracle(epsilon=1.0, d=d)
+    return chosen.estimate(chosen.simulate_counts(population, seed, trials), n)
+
+
+def apply(name, estimate, **options):
+    """Apply a method where its warnings are not what is tested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdpoptWarning)
+        return postprocess(estimate, name, **options)
+
+
+# --- the table ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_begins_with_the_twelve_methods_of_the_papers_in_their_order():
+    assert list(METHODS)[:12] == TABLE_I
+
+
+def test_every_method_is_registered_under_its_own_name_with_a_source():
+    for name, method in METHODS.items():
+        assert method.name == name
+        assert method.label
+        assert method.description
+        assert method.source
+
+
+def test_the_table_cannot_be_changed():
+    with pytest.raises(TypeError):
+        METHODS["mine"] = METHODS["base"]
+
+
+# --- each method against its definition -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
+@pytest.mark.parametrize("kind", ORACLES)
+def test_method_equals_its_definition(name, kind, d):
+    estimate = collected(d, ORACLES[kind], seed=d)
+    expected = literal(name, estimate.frequencies.tolist(), estimate)
+    assert_allclose(apply(name, estimate).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("d", [1, 2, 7, 60])
+@pytest.mark.parametrize("name", [name for name in TABLE_I if name not in NEEDS_NOISE])
+def test_method_equals_its_definition_on_plain_vectors(name, d, scale):
+    f = np.random.default_rng(d).normal(1 / d, scale, d)
+    f[0] = abs(f[0])
+    expected = literal(name, f.tolist(), FrequencyEstimate(f))
+    assert_allclose(apply(name, f).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING * max(1, scale * 4))
+
+
+@pytest.mark.parametrize("top_k", [1, 3, 13])
+@pytest.mark.parametrize("name", ["base-cut", "norm-hyb"])
+def test_top_k_puts_the_threshold_at_the_kth_highest_estimate(name, top_k):
+    estimate = collected(13, trials=4)
+    found = apply(name, estimate, top_k=top_k).frequencies
+    for row, f in zip(found, estimate.frequencies, strict=True):
+        expected = literal(name, f.tolist(), estimate, top_k=top_k)
+        assert_allclose(row, reference.floats(expected), rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1, 2.0, 5, 6.5, 100])
+@pytest.mark.parametrize("name", ["base-cut", "norm-hyb"])
+def test_alpha_sets_the_expected_number_of_false_positives(name, alpha):
+    estimate = collected(13, seed=3)
+    expected = literal(name, estimate.frequencies.tolist(), estimate, alpha=alpha)
+    assert_allclose(
+        apply(name, estimate, alpha=alpha).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING
+    )
+
+
+@pytest.mark.parametrize("name", TABLE_I)
+def test_a_stack_equals_its_trials_one_by_one(name):
+    estimate = collected(20, trials=6)
+    found = apply(name, estimate).frequencies
+    for row, f in zip(found, estimate.frequencies, strict=True):
+        alone = apply(name, FrequencyEstimate(f, n=estimate.n, oracle=estimate.oracle)).frequencies
+        assert_allclose(row, alone, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", TABLE_I)
+def test_the_result_remembers_where_it_came_from_and_the_input_is_kept(name):
+    estimate = collected(6)
+    before = estimate.frequencies.copy()
+    result = apply(name, estimate)
+    assert (result.method, result.n, result.oracle) == (name, estimate.n, estimate.oracle)
+    assert_array_equal(estimate.frequencies, before)
+
+
+# --- what each method says of itself --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=ORACLES)
+def stack(request):
+    return collected(64, ORACLES[request.param], trials=40, seed=9)
+
+
+def answers_of_single_values(result):
+    return result.query([[v] for v in range(result.d)])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nonnegative_is_as_declared(name, stack):
+    lowest = answers_of_single_values(apply(name, stack)).min()
+    assert (lowest >= 0) == (METHODS[name].nonnegative == "yes")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sums_to_one_is_as_declared(name, stack):
+    sums = apply(name, stack).frequencies.sum(axis=-1)
+    reaches, exceeds = np.abs(sums - 1).max() <= SUM, sums.max() > 1 + SUM
+    found = "yes" if reaches else "no" if exceeds else "almost"
+    # Power's sum is near 1 by its fit, and OUE's own is 1 on average: neither is a promise.
+    assert found == METHODS[name].sums_to_one or METHODS[name].sums_to_one == "no"
+
+
+def test_sums_of_methods_that_do_not_normalise_are_not_one(stack):
+    for name in ("base-pos", "base-cut", "power"):
+        assert np.abs(apply(name, stack).frequencies.sum(axis=-1) - 1).max() > SUM
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.preserves_order])
+def test_a_larger_estimate_never_becomes_the_smaller_one(name, stack):
+    rank = np.argsort(stack.frequencies, axis=-1)
+    rising = np.take_along_axis(apply(name, stack).frequencies, rank, axis=-1)
+    assert np.diff(rising, axis=-1).min() >= -EPS
+
+
+def test_norm_hyb_does_not_preserve_order_as_it_says():
+    assert not METHODS["norm-hyb"].preserves_order
+    found = postprocess([0.31, 0.29, 0.29], "norm-hyb", top_k=1).frequencies
+    assert_allclose(found, [0.31, 0.345, 0.345], rtol=0, atol=ROUNDING)
+
+
+# --- edge cases -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["norm", "norm-mul", "norm-sub"])
+def test_a_domain_of_one_value_has_all_the_mass(name):
+    assert_allclose(postprocess([0.3], name).frequencies, [1.0], rtol=0, atol=ROUNDING)
+    assert_allclose(postprocess([[0.3], [7.0]], name).frequencies, [[1.0], [1.0]], rtol=0, atol=ROUNDING)
+
+
+def test_a_domain_of_one_value_with_a_known_top():
+    assert postprocess([0.3], "base-cut", top_k=1).frequencies.tolist() == [0.3]
+    assert postprocess([0.3], "norm-hyb", top_k=1).frequencies.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("d", "alpha"), [(2, 2.0), (4, 2.0), (3, 2.0), (8, 100.0)])
+def test_a_threshold_below_zero_is_zero(d, alpha):
+    f = [0.1, -0.01] + [-0.5] * (d - 2)
+    estimate = FrequencyEstimate(f, n=100, oracle=oracles.OUE(epsilon=1.0, d=d))
+    assert postprocess(estimate, "base-cut", alpha=alpha).frequencies.tolist() == [0.1] + [0.0] * (d - 1)
+
+
+def test_a_known_top_reaching_below_zero_keeps_no_negative_value():
+    assert postprocess([0.5, -0.1, -0.2], "base-cut", top_k=2).frequencies.tolist() == [0.5, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("f", [[-0.1, -0.2], [0.0, 0.0], [0.0, -1e-300]])
+def test_norm_mul_without_a_positive_value_raises(f):
+    with pytest.raises(InvalidInputError, match="norm-mul needs a positive estimate.*use norm-sub"):
+        postprocess(f, "norm-mul")
+    with pytest.raises(InvalidInputError, match="in trial 1:"):
+        postprocess([[0.5, 0.5], f], "norm-mul")
+
+
+def test_all_negative_estimates_still_become_a_distribution():
+    estimate = FrequencyEstimate([-0.1, -0.2, -0.4], n=100, oracle=oracles.OUE(epsilon=1.0, d=3))
+    for name in ("norm-sub", "norm-hyb", "mle-apx"):
+        found = postprocess(estimate, name).frequencies
+        expected = literal(name, [-0.1, -0.2, -0.4], estimate)
+        assert_allclose(found, reference.floats(expected), rtol=0, atol=ROUNDING)
+        assert found.min() > 0
+
+
+def test_norm_cut_of_a_value_above_one_is_zero_and_says_so():
+    with pytest.warns(LdpoptWarning, match="norm-cut returns 0 everywhere.*norm-sub"):
+        assert postprocess([1.2, 0.1, -0.3], "norm-cut").frequencies.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_norm_cut_warns_for_one_trial_of_a_stack_and_leaves_the_others():
+    with pytest.warns(LdpoptWarning):
+        found = postprocess([[1.2, 0.1], [0.6, 0.1]], "norm-cut").frequencies
+    assert found.tolist() == [[0.0, 0.0], [0.6, 0.1]]
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        ([0.5, 0.3, 0.3, 0.1], [0.5, 0.0, 0.0, 0.0]),  # both of the tied go, and all below
+        ([0.5, 0.25, 0.25, 0.1], [0.5, 0.25, 0.25, 0.0]),  # both stay
+        ([0.4, 0.4, 0.4], [0.0, 0.0, 0.0]),
+        ([0.5, 0.3, -0.2], [0.5, 0.3, 0.0]),  # at most 1: all positive ones stay
+        ([0.9, 0.3, -0.5], [0.9, 0.0, 0.0]),  # negative values make no room
+        ([0.0, 0.0], [0.0, 0.0]),
+        ([-1.0, -2.0], [0.0, 0.0]),
+    ],
+)
+def test_norm_cut_at_ties_and_limits(f, expected):
+    assert postprocess(f, "norm-cut").frequencies.tolist() == expected
+    assert reference.norm_cut(f) == expected
+
+
+@pytest.mark.parametrize("d", [3, 10, 49, 1000])
+@pytest.mark.parametrize("seed", range(3))
+def test_norm_cut_keeps_all_of_a_sum_of_one_up_to_rounding(d, seed):
+    f = np.random.default_rng(seed).dirichlet(np.ones(d))
+    assert_array_equal(postprocess(f, "norm-cut").frequencies, f)
+
+
+@pytest.mark.parametrize("d", [3, 10, 49])
+def test_norm_cut_keeps_all_of_equal_shares(d):
+    assert_array_equal(postprocess(np.full(d, 1 / d), "norm-cut").frequencies, 1 / d)
+
+
+@pytest.mark.parametrize(
+    ("f", "top_k", "expected"),
+    [
+        ([0.5, 0.4, 0.3, -0.1], 3, [0.5, 0.4, 0.1, 0.0]),  # 3 exceed 1: the 2 highest stay
+        ([0.5, 0.5, 0.3], 2, [0.5, 0.5, 0.0]),  # exactly 1 does not exceed it
+        ([0.6, 0.6, -0.2], 2, [0.6, 0.4, 0.0]),  # of equal values the first stays
+        ([1.5, 0.2, 0.1], 1, [1.0, 0.0, 0.0]),  # not even the highest fits
+        ([1.0, 0.25, 0.25], 3, [5 / 6, 1 / 12, 1 / 12]),  # a sum of 1 is not below 1: none stays fixed
+        ([0.2, 0.1], 2, [0.55, 0.45]),  # nothing left to adjust: all are
+        ([0.25, 0.25], 1, [0.5, 0.5]),  # ties at T are all kept: the same
+    ],
+)
+def test_norm_hyb_by_hand(f, top_k, expected):
+    assert_allclose(postprocess(f, "norm-hyb", top_k=top_k).frequencies, expected, rtol=0, atol=ROUNDING)
+    by_definition = reference.norm_hyb(f, reference.threshold_of_top(f, top_k))
+    assert_allclose(reference.floats(by_definition), expected, rtol=0, atol=ROUNDING)
+
+
+def test_post_pos_clips_answers_and_not_the_vector():
+    f = [0.5, -0.3, 0.1]
+    found = postprocess(f, "post-pos")
+    assert found.frequencies.tolist() == f
+    assert found.clip_answers
+    assert_allclose(found.query([[0, 1], [1, 2], [1]]), [0.2, 0.0, 0.0], rtol=0, atol=ROUNDING)
+    assert_allclose(postprocess(f, "base").query([[0, 1], [1, 2]]), [0.2, -0.2], rtol=0, atol=ROUNDING)
+
+
+def test_a_later_method_does_not_clip_answers_any_more():
+    assert not postprocess(postprocess([0.5, -0.3], "post-pos"), "norm").clip_answers
+
+
+@pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e-300], [1e17, 0.2], [1e300, -0.3]])
+@pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
+def test_extreme_magnitudes(name, f):
+    estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
+    found = apply(name, estimate).frequencies
+    scale = max(1.0, np.abs(f).max()) if not METHODS[name].sums_to_one == "yes" or name == "norm" else 1.0
+    assert_allclose(found, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale)
+
+
+@pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e300], [-5.0, -5.0]])
+def test_power_of_extreme_magnitudes_stays_among_the_counts(f):
+    estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
+    found = apply("power", estimate).frequencies
+    assert ((found >= 1 / 1000) & (found <= 1)).all()
+    assert_allclose(apply("power-ns", estimate).frequencies, [0.5, 0.5], rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", TABLE_I)
+def test_a_number_that_is_not_finite_is_named_by_its_first_position(name, bad):
+    with pytest.raises(InvalidInputError, match=f"found {bad} at index 1"):
+        postprocess([0.5, bad, bad], name)
+    with pytest.raises(InvalidInputError, match=f"found {bad} at trial 1, index 0"):
+        postprocess([[0.5, 0.5], [bad, 0.5]], name)
+
+
+@pytest.mark.parametrize(("f", "error"), [([], ValueError), (0.5, ValueError), (["a"], TypeError), ([True], TypeError)])
+def test_what_is_not_a_vector_of_numbers_is_refused(f, error):
+    with pytest.raises(error, match="frequencies must"):
+        postprocess(f, "norm-sub")
+
+
+# --- names and options ------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_method_is_answered_with_the_nearest_names():
+    with pytest.raises(InvalidInputError, match="unknown method 'norm-subb': did you mean 'norm-sub'"):
+        postprocess([0.5, 0.5], "norm-subb")
+
+
+@pytest.mark.parametrize("method", [None, 3, ["norm-sub"]])
+def test_a_method_that_is_not_text_is_an_unknown_method(method):
+    with pytest.raises(InvalidInputError, match="unknown method"):
+        postprocess([0.5, 0.5], method)
+
+
+def test_a_misspelt_option_is_answered_with_the_nearest_names():
+    with pytest.raises(InvalidInputError, match="unknown option of base-cut 'alhpa': did you mean 'alpha'"):
+        postprocess(collected(5), "base-cut", alhpa=1)
+
+
+def test_an_option_of_another_method_is_refused():
+    with pytest.raises(InvalidInputError, match=r"unknown option of norm-sub 'alpha': known: \(it takes none\)"):
+        postprocess([0.5, 0.5], "norm-sub", alpha=1)
+
+
+def test_options_are_listed_with_their_defaults():
+    assert METHODS["norm-hyb"].options == {"alpha": 2.0, "top_k": None}
+    assert METHODS["norm-sub"].options == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"alpha": 0}, InvalidInputError),
+        ({"alpha": -1}, InvalidInputError),
+        ({"alpha": np.nan}, InvalidInputError),
+        ({"alpha": "2"}, InvalidTypeError),
+        ({"top_k": 0}, InvalidInputError),
+        ({"top_k": 6}, InvalidInputError),
+        ({"top_k": 1.5}, InvalidTypeError),
+        ({"top_k": True}, InvalidTypeError),
+    ],
+)
+@pytest.mark.parametrize("name", ["base-cut", "norm-hyb"])
+def test_options_out_of_range_are_refused_by_name(name, options, error):
+    with pytest.raises(error, match=next(iter(options))):
+        postprocess(collected(5), name, **options)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_NOISE))
+def test_a_method_that_needs_the_noise_level_says_how_to_give_it(name):
+    with pytest.raises(InvalidInputError, match=r"noise level.*n=\.\.\., oracle="):
+        postprocess([0.5, 0.5], name)
+
+
+def test_a_count_that_no_oracle_gives_is_refused_by_mle_apx():
+    estimate = FrequencyEstimate([0.5, -9.0], n=10, oracle=oracles.OUE(epsilon=1.0, d=2))
+    with pytest.raises(InvalidInputError, match="found f = -9 at index 1"):
+        postprocess(estimate, "mle-apx")

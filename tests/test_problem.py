@@ -1,0 +1,232 @@
+"""One problem, two paths: closed forms against solvers, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, Solution, oracles
+from ldpopt.conic import DEFAULT_SOLVER
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
+from ldpopt.problem import CLOSED_FORMS
+from tests.tolerances import CERTIFIED, SOLVER
+
+ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
+SOLVERS = {LeastSquares: ["CLARABEL", "OSQP"], GaussianMLE: ["CLARABEL", "SCS"], KullbackLeibler: ["CLARABEL", "SCS"]}
+CASES = [(loss, kinds, solver) for loss, kinds in CLOSED_FORMS for solver in SOLVERS[loss]]
+NAMES = [f"{loss.__name__}-{'-'.join(sorted(k.__name__ for k in kinds)) or 'free'}-{s}" for loss, kinds, s in CASES]
+
+
+def collected(d, oracle=oracles.OUE, n=20_000, trials=None, epsilon=1.0):
+    population = np.random.default_rng(d).multinomial(n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    chosen = oracle(epsilon=epsilon, d=d)
+    return chosen.estimate(chosen.simulate_counts(population, d, trials), n)
+
+
+def build(loss, kinds):
+    return Problem(loss(), [kind() for kind in kinds])
+
+
+def bounded(problem):
+    """Whether a linear function has a minimum on the feasible set, so that the gap is finite wherever it is evaluated."""
+    kinds = {type(c) for c in problem.constraints}
+    return SumsTo in kinds and (NonNegative in kinds or problem.loss.nonnegative_domain)
+
+
+# --- equivalence ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 7, 200])
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize(("loss", "kinds", "solver"), CASES, ids=NAMES)
+def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
+    problem, estimate = build(loss, kinds), collected(d, ORACLES[kind])
+    exact = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic", solver=solver)
+    assert (exact.path, numeric.path, numeric.solver) == ("closed-form", "conic", solver)
+    assert numeric.status == "optimal"
+    assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver])
+    assert_allclose(numeric.objective, exact.objective, rtol=0, atol=SOLVER[solver])
+    assert exact.certificate.is_optimal(CERTIFIED)
+    assert numeric.certificate.violation <= SOLVER[solver]
+    if bounded(problem) or loss is LeastSquares:
+        assert numeric.certificate.gap <= SOLVER[solver]
+
+
+@pytest.mark.parametrize("total", [0.25, 1.0, 3.0])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
+def test_least_squares_agree_for_other_totals(solver, total):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
+    exact, numeric = problem.solve(collected(20)), problem.solve(collected(20), solver=solver)
+    assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver] * max(1, total))
+
+
+@pytest.mark.parametrize("f", [[0.4], [-3.0]])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
+def test_a_domain_of_one_value_agrees(solver, f):
+    for problem in (Problem(LeastSquares()), Problem(LeastSquares(), [NonNegative(), SumsTo()])):
+        exact, numeric = problem.solve(f), problem.solve(f, solver=solver)
+        assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver])
+
+
+@pytest.mark.parametrize("kind", ["kappa > 0", "kappa < 0"])
+@pytest.mark.parametrize("total", [0.25, 0.9])
+def test_weighted_mle_agrees_for_smaller_totals(total, kind):
+    problem, estimate = Problem(GaussianMLE(), [NonNegative(), SumsTo(total)]), collected(9, ORACLES[kind])
+    exact, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
+    assert exact.certificate.is_optimal(CERTIFIED)
+    assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+def test_weighted_mle_with_a_total_above_one_is_optimal_or_refused():
+    estimate = FrequencyEstimate([0.5, 0.2, 0.1], n=100, oracle=oracles.HadamardResponse(epsilon=6.0, d=3))
+    problem = Problem(GaussianMLE(), [NonNegative(), SumsTo(2.0)])  # κ = -0.99, and 2κ < -1
+    try:
+        solution = problem.solve(estimate)
+    except InvalidInputError:
+        return
+    assert solution.certificate.is_optimal(1e-3)
+
+
+def test_a_stack_equals_its_trials_on_both_paths():
+    problem, estimate = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0)]), collected(8, trials=3)
+    exact, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
+    assert numeric.frequencies.shape == exact.frequencies.shape == (3, 8)
+    assert numeric.objective.shape == exact.objective.shape == (3,)
+    for trial, row in enumerate(estimate.frequencies):
+        alone = problem.solve(FrequencyEstimate(row, n=estimate.n, oracle=estimate.oracle))
+        assert_allclose(exact.frequencies[trial], alone.frequencies, rtol=0, atol=CERTIFIED)
+        assert_allclose(numeric.frequencies[trial], alone.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+# --- which path ---------------------------------------------------------------------------------------------------------------
+
+NO_FORM = Problem(GaussianMLE(), [SumsTo(1.0)])
+CLS = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+
+
+def test_auto_takes_the_closed_form_where_there_is_one():
+    solution = CLS.solve([0.5, 0.2, -0.01])
+    assert (solution.path, solution.solver, solution.status) == ("closed-form", "norm-sub", "optimal")
+    assert solution.seconds >= 0
+    assert isinstance(solution.objective, float)
+
+
+def test_auto_takes_the_solver_where_there_is_none():
+    solution = NO_FORM.solve(collected(5))
+    assert (solution.path, solution.solver) == ("conic", DEFAULT_SOLVER)
+    assert_allclose(solution.frequencies.sum(), 1.0, atol=SOLVER[DEFAULT_SOLVER])
+
+
+def test_auto_takes_the_solver_that_is_named():
+    assert CLS.solve([0.5, 0.2], solver="OSQP").path == "conic"
+    assert CLS.solve([0.5, 0.2], max_iter=500).path == "conic"
+
+
+def test_the_order_and_repetition_of_constraints_do_not_matter():
+    f = [0.5, 0.2, -0.01]
+    again = Problem(LeastSquares(), [SumsTo(1.0), NonNegative(), SumsTo(1)]).solve(f)
+    assert again.solver == "norm-sub"
+    assert_allclose(again.frequencies, CLS.solve(f).frequencies, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("problem", [CLS, NO_FORM], ids=repr)
+def test_explain_names_the_path_that_solve_takes(problem):
+    estimate = collected(5)
+    solution = problem.solve(estimate)
+    assert problem.explain(estimate).startswith(f"{solution.path}: ")
+    assert solution.solver in problem.explain(estimate)
+
+
+def test_explain_covers_a_problem_without_constraints():
+    assert "no constraints" in Problem(LeastSquares()).explain([0.5, 0.2])
+
+
+def test_a_closed_form_that_does_not_exist_is_refused_with_the_reason():
+    with pytest.raises(InvalidInputError, match=r"'closed-form' is not available: GaussianMLE\(\) under SumsTo\(1\) has no"):
+        NO_FORM.solve(collected(5), path="closed-form")
+
+
+@pytest.mark.parametrize("options", [{"solver": "OSQP"}, {"max_iter": 5}])
+def test_a_closed_form_takes_no_solver(options):
+    with pytest.raises(InvalidInputError, match="takes no solver"):
+        CLS.solve([0.5, 0.2], path="closed-form", **options)
+
+
+@pytest.mark.parametrize(("path", "hint"), [("closed_form", "closed-form"), ("Conic", "conic"), (None, "auto")])
+def test_an_unknown_path_is_answered_with_the_known_ones(path, hint):
+    with pytest.raises(InvalidInputError, match=f"unknown path .*'?{hint}'?"):
+        CLS.solve([0.5, 0.2], path=path)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [LeastSquares, "LeastSquares", None])
+def test_a_loss_must_be_an_instance(loss):
+    with pytest.raises(InvalidTypeError, match=r"loss must be an instance .* such as LeastSquares\(\)"):
+        Problem(loss)
+
+
+@pytest.mark.parametrize("constraints", [NonNegative(), [NonNegative], ["f >= 0"], [None]])
+def test_constraints_must_be_a_list_of_instances(constraints):
+    with pytest.raises(InvalidTypeError, match=r"constraints must be a list of instances .* such as \[NonNegative\(\)\]"):
+        Problem(LeastSquares(), constraints)
+
+
+@pytest.mark.parametrize("constraints", [None, 3, NonNegative])
+def test_what_is_no_list_at_all_is_a_type_error(constraints):
+    with pytest.raises(InvalidTypeError, match="constraints must be a list"):
+        Problem(LeastSquares(), constraints)
+
+
+def test_two_totals_are_infeasible():
+    with pytest.raises(InfeasibleError, match=r"different totals: \[1.0, 2.0\]"):
+        Problem(LeastSquares(), [SumsTo(1), SumsTo(2)])
+
+
+def test_a_negative_total_of_nonnegative_values_is_infeasible():
+    with pytest.raises(InfeasibleError, match=r"NonNegative\(\) and SumsTo\(-1\)"):
+        Problem(LeastSquares(), [NonNegative(), SumsTo(-1)])
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_a_negative_total_of_a_loss_on_nonnegative_values_is_infeasible(path):
+    with pytest.raises(InfeasibleError):
+        Problem(KullbackLeibler(), [SumsTo(-1)]).solve([0.5, 0.2], path=path)
+
+
+def test_infeasible_is_a_value_error():
+    assert issubclass(InfeasibleError, ValueError)
+
+
+@pytest.mark.parametrize(("total", "error"), [("1", TypeError), (None, TypeError), (True, TypeError), (np.inf, ValueError)])
+def test_a_total_must_be_a_finite_number(total, error):
+    with pytest.raises(error, match="total must be"):
+        SumsTo(total)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_an_estimate_that_is_not_finite_is_refused_on_both_paths(path):
+    with pytest.raises(InvalidInputError, match="found nan at index 1"):
+        CLS.solve([0.5, np.nan], path=path)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_a_loss_that_needs_the_noise_level_says_so_on_both_paths(path):
+    with pytest.raises(InvalidInputError, match="needs the noise level"):
+        Problem(GaussianMLE(), [NonNegative(), SumsTo()]).solve([0.5, 0.2], path=path)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_kullback_leibler_without_a_positive_estimate_is_refused_on_both_paths(path):
+    with pytest.raises(InvalidInputError, match="positive"):
+        Problem(KullbackLeibler(), [SumsTo()]).solve([[0.5, 0.2], [-0.5, 0.0]], path=path)
+
+
+def test_the_solution_shows_what_matters():
+    solution = CLS.solve([0.5, 0.2, -0.01])
+    assert isinstance(solution, Solution)
+    for part in ("closed-form", "norm-sub", "optimal", "gap="):
+        assert part in repr(solution)
