@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.losses import Loss
@@ -62,10 +61,9 @@ def installed_solvers() -> list[str]:
 
 def check_solver(name: str) -> None:
     """Raise an error that names the installed solvers unless ``name`` is one of them."""
+    known = ", ".join(installed_solvers())
     if name not in installed_solvers():
-        raise SolverError(
-            f"{validate.unknown_name('solver', name, installed_solvers())}; installed here: {', '.join(installed_solvers())}"
-        )
+        raise SolverError(f"solver {name!r} is not installed; cvxpy finds here: {known}")
 
 
 class CompiledProblem:

@@ -50,7 +50,7 @@ def assert_exact(found, expected, scale=1.0):
     assert_allclose(found, reference.floats(expected), rtol=0, atol=ROUNDING * scale)
 
 
-# --- the reference itself -------------------------------------------------------------------------------------------
+# --- the reference itself -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("slope", [-0.9, 0.0, 2.5])
@@ -60,7 +60,7 @@ def test_both_references_find_the_same_level(seed, slope):
     assert reference.water_level(f, 1, slope) == reference.water_level_by_supports(f, 1, slope)
 
 
-# --- against exact arithmetic ---------------------------------------------------------------------------------------
+# --- against exact arithmetic ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("f", NORMAL.values(), ids=str)
@@ -126,7 +126,7 @@ def test_mle_apx_refuses_a_negative_variance_and_says_where(kappa, bad):
         mle_apx(np.array([[0.1, 0.2, 0.3], [0.1, 0.2, bad]]), kappa)
 
 
-# --- stacks -----------------------------------------------------------------------------------------------------------
+# --- stacks ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [1, 7, simplex._LONG + 1])
@@ -160,7 +160,7 @@ def test_the_input_is_not_changed():
         assert_array_equal(f, before)
 
 
-# --- long vectors: the filter against the sort ------------------------------------------------------------------------
+# --- long vectors: the filter against the sort ----------------------------------------------------
 
 LONG = simplex._LONG + 1000
 
@@ -238,7 +238,7 @@ def test_newton_gives_up_in_favour_of_the_sort(monkeypatch):
     assert_exact(norm_sub(f), reference.norm_sub(f))
 
 
-# --- properties -------------------------------------------------------------------------------------------------------
+# --- properties -----------------------------------------------------------------------------------
 
 
 @given(frequencies)
@@ -314,7 +314,7 @@ def test_the_bound_is_not_vacuous():
     assert 0.1 * 2 * 0.27 * abs(float(reference.water_level(f, 1, 0.27))) < distance
 
 
-# --- the affine ones ----------------------------------------------------------------------------------------------------
+# --- the affine ones ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("total", [0.0, 1.0, 2.5])

@@ -30,7 +30,7 @@ FIRST = np.array([0.5, 0.3, 0.25, -0.05])
 SECOND = np.array([0.1, 0.05, 0.6, 0.4])
 
 
-# --- compilation ------------------------------------------------------------------------------------------------------------
+# --- compilation ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -40,11 +40,9 @@ def test_solving_again_reuses_the_compilation(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_number_of_constraints_does_not_grow_with_the_domain(loss):
-    sizes = [compile_for(loss, d).size for d in (5, 50)] if hasattr(CompiledProblem, "size") else None
     problems = [compile_for(loss, d)._problem for d in (5, 50)]
     assert len(problems[0].constraints) == len(problems[1].constraints) <= 3
     assert len(problems[0].variables()) == len(problems[1].variables()) <= 2
-    assert sizes is None or sizes[0] == sizes[1]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -83,11 +81,11 @@ def test_above_the_parametric_limit_the_estimate_is_a_constant_and_the_answer_th
     assert_allclose(uncompiled[1], problem.solve(estimate_of(SECOND)).frequencies, rtol=0, atol=TOL)
 
 
-# --- solvers --------------------------------------------------------------------------------------------------------------------
+# --- solvers --------------------------------------------------------------------------------------
 
 
-def test_an_unknown_solver_is_answered_with_the_nearest_and_the_installed():
-    with pytest.raises(SolverError, match="did you mean 'CLARABEL'.*installed here: .*CLARABEL"):
+def test_an_unknown_solver_is_answered_with_the_installed_ones():
+    with pytest.raises(SolverError, match=r"'CLARABLE'.* CLARABEL, .*OSQP"):
         Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver="CLARABLE")
 
 
@@ -102,10 +100,12 @@ def test_settings_exist_for_every_solver_that_the_tests_use():
     assert conic.DEFAULT_SOLVER in conic.installed_solvers()
 
 
-# --- how it ended -----------------------------------------------------------------------------------------------------------------
+# --- how it ended ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("solver", "options"), [("CLARABEL", {"max_iter": 2}), ("OSQP", {"max_iter": 1}), ("SCS", {"max_iters": 1})])
+@pytest.mark.parametrize(
+    ("solver", "options"), [("CLARABEL", {"max_iter": 2}), ("OSQP", {"max_iter": 1}), ("SCS", {"max_iters": 1})]
+)
 def test_a_solver_that_was_stopped_is_inaccurate_and_its_point_is_not_certified(solver, options):
     solution = Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver, **options)
     assert solution.status is Status.INACCURATE

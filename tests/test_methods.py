@@ -57,7 +57,7 @@ def apply(name, estimate, **options):
         return postprocess(estimate, name, **options)
 
 
-# --- the table ----------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def test_the_table_begins_with_the_twelve_methods_of_the_papers_in_their_order():
@@ -77,7 +77,7 @@ def test_the_table_cannot_be_changed():
         METHODS["mine"] = METHODS["base"]
 
 
-# --- each method against its definition -----------------------------------------------------------------------------------
+# --- each method against its definition -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -114,9 +114,7 @@ def test_top_k_puts_the_threshold_at_the_kth_highest_estimate(name, top_k):
 def test_alpha_sets_the_expected_number_of_false_positives(name, alpha):
     estimate = collected(13, seed=3)
     expected = literal(name, estimate.frequencies.tolist(), estimate, alpha=alpha)
-    assert_allclose(
-        apply(name, estimate, alpha=alpha).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING
-    )
+    assert_allclose(apply(name, estimate, alpha=alpha).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("name", TABLE_I)
@@ -137,7 +135,7 @@ def test_the_result_remembers_where_it_came_from_and_the_input_is_kept(name):
     assert_array_equal(estimate.frequencies, before)
 
 
-# --- what each method says of itself --------------------------------------------------------------------------------------
+# --- what each method says of itself --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=ORACLES)
@@ -182,7 +180,7 @@ def test_norm_hyb_does_not_preserve_order_as_it_says():
     assert_allclose(found, [0.31, 0.345, 0.345], rtol=0, atol=ROUNDING)
 
 
-# --- edge cases -----------------------------------------------------------------------------------------------------------
+# --- edge cases -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["norm", "norm-mul", "norm-sub"])
@@ -209,7 +207,7 @@ def test_a_known_top_reaching_below_zero_keeps_no_negative_value():
 
 @pytest.mark.parametrize("f", [[-0.1, -0.2], [0.0, 0.0], [0.0, -1e-300]])
 def test_norm_mul_without_a_positive_value_raises(f):
-    with pytest.raises(InvalidInputError, match="norm-mul needs a positive estimate.*use norm-sub"):
+    with pytest.raises(InvalidInputError, match=r"norm-mul needs a positive estimate.*use norm-sub"):
         postprocess(f, "norm-mul")
     with pytest.raises(InvalidInputError, match="in trial 1:"):
         postprocess([[0.5, 0.5], f], "norm-mul")
@@ -300,7 +298,7 @@ def test_a_later_method_does_not_clip_answers_any_more():
 def test_extreme_magnitudes(name, f):
     estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
     found = apply(name, estimate).frequencies
-    scale = max(1.0, np.abs(f).max()) if not METHODS[name].sums_to_one == "yes" or name == "norm" else 1.0
+    scale = max(1.0, np.abs(f).max()) if METHODS[name].sums_to_one != "yes" or name == "norm" else 1.0
     assert_allclose(found, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale)
 
 
@@ -327,7 +325,7 @@ def test_what_is_not_a_vector_of_numbers_is_refused(f, error):
         postprocess(f, "norm-sub")
 
 
-# --- names and options ------------------------------------------------------------------------------------------------------
+# --- names and options ----------------------------------------------------------------------------
 
 
 def test_an_unknown_method_is_answered_with_the_nearest_names():

@@ -25,7 +25,7 @@ def collected(d=12, n=N, exponent=1.5, oracle=oracles.OUE, seed=1):
     return chosen.estimate(chosen.simulate_counts(population, seed), n)
 
 
-# --- partial zeta sums ------------------------------------------------------------------------------------------------------
+# --- partial zeta sums ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 4095, 4096, 4097, 10_000])
@@ -59,7 +59,7 @@ def test_the_limits_have_all_mass_on_one_count():
     assert PowerLaw(-math.inf, 50).mean() == 50.0
 
 
-# --- the fit ----------------------------------------------------------------------------------------------------------------
+# --- the fit --------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -90,7 +90,7 @@ def test_a_mean_at_the_limit_is_no_surprise(mean):
     assert PowerLaw.fit_mean(float(mean), N).mean() == mean
 
 
-# --- posterior means ----------------------------------------------------------------------------------------------------------
+# --- posterior means ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", [0.3, 5.0, 60.0, 700.0])

@@ -3,6 +3,8 @@
 All are pure protocols (Wang et al. 2017): p and q are computed here, once, for both sides.
 """
 
+from collections.abc import Callable, Mapping
+
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.oracles.grr import GRR
 from ldpopt.oracles.hadamard import HadamardResponse
@@ -10,7 +12,7 @@ from ldpopt.oracles.hashing import BLH, OLH
 from ldpopt.oracles.subset import SubsetSelection
 from ldpopt.oracles.unary import OUE, SUE
 
-ORACLES: dict[str, type[FrequencyOracle]] = {
+ORACLES: Mapping[str, Callable[[float, int], FrequencyOracle]] = {
     "grr": GRR,
     "sue": SUE,
     "oue": OUE,
@@ -19,6 +21,6 @@ ORACLES: dict[str, type[FrequencyOracle]] = {
     "ss": SubsetSelection,
     "hr": HadamardResponse,
 }
-"""Command-line names of the oracles."""
+"""Oracles by their command-line names, each called with (epsilon, d)."""
 
 __all__ = ["BLH", "GRR", "OLH", "ORACLES", "OUE", "SUE", "FrequencyOracle", "HadamardResponse", "SubsetSelection"]

@@ -2,6 +2,19 @@
 
 from ldpopt.verify import agreements, errata, guarantees
 from ldpopt.verify.claim import LEDGER, Claim, Finding, Verdict
-from ldpopt.verify.run import Result, run, write_json
+from ldpopt.verify.instances import Bench
+from ldpopt.verify.run import Result, run, to_json
 
-__all__ = ["LEDGER", "Claim", "Finding", "Result", "Verdict", "agreements", "errata", "guarantees", "run", "write_json"]
+__all__ = [
+    "LEDGER",
+    "Bench",
+    "Claim",
+    "Finding",
+    "Result",
+    "Verdict",
+    "agreements",
+    "errata",
+    "guarantees",
+    "run",
+    "to_json",
+]

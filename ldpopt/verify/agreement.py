@@ -62,7 +62,7 @@ class Agreement:
     @property
     def holds(self) -> bool:
         """Whether the closed form is certified, and every point that a solver calls optimal is the same point."""
-        return (
+        return bool(
             self.vectors > 0
             and self.gap <= GAP
             and self.violation <= GAP
@@ -121,7 +121,9 @@ def compare(
 
 def _solve(result: Agreement, problem: Problem, instance: Instance, f: Array, solver: str) -> None:
     for trial in np.ndindex(f.shape[:-1]):
-        estimate = FrequencyEstimate(instance.estimate.frequencies[trial], instance.estimate.n, instance.estimate.oracle)
+        estimate = FrequencyEstimate(
+            instance.estimate.frequencies[trial], instance.estimate.n, instance.estimate.oracle
+        )
         try:
             solution = problem.solve(estimate, path="conic", solver=solver)
         except SolverError:

@@ -35,7 +35,7 @@ def _cls_norm_sub(bench: Bench) -> Finding:
     agreement = compare(CLS, lambda e: closed_form.norm_sub(e.frequencies), bench.all, ("CLARABEL", "OSQP"))
     error = max(float(np.max(np.abs(closed_form.norm_sub(f) - exact_solution(f, 0.0)))) for f in bench.extreme)
     return Finding(
-        holds=agreement.holds and error <= _EXACT,
+        holds=agreement.holds and bool(error <= _EXACT),
         instances=agreement.vectors + len(bench.extreme),
         evidence={**agreement.evidence, "largest error against exact arithmetic, values up to 1e308": error},
         agreement=agreement,
@@ -144,7 +144,7 @@ def _identical(bench: Bench) -> Finding:
         difference = _apply_mle_apx(estimate) - closed_form.norm_sub(estimate.frequencies)
         worst = max(worst, float(np.max(np.abs(difference))))
         vectors += int(np.prod(estimate.frequencies.shape[:-1]))
-    return Finding(worst <= _EXACT, vectors, {"largest difference": worst})
+    return Finding(bool(worst <= _EXACT), vectors, {"largest difference": worst})
 
 
 @claim(
@@ -219,7 +219,5 @@ def _norm_mul(bench: Bench) -> Finding:
     problem = Problem(KullbackLeibler(), [SumsTo(1.0)])
     instances = [i for i in bench.all if (i.estimate.frequencies > 0).any(axis=-1).all()]
     largest = {"CLARABEL": 4096, "SCS": 130}
-    agreement = compare(
-        problem, lambda e: closed_form.norm_mul(e.frequencies), instances, ("CLARABEL", "SCS"), largest
-    )
+    agreement = compare(problem, lambda e: closed_form.norm_mul(e.frequencies), instances, ("CLARABEL", "SCS"), largest)
     return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)

@@ -143,7 +143,9 @@ def _norm_sub_words(bench: Bench) -> Finding:
         instances=draws + 1,
         evidence={
             "[.5, .2, -.01] by the words": "[" + ", ".join(f"{x:.3f}" for x in _zero_first(example)[0]) + "]",
-            "[.5, .2, -.01] by max(f̃ + δ, 0)": "[" + ", ".join(f"{x:.3f}" for x in closed_form.norm_sub(example)[0]) + "]",
+            "[.5, .2, -.01] by max(f̃ + δ, 0)": "["
+            + ", ".join(f"{x:.3f}" for x in closed_form.norm_sub(example)[0])
+            + "]",
             "gap of the words' answer": float(gap_words),
             f"wrong on real reports, of {draws} (OUE, ε = 1, Zipf(3), d = 8, n = 10,000)": wrong,
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,16 @@ _PAPER_ORDER = [name for name in METHODS if name not in {"base", "norm-hyb"}]  #
 
 def _instances(bench: Bench, name: str) -> Iterable[Instance]:
     """Yield what a method is checked on: norm-mul has no answer without a positive value."""
-    pool = [i for i in bench.random if i.vectors] + ([] if name in _SLOW else bench.real)
+    pool = bench.random + ([] if name in _SLOW else bench.real)
     for instance in pool:
         if name != "norm-mul" or (instance.estimate.frequencies > 0).any(axis=-1).all():
             yield instance
 
 
-def _outputs(bench: Bench, name: str) -> Iterable[tuple[FrequencyEstimate, FrequencyEstimate]]:
+@cache
+def _outputs(bench: Bench, name: str) -> list[tuple[FrequencyEstimate, FrequencyEstimate]]:
+    """Return estimates and what the method makes of them; several claims look at them."""
+    outputs = []
     for instance in _instances(bench, name):
         f = instance.estimate.frequencies
         if name == "norm-cut" and (f > 1).any():
@@ -38,7 +42,8 @@ def _outputs(bench: Bench, name: str) -> Iterable[tuple[FrequencyEstimate, Frequ
         if name in _SLOW and not (f.mean(axis=-1) * instance.estimate.noise[0] > 2).all():
             continue  # no power law has a mean below 1
         estimate = FrequencyEstimate(f, instance.estimate.n, instance.estimate.oracle)
-        yield estimate, postprocess(estimate, name)
+        outputs.append((estimate, postprocess(estimate, name)))
+    return outputs
 
 
 @claim(

@@ -62,9 +62,11 @@ class Bench:
         instances = []
         for name, make in ORACLES.items():
             for d in sizes:
-                oracle = make(epsilon=float(rng.choice([0.2, 1.0, 3.0])), d=d)
+                oracle = make(float(rng.choice([0.2, 1.0, 3.0])), d)
                 n = int(rng.choice([300, 3_000, 30_000]))
-                stack = np.concatenate([_one(oracle, _population(rng, d, n), rng) for _ in range(2 if self.quick else 6)])
+                stack = np.concatenate(
+                    [_one(oracle, _population(rng, d, n), rng) for _ in range(2 if self.quick else 8)]
+                )
                 instances.append(Instance(f"random {name} d={d}", "random", FrequencyEstimate(stack, n, oracle)))
         return instances
 
@@ -105,7 +107,7 @@ class Bench:
                 continue
             data = datasets.load(data_name)
             for name, make in ORACLES.items():
-                oracle = make(epsilon=1.0, d=data.d)
+                oracle = make(1.0, data.d)
                 n = min(users, _PER_USER_N) if oracle.simulation == PER_USER else users
                 counts = oracle.simulate_counts(data.scaled(n).counts, rng, trials=1)
                 instances.append(Instance(f"{data_name} {name}", "real", oracle.estimate(counts, n)))

@@ -35,8 +35,8 @@ def run(claims: Iterable[Claim], bench: Bench) -> Iterator[Result]:
         yield Result(claim, finding, time.perf_counter() - began)
 
 
-def write_json(results: Iterable[Result], path: Path) -> None:
-    """Write the list of ``{id, source, statement, verdict, expected, instances, evidence}`` in one step."""
+def to_json(results: Iterable[Result]) -> str:
+    """Return the list of ``{id, source, statement, verdict, expected, instances, evidence}`` as JSON."""
     rows = [
         {
             "id": result.claim.id,
@@ -49,7 +49,7 @@ def write_json(results: Iterable[Result], path: Path) -> None:
         }
         for result in results
     ]
-    write_text(path, json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,0 +1,5 @@
+"""``python -m ldpopt`` is the command ``ldpopt``."""
+
+from ldpopt.cli import main
+
+main()

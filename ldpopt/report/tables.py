@@ -1,0 +1,79 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from ldpopt.comparison import Row
+from ldpopt.methods import METHODS
+from ldpopt.verify.claim import Verdict
+from ldpopt.verify.run import Result
+
+_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "red"}
+
+
+def claims_table(results: Iterable[Result]) -> Table:
+    """Return one row a claim: what it says and where, its verdict, and on how much it was checked."""
+    table = Table(box=box.SIMPLE_HEAD, title="Claims ledger", title_justify="left")
+    table.add_column("claim")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("checks", justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
+    for result in results:
+        claim, verdict = result.claim, result.finding.verdict
+        text = f"[{_COLOURS[verdict]}]{verdict}[/]"
+        if not result.as_expected:
+            text += f"\n[bold red]expected\n{claim.expected}[/]"
+        statement = f"[bold]{claim.id}[/]\n{escape(claim.statement)} [dim]{escape(claim.source)}[/]"
+        table.add_row(statement, text, f"{result.finding.instances:,}", f"{result.seconds:.1f}")
+    return table
+
+
+def methods_table() -> Table:
+    """Return Table I of the paper: every method with its guarantees."""
+    table = Table(box=box.SIMPLE_HEAD, title="Post-processing methods (N Table I, D Table 1)", title_justify="left")
+    table.add_column("method", style="bold", no_wrap=True)
+    table.add_column("what it does")
+    for column in ("≥ 0", "Σ = 1", "order", "cost"):
+        table.add_column(column, no_wrap=True)
+    for method in METHODS.values():
+        details = [f"[dim]{escape(method.problem)}[/]"] if method.problem else []
+        if method.options:
+            details.append("options: " + ", ".join(f"{name}={value}" for name, value in method.options.items()))
+        description = "\n".join([f"{escape(method.description)} [dim]{method.source}[/]", *details])
+        order = "yes" if method.preserves_order else "no"
+        table.add_row(
+            method.name, description, method.nonnegative, method.sums_to_one, order, method.complexity
+        )  # fmt: skip
+    return table
+
+
+def comparison_table(rows: Iterable[Row]) -> Table:
+    """Return closed forms beside solvers: status, time, difference and certificate."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title="Closed form against solvers", title_justify="left", padding=(0, 0), pad_edge=False
+    )
+    table.add_column("solver", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for column in ("first s", "again s", "× closed", "max |Δ|", "gap", "violation"):
+        table.add_column(column, justify="right", no_wrap=True)
+    group = None
+    for row in rows:
+        if (row.problem, row.d) != group:
+            group = (row.problem, row.d)
+            table.add_section()
+            table.add_row(f"[bold]{row.problem}[/]", f"[bold]d={row.d:,}[/]")
+        numbers = (row.first_seconds, row.seconds, row.difference, row.gap, row.violation)
+        first, again, *rest = ("–" if x is None else f"{x:.2g}" for x in numbers)
+        slowdown = "–" if row.slowdown is None else f"{row.slowdown:,.0f}"
+        table.add_row(row.solver, row.status, first, again, slowdown, *rest)
+    return table
+
+
+def comparison_notes(rows: Iterable[Row]) -> list[str]:
+    """Return why solvers failed, a line each."""
+    return [f"{row.solver} on {row.problem}, d = {row.d:,}: {row.note}" for row in rows if row.note]
