@@ -144,7 +144,8 @@ def _sum_multiplier(gradient: Array, f: Array, *, bounded: bool) -> Array:
 def _gap(gradient: Array, f: Array, modulus: float, total: float | None, *, bounded: bool) -> Array:
     """Return an upper bound of L(f) - min L over {f >= 0 if bounded, Σf = total if given}."""
     if bounded and total is not None:
-        return np.asarray(_weighted_sum(gradient, f) - total * np.min(gradient, axis=-1))
+        lowest = total * np.min(gradient, axis=-1) if total else 0.0
+        return np.asarray(_weighted_sum(gradient, f) - lowest)
     if modulus > 0:
         # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m: a clip or a shift on these sets.
         target = f - gradient / modulus

@@ -71,6 +71,11 @@ class FrequencyEstimate:
             Number of reports counted, >= 1.
         oracle
             The protocol of the reports.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a count is not a whole number in 0 .. n (the first index is named), there are not d of them, or n < 1.
         """
         n = validate.integer("n (the number of reports)", n, minimum=1)
         found = validate.whole_numbers("counts", counts, low=0, high=n)

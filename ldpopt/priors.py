@@ -104,6 +104,7 @@ def _power_sum(alpha: float, n: int, scale: float) -> float:
     if n <= _DIRECT:
         return total
     low, high = _DIRECT / scale, n / scale
+    rise = math.log(n / _DIRECT)
 
     def term(x: float) -> float:  # ½ f + Σ B_2j/(2j)! f^(2j-1), with f' = -alpha f/k and so on, per unit of k
         k = x * scale
@@ -111,7 +112,9 @@ def _power_sum(alpha: float, n: int, scale: float) -> float:
         third = first * (alpha + 1) * (alpha + 2) / k**2
         return float(x**-alpha * (first / 12 + third / -720))
 
-    integral = math.log(n / _DIRECT) if alpha == 1 else (high ** (1 - alpha) - low ** (1 - alpha)) / (1 - alpha)
+    power = 1 - alpha  # of the integral, written from its larger end: no overflow, no cancellation at 0
+    larger, sign = (high, -1) if power > 0 else (low, 1)
+    integral = larger**power * (sign * math.expm1(sign * power * rise) / power if power else rise)
     return float(total + scale * integral + 0.5 * (high**-alpha - low**-alpha) + term(high) - term(low))
 
 

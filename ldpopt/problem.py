@@ -92,7 +92,7 @@ class Problem:
     def __init__(self, loss: Loss, constraints: Sequence[Constraint] = ()) -> None:
         if not isinstance(loss, Loss):
             raise InvalidTypeError(f"loss must be an instance from ldpopt.losses, such as LeastSquares(), got {loss!r}")
-        if isinstance(constraints, Constraint) or not all(isinstance(c, Constraint) for c in constraints):
+        if not isinstance(constraints, Sequence) or not all(isinstance(c, Constraint) for c in constraints):
             raise InvalidTypeError(
                 f"constraints must be a list of instances from ldpopt.constraints, such as [NonNegative()], got {constraints!r}"
             )
@@ -102,8 +102,13 @@ class Problem:
         if len(totals) > 1:
             raise InfeasibleError(f"the frequencies cannot have different totals: {sorted(totals)}")
         self._total = totals.pop() if totals else None
-        if self._total is not None and self._total < 0 and NonNegative in map(type, self.constraints):
-            raise InfeasibleError(f"NonNegative() and SumsTo({self._total:g}) contradict each other")
+        bounds = [
+            x for x in (loss, *self.constraints) if x is loss and loss.nonnegative_domain or isinstance(x, NonNegative)
+        ]
+        if self._total is not None and self._total < 0 and bounds:
+            raise InfeasibleError(
+                f"{bounds[0]!r} and SumsTo({self._total:g}) contradict each other: no value may be negative"
+            )
         self._compiled: dict[tuple[Any, ...], CompiledProblem] = {}
 
     def closed_form(self) -> ClosedForm | None:

@@ -77,6 +77,11 @@ class PureProtocol:
             Number of reports, >= 1.
         frequency
             True frequencies f_v in [0, 1], any shape; the result has the same shape.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If n < 1 or a frequency is outside [0, 1].
         """
         f = np.asarray(frequency, dtype=np.float64)
         if not ((f >= 0) & (f <= 1)).all():

@@ -123,7 +123,7 @@ def norm_hyb(f, cut):
 
 
 def power_law_mean(alpha, n):
-    weights = [k**-alpha for k in range(1, n + 1)]
+    weights = [(k / n) ** -alpha for k in range(1, n + 1)]  # relative to the last: steep rising laws overflow otherwise
     return math.fsum(k * w for k, w in enumerate(weights, start=1)) / math.fsum(weights)
 
 

@@ -28,8 +28,8 @@ def collected(d=12, n=N, exponent=1.5, oracle=oracles.OUE, seed=1):
 # --- partial zeta sums ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 17, 4095, 4096, 4097, 10_000])
-@pytest.mark.parametrize("alpha", [-3.0, -1.0, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 2.5, 12.0, 50.0])
+@pytest.mark.parametrize("n", [1, 2, 17, 4095, 4096, 4097, 5000, 10_000])
+@pytest.mark.parametrize("alpha", [-200.0, -3.0, -1.0, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 2.5, 12.0, 50.0])
 def test_the_mean_of_a_power_law_equals_its_sums(alpha, n):
     assert_allclose(PowerLaw(alpha, n).mean(), reference.power_law_mean(alpha, n), rtol=ZETA, atol=0)
 

@@ -20,7 +20,7 @@ def norm(f: Array, total: float = 1.0) -> Array:
     array([ 0.65,  0.45, -0.1 ])
     """
     d = f.shape[-1]
-    return np.asarray(f + (total / d - np.mean(f, axis=-1, keepdims=True)))
+    return np.asarray(f + (total / d - np.sum(f / d, axis=-1, keepdims=True)))  # divided first: no sum overflows
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:

@@ -64,7 +64,7 @@ def mle_apx(f: Array, kappa: float, total: float = 1.0) -> Array:
     kappa
         κ > -1, the protocol's ratio b/a.
     total
-        The sum to reach, in 0 .. 1.
+        The sum to reach, >= 0, with 1 + κ total > 0: always true up to 1.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def mle_apx(f: Array, kappa: float, total: float = 1.0) -> Array:
     Raises
     ------
     InvalidInputError
-        If 1 + κ f_v <= 0 somewhere: the model's variance would be negative there.
+        If 1 + κ f_v <= 0 somewhere, or 1 + κ total <= 0: the model's variance would be negative there.
 
     Examples
     --------
@@ -82,6 +82,10 @@ def mle_apx(f: Array, kappa: float, total: float = 1.0) -> Array:
     """
     top = np.max(f, axis=-1, keepdims=True)
     check_weighted_domain(f, kappa)
+    if not 1 + kappa * total > 0:
+        raise InvalidInputError(
+            f"the weighted MLE has no closed form for a total of {total:g} with kappa = {kappa:g}: 1 + kappa total must be > 0"
+        )
     raised = _raise(f, top, total * kappa, np.full(top.shape, float(total)))
     mass = raised.sum(axis=-1, keepdims=True)  # total·(1 - κt)
     raised *= np.divide(total, mass, out=np.zeros_like(mass), where=mass > 0)
@@ -113,8 +117,7 @@ def _raise(f: Array, top: Array, slope: float, total: Array) -> Array:
     with np.errstate(over="ignore"):  # a difference of huge numbers may be -inf: never positive anyway
         y = f - origin
     np.maximum(y, -ceiling, out=y)  # zero in any case: now the sums are finite
-    y += _level(y, slope, volume)
-    return np.maximum(y, 0.0, out=y)
+    return _settle(y, _level(y, slope, volume), slope, volume)
 
 
 def _level(y: Array, slope: float, volume: Array) -> Array:
@@ -124,16 +127,24 @@ def _level(y: Array, slope: float, volume: Array) -> Array:
     levels = (volume - np.cumsum(falling, axis=-1)) / (counts + slope)
     positive = np.maximum(np.count_nonzero(falling + levels > 0, axis=-1, keepdims=True), 1)
     level = np.take_along_axis(levels, positive - 1, axis=-1)
-    # A running sum of d terms carries d roundings. Newton's steps from there carry only those of their residual.
-    return _newton(y, _newton(y, level, slope, volume), slope, volume)
-
-
-def _newton(y: Array, level: Array, slope: float, volume: Array) -> Array:
-    """Return the level after one of Newton's steps on Σ max(y+u, 0) + slope·u = volume."""
+    # A running sum of d terms carries d roundings; one of Newton's steps from there only those of its residual.
     height = np.maximum(y + level, 0.0)
+    return np.asarray(level - _newton_step(height, level, slope, volume))
+
+
+def _settle(y: Array, level: Array, slope: float, volume: Array) -> Array:
+    """Return max(y + level, 0) with the sum it should have: the last bit of a level, times d, would show in the sum."""
+    height = np.add(y, level, out=y)
+    np.maximum(height, 0.0, out=height)
+    np.subtract(height, _newton_step(height, level, slope, volume), out=height, where=height > 0)
+    return np.maximum(height, 0.0, out=height)
+
+
+def _newton_step(height: Array, level: Array, slope: float, volume: Array) -> Array:
+    """Return by how much Newton's method lowers a level of Σ max(y+u, 0) + slope·u = volume."""
     positive = np.maximum(np.count_nonzero(height, axis=-1, keepdims=True), 1)
-    step: Array = (height.sum(axis=-1, keepdims=True) - (volume - slope * level)) / (positive + slope)
-    return level - step
+    excess = height.sum(axis=-1, keepdims=True) - (volume - slope * level)
+    return np.asarray(excess / (positive + slope))
 
 
 def _raise_long(
@@ -142,22 +153,24 @@ def _raise_long(
     """Return where max(f + t, 0) can be positive for one long vector, and its values there. Does not sort f.
 
     A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay zero. A sorted sample, which
-    stands for as many values each, guesses such a w from its own positive values and some more; the test makes sure. From
+    stands for as many values each, guesses such a w from its own positive values and a few more; the test makes sure. From
     above, Newton's method (Michelot 1986) falls to u and drops more values in every step.
     """
     if top - origin + ceiling <= 0:
         return np.empty(0, dtype=np.intp), np.empty(0)
     with np.errstate(over="ignore"):
-        sample = np.sort(f[:: len(f) // _SAMPLE] - origin)[::-1]
+        heights = f - origin if origin else f
+    sample = np.sort(heights[:: len(f) // _SAMPLE])[::-1]
     share = len(sample) / len(f)
     levels = (volume * share - np.cumsum(np.maximum(sample, -ceiling))) / (
         np.arange(1, len(sample) + 1) + slope * share
     )
-    rank = 8 + 2 * int(np.count_nonzero(sample + levels > 0))
+    positive = int(np.count_nonzero(sample + levels > 0))
+    rank = positive + 8 + int(4 * positive**0.5)  # four standard deviations of a sample's count
     while True:
         level = min(-float(sample[rank]), ceiling) if rank < len(sample) else ceiling
-        index = np.flatnonzero(f > origin - level)
-        y = f[index] - origin
+        index = np.flatnonzero(heights > -level)
+        y = heights[index]
         if level == ceiling or np.sum(y + level) + slope * level >= volume:
             break
         rank *= 4
@@ -170,5 +183,4 @@ def _raise_long(
         rest = still
     else:
         level = float(_level(rest, slope, np.array([volume]))[0])
-    polished = _newton(y, np.array([level]), slope, np.array([volume]))
-    return index, np.maximum(y + polished, 0.0)
+    return index, _settle(y, np.array([level]), slope, np.array([volume]))

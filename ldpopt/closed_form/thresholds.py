@@ -60,10 +60,11 @@ def base_cut(f: Array, threshold: float | Array) -> Array:
 
 
 def norm_cut(f: Array) -> Array:
-    """Return f where f >= θ, else 0, θ the smallest with Σ_{f>=θ} f <= 1 (Norm-Cut, N IV-B).
+    """Return f where f >= θ, else 0, θ > 0 the smallest with Σ_{f>=θ} f <= 1 (Norm-Cut, N IV-B).
 
-    Values tied at the cut stay or go together. If the positive values sum to at most 1 all of them stay. A value above 1
-    cannot stay, and nor can any below it: the result is then 0 everywhere, by the definition.
+    Only positive values count: negative ones never make room. Values tied at the cut stay or go together. If the positive
+    values sum to at most 1 all of them stay. A value above 1 cannot stay, and nor can any below it: the result is then 0
+    everywhere, by the definition.
 
     Parameters
     ----------

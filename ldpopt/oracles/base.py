@@ -115,6 +115,11 @@ class FrequencyOracle(PureProtocol, ABC):
         -------
         int64 counts of shape (trials, d), or (d,). The cost does not depend on n where ``simulation`` is
         ``AGGREGATE``; it is O(n) reports a trial where it is ``PER_USER``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the counts are not d whole numbers >= 0 with a user among them, or trials < 1.
         """
         true = validate.whole_numbers("true_counts", true_counts, low=0, high=2**62)
         if true.shape != (self.d,):
