@@ -45,8 +45,8 @@ class NonNegative(Constraint):
         return np.asarray(np.maximum(-np.min(f, axis=-1), 0.0))
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return f >= 0."""
-        return [f >= 0]
+        """Return d f >= 0: coefficients of order 1 for the solver's variable, which counts in units of 1/d."""
+        return [f.size * f >= 0]
 
 
 class SumsTo(Constraint):
@@ -71,10 +71,10 @@ class SumsTo(Constraint):
         return np.asarray(np.abs(np.sum(f, axis=-1) - self.total))
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return sum(f) == total."""
+        """Return sum(d f) == d total: coefficients of order 1 for the solver's variable."""
         import cvxpy as cp
 
-        return [cp.sum(f) == self.total]
+        return [cp.sum(f.size * f) == f.size * self.total]
 
     def __repr__(self) -> str:
         return f"SumsTo({self.total:g})"

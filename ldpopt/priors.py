@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ldpopt.errors import LdpoptWarning
 
@@ -64,6 +63,8 @@ class PowerLaw:
                     stacklevel=3,
                 )
             return limit
+        from scipy.optimize import brentq  # slow to import, and only fits need it
+
         return cls(float(brentq(lambda alpha: cls(alpha, n).mean() - mean, _FLATTEST, _STEEPEST, xtol=1e-13)), n)
 
     def posterior_mean(self, counts: Array, noise: float) -> Array:

@@ -102,9 +102,7 @@ class Problem:
         if len(totals) > 1:
             raise InfeasibleError(f"the frequencies cannot have different totals: {sorted(totals)}")
         self._total = totals.pop() if totals else None
-        bounds = [
-            x for x in (loss, *self.constraints) if x is loss and loss.nonnegative_domain or isinstance(x, NonNegative)
-        ]
+        bounds = [loss] * loss.nonnegative_domain + [c for c in self.constraints if isinstance(c, NonNegative)]
         if self._total is not None and self._total < 0 and bounds:
             raise InfeasibleError(
                 f"{bounds[0]!r} and SumsTo({self._total:g}) contradict each other: no value may be negative"

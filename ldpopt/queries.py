@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -36,6 +35,8 @@ def membership(sets: Sets, d: int) -> csr_array:
     InvalidInputError, InvalidTypeError
         If a set has an index outside the domain or twice, or a boolean array does not have d columns.
     """
+    from scipy import sparse  # slow to import, and only set queries need it
+
     if isinstance(sets, np.ndarray) and sets.dtype == np.bool_:
         if sets.ndim != 2 or sets.shape[1] != d:
             raise InvalidInputError(f"boolean sets must have shape (m, {d}), got {sets.shape}")

@@ -136,7 +136,7 @@ def _settle(y: Array, level: Array, slope: float, volume: Array) -> Array:
     """Return max(y + level, 0) with the sum it should have: the last bit of a level, times d, would show in the sum."""
     height = np.add(y, level, out=y)
     np.maximum(height, 0.0, out=height)
-    np.subtract(height, _newton_step(height, level, slope, volume), out=height, where=height > 0)
+    height -= _newton_step(height, level, slope, volume) * (height > 0)
     return np.maximum(height, 0.0, out=height)
 
 
@@ -147,9 +147,22 @@ def _newton_step(height: Array, level: Array, slope: float, volume: Array) -> Ar
     return np.asarray(excess / (positive + slope))
 
 
+def _dense_level(y: Array, level: float, slope: float, volume: float) -> Array:
+    """Return the level of one long vector from a good guess: Newton's method is exact once the positive values stay."""
+    guess, goal, positive = np.array([level]), np.array([volume]), -1
+    height = np.empty_like(y)
+    for _ in range(_NEWTON_STEPS):
+        np.maximum(np.add(y, guess, out=height), 0.0, out=height)
+        before, positive = positive, int(np.count_nonzero(height))
+        if positive == before:
+            return guess
+        guess = guess - _newton_step(height, guess, slope, goal)
+    return _level(y, slope, goal)
+
+
 def _raise_long(
     f: Array, top: float, origin: float, volume: float, ceiling: float, slope: float
-) -> tuple[NDArray[np.intp], Array]:
+) -> tuple[NDArray[np.intp] | slice, Array]:
     """Return where max(f + t, 0) can be positive for one long vector, and its values there. Does not sort f.
 
     A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay zero. A sorted sample, which
@@ -166,6 +179,9 @@ def _raise_long(
         np.arange(1, len(sample) + 1) + slope * share
     )
     positive = int(np.count_nonzero(sample + levels > 0))
+    if positive > len(sample) // 8:  # so many that picking them out costs more than passing over all
+        y = np.maximum(heights, -ceiling)
+        return slice(None), _settle(y, _dense_level(y, levels[positive - 1], slope, volume), slope, np.array([volume]))
     rank = positive + 8 + int(4 * positive**0.5)  # four standard deviations of a sample's count
     while True:
         level = min(-float(sample[rank]), ceiling) if rank < len(sample) else ceiling

@@ -1,0 +1,125 @@
+"""The hash family of local hashing: uniform, pairwise independent, the same on both sides, and numba only where needed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_array_equal
+
+from ldpopt.oracles import OLH
+from ldpopt.oracles.hash_family import bucket_of
+from ldpopt.oracles.hash_kernel import hashed_support_counts
+from tests.tolerances import SIGMAS
+
+FALSE_ALARM = 1e-6  # of one chi-square test; about a hundred are made here, on fixed seeds
+SEEDS = np.random.default_rng(101).integers(0, 2**64 - 1, 200_000, dtype=np.uint64, endpoint=True)
+VALUES = [0, 1, 255, 2**16, 42_177, 10**6, 2**31]
+PAIRS = [(0, 1), (6, 7), (42_176, 42_177), *((3, 3 + 2**k) for k in range(1, 32, 5)), (0, 2**32 - 1)]
+
+
+def buckets(value, g, seeds=SEEDS):
+    result = bucket_of(seeds, np.array([value], dtype=np.uint64), np.uint64(g))
+    assert result.dtype == np.uint64
+    return result.astype(np.int64)
+
+
+@pytest.mark.parametrize("g", [2, 3, 4, 21, 405])
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_falls_into_every_bucket_alike(value, g):
+    observed = np.bincount(buckets(value, g), minlength=g)
+    assert len(observed) == g
+    assert scipy.stats.chisquare(observed).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("g", [2, 4, 9])
+@pytest.mark.parametrize(("v", "w"), PAIRS)
+def test_two_values_fall_into_every_pair_of_buckets_alike(v, w, g):
+    observed = np.bincount(buckets(v, g) * g + buckets(w, g), minlength=g * g)
+    assert scipy.stats.chisquare(observed).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("g", [2, 3, 4])
+@pytest.mark.parametrize("start", [0, 17, 1000])
+@pytest.mark.parametrize("step", [1, 2, 64, 4096])
+def test_three_values_in_arithmetic_progression_collide_as_often_as_independent_ones(start, step, g):
+    first, second, third = (buckets(start + i * step, g) for i in range(3))
+    collisions = np.mean((first == second) & (second == third))
+    expected = g**-2.0
+    assert abs(collisions - expected) < SIGMAS * np.sqrt(expected * (1 - expected) / len(SEEDS))
+
+
+def test_no_pair_of_a_whole_domain_collides_too_often():
+    g, seeds = 4, SEEDS[:20_000]
+    hashes = np.array([buckets(value, g, seeds) for value in range(40)])
+    for i in range(40):
+        collisions = (hashes[i] == hashes[i + 1 :]).mean(axis=1)
+        assert (np.abs(collisions - 1 / g) < SIGMAS * np.sqrt((1 - 1 / g) / g / len(seeds))).all()
+
+
+def test_bucket_of_equals_integer_arithmetic():
+    def in_integers(seed, value, g):
+        h = (seed + (value + 1) * 0x9E3779B97F4A7C15) % 2**64
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64  # splitmix64
+        h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
+        h ^= h >> 31
+        return (h >> 32) * g >> 32
+
+    for value in VALUES:
+        for g in (2, 5, 2**31):
+            expected = [in_integers(int(seed), value, g) for seed in SEEDS[:50]]
+            assert_array_equal(buckets(value, g, SEEDS[:50]), expected)
+
+
+@pytest.mark.parametrize("g", [2, 3, 4, 21])
+@pytest.mark.parametrize(("n", "d"), [(0, 5), (1, 7), (500, 2), (501, 100)])
+def test_the_compiled_kernel_equals_numpy(n, d, g):
+    seeds = SEEDS[:n]
+    found = (SEEDS[1_000 : 1_000 + n] % np.uint64(g)).astype(np.uint64)
+    hashes = bucket_of(seeds[:, None], np.arange(d, dtype=np.uint64), np.uint64(g))
+    counts = hashed_support_counts(seeds, found, d, g)
+    assert counts.dtype == np.int64
+    assert_array_equal(counts, (hashes == found[:, None]).sum(axis=0))
+
+
+def test_client_and_server_use_the_same_hash():
+    oracle = OLH(16.0, d=30)  # so large a budget reports the true bucket
+    values = np.arange(300) % 30
+    assert oracle.p > 0.49
+    reports = oracle.perturb(values, rng=0)
+    kept = buckets_of_reports(oracle, reports, values) == reports["bucket"]
+    by_value = [int(kept[values == v].sum()) for v in range(30)]
+    counts = oracle.support_counts(reports)
+    assert (counts >= by_value).all()
+    assert counts.sum() <= sum(by_value) + 1  # of 8.7 million buckets, others' support is rare
+
+
+def buckets_of_reports(oracle, reports, values):
+    return bucket_of(reports["seed"], values.astype(np.uint64), np.uint64(oracle.g))
+
+
+def modules_after(code):
+    script = f"import sys\n{code}\nprint([m for m in ('numba', 'cvxpy', 'matplotlib', 'pooch') if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_importing_ldpopt_imports_nothing_heavy():
+    assert modules_after("import ldpopt") == "[]"
+
+
+def test_only_the_server_of_local_hashing_imports_numba():
+    use = """
+from ldpopt import oracles
+for name, cls in oracles.ORACLES.items():
+    oracle = cls(1.0, 5)
+    reports = oracle.perturb([0, 1, 4], rng=0)
+    if name not in ("olh", "blh"):
+        oracle.estimate(oracle.support_counts(reports), 3)
+    oracle.simulate_counts([1, 1, 0, 0, 1], rng=0)
+"""
+    assert modules_after(use) == "[]"
+    assert (
+        modules_after(use + "oracles.OLH(1.0, 5).support_counts(oracles.OLH(1.0, 5).perturb([1], rng=0))")
+        == "['numba']"
+    )

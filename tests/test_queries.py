@@ -1,0 +1,115 @@
+"""Set queries against naive sums, error measures by hand, and sets that are refused."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ldpopt import FrequencyEstimate, queries
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
+from tests.tolerances import SUM
+
+D = 9
+SETS = [[0], [8, 2, 5], [], [3, 4], list(range(D))]
+SHAPES = [(D,), (1, D), (4, D), (2, 3, D), (0, D)]
+
+
+def boolean(sets):
+    return np.array([[v in members for v in range(D)] for members in sets], dtype=bool).reshape(len(sets), D)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_kinds_of_sets_agree_with_a_naive_sum(shape):
+    frequencies = np.random.default_rng(3).normal(size=shape)
+    naive = np.zeros((*shape[:-1], len(SETS)))
+    for trial in np.ndindex(shape[:-1]):
+        for i, members in enumerate(SETS):
+            naive[(*trial, i)] = math.fsum(frequencies[(*trial, v)] for v in members)
+    estimate = FrequencyEstimate(frequencies)
+    by_index, by_mask = estimate.query(SETS), estimate.query(boolean(SETS))
+    assert by_index.shape == by_mask.shape == (*shape[:-1], len(SETS))
+    assert_allclose(by_index, naive, rtol=SUM, atol=SUM)
+    assert_allclose(by_mask, naive, rtol=SUM, atol=SUM)
+
+
+@given(st.lists(st.sets(st.integers(0, D - 1)), max_size=6))
+def test_random_sets_agree_as_indices_and_as_masks(sets):
+    frequencies = np.arange(D) ** 2.0
+    estimate = FrequencyEstimate(frequencies)
+    expected = [sum(v**2 for v in members) for members in sets]
+    assert_array_equal(estimate.query([list(members) for members in sets]), expected)
+    assert_array_equal(estimate.query(boolean(sets)), expected)
+
+
+def test_sets_may_be_one_integer_array_or_mixed_sequences():
+    estimate = FrequencyEstimate(np.arange(D, dtype=float))
+    assert_array_equal(estimate.query(np.array([[0, 1], [7, 8]])), [1, 15])
+    assert_array_equal(estimate.query(([0, 1], (7, 8), np.array([2.0]), range(3))), [1, 15, 2, 3])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_sets_and_empty_sets(shape):
+    estimate = FrequencyEstimate(np.ones(shape))
+    for none in ([], np.zeros((0, D), dtype=bool)):
+        assert estimate.query(none).shape == (*shape[:-1], 0)
+    for empty in ([[]], [np.empty(0, dtype=int)], np.zeros((1, D), dtype=bool)):
+        assert_array_equal(estimate.query(empty), np.zeros((*shape[:-1], 1)))
+
+
+def test_clipping_acts_on_answers_and_not_on_frequencies():
+    frequencies = np.array([0.5, -0.25, -0.5])
+    sets = [[0, 1], [1, 2], [1]]
+    clipped = FrequencyEstimate(frequencies, clip_answers=True)
+    assert_array_equal(clipped.query(sets), [0.25, 0, 0])
+    assert_array_equal(clipped.frequencies, frequencies)
+    assert_array_equal(FrequencyEstimate(frequencies).query(sets), [0.25, -0.75, -0.25])
+
+
+def test_queries_change_neither_sets_nor_frequencies():
+    frequencies, members, mask = np.arange(3.0), np.array([2, 0]), np.array([[True, False, True]])
+    for array in (frequencies, members, mask):
+        array.flags.writeable = False
+    estimate = FrequencyEstimate(frequencies)
+    assert_array_equal(estimate.query([members]), [2])
+    assert_array_equal(estimate.query(mask), [2])
+    assert_array_equal(members, [2, 0])
+
+
+@pytest.mark.parametrize(
+    ("sets", "error", "message"),
+    [
+        ([[0], [1, 9]], InvalidInputError, r"indices of set 1 must lie in 0 \.\. 8, found 9 at index 1"),
+        ([[-1]], InvalidInputError, r"indices of set 0 must lie in 0 \.\. 8, found -1 at index 0"),
+        ([[0], [1.5]], InvalidInputError, "indices of set 1 must be whole numbers, found 1.5 at index 0"),
+        ([[math.nan]], InvalidInputError, "indices of set 0 must be whole numbers, found nan"),
+        ([[0], [2, 3, 2]], InvalidInputError, "set 1 has an index more than once"),
+        (np.zeros((2, 8), dtype=bool), InvalidInputError, r"boolean sets must have shape \(m, 9\), got \(2, 8\)"),
+        (np.zeros(9, dtype=bool), InvalidInputError, r"boolean sets must have shape \(m, 9\), got \(9,\)"),
+        ([0, 1, 2], InvalidTypeError, r"sets must be a sequence of index arrays; for a single set pass \[indices\]"),
+        (np.array([0, 1, 2]), InvalidTypeError, r"for a single set pass \[indices\]"),
+        ([[0], np.ones(9, dtype=bool)], InvalidTypeError, r"set 1 is boolean: pass all boolean sets as one array"),
+        ([["a", "b"]], InvalidTypeError, "indices of set 0 must be an array of numbers"),
+        ([[True, False]], InvalidTypeError, "indices of set 0 must be an array of numbers, got an array of bool"),
+    ],
+)
+def test_sets_that_are_none_are_refused(sets, error, message):
+    with pytest.raises(error, match=message):
+        FrequencyEstimate(np.zeros(D)).query(sets)
+
+
+@pytest.mark.parametrize("sets", [[[0], 1], [[0], [[1, 2], [3, 4]]], [[0], [[1], [2, 3]]]])
+def test_sets_of_a_wrong_depth_are_refused_by_their_number(sets):
+    with pytest.raises(LdpoptError, match="set 1"):
+        FrequencyEstimate(np.zeros(D)).query(sets)
+
+
+def test_errors_by_hand():
+    truth = [0.5, 0.5, 0.0]
+    stack = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.5, 1.5]])
+    assert_allclose(queries.mean_squared_error(stack, truth), [0, 0.5 / 3, 2.5 / 3], rtol=SUM)
+    assert_allclose(queries.mean_absolute_error(stack, truth), [0, 1 / 3, 2 / 3], rtol=SUM)
+    assert queries.mean_squared_error(stack[1], truth).shape == ()
+    assert queries.mean_absolute_error(stack.reshape(3, 1, 3), truth).shape == (3, 1)
