@@ -20,8 +20,8 @@ from ldpopt import datasets, oracles
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / "build" / "peers"
 
-# xxhash 4 refuses the 63-bit seeds that all three pass to its 32-bit hash; the rest pure-ldp and multi-freq-ldpy import
-# without declaring it.
+# xxhash 4 hashes bytes only and all three pass it text; pure-ldp imports scikit-learn and
+# statsmodels without declaring them.
 REQUIREMENTS = {
     "pure-ldp": ("pure-ldp==1.2.0", "xxhash<4", "scikit-learn", "statsmodels"),
     "multi-freq-ldpy": ("multi-freq-ldpy==0.2.5", "xxhash<4"),

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 _LONG = 1 << 13  # rows longer than this are filtered before they are sorted
 _NEWTON_STEPS = 40  # random data need about 8; data made to defeat Newton's method are sorted after these
+_HEAD = 8  # largest values of the sample that bound the head
 _SAMPLE = 1 << 11  # values looked at for the guess that the filter starts from
 
 
@@ -165,26 +166,28 @@ def _raise_long(
 ) -> tuple[NDArray[np.intp] | slice, Array]:
     """Return where max(f + t, 0) can be positive for one long vector, and its values there. Does not sort f.
 
-    A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay zero. A sorted sample, which
-    stands for as many values each, guesses such a w from its own positive values and a few more; the test makes sure. From
-    above, Newton's method (Michelot 1986) falls to u and drops more values in every step.
+    A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay zero. A guess of w comes from
+    the head, taken whole, and a sample of the rest whose values stand for many each; the test makes sure. From above,
+    Newton's method (Michelot 1986) falls to u and drops more values in every step.
     """
     if top - origin + ceiling <= 0:
         return np.empty(0, dtype=np.intp), np.empty(0)
     with np.errstate(over="ignore"):
         heights = f - origin if origin else f
     sample = np.sort(heights[:: len(f) // _SAMPLE])[::-1]
-    share = len(sample) / len(f)
-    levels = (volume * share - np.cumsum(np.maximum(sample, -ceiling))) / (
-        np.arange(1, len(sample) + 1) + slope * share
-    )
-    positive = int(np.count_nonzero(sample + levels > 0))
-    if positive > len(sample) // 8:  # so many that picking them out costs more than passing over all
+    cut = sample[_HEAD]
+    head, body = np.sort(heights[np.flatnonzero(heights > cut)])[::-1], sample[sample <= cut]
+    guess = np.concatenate([head, body])
+    weight = np.concatenate([np.ones(len(head)), np.full(len(body), len(f) / len(sample))])
+    levels = (volume - np.cumsum(weight * np.maximum(guess, -ceiling))) / (np.cumsum(weight) + slope)
+    positive = int(np.count_nonzero(guess + levels > 0))
+    sampled = max(positive - len(head), 0)
+    if sampled > len(sample) // 8:  # so many that picking them out costs more than passing over all
         y = np.maximum(heights, -ceiling)
         return slice(None), _settle(y, _dense_level(y, levels[positive - 1], slope, volume), slope, np.array([volume]))
-    rank = positive + 8 + int(4 * positive**0.5)  # four standard deviations of a sample's count
+    rank = positive + 8 + int(4 * sampled**0.5)  # four standard deviations of a sample's count
     while True:
-        level = min(-float(sample[rank]), ceiling) if rank < len(sample) else ceiling
+        level = min(-float(guess[rank]), ceiling) if rank < len(guess) else ceiling
         index = np.flatnonzero(heights > -level)
         y = heights[index]
         if level == ceiling or np.sum(y + level) + slope * level >= volume:
