@@ -51,10 +51,11 @@ class FrequencyEstimate:
     clip_answers: bool = False
 
     def __post_init__(self) -> None:
-        if self.oracle is not None and not isinstance(self.oracle, PureProtocol):
-            raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {self.oracle!r}")
-        values = validate.frequencies(self.frequencies, d=self.oracle.d if self.oracle else None).view()
-        values.flags.writeable = False
+        d = None if self.oracle is None else _protocol(self.oracle).d
+        values = validate.frequencies(self.frequencies, d=d)
+        if values.flags.writeable:  # the caller's array may change later, this one may not
+            values = values.copy()
+            values.flags.writeable = False
         object.__setattr__(self, "frequencies", values)
         if self.n is not None:
             object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
@@ -77,6 +78,7 @@ class FrequencyEstimate:
         InvalidInputError, InvalidTypeError
             If a count is not a whole number in 0 .. n (the first index is named), there are not d of them, or n < 1.
         """
+        _protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
         found = validate.whole_numbers("counts", counts, low=0, high=n)
         if found.ndim == 0 or found.shape[-1] != oracle.d:
@@ -121,3 +123,9 @@ class FrequencyEstimate:
     def __repr__(self) -> str:
         trials = "".join(f"{size} trials x " for size in self.frequencies.shape[:-1])
         return f"FrequencyEstimate({trials}d={self.d}, method={self.method!r}, n={self.n}, oracle={self.oracle!r})"
+
+
+def _protocol(oracle: object) -> PureProtocol:
+    if not isinstance(oracle, PureProtocol):
+        raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {oracle!r}")
+    return oracle

@@ -194,4 +194,6 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
     for option in options:
         if option not in chosen.options:
             raise validate.unknown_name(f"option of {method}", option, chosen.options or ["(it takes none)"])
-    return replace(start, frequencies=chosen.apply(start, **options), method=method, clip_answers=chosen.clips_answers)
+    frequencies = chosen.apply(start, **options)
+    frequencies.flags.writeable = False  # nobody else has it: no copy needed
+    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clips_answers)

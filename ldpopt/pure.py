@@ -46,8 +46,8 @@ class PureProtocol:
     def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
         self.epsilon = validate.real("epsilon", epsilon, above=0)
         self.d = validate.integer("d (the number of values)", d, minimum=2)
-        self.p, self.q = float(p), float(q)
-        if not 0 < self.q < self.p < 1 or not math.isfinite(self.a):
+        self.p, self.q = validate.real("p", p), validate.real("q", q)
+        if not 0 < self.q < self.p < 1 or self.p - self.q < 1e-12 * self.p:
             raise InvalidInputError(
                 f"epsilon = {epsilon:g} with d = {d} gives p = {p!r} and q = {q!r}; a protocol needs 0 < q < p < 1: "
                 "use a less extreme epsilon"
@@ -56,7 +56,7 @@ class PureProtocol:
     @property
     def a(self) -> float:
         """Constant part of n Var[f̃_v]: q(1-q)/(p-q)² (N Eq. 7)."""
-        return self.q * (1 - self.q) / (self.p - self.q) ** 2 if self.p - self.q > 1e-150 else math.inf
+        return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     @property
     def b(self) -> float:
@@ -83,7 +83,7 @@ class PureProtocol:
         InvalidInputError, InvalidTypeError
             If n < 1 or a frequency is outside [0, 1].
         """
-        f = np.asarray(frequency, dtype=np.float64)
+        f = validate.array("frequency", frequency).astype(np.float64)
         if not ((f >= 0) & (f <= 1)).all():
             raise InvalidInputError("frequency must lie in 0 .. 1: it is the true share of users, not an estimate")
         result: NDArray[np.float64] = (self.a + self.b * f) / validate.integer(

@@ -48,7 +48,13 @@ def membership(sets: Sets, d: int) -> csr_array:
     for i, row in enumerate(rows):
         if isinstance(row, np.ndarray) and row.dtype == np.bool_:
             raise InvalidTypeError(f"set {i} is boolean: pass all boolean sets as one array of shape (m, {d})")
-        members = np.asarray(row) if np.size(row) else np.empty(0, dtype=np.int64)
+        try:
+            members = np.asarray(row)
+        except ValueError:  # ragged
+            members = np.empty((0, 0))
+        if members.ndim != 1:
+            raise InvalidInputError(f"set {i} must be a one-dimensional array of indices, got {row!r}")
+        members = members if members.size else np.empty(0, dtype=np.int64)
         members = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
         if np.unique(members).size != members.size:
             raise InvalidInputError(f"set {i} has an index more than once")

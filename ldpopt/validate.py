@@ -38,7 +38,10 @@ def real(what: str, value: object, *, above: float = -math.inf, below: float = m
     """Return ``value`` as a float strictly between ``above`` and ``below``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{what} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond the floats
+        number = math.inf
     if not math.isfinite(number) or not above < number < below:
         bounds = [f"> {above:g}"] * (above > -math.inf) + [f"< {below:g}"] * (below < math.inf)
         raise InvalidInputError(
@@ -59,6 +62,8 @@ def integer(what: str, value: object, *, minimum: int) -> int:
 
 def where(index: tuple[Any, ...]) -> str:
     """Return an array position as a reader would write it: ``index 3``, or ``trial 2, index 3`` in a stack."""
+    if not index:
+        return "position () of a single number"
     *trials, last = (int(i) for i in index)
     return f"trial {', '.join(map(str, trials))}, index {last}" if trials else f"index {last}"
 

@@ -22,12 +22,31 @@ PER_USER = "one draw per user"
 _USERS_AT_A_TIME = 1 << 16  # users drawn at a time in a per-user simulation: bounds memory whatever n is
 
 
+_RAREST = 2.0**-32  # probability of the rarest event of a client: words of 64 bits then keep it to 2⁻³² of itself
+
+
+def budget(epsilon: object) -> float:
+    """Return a privacy budget as a float > 0 whose exponential is finite; an error otherwise."""
+    value = validate.real("epsilon", epsilon, above=0)
+    if value > 100:
+        raise InvalidInputError(f"epsilon = {value:g} keeps nothing private: use a smaller epsilon, below about 20")
+    return value
+
+
 class FrequencyOracle(PureProtocol, ABC):
     """A pure protocol with both of its sides.
 
     Reports are numpy arrays with one row a user: they can be sliced, concatenated and saved. Subclasses compute p and q
     and implement ``_perturb`` and ``_support_counts`` on checked input.
     """
+
+    def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
+        super().__init__(epsilon, d, p=p, q=q)
+        if min(self.q, 1 - self.p) < _RAREST:
+            raise InvalidInputError(
+                f"epsilon = {self.epsilon:g} with d = {self.d} gives a probability below 2**-32 (p = {self.p!r}, "
+                f"q = {self.q:.3g}), too rare to be drawn exactly: use a smaller epsilon or domain"
+            )
 
     simulation: ClassVar[str] = PER_USER
     """How ``simulate_counts`` draws: from the exact law of the aggregate, or one draw per user."""
@@ -67,9 +86,10 @@ class FrequencyOracle(PureProtocol, ABC):
         InvalidInputError, InvalidTypeError
             If a value is not a whole number in the domain; nothing is randomised then.
         """
-        checked = validate.whole_numbers("values", values, low=0, high=self.d - 1)
-        if checked.ndim != 1:
-            raise InvalidInputError(f"values must have shape (n,), one value a user, got shape {checked.shape}")
+        found = validate.array("values", values)
+        if found.ndim != 1:
+            raise InvalidInputError(f"values must have shape (n,), one value a user, got shape {found.shape}")
+        checked = validate.whole_numbers("values", found, low=0, high=self.d - 1)
         return self._perturb(checked, None if rng is None else validate.generator(rng))
 
     def support_counts(self, reports: ArrayLike) -> Counts:
@@ -122,6 +142,8 @@ class FrequencyOracle(PureProtocol, ABC):
             If the counts are not d whole numbers >= 0 with a user among them, or trials < 1.
         """
         true = validate.whole_numbers("true_counts", true_counts, low=0, high=2**62)
+        if true.sum(dtype=np.float64) > 2**62:
+            raise InvalidInputError("true_counts has more than 2**62 users")
         if true.shape != (self.d,):
             raise InvalidInputError(f"true_counts must have shape ({self.d},), got {true.shape}")
         if not true.any():

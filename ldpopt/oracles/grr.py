@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, check_integer_reports
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, budget, check_integer_reports
 
 
 class GRR(FrequencyOracle):
@@ -29,7 +29,7 @@ class GRR(FrequencyOracle):
     simulation = AGGREGATE
 
     def __init__(self, epsilon: float, d: int) -> None:
-        epsilon = validate.real("epsilon", epsilon, above=0)
+        epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
         odds = math.exp(-epsilon)
         super().__init__(epsilon, d, p=1 / (1 + (d - 1) * odds), q=odds / (1 + (d - 1) * odds))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, check_integer_reports
+from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, budget, check_integer_reports
 
 
 class HadamardResponse(FrequencyOracle):
@@ -28,7 +28,7 @@ class HadamardResponse(FrequencyOracle):
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        epsilon = validate.real("epsilon", epsilon, above=0)
+        epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
         super().__init__(epsilon, d, p=1 / (1 + math.exp(-epsilon)), q=0.5)
         self.columns = 1 << d.bit_length()

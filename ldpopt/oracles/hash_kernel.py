@@ -1,4 +1,8 @@
-"""The n·d hashes of a local-hashing server, compiled. Importing this module imports numba."""
+"""The n·d hashes of a local-hashing server, compiled. Importing this module imports numba.
+
+Nothing is cached on disk: numba would not notice a change of the hash family in its own file, and a server that hashes
+otherwise than its clients counts noise. Compiling takes about half a second a process.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,32 @@ from numpy.typing import NDArray
 from ldpopt.oracles.hash_family import bucket_of
 
 _bucket_of = numba.njit(inline="always")(bucket_of)
+_SMALL = 1 << 20  # hashes below which waking the other cores costs more than they save
 
 
 def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.int64]:
     """Return how many reports support each of d values. Cost: n·d hashes, shared by all cores; memory cores·d."""
-    partial = _count(seeds, buckets, d, np.uint64(g), numba.get_num_threads())
+    if len(seeds) * d < _SMALL:
+        counts = np.zeros(d, dtype=np.int64)
+        _count(seeds, buckets, np.uint64(g), counts)
+        return counts
+    partial = np.zeros((numba.get_num_threads(), d), dtype=np.int64)
+    _count_parts(seeds, buckets, np.uint64(g), partial)
     return np.asarray(partial.sum(axis=0))
 
 
-@numba.njit(parallel=True, cache=True)
-def _count(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: np.uint64, parts: int
-) -> NDArray[np.int64]:
-    counts = np.zeros((parts, d), dtype=np.int64)
-    n = len(seeds)
+@numba.njit(nogil=True)
+def _count(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, counts: NDArray[np.int64]) -> None:
+    for i in range(len(seeds)):
+        for value in range(len(counts)):
+            counts[value] += _bucket_of(seeds[i], np.uint64(value), g) == buckets[i]
+
+
+@numba.njit(parallel=True)
+def _count_parts(
+    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, partial: NDArray[np.int64]
+) -> None:
+    parts, n = len(partial), len(seeds)
     for part in numba.prange(parts):
-        mine = counts[part]
-        for i in range(n * part // parts, n * (part + 1) // parts):
-            for value in range(d):
-                mine[value] += _bucket_of(seeds[i], np.uint64(value), g) == buckets[i]
-    return counts
+        first, last = n * part // parts, n * (part + 1) // parts
+        _count(seeds[first:last], buckets[first:last], g, partial[part])

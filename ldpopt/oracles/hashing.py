@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, simulate_independent
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, budget, simulate_independent
 from ldpopt.oracles.grr import respond
 from ldpopt.oracles.hash_family import bucket_of
 
@@ -29,7 +29,7 @@ class LocalHashing(FrequencyOracle):
     simulation = AGGREGATE
 
     def __init__(self, epsilon: float, d: int, g: int) -> None:
-        epsilon = validate.real("epsilon", epsilon, above=0)
+        epsilon = budget(epsilon)
         self.g = validate.integer("g (the number of buckets)", g, minimum=2)
         if self.g > _LARGEST_G:
             raise InvalidInputError(f"g = {g} buckets are more than {_LARGEST_G}: use a smaller epsilon")
@@ -96,7 +96,7 @@ class OLH(LocalHashing):
 
     def __init__(self, epsilon: float, d: int, *, rounding: Literal["nearest", "floor"] = "nearest") -> None:
         offset = validate.lookup("rounding", rounding, {"nearest": 0.5, "floor": 0.0})
-        target = math.exp(min(validate.real("epsilon", epsilon, above=0), 700)) + 1
+        target = math.exp(budget(epsilon)) + 1
         super().__init__(epsilon, d, g=max(2, math.floor(target + offset)))
 
 

@@ -12,6 +12,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.errors import InvalidInputError
+
 Rng = np.random.Generator | None
 Words = NDArray[np.uint64]
 
@@ -38,6 +40,8 @@ def bernoulli(rng: Rng, probability: float, size: int) -> NDArray[np.bool_]:
 
 def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
     """Return uniform whole numbers in 0 .. bound-1, bound <= 2³², without modulo bias (Lemire 2019)."""
+    if bound > 2**32:
+        raise InvalidInputError(f"at most 2**32 values can be drawn from, got {bound}")
     low_half = np.uint64(2**32 - 1)
     product = (words(rng, size) >> np.uint64(32)) * np.uint64(bound)
     biased = np.flatnonzero((product & low_half) < np.uint64(2**32 % bound))

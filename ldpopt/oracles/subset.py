@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, check_integer_reports
+from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, budget, check_integer_reports
 
 _CELLS = 1 << 21  # users x values of membership flags held at a time
 
@@ -30,9 +30,9 @@ class SubsetSelection(FrequencyOracle):
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        epsilon = validate.real("epsilon", epsilon, above=0)
+        epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
-        self.k = k = max(1, round(d / (math.exp(min(epsilon, 700)) + 1)))
+        self.k = k = max(1, round(d / (math.exp(epsilon) + 1)))
         p = k / (k + (d - k) * math.exp(-epsilon))
         super().__init__(epsilon, d, p=p, q=(p * (k - 1) + (1 - p) * k) / (d - 1))
         self._dtype = np.min_scalar_type(d - 1)

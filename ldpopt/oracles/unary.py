@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, check_integer_reports, simulate_independent
+from ldpopt.oracles.base import (
+    AGGREGATE,
+    Counts,
+    FrequencyOracle,
+    Reports,
+    budget,
+    check_integer_reports,
+    simulate_independent,
+)
 
 _ROWS = 255  # rows that a column of uint8 can count without overflow
 
@@ -65,7 +72,7 @@ class SUE(UnaryEncoding):
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        flip = 1 / (math.exp(min(validate.real("epsilon", epsilon, above=0) / 2, 700)) + 1)
+        flip = 1 / (math.exp(budget(epsilon) / 2) + 1)
         super().__init__(epsilon, d, p=1 - flip, q=flip)
 
 
@@ -80,5 +87,5 @@ class OUE(UnaryEncoding):
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        flip = 1 / (math.exp(min(validate.real("epsilon", epsilon, above=0), 700)) + 1)
+        flip = 1 / (math.exp(budget(epsilon)) + 1)
         super().__init__(epsilon, d, p=0.5, q=flip)
