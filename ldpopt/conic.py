@@ -77,7 +77,7 @@ class CompiledProblem:
     ) -> None:
         import cvxpy as cp
 
-        self._parameters = [cp.Parameter(shape) for shape in shapes]
+        self._parameters = [cp.Parameter(shape, nonneg=loss.nonnegative_data) for shape in shapes]
         self._problem, self._f = _build(loss, constraints, shapes[0][0], tuple(self._parameters), constants)
 
     def solve(self, data: list[Array], solver: str, options: dict[str, Any]) -> tuple[Array, Status]:

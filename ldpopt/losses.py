@@ -5,13 +5,15 @@ Shapes: f and the estimate's frequencies are (..., d); values are (...); gradien
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import rel_entr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr, xlogy
 
+from ldpopt import validate
 from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -21,9 +23,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-6  # how far shares of reports may leave [0, 1], or their sum 1, by rounding of huge estimates
+
 
 class Loss(ABC):
     """A convex function of the frequencies f, given an estimate."""
+
+    nonnegative_data: ClassVar[bool] = False
+    """Whether ``data`` is never negative, which the cone form may need."""
 
     nonnegative_domain: ClassVar[bool] = False
     """Whether the loss is infinite as soon as a value is negative."""
@@ -56,6 +63,22 @@ class Loss(ABC):
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
         """Return where the loss lets a value be non-zero, shape (..., d); None is everywhere."""
+        return None
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array | None:
+        """Return, value by value, the minimiser of ℓ_v(f) + μ f over the line, ±inf where it escapes.
+
+        Parameters
+        ----------
+        mu
+            Multipliers, shape (m, 1).
+        data, constants
+            As ``data`` and ``constants`` return them, the arrays of shape (m, d).
+
+        Returns
+        -------
+        Shape (m, d), not increasing in μ; None if the loss is not separable or has no such formula.
+        """
         return None
 
     def strong_convexity(self) -> float:
@@ -100,9 +123,76 @@ class LeastSquares(Loss):
         (target,) = data
         return 0.5 * cp.sum_squares(f.size * (f - target)), []
 
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return f̃ - μ."""
+        return data[0] - mu
+
     def strong_convexity(self) -> float:
         """Return 1."""
         return 1.0
+
+
+class WeightedLeastSquares(Loss):
+    """½ Σ w_v (f_v - f̃_v)².
+
+    Parameters
+    ----------
+    weights
+        One finite number > 0 a value, shape (d,): how much each estimate is trusted, such as its inverse variance.
+
+    Raises
+    ------
+    InvalidInputError
+        If a weight is not finite and positive (the first index is named).
+
+    Examples
+    --------
+    >>> loss = WeightedLeastSquares([1.0, 4.0])
+    >>> float(loss.value(np.array([0.5, 0.5]), FrequencyEstimate([0.5, 0.0])))
+    0.5
+    """
+
+    def __init__(self, weights: ArrayLike) -> None:
+        self.weights = validate.frequencies(weights)
+        wrong = self.weights <= 0
+        if self.weights.ndim != 1 or wrong.any():
+            at = validate.first(wrong) if wrong.any() else None
+            found = f"found {self.weights[at]:g} at {validate.where(at)}" if at else f"got shape {self.weights.shape}"
+            raise InvalidInputError(f"weights must be positive numbers of shape (d,), {found}")
+
+    def check(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless there is one weight a value."""
+        if len(self.weights) != estimate.d:
+            raise InvalidInputError(f"there are {len(self.weights)} weights for {estimate.d} values")
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return ½ Σ w (f - f̃)²."""
+        return np.asarray(0.5 * np.sum(self.weights * (f - estimate.frequencies) ** 2, axis=-1))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return w (f - f̃)."""
+        return np.asarray(self.weights * (f - estimate.frequencies))
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃."""
+        return (estimate.frequencies,)
+
+    def cone_form(
+        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return ½ ‖d √w (f - f̃)‖² with the weights relative to their mean."""
+        import cvxpy as cp
+
+        root = np.sqrt(self.weights / self.weights.mean())
+        return 0.5 * cp.sum_squares(cp.multiply(f.size * root, f) - cp.multiply(f.size * root, data[0])), []
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return f̃ - μ/w."""
+        return data[0] - mu / self.weights
+
+    def strong_convexity(self) -> float:
+        """Return the smallest weight."""
+        return float(self.weights.min())
 
 
 class GaussianMLE(Loss):
@@ -138,8 +228,8 @@ class GaussianMLE(Loss):
         return (estimate.frequencies,)
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
-        """Return κ."""
-        return (estimate.noise[1].kappa,)
+        """Return κ and a."""
+        return estimate.noise[1].kappa, estimate.noise[1].a
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
@@ -147,11 +237,155 @@ class GaussianMLE(Loss):
         """Return Σ t_v with (d (f_v - f̃_v))² <= t_v (1 + κ f_v): d second-order cones of dimension 3 in one constraint."""
         import cvxpy as cp
 
-        (target,), (kappa,) = data, constants
+        (target,), (kappa, _) = data, constants
         t = cp.Variable(f.size)
         weight = 1 + kappa * f
         cone = cp.SOC(t + weight, cp.vstack([2 * f.size * (f - target), t - weight]), axis=0)
         return cp.sum(t), [cone]
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
+        kappa, a = constants
+        b = kappa * a
+        inside = 1 + b * mu
+        ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
+        return np.asarray(np.where(inside > 0, (data[0] + a * ratio) / (1 - b * ratio), math.copysign(math.inf, b)))
+
+
+class _Likelihood(Loss):
+    """Minus the logarithm of a likelihood of support counts, over n: P_v = q + (p-q) f_v of the reports support v."""
+
+    nonnegative_data = True
+
+    @staticmethod
+    def shares(estimate: FrequencyEstimate) -> Array:
+        """Return c/n, the share of reports that support each value; an error if the estimate is not a raw one."""
+        oracle = estimate.noise[1]
+        share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
+        outside = (share < -_ROUNDING) | (share > 1 + _ROUNDING)
+        if outside.any():
+            at = validate.first(outside)
+            raise InvalidInputError(
+                f"a likelihood needs raw estimates: at {validate.where(at)} f = {estimate.frequencies[at]:g} would mean that "
+                f"{share[at]:.1%} of the reports support the value"
+            )
+        return np.clip(share, 0.0, 1.0)
+
+    def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
+        """Return q and p - q."""
+        oracle = estimate.noise[1]
+        return oracle.q, oracle.p - oracle.q
+
+
+class BinomialMLE(_Likelihood):
+    """-1/n Σ c_v log P_v + (n - c_v) log(1 - P_v): the likelihood of independent counts, as of unary encoding and hashing.
+
+    Examples
+    --------
+    >>> from ldpopt import oracles
+    >>> estimate = oracles.OUE(epsilon=1.0, d=2).estimate([40, 30], n=100)
+    >>> round(float(BinomialMLE().value(np.array([0.5, 0.5]), estimate)), 4)
+    1.3
+    """
+
+    def check(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless the estimate is raw and its oracle known."""
+        self.shares(estimate)
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the loss; ``inf`` where a probability leaves [0, 1]."""
+        (floor, slope), share = self.constants(estimate), self.shares(estimate)
+        probability = floor + slope * f
+        inside = np.all((probability >= 0) & (probability <= 1), axis=-1)
+        clipped = np.clip(probability, 0.0, 1.0)
+        return np.asarray(
+            np.where(inside, -np.sum(xlogy(share, clipped) + xlogy(1 - share, 1 - clipped), axis=-1), np.inf)
+        )
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
+        (floor, slope), share = self.constants(estimate), self.shares(estimate)
+        probability = floor + slope * f
+        return np.asarray(-slope * (share / probability - (1 - share) / (1 - probability)))
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return c/n and 1 - c/n."""
+        share = self.shares(estimate)
+        return share, 1 - share
+
+    def cone_form(
+        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the loss itself: two exponential cones a value."""
+        import cvxpy as cp
+
+        floor, slope = constants
+        share, rest = data
+        return -(share @ cp.log(floor + slope * f)) - rest @ cp.log(1 - floor - slope * f), []
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return f with m P² - (1 + m) P + c/n = 0, m = μ/(p-q), by the root that does not cancel (MATH 3)."""
+        floor, slope = constants
+        m = mu / slope
+        total = 1 + m
+        root = np.sqrt(np.maximum(total**2 - 4 * m * data[0], 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            probability = np.where(total >= 0, 2 * data[0] / (total + root), (total - root) / (2 * m))
+        return np.asarray((np.nan_to_num(probability, nan=0.0) - floor) / slope)
+
+
+class MultinomialMLE(_Likelihood):
+    """-1/n Σ c_v log P_v: the likelihood of GRR's counts, whose reports support one value each.
+
+    Examples
+    --------
+    >>> from ldpopt import oracles
+    >>> estimate = oracles.GRR(epsilon=1.0, d=2).estimate([60, 40], n=100)
+    >>> round(float(MultinomialMLE().value(np.array([0.5, 0.5]), estimate)), 4)
+    0.6931
+    """
+
+    def check(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless every report supports exactly one value, as in GRR."""
+        total = self.shares(estimate).sum(axis=-1)
+        oracle = estimate.noise[1]
+        if abs(oracle.p + (oracle.d - 1) * oracle.q - 1) > _ROUNDING or np.any(np.abs(total - 1) > _ROUNDING):
+            raise InvalidInputError(
+                f"the multinomial likelihood is that of GRR, whose reports support one value each, not of {oracle!r}: "
+                "use BinomialMLE()"
+            )
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the loss; ``inf`` where a probability is negative."""
+        (floor, slope), share = self.constants(estimate), self.shares(estimate)
+        probability = floor + slope * f
+        inside = np.all(probability >= 0, axis=-1)
+        return np.asarray(np.where(inside, -np.sum(xlogy(share, np.maximum(probability, 0.0)), axis=-1), np.inf))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return -(p-q) c/(n P)."""
+        (floor, slope), share = self.constants(estimate), self.shares(estimate)
+        return np.asarray(-slope * share / (floor + slope * f))
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return c/n."""
+        return (self.shares(estimate),)
+
+    def cone_form(
+        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return -Σ c/n log(d P): an exponential cone a value."""
+        import cvxpy as cp
+
+        floor, slope = constants
+        return -(data[0] @ cp.log(f.size * (floor + slope * f))), []
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return f with P = (p-q) c/(n μ); infinite for μ <= 0."""
+        floor, slope = constants
+        with np.errstate(divide="ignore", invalid="ignore"):
+            probability = np.where(mu > 0, slope * data[0] / mu, np.inf)
+        return np.asarray((probability - floor) / slope)
 
 
 class KullbackLeibler(Loss):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,47 +14,101 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import closed_form, conic, validate
 from ldpopt.certificate import Certificate, certify
 from ldpopt.conic import CompiledProblem, Status
-from ldpopt.constraints import Constraint, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss, MultinomialMLE
 
 Array = NDArray[np.float64]
 Path = Literal["auto", "closed-form", "conic"]
+Kind = TypeVar("Kind", bound=Constraint)
+_SLACK = 1e-9  # by how much rounding may put a total outside what the bounds allow
 _PATHS = ("auto", "closed-form", "conic")
 
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """A KKT solution: the name of its method and the function of (estimate, total)."""
+    """A KKT solution: its name, the function of (estimate, problem), and a condition beyond the kinds of constraints."""
 
     name: str
-    solve: Callable[[FrequencyEstimate, float], Array]
+    solve: Callable[[FrequencyEstimate, Problem], Array]
+    applies: Callable[[Problem, int], bool] | None = None
+
+
+def _of(problem: Problem, kind: type[Kind]) -> Kind:
+    """Return the problem's one constraint of this kind."""
+    return next(c for c in problem.constraints if isinstance(c, kind))
+
+
+def _total(problem: Problem) -> float:
+    return _of(problem, SumsTo).total
+
+
+def _pooled(estimate: FrequencyEstimate, problem: Problem) -> Array:
+    return closed_form.monotone(estimate.frequencies, _of(problem, Monotone).order)
+
+
+def _whole_order(problem: Problem, d: int) -> bool:
+    return len(_of(problem, Monotone).order) == d
+
+
+def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
+    groups = _of(problem, GroupTotals)
+    rest = problem.total - groups.totals.sum() if problem.total is not None else None
+    return closed_form.group_totals(estimate.frequencies, groups.groups, groups.totals, rest)
+
+
+def _groups_apart(problem: Problem, d: int) -> bool:
+    """Return whether the groups do not overlap and leave room for what the total asks of the others."""
+    groups = _of(problem, GroupTotals)
+    if not groups.disjoint or (groups.totals < 0).any() or any(not len(group) for group in groups.groups):
+        return False
+    covered = sum(map(len, groups.groups)) == d
+    return problem.total is None or (not covered and problem.total >= groups.totals.sum())
 
 
 _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
 _CLIP = ClosedForm("base-pos", lambda e, _: closed_form.base_pos(e.frequencies))
+_NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
 
 CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
     (LeastSquares, frozenset()): _IDENTITY,
     (LeastSquares, frozenset({NonNegative})): _CLIP,
-    (LeastSquares, frozenset({SumsTo})): ClosedForm("norm", lambda e, total: closed_form.norm(e.frequencies, total)),
+    (LeastSquares, frozenset({SumsTo})): ClosedForm("norm", lambda e, p: closed_form.norm(e.frequencies, _total(p))),
     (LeastSquares, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "norm-sub", lambda e, total: closed_form.norm_sub(e.frequencies, total)
+        "norm-sub", lambda e, p: closed_form.norm_sub(e.frequencies, _total(p))
+    ),
+    (LeastSquares, frozenset({Monotone})): ClosedForm("pava", _pooled),
+    (LeastSquares, frozenset({Monotone, NonNegative})): ClosedForm(
+        "pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _whole_order
+    ),
+    (LeastSquares, frozenset({Monotone, NonNegative, SumsTo})): ClosedForm(
+        "pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _whole_order
+    ),
+    (LeastSquares, frozenset({GroupTotals, NonNegative})): ClosedForm("norm-sub by group", _grouped, _groups_apart),
+    (LeastSquares, frozenset({GroupTotals, NonNegative, SumsTo})): ClosedForm(
+        "norm-sub by group", _grouped, _groups_apart
+    ),
+    (LeastSquares, frozenset({AtMost, NonNegative, SumsTo})): ClosedForm(
+        "norm-sub of the k largest", lambda e, p: closed_form.at_most(e.frequencies, _of(p, AtMost).k, _total(p))
     ),
     (GaussianMLE, frozenset()): _IDENTITY,
     (GaussianMLE, frozenset({NonNegative})): _CLIP,
     (GaussianMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "mle-apx", lambda e, total: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, total)
+        "mle-apx", lambda e, p: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, _total(p))
     ),
-    (KullbackLeibler, frozenset({SumsTo})): ClosedForm(
-        "norm-mul", lambda e, total: closed_form.norm_mul(e.frequencies, total)
+    (MultinomialMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
+        "water-filling",
+        lambda e, p: closed_form.water_filling(
+            MultinomialMLE.shares(e), e.noise[1].q / (e.noise[1].p - e.noise[1].q), _total(p)
+        ),
     ),
-    (KullbackLeibler, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "norm-mul", lambda e, total: closed_form.norm_mul(e.frequencies, total)
-    ),
+    (KullbackLeibler, frozenset({SumsTo})): _NORM_MUL,
+    (KullbackLeibler, frozenset({NonNegative, SumsTo})): _NORM_MUL,
 }
-"""From (loss, kinds of constraints) to the method that solves it in closed form."""
+"""From (loss, kinds of constraints) to the method that solves it in closed form, if each kind is there once."""
+
+_ONE_ROOT = "one root"
 
 
 class Problem:
@@ -101,17 +155,55 @@ class Problem:
         totals = {c.total for c in self.constraints if isinstance(c, SumsTo)}
         if len(totals) > 1:
             raise InfeasibleError(f"the frequencies cannot have different totals: {sorted(totals)}")
-        self._total = totals.pop() if totals else None
+        self.total = totals.pop() if totals else None
         bounds = [loss] * loss.nonnegative_domain + [c for c in self.constraints if isinstance(c, NonNegative)]
-        if self._total is not None and self._total < 0 and bounds:
+        if self.total is not None and self.total < 0 and bounds:
             raise InfeasibleError(
-                f"{bounds[0]!r} and SumsTo({self._total:g}) contradict each other: no value may be negative"
+                f"{bounds[0]!r} and SumsTo({self.total:g}) contradict each other: no value may be negative"
             )
         self._compiled: dict[tuple[Any, ...], CompiledProblem] = {}
 
-    def closed_form(self) -> ClosedForm | None:
-        """Return the closed form of this problem, or None."""
-        return CLOSED_FORMS.get((type(self.loss), frozenset(map(type, self.constraints))))
+    def check(self, d: int) -> None:
+        """Raise an error if a constraint does not fit d values, or bounds and total contradict each other."""
+        for constraint in self.constraints:
+            constraint.check(d)
+        lower, upper = self.box(d)
+        crossed = lower > upper
+        if crossed.any():
+            at = int(np.argmax(crossed))
+            raise InfeasibleError(
+                f"the bounds contradict each other at index {at}: at least {lower[at]:g}, at most {upper[at]:g}"
+            )
+        if self.total is not None and not lower.sum() - _SLACK <= self.total <= upper.sum() + _SLACK:
+            raise InfeasibleError(
+                f"SumsTo({self.total:g}) cannot be met: the bounds let the sum be from {lower.sum():g} to {upper.sum():g}"
+            )
+
+    def box(self, d: int) -> tuple[Array, Array]:
+        """Return the tightest (lower, upper) bounds of d values that the constraints state one by one."""
+        lower = np.full(d, 0.0 if self.loss.nonnegative_domain else -np.inf)
+        upper = np.full(d, np.inf)
+        for constraint in self.constraints:
+            if (box := constraint.box(d)) is not None:
+                lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
+        return lower, upper
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the constraints are bounds and at most one total: then values interact through one multiplier only."""
+        return all(isinstance(c, SumsTo) or type(c).box is not Constraint.box for c in self.constraints)
+
+    def closed_form(self, d: int) -> ClosedForm | None:
+        """Return the closed form of this problem on d values, or None."""
+        kinds = [type(c) for c in self.constraints]
+        form = CLOSED_FORMS.get((type(self.loss), frozenset(kinds))) if len(set(kinds)) == len(kinds) else None
+        if form is not None and (form.applies is None or form.applies(self, d)):
+            return form
+        separable = type(self.loss).response is not Loss.response
+        lower, upper = self.box(d)
+        if separable and self.is_box and (self.total is None or np.isfinite(lower).all() or np.isfinite(upper).all()):
+            return ClosedForm(_ONE_ROOT, solve_one_root)
+        return None
 
     def explain(self, estimate: FrequencyEstimate | ArrayLike) -> str:
         """Return which path ``solve`` would take for this estimate, and why, without solving.
@@ -121,9 +213,9 @@ class Problem:
         >>> Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)]).explain([0.5, 0.6])
         'closed-form: LeastSquares() under NonNegative(), SumsTo(1) is solved by norm-sub'
         """
-        self.loss.check(_as_estimate(estimate))
+        start = self._checked(estimate)
         where = ", ".join(map(repr, self.constraints)) or "no constraints"
-        form = self.closed_form()
+        form = self.closed_form(start.d)
         if form:
             return f"closed-form: {self.loss!r} under {where} is solved by {form.name}"
         return f"conic: {self.loss!r} under {where} has no closed form; {conic.DEFAULT_SOLVER} solves it through cvxpy"
@@ -159,10 +251,9 @@ class Problem:
         -----
         Cost: closed forms are a sort or a few passes for all trials at once; the conic path solves trial by trial.
         """
-        start = _as_estimate(estimate)
+        start = self._checked(estimate)
         validate.lookup("path", path, dict.fromkeys(_PATHS))
-        self.loss.check(start)
-        form = self.closed_form()
+        form = self.closed_form(start.d)
         if path == "closed-form" and form is None:
             raise InvalidInputError(
                 f"path='closed-form' is not available: {self.explain(start).removeprefix('conic: ')}"
@@ -173,7 +264,7 @@ class Problem:
             )
         began = time.perf_counter()
         if form is not None and (path == "closed-form" or (path == "auto" and solver is None and not solver_options)):
-            f = form.solve(start, 1.0 if self._total is None else self._total)
+            f = form.solve(start, self)
             taken: Literal["closed-form", "conic"] = "closed-form"
             status, used = Status.OPTIMAL, form.name
         else:
@@ -182,6 +273,12 @@ class Problem:
             taken = "conic"
             f, status = self._solve_conic(start, used, solver_options)
         return Solution(self, start, f, status, taken, used, time.perf_counter() - began)
+
+    def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
+        start = _as_estimate(estimate)
+        self.loss.check(start)
+        self.check(start.d)
+        return start
 
     def _solve_conic(self, start: FrequencyEstimate, solver: str, options: dict[str, Any]) -> tuple[Array, Status]:
         constants = self.loss.constants(start)
@@ -252,6 +349,34 @@ class Solution:
             f"Solution(path={self.path!r}, solver={self.solver!r}, status={str(self.status)!r}, "
             f"seconds={self.seconds:.3g}, {self.certificate!r})"
         )
+
+
+def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
+    """Return the minimiser of a separable loss on a box with at most one total (``closed_form.one_root``)."""
+    d, loss = estimate.d, problem.loss
+    lower, upper = problem.box(d)
+    constants = loss.constants(estimate)
+    data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
+
+    def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
+        found = loss.response(mu, tuple(x[trials] for x in data), constants)
+        assert found is not None  # closed_form() asks for a response
+        return np.clip(found, lower, upper)
+
+    everyone = np.arange(len(data[0]))
+    if problem.total is None:
+        return minimiser(np.zeros((len(everyone), 1)), everyone).reshape(estimate.frequencies.shape)
+    # With the others at their bounds, the total bounds every value on the other side too.
+    if np.isfinite(lower).all():
+        upper = np.minimum(upper, problem.total - (lower.sum() - lower))
+    else:
+        lower = np.maximum(lower, problem.total - (upper.sum() - upper))
+    shape = estimate.frequencies.shape
+    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, d)
+    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, d)
+    low, high = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
+    scale = max(1.0, abs(problem.total))
+    return closed_form.one_root(minimiser, low, high, problem.total, scale).reshape(shape)
 
 
 def _as_estimate(estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:

@@ -4,7 +4,9 @@ They expect what the border has checked: finite numbers, thresholds >= 0. ``Prob
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
-from ldpopt.closed_form.simplex import mle_apx, norm_sub
+from ldpopt.closed_form.one_root import one_root
+from ldpopt.closed_form.shapes import at_most, group_totals, monotone
+from ldpopt.closed_form.simplex import mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     base_cut,
     base_pos,
@@ -15,14 +17,19 @@ from ldpopt.closed_form.thresholds import (
 )
 
 __all__ = [
+    "at_most",
     "base_cut",
     "base_pos",
+    "group_totals",
     "kth_highest",
     "mle_apx",
+    "monotone",
     "norm",
     "norm_cut",
     "norm_hyb",
     "norm_mul",
     "norm_sub",
+    "one_root",
     "significance_threshold",
+    "water_filling",
 ]

@@ -1,0 +1,90 @@
+"""Least squares under shape constraints: groups with known totals, a known order, few non-zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.simplex import norm_sub
+
+Array = NDArray[np.float64]
+
+
+def group_totals(f: Array, groups: Sequence[NDArray[np.int64]], totals: Array, rest: float | None = None) -> Array:
+    """Return the nearest non-negative vector whose disjoint groups have the given totals: Norm-Sub in each group.
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d).
+    groups, totals
+        Disjoint index arrays and what each sums to, >= 0.
+    rest
+        What the values outside all groups sum to; None leaves that free, so they are only clipped at 0.
+
+    Examples
+    --------
+    >>> group_totals(np.array([0.6, 0.2, -0.1, 0.3]), [np.array([0, 1])], np.array([0.5]))
+    array([0.45, 0.05, 0.  , 0.3 ])
+    """
+    result = np.maximum(f, 0.0)
+    outside = np.ones(f.shape[-1], dtype=np.bool_)
+    for group, total in zip(groups, totals, strict=True):
+        if len(group):
+            result[..., group] = norm_sub(f[..., group], total)
+            outside[group] = False
+    if rest is not None and outside.any():
+        result[..., outside] = norm_sub(f[..., outside], rest)
+    return result
+
+
+def monotone(f: Array, order: NDArray[np.int64]) -> Array:
+    """Return the nearest vector that does not increase along ``order``: isotonic regression by pooling (PAVA).
+
+    Values outside the order stay. Norm-Sub of the result is the nearest such vector on the simplex: a common shift and a
+    clip keep the order, and pooled blocks stay pooled.
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d).
+    order
+        Distinct indices, the largest value first. Cost: linear, trial by trial.
+
+    Examples
+    --------
+    >>> monotone(np.array([0.3, 0.5, 0.2]), np.array([0, 1, 2]))
+    array([0.4, 0.4, 0.2])
+    """
+    from scipy.optimize import isotonic_regression
+
+    result = f.copy()
+    for trial in np.ndindex(f.shape[:-1]):
+        result[(*trial, order)] = isotonic_regression(f[trial][order], increasing=False).x
+    return result
+
+
+def at_most(f: Array, k: int, total: float = 1.0) -> Array:
+    """Return the nearest vector on the simplex with at most k non-zeros: Norm-Sub of the k largest (of ties the first).
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d).
+    k
+        Number of values that may be positive, >= 1.
+    total
+        The sum to reach, >= 0.
+
+    Examples
+    --------
+    >>> at_most(np.array([0.5, 0.4, 0.3]), k=2)
+    array([0.55, 0.45, 0.  ])
+    """
+    order = np.argsort(-f, axis=-1, kind="stable")
+    kept = np.full(f.shape, -np.inf)
+    largest = order[..., :k]
+    np.put_along_axis(kept, largest, np.take_along_axis(f, largest, axis=-1), axis=-1)
+    return norm_sub(kept, total)
