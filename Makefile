@@ -19,12 +19,13 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(DEV)  ## the speed table of the README, as ratios within this run
+bench: $(DEV)  ## speeds as ratios within this run, peers included: about a quarter of an hour
 	$(BIN)/python -m experiments.bench
 
 $(RUNTIME): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "ldpopt needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV); this takes a minute or two, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@

@@ -36,7 +36,8 @@ class Certificate:
     Attributes
     ----------
     gap
-        Upper bound of L(f) - min L in the loss's own units; ``inf`` if undefined.
+        Upper bound of L(f) - min L in the loss's own units; ``inf`` if undefined. It is undefined on sets without bound,
+        as without a total, unless the loss is strongly convex or the gradient is exactly what the bounds explain.
     violation
         Largest violation of a constraint, in units of frequency.
     stationarity
@@ -73,7 +74,7 @@ _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 _ACTIVE = 1e-9  # an interior point method leaves about this much where the solution is zero
 
 
-def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: ArrayLike) -> Certificate:
+def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: FrequencyEstimate | ArrayLike) -> Certificate:
     """Return the certificate of any vector f, or stack of vectors, for a problem and an estimate.
 
     Parameters
@@ -103,10 +104,10 @@ def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: ArrayL
     >>> certify(cls, [0.5, 0.2, -0.01], [0.65, 0.35, 0.0]).is_optimal(1e-6)
     False
     """
-    start = estimate if isinstance(estimate, FrequencyEstimate) else FrequencyEstimate(np.asarray(estimate))
+    start = FrequencyEstimate.of(estimate)
     problem.loss.check(start)
     problem.check(start.d)
-    point = validate.frequencies(f)
+    point = FrequencyEstimate.of(f).frequencies
     if point.shape != start.frequencies.shape:
         raise InvalidInputError(f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}")
     gradient = problem.loss.gradient(point, start)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ldpopt import conic, validate
@@ -23,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_LARGEST = 10_000_000  # values that fit the memory of an ordinary machine, solvers' included
 _output = Console()
 _errors = Console(stderr=True)
 
@@ -34,7 +38,7 @@ def main() -> None:
     try:
         app()
     except LdpoptError as error:
-        _errors.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        _errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
 
 
@@ -49,6 +53,21 @@ def _progress() -> Progress:
     return Progress(*columns, console=_errors, transient=True)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ldpopt {version('ldpopt')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def verify(
     out: Annotated[
@@ -59,35 +78,34 @@ def verify(
 ) -> None:
     """Check every claim of the ledger on random, adversarial and real estimates.
 
-    Each claim is a statement of the papers with the verdict we expect. Closed forms are compared with at least two solvers
-    and certified by their own gap. Takes about a minute. Exit status 1 if a verdict differs from the expected one.
+    Each claim is a statement of the papers with the verdict we expect. Closed forms are compared with solvers and
+    certified by their own gap. Takes about a minute. Exit status 1 if a verdict differs from the expected one.
 
     Example: ldpopt verify --out build/verify
     """
     from ldpopt.report.page import claims_page
     from ldpopt.report.tables import claims_table
-    from ldpopt.verify import LEDGER, run
-    from ldpopt.verify.instances import Bench
-    from ldpopt.verify.run import to_json, write_text
+    from ldpopt.verify import LEDGER, Bench, check, to_json
 
     if out is not None:
-        _make_folder(out)
-    results = []
+        _prepare(out, "claims.json", "report.html")
+    _errors.print(f"Checking {len(LEDGER)} claims; this takes about a minute.")
+    bench, results = Bench(quick=quick), []
     with _progress() as progress:
         task = progress.add_task("", total=len(LEDGER))
-        checks = run(LEDGER.values(), Bench(quick=quick))
         for claim in LEDGER.values():
             progress.update(task, description=claim.id)
-            results.append(next(checks))
+            results.append(check(claim, bench))
             progress.advance(task)
+    as_text = to_json(results)
     if as_json:
-        typer.echo(to_json(results), nl=False)
+        typer.echo(as_text, nl=False)
     else:
         _output.print(claims_table(results))
     if out is not None:
-        write_text(out / "claims.json", to_json(results))
-        write_text(out / "report.html", claims_page(results))
-        _errors.print(f"Wrote {out / 'claims.json'} and {out / 'report.html'}.", soft_wrap=True)
+        _write(out / "claims.json", as_text)
+        _write(out / "report.html", claims_page(results))
+        _errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
     surprises = [result.claim.id for result in results if not result.as_expected]
     if surprises:
         _errors.print(f"[bold red]{len(surprises)} verdicts differ from the ledger:[/] {', '.join(surprises)}")
@@ -112,10 +130,8 @@ def compare(
     from ldpopt.comparison import compare_solvers
     from ldpopt.report.tables import comparison_notes, comparison_table
 
-    sizes = [_size(part) for part in d.split(",")]
-    names = [name.strip().upper() for name in solvers.split(",")]
-    for name in names:
-        conic.check_solver(name)
+    sizes = [_size(part, d) for part in d.split(",") if part.strip()]
+    names = [conic.installed(name.strip()) for name in solvers.split(",") if name.strip()]
     validate.real("--time-limit", time_limit, above=0)
     rows = []
     with _progress() as progress:
@@ -124,7 +140,8 @@ def compare(
             rows.append(row)
             progress.update(task, advance=1, description=f"{row.problem}, d = {row.d:,}, {row.solver}")
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        finite = ({k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()} for row in rows)
+        typer.echo(json.dumps(list(finite), indent=2, allow_nan=False))
     else:
         _output.print(comparison_table(rows))
         for note in comparison_notes(rows):
@@ -147,15 +164,35 @@ def methods(as_json: Json = False) -> None:
     typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
 
 
-def _size(text: str) -> int:
+def _size(part: str, said: str) -> int:
     try:
-        return validate.integer("--d", float(text), minimum=2)
-    except ValueError:
-        raise InvalidInputError(f"--d takes whole numbers of at least 2, separated by commas; got {text!r}") from None
+        size = validate.integer("--d", float(part), minimum=2)
+    except (TypeError, ValueError):
+        size = 0
+    if not 2 <= size <= _LARGEST:
+        raise InvalidInputError(f"--d takes whole numbers from 2 to {_LARGEST:,}, separated by commas; got {said!r}")
+    return size
 
 
-def _make_folder(path: Path) -> None:
+def _prepare(folder: Path, *names: str) -> None:
+    """Create the folder, and raise an error now if the files could not be written at the end."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if (folder / name).is_dir():
+                raise IsADirectoryError(21, "is a folder", str(folder / name))
+        probe = folder / f".{names[0]}.probe"
+        probe.touch()
+        probe.unlink()
     except OSError as error:
-        raise InvalidInputError(f"--out: cannot create the folder {path}: {error.strerror}") from None
+        raise InvalidInputError(f"--out: cannot write to {error.filename or folder}: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file in one step: readers see the old one or the whole new one."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InvalidInputError(f"--out: cannot write {path}: {error.strerror}") from None

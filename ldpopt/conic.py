@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.losses import Loss
@@ -59,11 +60,13 @@ def installed_solvers() -> list[str]:
     return list(cp.installed_solvers())
 
 
-def check_solver(name: str) -> None:
-    """Raise an error that names the installed solvers unless ``name`` is one of them."""
-    known = ", ".join(installed_solvers())
-    if name not in installed_solvers():
-        raise SolverError(f"solver {name!r} is not installed; cvxpy finds here: {known}")
+def installed(name: str) -> str:
+    """Return cvxpy's name of a solver, whatever its case, or raise an error that names the installed ones."""
+    known = installed_solvers()
+    if str(name).upper() not in known:
+        nearest = str(validate.unknown_name("solver", str(name).upper(), known)).partition(": ")[2]
+        raise SolverError(f"solver {name!r} is not installed: {nearest}; cvxpy finds here: {', '.join(known)}")
+    return str(name).upper()
 
 
 class CompiledProblem:
@@ -124,13 +127,18 @@ def _build(
 def _run(problem: cp.Problem, f: cp.Expression, solver: str, options: dict[str, Any]) -> tuple[Array, Status]:
     import cvxpy as cp
 
+    reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
+    if reserved:
+        raise SolverError(f"{reserved[0]!r} is not a solver option here: pass options of {solver} itself")
     settings = {**SETTINGS.get(solver, {}), **options}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "solution may be inaccurate" is what the status says
             problem.solve(solver=solver, warm_start=False, **settings)
     except cp.error.SolverError as error:
-        raise SolverError(f"{solver} does not solve this problem: {error}") from None
+        raise SolverError(f"{solver} returned no solution: {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SolverError(f"{solver} does not take these options {options}: {error}") from error
     status = problem.status
     if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         raise InfeasibleError(f"no vector satisfies the constraints ({solver}: {status})")

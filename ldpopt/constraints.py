@@ -431,7 +431,7 @@ class Custom(Constraint):
         self.build = build
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return what the function returns."""
+        """Return what the function returns; an error if that is not a list of cvxpy constraints."""
         import cvxpy as cp
 
         forms = self.build(f)

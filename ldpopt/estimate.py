@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import queries, validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.pure import PureProtocol
 
 
@@ -53,7 +54,13 @@ class FrequencyEstimate:
     def __post_init__(self) -> None:
         d = None if self.oracle is None else _protocol(self.oracle).d
         values = validate.frequencies(self.frequencies, d=d)
-        if values.flags.writeable:  # the caller's array may change later, this one may not
+        if np.asarray(self.frequencies).dtype.kind in "iu" and values.max() > 1:
+            warnings.warn(
+                "these frequencies are whole numbers above 1: if they are counts of reports, use oracle.estimate(counts, n)",
+                LdpoptWarning,
+                stacklevel=3,
+            )
+        if values.flags.writeable or not values.flags.owndata:  # the caller could change it later
             values = values.copy()
             values.flags.writeable = False
         object.__setattr__(self, "frequencies", values)
@@ -84,6 +91,11 @@ class FrequencyEstimate:
         if found.ndim == 0 or found.shape[-1] != oracle.d:
             raise InvalidInputError(f"counts must have {oracle.d} values on the last axis, got shape {found.shape}")
         return cls((found / n - oracle.q) / (oracle.p - oracle.q), n=n, oracle=oracle)
+
+    @classmethod
+    def of(cls, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
+        """Return an estimate as it is, and plain frequencies as an estimate without a noise level."""
+        return estimate if isinstance(estimate, cls) else cls(estimate)  # type: ignore[arg-type]
 
     @property
     def d(self) -> int:

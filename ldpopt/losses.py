@@ -81,9 +81,17 @@ class Loss(ABC):
         """
         return None
 
+    def domain_end(self, constants: tuple[float, ...]) -> float:
+        """Return the value of f_v at which the loss ends, ``inf`` if nowhere."""
+        return math.inf
+
     def strong_convexity(self) -> float:
         """Return m such that the loss minus m/2 ‖f‖² is convex; 0 if there is none."""
         return 0.0
+
+    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
+        """Return m such that it is convex on 0 <= f <= ``largest``, shape (...): what turns a gap into a distance."""
+        return np.full(estimate.frequencies.shape[:-1], self.strong_convexity())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -228,24 +236,35 @@ class GaussianMLE(Loss):
         return (estimate.frequencies,)
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
-        """Return κ and a."""
-        return estimate.noise[1].kappa, estimate.noise[1].a
+        """Return κ, a, and 1/σ (but at most d): the unit in which residuals are of order 1."""
+        oracle = estimate.noise[1]
+        return oracle.kappa, oracle.a, min(float(estimate.d), 1 / estimate.sigma)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return Σ t_v with (d (f_v - f̃_v))² <= t_v (1 + κ f_v): d second-order cones of dimension 3 in one constraint."""
+        """Return mean t with ((f_v - f̃_v)/σ)² <= t_v (1 + κ f_v): d second-order cones of dimension 3 in one constraint."""
         import cvxpy as cp
 
-        (target,), (kappa, _) = data, constants
+        (target,), (kappa, _, unit) = data, constants
         t = cp.Variable(f.size)
         weight = 1 + kappa * f
-        cone = cp.SOC(t + weight, cp.vstack([2 * f.size * (f - target), t - weight]), axis=0)
-        return cp.sum(t), [cone]
+        cone = cp.SOC(t + weight, cp.vstack([2 * unit * (f - target), t - weight]), axis=0)
+        return cp.sum(t) / f.size, [cone]
+
+    def domain_end(self, constants: tuple[float, ...]) -> float:
+        """Return -1/κ where κ < 0: the model's variance vanishes there."""
+        return -1 / constants[0] if constants[0] < 0 else math.inf
+
+    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
+        """Return the least of 2 (a + b f̃)²/(a + b f)³."""
+        oracle = estimate.noise[1]
+        steepest = oracle.a + oracle.b * (largest if oracle.b > 0 else 0.0)
+        return np.asarray(np.min(2 * (oracle.a + oracle.b * estimate.frequencies) ** 2, axis=-1) / steepest**3)
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
-        kappa, a = constants
+        kappa, a, _ = constants
         b = kappa * a
         inside = 1 + b * mu
         ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
@@ -391,6 +410,8 @@ class MultinomialMLE(_Likelihood):
 class KullbackLeibler(Loss):
     """Σ f_v log(f_v / max(f̃_v, 0)): the divergence whose projection is Norm-Mul. Values with f̃_v <= 0 must be zero.
 
+    It is meant for frequencies with a given total; without one its minimiser is max(f̃, 0)/e.
+
     Examples
     --------
     >>> estimate = FrequencyEstimate([0.5, 0.25, -0.1])
@@ -438,3 +459,7 @@ class KullbackLeibler(Loss):
         (log_reference,) = data
         z = f.size * f
         return -cp.sum(cp.entr(z)) - log_reference @ z, []
+
+    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
+        """Return 1/largest."""
+        return np.full(estimate.frequencies.shape[:-1], 1 / largest)

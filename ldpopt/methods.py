@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
+_ALPHA = 2.0  # expected number of false positives above the threshold (N IV-A)
 Answer = Literal["yes", "no", "almost"]
 
 
@@ -39,7 +41,7 @@ class Method:
         Of one vector.
     apply
         The function from an estimate and options to frequencies.
-    clips_answers
+    clip_answers
         Whether it acts on the answers to queries rather than on the vector.
     """
 
@@ -53,7 +55,7 @@ class Method:
     preserves_order: bool
     complexity: str
     apply: Callable[..., Array]
-    clips_answers: bool = False
+    clip_answers: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -65,6 +67,8 @@ class Method:
 def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> float | Array:
     """Return T of base-cut and norm-hyb: from the noise, or the k-th highest estimate where k is known."""
     if top_k is not None:
+        if alpha != _ALPHA:
+            raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
         k = validate.integer("top_k", top_k, minimum=1)
         if k > estimate.d:
             raise InvalidInputError(f"top_k = {k} is more than the {estimate.d} values of the domain")
@@ -73,19 +77,17 @@ def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> 
     return closed_form.significance_threshold(estimate.d, estimate.sigma, alpha)
 
 
-def _base_cut(estimate: FrequencyEstimate, *, alpha: float = 2.0, top_k: int | None = None) -> Array:
+def _base_cut(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None) -> Array:
     return closed_form.base_cut(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
 
-def _norm_hyb(estimate: FrequencyEstimate, *, alpha: float = 2.0, top_k: int | None = None) -> Array:
+def _norm_hyb(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None) -> Array:
     return closed_form.norm_hyb(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
 
 def _norm_cut(estimate: FrequencyEstimate) -> Array:
     f = estimate.frequencies
     if np.any(f.max(axis=-1) > 1):
-        import warnings
-
         warnings.warn(
             "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its definition such a value, and all "
             "below it, are cut; norm-sub has no such case",
@@ -113,7 +115,7 @@ _ALL = [
     ),
     Method(
         "post-pos", "Post-Pos", "negative answers to queries to 0; the vector stays", "", "N IV-A", "yes", "no", True,
-        "O(1)", lambda e: e.frequencies, clips_answers=True,
+        "O(1)", lambda e: e.frequencies, clip_answers=True,
     ),
     Method(
         "base-cut", "Base-Cut", "estimates below T = Φ⁻¹(1-α/d)σ to 0", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0", "N IV-A", "yes",
@@ -145,11 +147,11 @@ _ALL = [
     ),
     Method(
         "power", "Power", "posterior mean under a fitted power law", "min E‖f-f′‖²", "N IV-E, K III", "yes", "no", True,
-        "O(√n d)", _power,
+        "O(n + √n d)", _power,
     ),
     Method(
         "power-ns", "PowerNS", "Norm-Sub after Power", "min E‖f-f′‖² over the simplex", "N IV-E", "yes", "yes", True,
-        "O(√n d)", lambda e: closed_form.norm_sub(_power(e)),
+        "O(n + √n d)", lambda e: closed_form.norm_sub(_power(e)),
     ),
 ]  # fmt: skip
 
@@ -172,7 +174,8 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
 
     Returns
     -------
-    FrequencyEstimate with the same n and oracle, named after the method.
+    FrequencyEstimate with the same n and oracle, named after the method. A further method starts from its frequencies: the
+    clipping of answers by ``post-pos`` does not carry over.
 
     Raises
     ------
@@ -189,11 +192,13 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
     >>> postprocess([0.5, 0.2, -0.01], "norm-sub").frequencies.round(3)
     array([0.603, 0.303, 0.093])
     """
-    start = estimate if isinstance(estimate, FrequencyEstimate) else FrequencyEstimate(np.asarray(estimate))
+    start = FrequencyEstimate.of(estimate)
     chosen = validate.lookup("method", method, METHODS)
     for option in options:
         if option not in chosen.options:
-            raise validate.unknown_name(f"option of {method}", option, chosen.options or ["(it takes none)"])
+            if not chosen.options:
+                raise InvalidInputError(f"{method} takes no options, got {option!r}")
+            raise validate.unknown_name(f"option of {method}", option, chosen.options)
     frequencies = chosen.apply(start, **options)
     frequencies.flags.writeable = False  # nobody else has it: no copy needed
-    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clips_answers)
+    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers)

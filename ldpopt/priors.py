@@ -60,7 +60,7 @@ class PowerLaw:
                     f"no power law on counts 1 .. {n} has the mean {mean:g} of the estimated counts: the limit with all mass on "
                     f"{limit.mean():g} is used; with this much noise power tells little, consider norm-sub",
                     LdpoptWarning,
-                    stacklevel=3,
+                    stacklevel=6,  # through power, the method and postprocess to the caller
                 )
             return limit
         from scipy.optimize import brentq  # slow to import, and only fits need it
@@ -131,9 +131,11 @@ def power(frequencies: Array, n: int, noise: float) -> Array:
     noise
         Standard deviation of an estimate of a value that nobody has, as a frequency.
     """
-    counts = frequencies * n
+    d = frequencies.shape[-1]
+    # Beyond 10¹² standard deviations the posterior mean is at an end of 1 .. n anyway, and squares stay finite.
+    counts = np.clip(frequencies, -1e12 * noise, 1 + 1e12 * noise) * n
     result = np.empty_like(counts)
     for trial in np.ndindex(counts.shape[:-1]):
-        prior = PowerLaw.fit_mean(float(counts[trial].mean()), n)
-        result[trial] = prior.posterior_mean(counts[trial], noise * n)
+        mean = float(np.clip(np.sum(frequencies[trial] / d), -1e200, 1e200)) * n
+        result[trial] = PowerLaw.fit_mean(mean, n).posterior_mean(counts[trial], noise * n)
     return result / n

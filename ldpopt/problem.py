@@ -32,7 +32,7 @@ class ClosedForm:
 
     name: str
     solve: Callable[[FrequencyEstimate, Problem], Array]
-    applies: Callable[[Problem, int], bool] | None = None
+    applies: Callable[[Problem, FrequencyEstimate], bool] | None = None
 
 
 def _of(problem: Problem, kind: type[Kind]) -> Kind:
@@ -48,8 +48,8 @@ def _pooled(estimate: FrequencyEstimate, problem: Problem) -> Array:
     return closed_form.monotone(estimate.frequencies, _of(problem, Monotone).order)
 
 
-def _whole_order(problem: Problem, d: int) -> bool:
-    return len(_of(problem, Monotone).order) == d
+def _whole_order(problem: Problem, estimate: FrequencyEstimate) -> bool:
+    return len(_of(problem, Monotone).order) == estimate.d
 
 
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
@@ -58,12 +58,12 @@ def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
     return closed_form.group_totals(estimate.frequencies, groups.groups, groups.totals, rest)
 
 
-def _groups_apart(problem: Problem, d: int) -> bool:
+def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
     """Return whether the groups do not overlap and leave room for what the total asks of the others."""
     groups = _of(problem, GroupTotals)
     if not groups.disjoint or (groups.totals < 0).any() or any(not len(group) for group in groups.groups):
         return False
-    covered = sum(map(len, groups.groups)) == d
+    covered = sum(map(len, groups.groups)) == estimate.d
     return problem.total is None or (not covered and problem.total >= groups.totals.sum())
 
 
@@ -95,7 +95,9 @@ CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] =
     (GaussianMLE, frozenset()): _IDENTITY,
     (GaussianMLE, frozenset({NonNegative})): _CLIP,
     (GaussianMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "mle-apx", lambda e, p: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, _total(p))
+        "mle-apx",
+        lambda e, p: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, _total(p)),
+        lambda p, e: 1 + e.noise[1].kappa * _total(p) > 0,
     ),
     (MultinomialMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
         "water-filling",
@@ -193,14 +195,17 @@ class Problem:
         """Whether the constraints are bounds and at most one total: then values interact through one multiplier only."""
         return all(isinstance(c, SumsTo) or type(c).box is not Constraint.box for c in self.constraints)
 
-    def closed_form(self, d: int) -> ClosedForm | None:
-        """Return the closed form of this problem on d values, or None."""
+    def closed_form(self, estimate: FrequencyEstimate) -> ClosedForm | None:
+        """Return the closed form of this problem for an estimate, or None."""
         kinds = [type(c) for c in self.constraints]
-        form = CLOSED_FORMS.get((type(self.loss), frozenset(kinds))) if len(set(kinds)) == len(kinds) else None
-        if form is not None and (form.applies is None or form.applies(self, d)):
+        single = [
+            kind for kind in kinds if kind not in (NonNegative, SumsTo)
+        ]  # those two say nothing new when repeated
+        form = CLOSED_FORMS.get((type(self.loss), frozenset(kinds))) if len(set(single)) == len(single) else None
+        if form is not None and (form.applies is None or form.applies(self, estimate)):
             return form
         separable = type(self.loss).response is not Loss.response
-        lower, upper = self.box(d)
+        lower, upper = self.box(estimate.d)
         if separable and self.is_box and (self.total is None or np.isfinite(lower).all() or np.isfinite(upper).all()):
             return ClosedForm(_ONE_ROOT, solve_one_root)
         return None
@@ -215,7 +220,7 @@ class Problem:
         """
         start = self._checked(estimate)
         where = ", ".join(map(repr, self.constraints)) or "no constraints"
-        form = self.closed_form(start.d)
+        form = self.closed_form(start)
         if form:
             return f"closed-form: {self.loss!r} under {where} is solved by {form.name}"
         return f"conic: {self.loss!r} under {where} has no closed form; {conic.DEFAULT_SOLVER} solves it through cvxpy"
@@ -253,29 +258,31 @@ class Problem:
         """
         start = self._checked(estimate)
         validate.lookup("path", path, dict.fromkeys(_PATHS))
-        form = self.closed_form(start.d)
+        form = self.closed_form(start)
         if path == "closed-form" and form is None:
             raise InvalidInputError(
                 f"path='closed-form' is not available: {self.explain(start).removeprefix('conic: ')}"
             )
-        if path == "closed-form" and (solver is not None or solver_options):
+        if solver_options and solver is None and path != "conic":
+            named = ", ".join(solver_options)
+            raise InvalidInputError(f"options of a solver ({named}) need a solver: name one, or use path='conic'")
+        if path == "closed-form" and solver is not None:
             raise InvalidInputError(
                 "path='closed-form' takes no solver: leave out solver and its options, or use path='conic'"
             )
         began = time.perf_counter()
-        if form is not None and (path == "closed-form" or (path == "auto" and solver is None and not solver_options)):
+        if form is not None and (path == "closed-form" or (path == "auto" and solver is None)):
             f = form.solve(start, self)
             taken: Literal["closed-form", "conic"] = "closed-form"
             status, used = Status.OPTIMAL, form.name
         else:
-            used = conic.DEFAULT_SOLVER if solver is None else solver
-            conic.check_solver(used)
+            used = conic.DEFAULT_SOLVER if solver is None else conic.installed(solver)
             taken = "conic"
             f, status = self._solve_conic(start, used, solver_options)
         return Solution(self, start, f, status, taken, used, time.perf_counter() - began)
 
     def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
-        start = _as_estimate(estimate)
+        start = FrequencyEstimate.of(estimate)
         self.loss.check(start)
         self.check(start.d)
         return start
@@ -300,6 +307,10 @@ class Problem:
             worst = worst if status is Status.OPTIMAL else status
         support = self.loss.support(start)  # a solver's residue outside would make the loss infinite
         return (result if support is None else np.where(support, result, 0.0)), worst
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was compiled: solvers do not pickle, and another process compiles its own."""
+        return {**self.__dict__, "_compiled": {}}
 
     def __repr__(self) -> str:
         return f"Problem({self.loss!r}, {self.constraints!r})"
@@ -356,6 +367,7 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     d, loss = estimate.d, problem.loss
     lower, upper = problem.box(d)
     constants = loss.constants(estimate)
+    upper = np.minimum(upper, (1 - 1e-9) * loss.domain_end(constants))  # the gradient is finite short of the end
     data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
@@ -377,7 +389,3 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     low, high = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
     scale = max(1.0, abs(problem.total))
     return closed_form.one_root(minimiser, low, high, problem.total, scale).reshape(shape)
-
-
-def _as_estimate(estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
-    return estimate if isinstance(estimate, FrequencyEstimate) else FrequencyEstimate(np.asarray(estimate))

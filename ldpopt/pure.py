@@ -66,7 +66,7 @@ class PureProtocol:
     @property
     def kappa(self) -> float:
         """κ = b/a = (p-q)(1-p-q)/(q(1-q)) > -1: how fast the variance grows with the frequency."""
-        return (self.p - self.q) * (1 - self.p - self.q) / (self.q * (1 - self.q))
+        return self.b / self.a
 
     def variance(self, n: int, frequency: ArrayLike = 0.0) -> NDArray[np.float64]:
         """Return Var[f̃_v] = (a + b f_v)/n (N Eq. 5); the default is the paper's approximation f_v = 0 (N Eq. 7).

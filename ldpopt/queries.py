@@ -41,8 +41,8 @@ def membership(sets: Sets, d: int) -> csr_array:
         if sets.ndim != 2 or sets.shape[1] != d:
             raise InvalidInputError(f"boolean sets must have shape (m, {d}), got {sets.shape}")
         return sparse.csr_array(sets.astype(np.float64))
-    rows = list(sets)
-    if rows and np.ndim(rows[0]) == 0:
+    rows = list(sets) if np.iterable(sets) else []
+    if not np.iterable(sets) or (rows and not np.iterable(rows[0])):
         raise InvalidTypeError("sets must be a sequence of index arrays; for a single set pass [indices]")
     indices = []
     for i, row in enumerate(rows):
@@ -75,16 +75,23 @@ def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]
 def mean_squared_error(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
     """Return mean_v (f_v - f'_v)² over the last axis (N V-A); works on values and on the answers to set queries.
 
+    Shapes that do not match, and numbers that are not finite, raise an error.
+
     Examples
     --------
     >>> float(mean_squared_error([0.5, 0.5], [0.75, 0.25]))
     0.0625
     """
-    difference = np.asarray(estimate, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
-    return np.asarray(np.mean(difference**2, axis=-1))
+    return np.asarray(np.mean(_difference(estimate, truth) ** 2, axis=-1))
 
 
 def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
     """Return mean_v abs(f_v - f'_v) over the last axis (D V)."""
-    difference = np.asarray(estimate, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
-    return np.asarray(np.mean(np.abs(difference), axis=-1))
+    return np.asarray(np.mean(np.abs(_difference(estimate, truth)), axis=-1))
+
+
+def _difference(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    found, true = validate.frequencies(estimate), validate.frequencies(truth)
+    if found.shape[-1] != true.shape[-1]:
+        raise InvalidInputError(f"estimate and truth must have the same last axis, got {found.shape} and {true.shape}")
+    return np.asarray(found - true)

@@ -57,6 +57,8 @@ def integer(what: str, value: object, *, minimum: int) -> int:
         raise InvalidTypeError(f"{what} must be a whole number, got {value!r}")
     if int(value) < minimum:  # type: ignore[call-overload]
         raise InvalidInputError(f"{what} must be at least {minimum}, got {value!r}")
+    if int(value) > 2**62:  # type: ignore[call-overload]
+        raise InvalidInputError(f"{what} must be at most 2**62, got a number of {len(str(value))} digits")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
@@ -78,9 +80,12 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
     try:
         result = np.asarray(values)
     except ValueError as error:
-        raise InvalidInputError(f"{what} must be a rectangular array of numbers: {error}") from None
+        raise InvalidInputError(
+            f"{what} must be a rectangular array of numbers, got rows of different lengths"
+        ) from error
     if result.dtype.kind not in "iuf":
-        raise InvalidTypeError(f"{what} must be an array of numbers, got an array of {result.dtype}")
+        found = f"an array of {result.dtype}" if isinstance(values, np.ndarray | list | tuple) else repr(type(values))
+        raise InvalidTypeError(f"{what} must be an array of numbers, got {found}")
     return result
 
 

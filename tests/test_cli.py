@@ -52,9 +52,11 @@ def test_compare_prints_a_table_that_fits_eighty_columns():
     ("arguments", "words"),
     [
         (["compare", "--solvers", "OSPQ"], ["OSPQ", "OSQP"]),
-        (["compare", "--d", "1"], ["--d", "at least 2"]),
+        (["compare", "--d", "1"], ["--d", "from 2"]),
+        (["compare", "--d", "100000000000000"], ["--d", "10,000,000"]),
+        (["compare", "--solvers", "[/x]"], ["[/x]", "installed"]),
         (["compare", "--d", "ten"], ["--d", "'ten'"]),
-        (["compare", "--d", "nan"], ["--d", "nan"]),
+        (["compare", "--d", "nan"], ["--d", "'nan'"]),
         (["compare", "--time-limit", "-1"], ["--time-limit", "> 0"]),
         (["verify", "--out", "/dev/null/here"], ["--out", "/dev/null/here"]),
         (["verfy"], ["verfy", "verify"]),

@@ -97,7 +97,7 @@ def test_an_unknown_solver_is_answered_with_the_installed_ones():
 
 @pytest.mark.parametrize("loss", [GaussianMLE(), KullbackLeibler()], ids=repr)
 def test_a_solver_that_does_not_take_the_problem_says_so(loss):
-    with pytest.raises(SolverError, match="OSQP does not solve this problem"):
+    with pytest.raises(SolverError, match="OSQP returned no solution"):
         Problem(loss, SIMPLEX).solve(estimate_of(FIRST), path="conic", solver="OSQP")
 
 

@@ -152,7 +152,7 @@ def _raise(f: Array, top: Array, slope: float, total: Array) -> Array:
         return result
     with np.errstate(over="ignore"):  # a difference of huge numbers may be -inf: never positive anyway
         y = f - origin
-    np.maximum(y, -ceiling, out=y)  # zero in any case: now the sums are finite
+    np.maximum(y, -ceiling - total, out=y)  # zero in any case, rounding included: now the sums are finite
     return _settle(y, _level(y, slope, volume), slope, volume)
 
 
@@ -218,7 +218,7 @@ def _raise_long(
     positive = int(np.count_nonzero(guess + levels > 0))
     sampled = max(positive - len(head), 0)
     if sampled > len(sample) // 8:  # so many that picking them out costs more than passing over all
-        y = np.maximum(heights, -ceiling)
+        y = np.maximum(heights, -ceiling - (volume - slope * origin))
         return slice(None), _settle(y, _dense_level(y, levels[positive - 1], slope, volume), slope, np.array([volume]))
     rank = positive + 8 + int(4 * sampled**0.5)  # four standard deviations of a sample's count
     while True:

@@ -116,6 +116,9 @@ class Dataset:
         """The true frequencies ``counts / n``, shape (d,): fractions of users that sum to 1."""
         return self.counts / self.n
 
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, d={self.d}, n={self.n}, sets={list(self.sets)})"
+
     def scaled(self, n: int) -> Dataset:
         """Return the same shape held by ``n`` users.
 

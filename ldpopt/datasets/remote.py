@@ -135,6 +135,7 @@ def _download(published: Published) -> Path:
     # Whatever requests raises is an OSError; a checksum that differs is pooch's ValueError.
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise DataUnavailableError(
-            f"could not download {published.address} to {cache / published.file} ({error}); get {published.file}.gz by "
-            f"other means, put it into a folder and set the environment variable {folder.VARIABLE} to that folder"
+            f"{published.name} is not on this machine: get {published.file}.gz by other means, put it into a folder and set "
+            f"the environment variable {folder.VARIABLE} to that folder (could not download {published.address} to "
+            f"{cache / published.file}: {type(error).__name__})"
         ) from None

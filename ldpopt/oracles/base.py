@@ -18,6 +18,7 @@ Reports = NDArray[Any]
 Counts = NDArray[np.int64]
 
 AGGREGATE = "exact law of the aggregate"
+IDEAL_HASH = "exact law of the aggregate under an ideal hash"
 PER_USER = "one draw per user"
 _USERS_AT_A_TIME = 1 << 16  # users drawn at a time in a per-user simulation: bounds memory whatever n is
 
@@ -49,7 +50,7 @@ class FrequencyOracle(PureProtocol, ABC):
             )
 
     simulation: ClassVar[str] = PER_USER
-    """How ``simulate_counts`` draws: from the exact law of the aggregate, or one draw per user."""
+    """How ``simulate_counts`` draws: from the exact law of the aggregate (of an ideal hash), or one draw per user."""
 
     @property
     @abstractmethod
@@ -102,14 +103,20 @@ class FrequencyOracle(PureProtocol, ABC):
 
         Returns
         -------
-        int64 counts of shape (d,). Counts of separate batches of reports add up.
+        int64 counts of shape (d,). Counts of separate batches of reports add up. Reports of another oracle, ε or domain that
+        look alike cannot be told apart: keep the oracle's parameters with the reports.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
             If the reports have a wrong shape, type or range for this oracle; the first bad report is named.
         """
-        found = np.asarray(reports)
+        try:
+            found = np.asarray(reports)
+        except ValueError:
+            raise InvalidInputError(
+                "reports must be one array, as perturb returns it or np.concatenate joins it"
+            ) from None
         self._check_reports(found)
         return self._support_counts(found)
 
@@ -118,7 +125,7 @@ class FrequencyOracle(PureProtocol, ABC):
         return FrequencyEstimate.from_counts(counts, n, self)
 
     def simulate_counts(
-        self, true_counts: ArrayLike, rng: np.random.Generator | int, trials: int | None = None
+        self, true_counts: ArrayLike, rng: np.random.Generator | int | None, trials: int | None = None
     ) -> Counts:
         """Draw support counts as if every user had reported.
 
@@ -127,14 +134,14 @@ class FrequencyOracle(PureProtocol, ABC):
         true_counts
             How many users have each value, whole numbers of shape (d,), at least one user.
         rng
-            Generator or seed.
+            Generator or seed; ``None`` for a generator with fresh entropy.
         trials
             Number of independent collections; ``None`` for one without a leading axis.
 
         Returns
         -------
-        int64 counts of shape (trials, d), or (d,). The cost does not depend on n where ``simulation`` is
-        ``AGGREGATE``; it is O(n) reports a trial where it is ``PER_USER``.
+        int64 counts of shape (trials, d), or (d,). The cost does not depend on n, except where ``simulation`` says "one
+        draw per user".
 
         Raises
         ------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, budget, simulate_independent
+from ldpopt.oracles.base import IDEAL_HASH, Counts, FrequencyOracle, Reports, budget, simulate_independent
 from ldpopt.oracles.grr import respond
 from ldpopt.oracles.hash_family import bucket_of
 
@@ -26,7 +26,7 @@ class LocalHashing(FrequencyOracle):
     cores; about a nanosecond each.
     """
 
-    simulation = AGGREGATE
+    simulation = IDEAL_HASH
 
     def __init__(self, epsilon: float, d: int, g: int) -> None:
         epsilon = budget(epsilon)

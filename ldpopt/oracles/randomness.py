@@ -39,7 +39,7 @@ def bernoulli(rng: Rng, probability: float, size: int) -> NDArray[np.bool_]:
 
 
 def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
-    """Return uniform whole numbers in 0 .. bound-1, bound <= 2³², without modulo bias (Lemire 2019)."""
+    """Return uniform whole numbers in 0 .. bound-1, bound <= 2³² (an error beyond), without modulo bias (Lemire 2019)."""
     if bound > 2**32:
         raise InvalidInputError(f"at most 2**32 values can be drawn from, got {bound}")
     low_half = np.uint64(2**32 - 1)

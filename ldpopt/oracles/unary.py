@@ -75,6 +75,11 @@ class SUE(UnaryEncoding):
         flip = 1 / (math.exp(budget(epsilon) / 2) + 1)
         super().__init__(epsilon, d, p=1 - flip, q=flip)
 
+    @property
+    def b(self) -> float:
+        """0 without rounding: p + q = 1."""
+        return 0.0
+
 
 class OUE(UnaryEncoding):
     """Optimised unary encoding (Wang et al. 2017; N III-C): p = 1/2, q = 1/(e^ε+1).

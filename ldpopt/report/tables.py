@@ -26,9 +26,8 @@ def claims_table(results: Iterable[Result]) -> Table:
     for result in results:
         claim, verdict = result.claim, result.finding.verdict
         text = f"[{_COLOURS[verdict]}]{verdict}[/]"
-        if not result.as_expected:
-            text += f"\n[bold red]expected\n{claim.expected}[/]"
-        statement = f"[bold]{claim.id}[/]\n{escape(claim.statement)} [dim]{escape(claim.source)}[/]"
+        text += "\n[dim]as expected[/]" if result.as_expected else f"\n[bold red]expected\n{claim.expected}[/]"
+        statement = f"[bold]{claim.id}[/]\n{escape(claim.statement)} [dim]({escape(claim.source)})[/]"
         table.add_row(statement, text, f"{result.finding.instances:,}", f"{result.seconds:.1f}")
     return table
 
@@ -44,7 +43,7 @@ def methods_table() -> Table:
         details = [f"[dim]{escape(method.problem)}[/]"] if method.problem else []
         if method.options:
             details.append("options: " + ", ".join(f"{name}={value}" for name, value in method.options.items()))
-        description = "\n".join([f"{escape(method.description)} [dim]{method.source}[/]", *details])
+        description = "\n".join([f"{escape(method.description)} [dim]({method.source})[/]", *details])
         order = "yes" if method.preserves_order else "no"
         table.add_row(
             method.name, description, method.nonnegative, method.sums_to_one, order, method.complexity

@@ -3,7 +3,7 @@
 from ldpopt.verify import agreements, errata, guarantees
 from ldpopt.verify.claim import LEDGER, Claim, Finding, Verdict
 from ldpopt.verify.instances import Bench
-from ldpopt.verify.run import Result, run, to_json
+from ldpopt.verify.run import Result, check, to_json
 
 __all__ = [
     "LEDGER",
@@ -13,8 +13,8 @@ __all__ = [
     "Result",
     "Verdict",
     "agreements",
+    "check",
     "errata",
     "guarantees",
-    "run",
     "to_json",
 ]

@@ -35,7 +35,7 @@ class Instance:
         return int(np.prod(self.estimate.frequencies.shape[:-1]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bench:
     """The instances of one run: the same for every claim, repeatable by the seed.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ldpopt.verify.claim import Claim, Finding
 from ldpopt.verify.instances import Bench
@@ -27,12 +26,11 @@ class Result:
         return self.finding.verdict == self.claim.expected
 
 
-def run(claims: Iterable[Claim], bench: Bench) -> Iterator[Result]:
-    """Check the claims one by one and yield each result as soon as it is there."""
-    for claim in claims:
-        began = time.perf_counter()
-        finding = claim.check(bench)
-        yield Result(claim, finding, time.perf_counter() - began)
+def check(claim: Claim, bench: Bench) -> Result:
+    """Return what the check of a claim finds on the bench's instances."""
+    began = time.perf_counter()
+    finding = claim.check(bench)
+    return Result(claim, finding, time.perf_counter() - began)
 
 
 def to_json(results: Iterable[Result]) -> str:
@@ -50,13 +48,6 @@ def to_json(results: Iterable[Result]) -> str:
         for result in results
     ]
     return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old one or the whole new one."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def _plain(value: float | int | str) -> float | int | str:
