@@ -126,7 +126,7 @@ class Bounds(_Box):
         self.lower = validate.array("lower", lower).astype(np.float64)
         self.upper = validate.array("upper", upper).astype(np.float64)
         try:
-            crossed = ~np.atleast_1d(self.lower <= self.upper)
+            crossed = ~np.atleast_1d((self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf))
         except ValueError:
             raise InvalidInputError(
                 f"lower and upper must be numbers or of one shape, got {self.lower.shape} and {self.upper.shape}"
@@ -134,7 +134,9 @@ class Bounds(_Box):
         if crossed.any():
             at = int(np.argmax(crossed))
             low, high = (np.broadcast_to(x, crossed.shape)[at] for x in (self.lower, self.upper))
-            raise InvalidInputError(f"lower must be <= upper, found {low} and {high} at index {at}")
+            raise InvalidInputError(
+                f"lower must be <= upper, found {low} and {high} at index {at}: no number lies between"
+            )
 
     def check(self, d: int) -> None:
         """Raise an error unless the bounds are numbers or d of them."""
@@ -271,6 +273,8 @@ class GroupTotals(_Rows):
     """
 
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
+        if not np.iterable(groups):
+            raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
         self.groups = [_distinct(f"group {i}", group) for i, group in enumerate(groups)]
         self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
@@ -351,6 +355,8 @@ class Linear(_Rows):
     def __init__(self, A: Any, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         from scipy import sparse
 
+        if not sparse.issparse(A) and np.ndim(A) > 2:
+            raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
         dense_or_sparse: Any = A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
         self.matrix = sparse.csr_array(dense_or_sparse)
         m = self.matrix.shape[0]
@@ -455,6 +461,8 @@ class Custom(Constraint):
 def _distinct(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
     members = np.atleast_1d(validate.whole_numbers(what, found, low=0, high=2**62))
+    if members.ndim != 1:
+        raise InvalidInputError(f"{what} must be a one-dimensional array of indices, got shape {members.shape}")
     unique, first = np.unique(members, return_index=True)
     if len(unique) != len(members):
         repeated = int(np.setdiff1d(np.arange(len(members)), first)[0])

@@ -161,12 +161,15 @@ class WeightedLeastSquares(Loss):
     """
 
     def __init__(self, weights: ArrayLike) -> None:
-        self.weights = validate.frequencies(weights)
-        wrong = self.weights <= 0
-        if self.weights.ndim != 1 or wrong.any():
-            at = validate.first(wrong) if wrong.any() else None
-            found = f"found {self.weights[at]:g} at {validate.where(at)}" if at else f"got shape {self.weights.shape}"
-            raise InvalidInputError(f"weights must be positive numbers of shape (d,), {found}")
+        self.weights = validate.array("weights", weights).astype(np.float64)  # a copy
+        wrong = ~((self.weights > 0) & np.isfinite(self.weights))
+        if self.weights.ndim != 1 or not self.weights.size:
+            raise InvalidInputError(f"weights must have shape (d,), got shape {self.weights.shape}")
+        if wrong.any():
+            at = validate.first(wrong)
+            raise InvalidInputError(
+                f"weights must be positive and finite, found {self.weights[at]:g} at {validate.where(at)}"
+            )
 
     def check(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless there is one weight a value."""
@@ -268,7 +271,9 @@ class GaussianMLE(Loss):
         b = kappa * a
         inside = 1 + b * mu
         ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
-        return np.asarray(np.where(inside > 0, (data[0] + a * ratio) / (1 - b * ratio), math.copysign(math.inf, b)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # at the end of the domain, which the other branch takes
+            root = (data[0] + a * ratio) / (1 - b * ratio)
+        return np.asarray(np.where(inside > 0, root, math.copysign(math.inf, b)))
 
 
 class _Likelihood(Loss):

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 Path = Literal["auto", "closed-form", "conic"]
 Kind = TypeVar("Kind", bound=Constraint)
 _SLACK = 1e-9  # by how much rounding may put a total outside what the bounds allow
+_RUNAWAY = 1e9  # times the estimate: where a solver's point has left for infinity
+_NO_MINIMUM = "{!r} has no minimum here, it falls without end: add SumsTo(...) or upper Bounds"
 _PATHS = ("auto", "closed-form", "conic")
 
 
@@ -305,6 +307,8 @@ class Problem:
                     self.loss, self.constraints, row, constants, solver, options
                 )
             worst = worst if status is Status.OPTIMAL else status
+        if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
+            raise InvalidInputError(_NO_MINIMUM.format(self.loss))
         support = self.loss.support(start)  # a solver's residue outside would make the loss infinite
         return (result if support is None else np.where(support, result, 0.0)), worst
 
@@ -377,7 +381,10 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
 
     everyone = np.arange(len(data[0]))
     if problem.total is None:
-        return minimiser(np.zeros((len(everyone), 1)), everyone).reshape(estimate.frequencies.shape)
+        f = minimiser(np.zeros((len(everyone), 1)), everyone)
+        if not np.isfinite(f).all():
+            raise InvalidInputError(_NO_MINIMUM.format(loss))
+        return f.reshape(estimate.frequencies.shape)
     # With the others at their bounds, the total bounds every value on the other side too.
     if np.isfinite(lower).all():
         upper = np.minimum(upper, problem.total - (lower.sum() - lower))
@@ -386,6 +393,5 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     shape = estimate.frequencies.shape
     slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, d)
     slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, d)
-    low, high = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
-    scale = max(1.0, abs(problem.total))
-    return closed_form.one_root(minimiser, low, high, problem.total, scale).reshape(shape)
+    bracket = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
+    return closed_form.one_root(minimiser, bracket, (lower, upper), problem.total).reshape(shape)

@@ -1,5 +1,6 @@
 """Certificates: true bounds at any point, sharp enough to refuse a wrong one, signs as documented, gradients right."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,10 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, oracles
-from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Bounds, Custom, GroupTotals, Linear, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
-from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SUM
+from ldpopt.losses import BinomialMLE, GaussianMLE, KullbackLeibler, LeastSquares
+from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -283,3 +284,171 @@ def test_a_point_of_another_shape_or_not_finite_is_refused(f):
 def test_a_loss_that_is_not_defined_for_the_estimate_is_refused():
     with pytest.raises(InvalidInputError, match="noise level"):
         certify(Problem(GaussianMLE(), SIMPLEX), [0.5, 0.5], [0.5, 0.5])
+
+
+# --- polyhedra: one linear program ----------------------------------------------------------------
+
+BOX_ROWS = Linear(np.eye(D), 0, 1)
+POLYHEDRA = {
+    "linear": [NonNegative(), SumsTo(), Linear(np.eye(D)[:3], -np.inf, 0.2), Linear([[1, 2] * (D // 2)], 1.3, 1.6)],
+    "monotone": [NonNegative(), SumsTo(), Monotone(np.arange(D))],
+    "partly monotone": [NonNegative(), SumsTo(), Monotone([5, 1, 7])],
+    "groups": [NonNegative(), GroupTotals([[0, 1, 2], [2, 3, 4], [4, 5]], [0.5, 0.4, 0.2]), SumsTo()],
+    "groups apart": [NonNegative(), GroupTotals([range(6), range(6, D)], [0.75, 0.25])],
+    "rows of a box": [BOX_ROWS, SumsTo()],
+}
+
+
+def feasible(constraints, seed):
+    """A random point of the set: the mean of two vertices and the projection of noise, so that it is seldom the best."""
+    rng, f = np.random.default_rng(seed), cp.Variable(D)
+    forms = [form for c in constraints for form in c.cone_form(f)]
+    points = []
+    for objective in (rng.normal(0, 1, D) @ f, rng.normal(0, 1, D) @ f, cp.sum_squares(f - rng.dirichlet(np.ones(D)))):
+        cp.Problem(cp.Minimize(objective), forms).solve(solver="CLARABEL")
+        points.append(f.value)
+    return rng.dirichlet(np.ones(3)) @ np.array(points)
+
+
+@pytest.mark.parametrize("kind", POLYHEDRA)
+@pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), BinomialMLE()], ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gap_on_a_polyhedron_bounds_the_distance_to_the_optimum(kind, loss, seed):
+    problem, estimate = Problem(loss, POLYHEDRA[kind]), collected(seed)
+    best = problem.solve(estimate, path="conic")
+    assert best.certificate.gap <= GAP * SOLVER["CLARABEL"]
+    for again in range(3):
+        f = feasible(POLYHEDRA[kind], 10 * seed + again)
+        excess = float(loss.value(f, estimate)) - best.objective
+        certificate = certify(problem, estimate, f)
+        assert certificate.violation <= SOLVER["CLARABEL"]
+        assert 0 < excess <= certificate.gap + SOLVER["CLARABEL"]
+        assert np.isfinite(certificate.gap)
+
+
+@pytest.mark.parametrize("kind", ["monotone", "groups apart"])
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_shapes_in_closed_form_are_certified_by_the_linear_program(kind, oracle):
+    problem, estimate = Problem(LeastSquares(), POLYHEDRA[kind]), collected(2, oracle)
+    solution = problem.solve(estimate)
+    assert solution.path == "closed-form"
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert solution.certificate.stationarity <= CERTIFIED
+    assert solution.certificate.complementarity <= CERTIFIED
+
+
+@pytest.mark.parametrize("kind", ["monotone", "groups apart"])
+@given(seed=seeds)
+def test_a_millionth_moved_inside_a_polyhedron_is_noticed(kind, seed):
+    problem, estimate = Problem(LeastSquares(), POLYHEDRA[kind]), collected(seed % 20)
+    f = problem.solve(estimate).frequencies.copy()
+    if kind == "monotone":  # a block of the highest takes from a block of the lowest that are not zero
+        source, target = np.flatnonzero(f > 1e-6)[-1], 0
+        source = np.flatnonzero(f == f[source])[-1]
+    else:
+        source, target = np.argmax(f[:6]), int(np.argmin(f[:6]))
+    f[source] -= 1e-6
+    f[target] += 1e-6
+    certificate = certify(problem, estimate, f)
+    assert certificate.violation <= SUM
+    assert not certificate.is_optimal(1e-9)
+
+
+BOXES = {
+    "capped": Bounds(0, 0.25),
+    "low": Bounds(0.05, 1),
+    "mixed": Bounds(np.linspace(0, 0.05, D), np.linspace(0.1, 0.9, D)),
+    "one-sided": Bounds(0.01, np.inf),
+    "upper only": Bounds(-np.inf, 0.2),
+    "half and half": Bounds(np.where(np.arange(D) % 2, 0, -1.0), np.where(np.arange(D) % 3, 0.5, np.inf)),
+}
+
+
+@pytest.mark.parametrize("box", BOXES)
+@pytest.mark.parametrize("loss", [LeastSquares(), BinomialMLE(), GaussianMLE()], ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_greedy_gap_of_a_box_equals_that_of_the_linear_program(box, loss, seed):
+    estimate, bounds = collected(seed), BOXES[box]
+    rows = Linear(np.eye(D), *bounds.box(D))
+    f = Problem(LeastSquares(), [bounds, SumsTo()]).solve(np.random.default_rng(seed).normal(0.1, 0.2, D)).frequencies
+    if loss.value(f, estimate) == np.inf or np.any(f < 0):
+        f = np.full(D, 1 / D)
+    greedy = certify(Problem(loss, [bounds, SumsTo()]), estimate, f)
+    program = certify(Problem(loss, [rows, SumsTo()]), estimate, f)
+    assert greedy.gap > 1e-3
+    assert_allclose(greedy.gap, program.gap, rtol=1e-9, atol=1e-9)
+    assert_allclose(greedy.violation, program.violation, rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_a_millionth_moved_inside_a_box_is_noticed(box):
+    problem, estimate = Problem(LeastSquares(), [BOXES[box], SumsTo()]), collected(1)
+    solution = problem.solve(estimate)
+    assert solution.certificate.is_optimal(CERTIFIED)
+    lower, upper = problem.box(D)
+    f = solution.frequencies.copy()
+    source = int(np.argmax(np.minimum(f - lower, 1)))
+    target = int(np.argmax(np.where(np.arange(D) == source, 0, np.minimum(upper - f, 1))))
+    f[source] -= 1e-6
+    f[target] += 1e-6
+    certificate = certify(problem, estimate, f)
+    assert certificate.violation <= SUM
+    assert not certificate.is_optimal(1e-9)
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_a_stack_on_a_polyhedron_is_certified_trial_by_trial(trials):
+    problem = Problem(LeastSquares(), POLYHEDRA["monotone"])
+    rows = np.array([collected(seed).frequencies for seed in range(trials)])
+    f = problem.solve(rows).frequencies.copy()
+    f[-1] = 1 / D
+    certificate = certify(problem, rows, f)
+    assert certificate.gap.shape == certificate.violation.shape == certificate.stationarity.shape == (trials,)
+    assert np.all(certificate.gap[:-1] <= CERTIFIED)
+    assert_allclose(certificate.gap[-1], certify(problem, rows[-1], f[-1]).gap, rtol=1e-9)
+    assert certificate.gap[-1] > 1e-3
+
+
+# --- sets that only a solver knows, and sets that are not convex ----------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_custom_set_gets_a_finite_gap_that_bounds_the_distance(seed):
+    constraints = [NonNegative(), SumsTo(), Custom(lambda f: [cp.sum_squares(f) <= 0.2])]
+    problem, estimate = Problem(LeastSquares(), constraints), collected(seed)
+    best = problem.solve(estimate)
+    assert best.path == "conic"
+    assert best.certificate.gap <= GAP * SOLVER["CLARABEL"]
+    for again in range(3):
+        f = feasible(constraints, 10 * seed + again)
+        gap = certify(problem, estimate, f).gap
+        assert np.isfinite(gap)
+        assert 0 < problem.loss.value(f, estimate) - best.objective <= gap + SOLVER["CLARABEL"]
+
+
+def test_a_custom_polyhedron_has_the_gap_of_its_rows():
+    estimate, f = collected(3), np.full(D, 1 / D)
+    custom = Problem(LeastSquares(), [NonNegative(), SumsTo(), Custom(lambda f: [f[:-1] >= f[1:]])])
+    rows = Problem(LeastSquares(), POLYHEDRA["monotone"])
+    assert_allclose(certify(custom, estimate, f).gap, certify(rows, estimate, f).gap, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 3, D])
+def test_few_nonzeros_are_certified_on_their_support(k):
+    problem, estimate = Problem(LeastSquares(), [AtMost(k), NonNegative(), SumsTo()]), collected(4)
+    f = problem.solve(estimate).frequencies
+    support = np.flatnonzero(f)
+    certificate = certify(problem, estimate, f)
+    assert certificate.is_optimal(CERTIFIED)
+    other = np.zeros(D)
+    other[support] = np.random.default_rng(k).dirichlet(np.ones(len(support)))
+    gradient = problem.loss.gradient(other, estimate)[support]
+    expected = gradient @ other[support] - gradient.min()
+    assert_allclose(certify(problem, estimate, other).gap, expected, rtol=1e-9, atol=CERTIFIED)
+
+
+def test_too_many_nonzeros_fail_by_their_violation():
+    problem = Problem(LeastSquares(), [AtMost(2), NonNegative(), SumsTo()])
+    certificate = certify(problem, [0.5, 0.4, 0.3], [0.5, 0.3, 0.2])
+    assert_allclose(certificate.violation, 0.2)
+    assert not certificate.is_optimal(0.1)

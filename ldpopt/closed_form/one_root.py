@@ -12,11 +12,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.errors import InvalidInputError
+
 Array = NDArray[np.float64]
 
 
 def one_root(
-    minimiser: Callable[[Array, NDArray[np.intp]], Array], low: Array, high: Array, total: float, scale: float
+    minimiser: Callable[[Array, NDArray[np.intp]], Array],
+    bracket: tuple[Array, Array],
+    box: tuple[Array, Array],
+    total: float,
 ) -> Array:
     """Return the frequencies at the multiplier where they sum to the total.
 
@@ -24,16 +29,21 @@ def one_root(
     ----------
     minimiser
         From multipliers of shape (m, 1) and the numbers of m trials to f(μ) of shape (m, d), inside the box.
-    low, high
-        Bracket of the multiplier for every trial, shape (trials,).
+    bracket
+        Bounds of the multiplier for every trial, each of shape (trials,).
+    box
+        Lower and upper bounds of the values, each of shape (d,).
     total
         The sum to reach, between the sums of the bounds.
-    scale
-        Size of the sum that rounding is measured against.
 
     Returns
     -------
     Values of shape (trials, d), on the box, whose sums differ from the total by rounding.
+
+    Raises
+    ------
+    InvalidInputError
+        If double precision cannot meet the total, which takes estimates of 10⁹ and more.
 
     Notes
     -----
@@ -41,7 +51,8 @@ def one_root(
     """
     from scipy.optimize import elementwise
 
-    trials = np.arange(len(low))
+    (low, high), (lower, upper) = bracket, box
+    trials, scale = np.arange(len(low)), max(1.0, abs(total))
 
     def excess(mu: Array, trial: NDArray[np.intp]) -> Array:
         return np.asarray(minimiser(mu[:, None], trial.astype(np.intp)).sum(axis=-1) - total)
@@ -51,4 +62,17 @@ def one_root(
         excess, (low, high), args=(trials,), maxiter=200,
         tolerances={"xatol": 0.0, "xrtol": 2 * eps, "fatol": eps * scale, "frtol": 0.0},
     )  # fmt: skip
-    return minimiser(np.where(np.isfinite(found.x), found.x, low)[:, None], trials)
+    f = minimiser(np.where(np.isfinite(found.x), found.x, low)[:, None], trials)
+    # The last bit of the multiplier may be worth more than that of the sum: the free values share what is left.
+    free = (lower < f) & (f < upper)
+    rest = total - f.sum(axis=-1, keepdims=True)
+    f += free * (rest / np.maximum(np.count_nonzero(free, axis=-1, keepdims=True), 1))
+    np.clip(f, lower, upper, out=f)
+    left = np.abs(total - f.sum(axis=-1))
+    if (left > 1e-9 * scale).any():
+        worst = int(np.argmax(left))
+        raise InvalidInputError(
+            f"trial {worst} is beyond double precision on this path: its total is missed by {left[worst]:g}, because estimates "
+            "are so large that their last bit is worth more; clip them, or use path='conic'"
+        )
+    return f

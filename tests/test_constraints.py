@@ -1,0 +1,291 @@
+"""Constraints: violations by hand, one set in every form, and clear errors before any solve."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from ldpopt import Problem, certify
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Constraint,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.losses import LeastSquares
+from tests.tolerances import CERTIFIED, SOLVER, SUM
+
+F = np.array([0.5, 0.3, -0.1, 0.2])
+NAN, INF = np.nan, np.inf
+
+BY_HAND = [
+    (NonNegative(), 0.1),
+    (Bounds(-1, 1), 0.0),
+    (Bounds(0, 0.4), 0.1),
+    (Bounds([0.75, 0, -1, 0], INF), 0.25),
+    (Bounds(-INF, [0.5, 0.3, -0.35, 0.2]), 0.25),
+    (Bounds(-INF, INF), 0.0),
+    (Fixed([0, 3], [0.5, 0.5]), 0.3),
+    (Fixed([2], [-0.1]), 0.0),
+    (Fixed([], []), 0.0),
+    (SumsTo(1.0), 0.1),
+    (SumsTo(0.25), 0.65),
+    (GroupTotals([[0, 1], [1, 2]], [0.5, 0.2]), 0.3),
+    (GroupTotals([[0, 1, 2, 3]], [0.9]), 0.0),
+    (GroupTotals([], []), 0.0),
+    (Monotone([0, 1, 2, 3]), 0.3),
+    (Monotone([0, 1, 3, 2]), 0.0),
+    (Monotone([2, 0]), 0.6),
+    (Monotone([2]), 0.0),
+    (Monotone([]), 0.0),
+    (Linear([[1, -1, 0, 0], [0, 0, 1, 1]], [0.1, 0.5], [0.15, INF]), 0.4),
+    (Linear([1, 1, 1, 1], 0.9, 0.9), 0.0),
+    (Linear(sparse.csr_array(np.eye(4)), -INF, 0.25), 0.25),
+    (AtMost(1), 0.3),
+    (AtMost(3), 0.1),
+    (AtMost(4), 0.0),
+    (AtMost(9), 0.0),
+    (Custom(lambda f: [f[0] <= 0.25, cp.sum(f) >= 1]), 0.25),
+    (Custom(lambda f: [cp.norm1(f) <= 1]), 0.1),
+    (Custom(lambda f: []), 0.0),
+]
+CONVEX = [c for c, _ in BY_HAND if not isinstance(c, AtMost)]
+POLYHEDRAL = [c for c in CONVEX if c.rows(4) is not None]
+BOXES = [c for c in CONVEX if c.box(4) is not None]
+
+
+def name(constraint):
+    return repr(constraint) if isinstance(constraint, Constraint) else ""
+
+
+# --- one set in every form ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("constraint", "violation"), BY_HAND, ids=name)
+def test_the_violation_is_the_one_by_hand(constraint, violation):
+    constraint.check(4)
+    assert_allclose(constraint.violation(F), violation, rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize(("constraint", "violation"), BY_HAND, ids=name)
+def test_the_violation_of_a_stack_is_that_of_its_rows(constraint, violation):
+    rows = np.random.default_rng(0).normal(0, 1, (2, 3, 4))
+    rows[1, 2] = F
+    found = constraint.violation(rows)
+    assert found.shape == (2, 3)
+    assert_allclose(found[1, 2], violation, rtol=0, atol=SUM)
+    for at in np.ndindex(2, 3):
+        assert_allclose(found[at], constraint.violation(rows[at]), rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("constraint", CONVEX, ids=name)
+def test_a_projection_onto_the_cone_form_lands_inside(constraint):
+    f = cp.Variable(4)
+    for target in (F, *np.random.default_rng(1).normal(0, 1, (3, 4))):
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(f - target)), constraint.cone_form(f))
+        problem.solve(solver="CLARABEL")
+        assert problem.status == "optimal"
+        assert constraint.violation(f.value) <= SOLVER["CLARABEL"]
+
+
+@pytest.mark.parametrize("constraint", CONVEX, ids=name)
+def test_the_cone_form_has_the_violation_up_to_its_scale(constraint):
+    f = cp.Variable(4)
+    forms = constraint.cone_form(f)
+    for target in (F, np.full(4, 0.25), *np.random.default_rng(2).normal(0, 0.5, (50, 4))):
+        f.value = target
+        scaled = max((float(np.max(form.violation())) for form in forms), default=0.0)
+        violation = constraint.violation(target)
+        assert violation - SUM <= scaled <= 4 * violation + SUM  # rows count in units of 1/d, functions as they are
+
+
+@pytest.mark.parametrize("constraint", POLYHEDRAL, ids=name)
+def test_the_rows_have_the_same_violation(constraint):
+    rows = constraint.rows(4)
+    assert rows.matrix.shape == (len(rows.lower), 4)
+    for f in (F, *np.random.default_rng(3).normal(0, 1, (50, 4))):
+        values = rows.matrix @ f
+        worst = np.max([0.0, *(rows.lower - values), *(values - rows.upper)])
+        assert_allclose(constraint.violation(f), worst, rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("constraint", BOXES, ids=name)
+def test_the_box_has_the_same_violation(constraint):
+    lower, upper = constraint.box(4)
+    for f in (F, *np.random.default_rng(4).normal(0, 1, (50, 4))):
+        assert_allclose(constraint.violation(f), np.max(np.abs(f - np.clip(f, lower, upper))), rtol=0, atol=SUM)
+
+
+def test_what_is_no_set_of_bounds_has_no_box():
+    assert {type(c) for c in BOXES} == {NonNegative, Bounds, Fixed}
+
+
+def test_sets_that_are_not_known_to_be_polyhedral_have_no_rows():
+    assert AtMost(1).rows(4) is None
+    assert Custom(lambda f: [f >= 0]).rows(4) is None
+
+
+@pytest.mark.parametrize("constraint", CONVEX, ids=name)
+def test_the_solution_is_inside_and_nearest(constraint):
+    solution = Problem(LeastSquares(), [constraint]).solve(F)
+    numeric = Problem(LeastSquares(), [constraint]).solve(F, path="conic")
+    assert constraint.violation(solution.frequencies) <= SOLVER["CLARABEL"]
+    assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+    assert (solution.objective <= CERTIFIED) == (constraint.violation(F) <= CERTIFIED)
+
+
+def test_constraints_keep_what_they_were_given():
+    lower, indices, values, order, totals = np.zeros(4), np.array([0]), np.ones(1), np.array([0, 1]), np.ones(1)
+    made = [Bounds(lower, INF), Fixed(indices, values), Monotone(order), GroupTotals([indices], totals)]
+    matrix = np.ones((1, 4))
+    made.append(Linear(matrix, 0, 1))
+    before = [c.violation(F) for c in made]
+    lower[:], indices[:], values[:], order[:], totals[:], matrix[:] = 9, 3, 9, [2, 3], 9, 9
+    assert_allclose([c.violation(F) for c in made], before)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+REFUSED = {
+    "crossed bounds": (
+        lambda: Bounds([0, 0.5, 0.9], [1, 0.4, 0.8]),
+        r"lower must be <= upper, found 0.5 and 0.4 at index 1",
+    ),
+    "crossed numbers": (lambda: Bounds(1, 0), "lower must be <= upper"),
+    "NaN bound": (lambda: Bounds([0, NAN], 1), r"(?s)found nan.*index 1"),
+    "NaN upper bound": (lambda: Bounds(0, [NAN, 1]), r"(?s)nan.*index 0"),
+    "lengths of bounds": (lambda: Bounds([0, 0], [1, 1, 1]), r"one shape, got \(2,\) and \(3,\)"),
+    "text as a bound": (lambda: Bounds("0", 1), "lower must be an array of numbers"),
+    "no bound at all": (lambda: Bounds(None, 1), "lower must be an array of numbers"),
+    "unreachable lower bound": (lambda: Bounds(INF, INF), "lower"),
+    "unreachable upper bound": (lambda: Bounds(-INF, -INF), "upper"),
+    "repeated index": (
+        lambda: Fixed([0, 2, 0], [1, 2, 1]),
+        "indices must not repeat an index, found 0 again at position 2",
+    ),
+    "negative index": (lambda: Fixed([-1], [1]), "indices must lie in 0"),
+    "half an index": (lambda: Fixed([0.5], [1]), "indices must be whole numbers, found 0.5"),
+    "boolean index": (lambda: Fixed([True], [1]), "indices must be an array of numbers"),
+    "fewer values": (lambda: Fixed([0, 1], [1]), "values must be 2 finite numbers"),
+    "NaN value": (lambda: Fixed([0, 1], [1, NAN]), "values must be 2 finite numbers"),
+    "infinite value": (lambda: Fixed([0], [INF]), "values must be 1 finite numbers"),
+    "matrix of indices": (lambda: Fixed([[0, 1]], [[1, 2]]), "indices"),
+    "NaN total": (lambda: SumsTo(NAN), "total must be a finite number"),
+    "repeated in a group": (lambda: GroupTotals([[0], [1, 1]], [1, 1]), "group 1 must not repeat an index, found 1"),
+    "fewer totals": (lambda: GroupTotals([[0], [1]], [1]), "totals must be 2 finite numbers"),
+    "NaN group total": (lambda: GroupTotals([[0]], [NAN]), "totals must be 1 finite numbers"),
+    "groups that are no list": (lambda: GroupTotals(3, [1]), "groups"),
+    "repeated in the order": (
+        lambda: Monotone([2, 0, 2]),
+        "order must not repeat an index, found 2 again at position 2",
+    ),
+    "text as an order": (lambda: Monotone("01"), "order must be an array of numbers"),
+    "matrix as an order": (lambda: Monotone([[0, 1], [2, 3]]), "order"),
+    "NaN in A": (lambda: Linear([[1, NAN]], 0, 1), "A must be finite"),
+    "sparse NaN in A": (lambda: Linear(sparse.csr_array([[1, NAN]]), 0, 1), "A must be finite"),
+    "bounds of other rows": (lambda: Linear([[1, 1]], [0, 0], 1), r"lower and upper must be .*shape \(1,\)"),
+    "crossed rows": (lambda: Linear([[1, 1]], 1, 0), "lower must be <= upper"),
+    "tensor as A": (lambda: Linear(np.ones((2, 2, 2)), 0, 1), "A must"),
+    "text as A": (lambda: Linear("A", 0, 1), "A must be an array of numbers"),
+    "no values at all": (lambda: AtMost(0), "k must be at least 1"),
+    "half a value": (lambda: AtMost(1.5), "k must be a whole number"),
+    "no function": (lambda: Custom([1]), "Custom takes a function"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_when_the_constraint_is_made(case):
+    make, match = REFUSED[case]
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        make()
+
+
+UNFIT = {
+    "lower of another length": (Bounds([0, 0], 1), r"lower must be a number or have shape \(4,\), got \(2,\)"),
+    "upper of another length": (Bounds(0, [1] * 5), r"upper must be a number or have shape \(4,\), got \(5,\)"),
+    "fixed outside": (Fixed([4], [0]), r"indices must lie in 0 \.\. 3, found 4 at index 0"),
+    "group outside": (GroupTotals([[0], [1, 7]], [0, 0]), r"group 1 must lie in 0 \.\. 3, found 7"),
+    "order outside": (Monotone([0, 4]), r"order must lie in 0 \.\. 3, found 4"),
+    "columns": (Linear(np.ones((2, 3)), 0, 1), r"A must have 4 columns.*got shape \(2, 3\)"),
+}
+
+
+@pytest.fixture
+def no_solver(monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("a solver was called")
+
+    monkeypatch.setattr(cp.Problem, "solve", fail)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize("case", UNFIT)
+def test_a_constraint_that_does_not_fit_the_domain_is_refused_before_any_solve(case, path, no_solver):
+    constraint, match = UNFIT[case]
+    problem = Problem(LeastSquares(), [constraint, SumsTo()])
+    with pytest.raises(InvalidInputError, match=match):
+        problem.solve(F, path=path)
+    with pytest.raises(InvalidInputError, match=match):
+        certify(problem, F, F)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [None, 3, lambda f: f[0] >= 0, [True], ["f >= 0"]],
+    ids=["none", "number", "constraint", "booleans", "text"],
+)
+def test_a_function_that_returns_anything_else_than_constraints_is_refused(returned, no_solver):
+    build = returned if callable(returned) else lambda f: returned
+    with pytest.raises(InvalidTypeError, match="must return a list of cvxpy constraints"):
+        Problem(LeastSquares(), [Custom(build)]).solve(F)
+
+
+# --- infeasible on its face -----------------------------------------------------------------------
+
+EMPTY = {
+    "total above": ([Bounds(0, 0.2), SumsTo(1)], "SumsTo.1. cannot be met: the bounds let the sum be from 0 to 0.8"),
+    "total below": ([Bounds(0.5, INF), SumsTo(1)], "SumsTo.1. cannot be met: the bounds let the sum be from 2 to inf"),
+    "fixed above": ([NonNegative(), Fixed([0, 1], [0.75, 0.75]), SumsTo(1)], "cannot be met"),
+    "all fixed": ([Fixed([0, 1, 2, 3], [0.25, 0.25, 0.25, 0.5]), SumsTo(1)], "cannot be met"),
+    "two boxes": ([Bounds(0.5, 1), Bounds(0, [1, 1, 0.25, 1])], "at index 2: at least 0.5, at most 0.25"),
+    "fixed outside its bounds": ([NonNegative(), Fixed([3], [-0.25])], "at index 3: at least 0, at most -0.25"),
+    "fixed twice": ([Fixed([1], [0.25]), Fixed([1], [0.5])], "at index 1: at least 0.5, at most 0.25"),
+    "negative total": ([NonNegative(), SumsTo(-1)], r"SumsTo\(-1\)"),
+}
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize("case", EMPTY)
+def test_an_empty_box_is_infeasible_before_any_solve(case, path, no_solver):
+    constraints, match = EMPTY[case]
+    with pytest.raises(InfeasibleError, match=match):
+        Problem(LeastSquares(), constraints).solve(F, path=path)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [NonNegative(), GroupTotals([[0], [0, 1]], [0.5, 0.25])],
+        [Linear([[1, 1, 0, 0], [1, 1, 0, 0]], [0.5, -INF], [INF, 0.25])],
+        [Monotone([0, 1]), Fixed([0, 1], [0.25, 0.5])],
+        [Custom(lambda f: [cp.sum(f) >= 2]), SumsTo(1)],
+    ],
+    ids=str,
+)
+def test_what_only_a_solver_finds_empty_is_infeasible_too(constraints):
+    with pytest.raises(InfeasibleError):
+        Problem(LeastSquares(), constraints).solve(F)
+
+
+@pytest.mark.parametrize("total", [0.8, 0.8 + 1e-12, 0.0, -1e-12])
+def test_a_total_at_the_edge_of_the_box_is_feasible(total):
+    solution = Problem(LeastSquares(), [Bounds(0, 0.2), SumsTo(total)]).solve(F)
+    assert_allclose(solution.frequencies, max(total, 0) / 4, rtol=0, atol=CERTIFIED)

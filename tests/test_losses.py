@@ -1,0 +1,295 @@
+"""Losses: values against independent formulas, gradients against differences, responses against their definition."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SUM
+
+D, N = 5, 400
+STEP = 1e-5
+ORACLES = {
+    "kappa > 0": oracles.OUE(epsilon=1.0, d=D),
+    "kappa = 0": oracles.SUE(epsilon=1.0, d=D),
+    "kappa < 0": oracles.HadamardResponse(epsilon=2.0, d=D),
+    "one value each": oracles.GRR(epsilon=1.0, d=D),
+}
+WEIGHTS = [0.5, 1.0, 2.0, 7.0, 0.25]
+LOSSES = {
+    "least squares": losses.LeastSquares(),
+    "weighted": losses.WeightedLeastSquares(WEIGHTS),
+    "gaussian": losses.GaussianMLE(),
+    "binomial": losses.BinomialMLE(),
+    "multinomial": losses.MultinomialMLE(),
+}
+COUNTS = {
+    "ordinary": [200, 90, 60, 40, 10],
+    "with zero": [0, 90, 60, 240, 10],
+    "all and none": [N, 0, 0, 0, 0],
+}
+PAIRS = [
+    (loss, oracle, counts)
+    for loss in LOSSES
+    for oracle in ORACLES
+    for counts in COUNTS
+    if loss != "multinomial" or oracle == "one value each"
+]
+every_pair = pytest.mark.parametrize(("name", "oracle", "counts"), PAIRS)
+
+
+def made(oracle, counts):
+    return ORACLES[oracle].estimate(COUNTS[counts], N)
+
+
+def probabilities(f, estimate):
+    return estimate.oracle.q + (estimate.oracle.p - estimate.oracle.q) * f
+
+
+def term(loss, estimate, f, value):
+    """The loss as a function of one value, the others staying: shape of f."""
+    points = np.tile(np.full(D, 1 / D), (len(f), 1))
+    points[:, value] = f
+    return loss.value(points, estimate)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("counts", COUNTS)
+def test_the_binomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(oracle, counts):
+    estimate, rng = made(oracle, counts), np.random.default_rng(1)
+    f = rng.dirichlet(np.ones(D), 20)
+    independent = -stats.binom.logpmf(COUNTS[counts], N, probabilities(f, estimate)).sum(axis=-1) / N
+    difference = losses.BinomialMLE().value(f, estimate) - independent
+    assert_allclose(difference, difference[0], rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_the_multinomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(counts):
+    estimate, rng = made("one value each", counts), np.random.default_rng(2)
+    f = rng.dirichlet(np.ones(D), 20)
+    law = [stats.multinomial.logpmf(COUNTS[counts], N, p / p.sum()) for p in probabilities(f, estimate)]
+    difference = losses.MultinomialMLE().value(f, estimate) + np.array(law) / N
+    assert_allclose(difference, difference[0], rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_quadratic_losses_equal_their_sums_term_by_term(oracle):
+    estimate, f = made(oracle, "ordinary"), np.random.default_rng(3).dirichlet(np.ones(D))
+    squares = [(x - y) ** 2 for x, y in zip(f, estimate.frequencies, strict=True)]
+    variances = [estimate.oracle.a + estimate.oracle.b * x for x in f]
+    assert_allclose(losses.LeastSquares().value(f, estimate), sum(squares) / 2, rtol=SUM)
+    weighted = sum(w * s for w, s in zip(WEIGHTS, squares, strict=True)) / 2
+    assert_allclose(losses.WeightedLeastSquares(WEIGHTS).value(f, estimate), weighted, rtol=SUM)
+    gaussian = sum(s / v for s, v in zip(squares, variances, strict=True))
+    assert_allclose(losses.GaussianMLE().value(f, estimate), gaussian, rtol=SUM)
+
+
+@pytest.mark.parametrize("name", ["binomial", "multinomial"])
+def test_a_likelihood_is_infinite_where_a_probability_is_negative(name):
+    estimate = made("one value each", "ordinary")
+    f = np.array([-2.0, 1.0, 1.0, 0.5, 0.5])
+    assert LOSSES[name].value(f, estimate) == np.inf
+
+
+def test_the_binomial_loss_is_infinite_above_one():
+    assert LOSSES["binomial"].value(np.full(D, 5.0), made("kappa > 0", "ordinary")) == np.inf
+
+
+@pytest.mark.parametrize("name", ["binomial", "multinomial"])
+def test_a_likelihood_is_least_at_the_estimate(name):
+    estimate = made("one value each", "ordinary")
+    best = LOSSES[name].value(estimate.frequencies, estimate)
+    shifts = np.random.default_rng(4).normal(0, 0.02, (50, D))
+    others = estimate.frequencies + shifts - shifts.mean(axis=-1, keepdims=True)
+    assert np.all(LOSSES[name].value(others, estimate) > best)
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+@every_pair
+def test_the_gradient_equals_central_differences(name, oracle, counts):
+    loss, estimate = LOSSES[name], made(oracle, counts)
+    f = np.random.default_rng(5).dirichlet(np.ones(D)) * 0.8 + 0.1 / D
+    gradient = loss.gradient(f, estimate)
+    for v, step in enumerate(np.eye(D) * STEP):
+        slope = (loss.value(f + step, estimate) - loss.value(f - step, estimate)) / (2 * STEP)
+        assert_allclose(gradient[v], slope, rtol=FINITE_DIFFERENCE, atol=FINITE_DIFFERENCE)
+
+
+@every_pair
+def test_values_and_gradients_of_a_stack_are_those_of_its_rows(name, oracle, counts):
+    loss, alone = LOSSES[name], [made(oracle, counts), made(oracle, "ordinary")]
+    stack = FrequencyEstimate([e.frequencies for e in alone], n=N, oracle=ORACLES[oracle])
+    f = np.random.default_rng(6).dirichlet(np.ones(D), 2)
+    loss.check(stack)
+    for i, estimate in enumerate(alone):
+        assert_allclose(loss.value(f, stack)[i], loss.value(f[i], estimate), rtol=SUM)
+        assert_allclose(loss.gradient(f, stack)[i], loss.gradient(f[i], estimate), rtol=SUM)
+
+
+@every_pair
+def test_the_loss_is_strongly_convex_by_what_it_says(name, oracle, counts):
+    loss, estimate = LOSSES[name], made(oracle, counts)
+    f, g = np.random.default_rng(7).dirichlet(np.ones(D), (2, 30))
+    slope = np.sum(loss.gradient(f, estimate) * (g - f), axis=-1)
+    quadratic = loss.strong_convexity() / 2 * np.sum((g - f) ** 2, axis=-1)
+    assert np.all(loss.value(g, estimate) >= loss.value(f, estimate) + slope + quadratic - CERTIFIED)
+
+
+# --- responses ------------------------------------------------------------------------------------
+
+
+def responses(loss, estimate, mu):
+    """f(μ) of shape (len(mu), d)."""
+    data = tuple(np.broadcast_to(x, (len(mu), D)) for x in loss.data(estimate))
+    return loss.response(np.asarray(mu)[:, None], data, loss.constants(estimate))
+
+
+MULTIPLIERS = np.array([-3.0, -1.0, -0.3, -0.1, -0.01, -1e-9, 0.0, 1e-9, 0.01, 0.1, 0.3, 1.0, 3.0])
+
+
+@every_pair
+def test_the_response_does_not_increase_with_the_multiplier(name, oracle, counts):
+    loss, estimate = LOSSES[name], made(oracle, counts)
+    mu = np.sort(np.concatenate([np.linspace(-5, 5, 401), np.geomspace(1e-12, 1e6, 60), -np.geomspace(1e-12, 1e6, 60)]))
+    found = responses(loss, estimate, mu)
+    assert not np.isnan(found).any()
+    before, after = found[:-1], found[1:]
+    assert np.all(after <= before + SUM * np.maximum(1, np.abs(np.where(np.isfinite(before), before, 0))))
+
+
+@every_pair
+def test_the_response_has_a_derivative_of_minus_the_multiplier(name, oracle, counts):
+    loss, estimate = LOSSES[name], made(oracle, counts)
+    checked = 0
+    for mu, found in zip(MULTIPLIERS, responses(loss, estimate, MULTIPLIERS), strict=True):
+        at = probabilities(found, estimate)
+        inside = np.isfinite(found)
+        if name in ("binomial", "multinomial"):  # at the ends of [0, 1] there is no derivative
+            inside &= (at > 1e-6) & (at < 1 - 1e-6)
+        gradient = loss.gradient(np.where(inside, found, 0.5), estimate)
+        assert_allclose(gradient[inside], -mu, rtol=1e-9, atol=1e-9)
+        checked += inside.sum()
+    assert checked >= (2 if counts == "all and none" else 10)
+
+
+@every_pair
+def test_the_clipped_response_is_the_best_point_of_a_dense_grid(name, oracle, counts):
+    loss, estimate = LOSSES[name], made(oracle, counts)
+    grid = np.linspace(0, 1, 2001)
+    for mu, found in zip(MULTIPLIERS, np.clip(responses(loss, estimate, MULTIPLIERS), 0, 1), strict=True):
+        for v in range(D):
+            with np.errstate(invalid="ignore"):
+                best = np.min(term(loss, estimate, grid, v) + mu * grid)
+                here = term(loss, estimate, found[v : v + 1], v)[0] + mu * found[v]
+            assert here <= best + CERTIFIED
+
+
+@pytest.mark.parametrize("name", ["least squares", "weighted", "gaussian", "binomial"])
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_without_a_multiplier_the_response_is_the_estimate(name, oracle):
+    estimate = made(oracle, "with zero")
+    assert_allclose(
+        responses(LOSSES[name], estimate, [0.0])[0],
+        estimate.frequencies,
+        rtol=0,
+        atol=SUM / (estimate.oracle.p - estimate.oracle.q),
+    )
+
+
+def test_the_multinomial_likelihood_escapes_without_a_multiplier():
+    found = responses(LOSSES["multinomial"], made("one value each", "ordinary"), [-1.0, 0.0])
+    assert np.all(found == np.inf)
+
+
+def test_the_divergence_is_not_given_a_response():
+    assert losses.KullbackLeibler().response(np.zeros((1, 1)), (), ()) is None
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+def test_equal_weights_are_least_squares():
+    estimate, simplex = made("kappa > 0", "ordinary"), [NonNegative(), SumsTo()]
+    weighted = Problem(losses.WeightedLeastSquares(np.full(D, 3.0)), simplex).solve(estimate)
+    plain = Problem(losses.LeastSquares(), simplex).solve(estimate)
+    assert_allclose(weighted.frequencies, plain.frequencies, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ([1.0, 0.0, 2.0], r"positive .*found 0 at index 1"),
+        ([1.0, 2.0, -3.0], r"positive .*found -3 at index 2"),
+        ([[1.0, 2.0]], r"shape \(d,\), got shape \(1, 2\)"),
+        ([1.0, math.nan], r"weights .*index 1"),
+        ([math.inf, 1.0], r"weights .*index 0"),
+        ([], "weights"),
+        (2.0, "weights"),
+        (["a"], "weights"),
+    ],
+    ids=str,
+)
+def test_weights_must_be_positive_numbers(weights, match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        losses.WeightedLeastSquares(weights)
+
+
+def test_there_must_be_one_weight_a_value():
+    with pytest.raises(InvalidInputError, match="3 weights for 2 values"):
+        Problem(losses.WeightedLeastSquares([1.0, 2.0, 3.0]), [SumsTo()]).solve([0.5, 0.5])
+
+
+def test_weights_are_those_of_when_the_loss_was_made():
+    weights = np.ones(2)
+    loss = losses.WeightedLeastSquares(weights)
+    weights[:] = -1.0
+    assert_allclose(loss.value(np.array([0.5, 0.5]), FrequencyEstimate([0.5, 0.0])), 0.125)
+
+
+# --- likelihoods need raw estimates ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize("oracle", ["kappa > 0", "kappa = 0", "kappa < 0"])
+def test_the_multinomial_likelihood_is_that_of_one_value_each_only(oracle, path):
+    with pytest.raises(InvalidInputError, match=r"likelihood is that of GRR.*use BinomialMLE\(\)"):
+        Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()]).solve(made(oracle, "ordinary"), path=path)
+
+
+def test_the_multinomial_likelihood_needs_counts_that_sum_to_n():
+    estimate = FrequencyEstimate([0.5, 0.2, 0.1, 0.0, 0.0], n=N, oracle=ORACLES["one value each"])
+    with pytest.raises(InvalidInputError, match="support one value each"):
+        losses.MultinomialMLE().check(estimate)
+
+
+@pytest.mark.parametrize("name", ["binomial", "multinomial"])
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_a_likelihood_refuses_an_estimate_that_no_counts_give(name, path):
+    estimate = FrequencyEstimate([4.0, -3.0, 0.0, 0.0, 0.0], n=N, oracle=ORACLES["one value each"])
+    with pytest.raises(InvalidInputError, match=r"raw estimates: at index 0 f = 4"):
+        Problem(LOSSES[name], [NonNegative(), SumsTo()]).solve(estimate, path=path)
+
+
+def test_a_likelihood_names_the_trial_that_is_not_raw():
+    estimate = FrequencyEstimate([[0.2] * D, [0.2, 0.2, 0.2, 0.2, -3.0]], n=N, oracle=ORACLES["kappa > 0"])
+    with pytest.raises(InvalidInputError, match="at trial 1, index 4 f = -3"):
+        losses.BinomialMLE().check(estimate)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "binomial", "multinomial"])
+@pytest.mark.parametrize(
+    "estimate", [FrequencyEstimate([0.2] * D), FrequencyEstimate([0.2] * D, n=N)], ids=["bare", "n"]
+)
+def test_a_likelihood_without_an_oracle_is_refused(name, estimate):
+    with pytest.raises(InvalidInputError, match="noise level"):
+        Problem(LOSSES[name], [NonNegative(), SumsTo()]).solve(estimate)

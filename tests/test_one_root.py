@@ -1,0 +1,345 @@
+"""Separable losses on boxes: one multiplier, compared with solvers, with their own gap and with exact reasoning."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
+from ldpopt.constraints import Bounds, Fixed, NonNegative, SumsTo
+from ldpopt.problem import solve_one_root
+from tests import reference
+from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
+
+INF = np.inf
+ONE_ROOT = "one root"
+N = 5000
+LOSSES = {
+    "least squares": (lambda d: losses.LeastSquares(), oracles.OUE),
+    "weighted": (lambda d: losses.WeightedLeastSquares(np.random.default_rng(d).uniform(0.2, 5, d)), oracles.OUE),
+    "gaussian, kappa > 0": (lambda d: losses.GaussianMLE(), oracles.OUE),
+    "gaussian, kappa = 0": (lambda d: losses.GaussianMLE(), oracles.SUE),
+    "gaussian, kappa < 0": (lambda d: losses.GaussianMLE(), oracles.HadamardResponse),
+    "binomial, kappa > 0": (lambda d: losses.BinomialMLE(), oracles.OUE),
+    "binomial, kappa = 0": (lambda d: losses.BinomialMLE(), oracles.SUE),
+    "binomial, kappa < 0": (lambda d: losses.BinomialMLE(), oracles.HadamardResponse),
+    "multinomial": (lambda d: losses.MultinomialMLE(), oracles.GRR),
+}
+QUADRATIC = ("least squares", "weighted")
+
+
+def collected(oracle, d, trials=None, seed=0):
+    if d == 1:  # no oracle: there is nothing to hide
+        return FrequencyEstimate([0.7] if trials is None else np.linspace(0.5, 1.5, trials)[:, None])
+    population = np.random.default_rng(seed).multinomial(N, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    chosen = oracle(epsilon=1.5, d=d)
+    return chosen.estimate(chosen.simulate_counts(population, seed, trials), N)
+
+
+def random_box(d):
+    """Different bounds a value, around a distribution."""
+    rng = np.random.default_rng(d + 1)
+    centre = rng.dirichlet(np.ones(d))
+    lower, upper = centre * rng.uniform(0.2, 0.9, d), np.minimum(1, centre * rng.uniform(1.1, 3, d))
+    return [Bounds(lower, upper)]
+
+
+BOXES = {
+    "random": random_box,
+    "capped": lambda d: [NonNegative(), Bounds(-INF, min(1.0, 3 / d))],
+    "one-sided below": lambda d: [Bounds(0.2 / d, INF)],
+    "one-sided above": lambda d: [Bounds(-INF, min(1.0, 2 / d))],
+    "fixed": lambda d: [NonNegative(), Fixed([0], [0.25])],
+    "mixed sides": lambda d: [Bounds(0.1 / d, np.where(np.arange(d) % 2, INF, 1.5 / d))],
+    "a point": lambda d: [Bounds(1 / d, 1 / d)],
+    "wide": lambda d: [Bounds(-1, 1)],
+}
+SIDES = ["one-sided above", "wide"]
+"""Boxes that let values go far below zero, where likelihoods and the weighted MLE are not defined."""
+
+
+def attained(name, box, total):
+    """Whether there is a minimum: the multinomial likelihood grows with every value."""
+    return name != "multinomial" or total is not None or box in ("random", "capped", "a point")
+
+
+def problem_of(name, box, d, total=1.0):
+    constraints = BOXES[box](d)
+    return Problem(LOSSES[name][0](d), constraints if total is None else [*constraints, SumsTo(total)])
+
+
+def smallest(name, d):
+    return d if name in QUADRATIC else max(d, 2)  # an oracle needs two values
+
+
+def defined(name, box):
+    return name in QUADRATIC or box not in SIDES
+
+
+CASES = [(name, box) for name in LOSSES for box in BOXES if defined(name, box)]
+SMALL = {
+    "random": 11,
+    "capped": 12,
+    "one-sided below": 7,
+    "one-sided above": 9,
+    "fixed": 2,
+    "mixed sides": 6,
+    "a point": 3,
+    "wide": 5,
+}
+
+
+# --- solvers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "total"), [(*case, t) for case in CASES for t in (1.0, None) if attained(*case, t)]
+)
+def test_one_root_and_two_solvers_agree(name, box, total):
+    problem, estimate = problem_of(name, box, SMALL[box], total), collected(LOSSES[name][1], SMALL[box])
+    exact = problem.solve(estimate)
+    assert exact.path == "closed-form"
+    for solver in ("CLARABEL", "OSQP" if name in QUADRATIC else "SCS"):
+        numeric = problem.solve(estimate, path="conic", solver=solver)
+        assert numeric.certificate.violation <= SOLVER[solver]
+        assert_allclose(numeric.objective, exact.objective, rtol=0, atol=OBJECTIVE)
+        curvature = 1 if name in QUADRATIC or "gaussian" in name else flattest(problem, estimate, exact.frequencies)
+        atol = SOLVER["CLARABEL"] / min(1, curvature) ** 0.5  # the error in x is the root of that in the objective
+        assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize("constraints", [[NonNegative()], [Bounds(0.1, [1, 1, INF])]], ids=str)
+def test_a_problem_without_a_minimum_is_refused(constraints, path):
+    with pytest.raises((ValueError, RuntimeError)):
+        Problem(losses.MultinomialMLE(), constraints).solve(collected(oracles.GRR, 3), path=path)
+
+
+def flattest(problem, estimate, f, step=1e-6):
+    """The least second derivative at f: how well the objective fixes the point."""
+    return np.min((problem.loss.gradient(f + step, estimate) - problem.loss.gradient(f - step, estimate)) / (2 * step))
+
+
+# --- its own certificate --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40, 300])
+@pytest.mark.parametrize(("name", "box"), CASES)
+def test_the_gap_is_rounding(name, box, d):
+    if (d == 1 and box in ("fixed", "mixed sides")) or (d == 2 and box == "one-sided above"):
+        box = "random"
+    d = smallest(name, d)
+    solution = problem_of(name, box, d).solve(collected(LOSSES[name][1], d))
+    assert solution.path == "closed-form"
+    assert solution.certificate.violation <= CERTIFIED
+    assert solution.certificate.gap <= CERTIFIED
+
+
+@pytest.mark.parametrize(("name", "box"), CASES)
+def test_a_stack_equals_its_rows(name, box):
+    d = 30
+    problem, stack = problem_of(name, box, d), collected(LOSSES[name][1], d, trials=5)
+    together = problem.solve(stack)
+    assert together.path == "closed-form"
+    assert together.certificate.gap.shape == (5,)
+    for row, f in zip(stack.frequencies, together.frequencies, strict=True):
+        alone = problem.solve(FrequencyEstimate(row, n=N, oracle=stack.oracle))
+        assert_allclose(f, alone.frequencies, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_two_leading_axes_are_kept(name):
+    stack = collected(LOSSES[name][1], 6, trials=4)
+    shaped = FrequencyEstimate(stack.frequencies.reshape(2, 2, 6), n=N, oracle=stack.oracle)
+    problem = problem_of(name, "random", 6)
+    flat = problem.solve(stack).frequencies
+    assert_allclose(problem.solve(shaped).frequencies, flat.reshape(2, 2, 6), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("d", [1, 2, 9, 100])
+def test_a_total_equal_to_the_sum_of_the_bounds_leaves_one_point(name, side, d):
+    d = smallest(name, d)
+    rng = np.random.default_rng(d)
+    lower = rng.uniform(0.01, 0.5, d) / d
+    upper = lower + rng.uniform(0.1, 1, d) / d
+    edge = {"lower": lower, "upper": upper}[side]
+    for total in (edge.sum(), float(sum(edge)), edge.sum() * (1 + 1e-14), edge.sum() * (1 - 1e-14)):
+        solution = Problem(LOSSES[name][0](d), [Bounds(lower, upper), SumsTo(total)]).solve(
+            collected(LOSSES[name][1], d)
+        )
+        assert_allclose(solution.frequencies, edge, rtol=0, atol=CERTIFIED)
+        assert np.all((solution.frequencies >= lower - SUM) & (solution.frequencies <= upper + SUM))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_values_that_all_are_fixed_stay(name):
+    values = np.array([0.5, 0.25, 0.125, 0.125])
+    problem = Problem(LOSSES[name][0](4), [NonNegative(), Fixed(range(4), values), SumsTo()])
+    solution = problem.solve(collected(LOSSES[name][1], 4))
+    assert solution.frequencies.tolist() == values.tolist()
+    assert solution.certificate.is_optimal(CERTIFIED)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_fixed_values_stay_and_the_others_take_the_rest(name):
+    estimate = collected(LOSSES[name][1], 8)
+    solution = Problem(LOSSES[name][0](8), [NonNegative(), Fixed([2, 5], [0.0, 0.375]), SumsTo()]).solve(estimate)
+    assert solution.solver == ONE_ROOT
+    assert solution.frequencies[[2, 5]].tolist() == [0.0, 0.375]
+    assert_allclose(solution.frequencies.sum(), 1, rtol=0, atol=SUM)
+    assert solution.certificate.is_optimal(CERTIFIED)
+
+
+def test_a_small_move_along_the_total_fails():
+    for name in LOSSES:
+        problem, estimate = problem_of(name, "random", 12), collected(LOSSES[name][1], 12)
+        f = problem.solve(estimate).frequencies.copy()
+        lower, upper = problem.box(12)
+        source, target = np.argmax(f - lower), np.argmax(np.where(np.arange(12) == np.argmax(f - lower), 0, upper - f))
+        f[source] -= 1e-3
+        f[target] += 1e-3
+        certificate = certify(problem, estimate, f)
+        assert certificate.violation <= SUM
+        assert not certificate.is_optimal(1e-9)
+
+
+# --- one root is the closed form where there is one -----------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 17, 300])
+@pytest.mark.parametrize("total", [0.25, 1.0])
+@pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0", "multinomial"])
+def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
+    d = smallest(name, d)
+    problem = Problem(LOSSES[name][0](d), [NonNegative(), SumsTo(total)])
+    estimate = collected(LOSSES[name][1], d, trials=3)
+    assert problem.closed_form(estimate).name != ONE_ROOT
+    assert_allclose(solve_one_root(estimate, problem), problem.solve(estimate).frequencies, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0"])
+def test_without_a_total_one_root_clips(name):
+    estimate = collected(LOSSES[name][1], 20)
+    found = Problem(LOSSES[name][0](20), [Bounds(0.01, 0.2)]).solve(estimate)
+    assert found.solver == ONE_ROOT
+    assert_allclose(found.frequencies, np.clip(estimate.frequencies, 0.01, 0.2), rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("total", [0.0, 1e-9, 1.0, 40.0])
+def test_least_squares_reach_totals_of_any_size(total):
+    solution = Problem(losses.LeastSquares(), [Bounds(0, 10), SumsTo(total)]).solve([0.5, 0.2, -0.1, 0.1])
+    assert_allclose(solution.frequencies.sum(), total, rtol=SUM, atol=CERTIFIED)
+    assert solution.certificate.gap <= CERTIFIED * max(1, total)
+
+
+def test_estimates_of_any_size_are_solved():
+    for scale in (1e-300, 1e-12, 1e6, 1e12):
+        solution = Problem(losses.LeastSquares(), [Bounds(0, 0.6), SumsTo()]).solve(scale * np.array([1.0, -1.0, 0.5]))
+        assert_allclose(solution.frequencies.sum(), 1, rtol=0, atol=SUM)
+        assert np.all((solution.frequencies >= 0) & (solution.frequencies <= 0.6))
+        expected = [1 / 3] * 3 if scale < 1e-6 else [0.6, 0.0, 0.4]
+        assert_allclose(solution.frequencies, expected, rtol=0, atol=2e-12)
+
+
+# --- water-filling --------------------------------------------------------------------------------
+
+
+def exact_water_filling(share, floor, total):
+    """By fractions: the largest number of largest shares whose level leaves the least of them above the floor."""
+    shares, floor, total = reference.exact(share), Fraction(float(floor)), Fraction(float(total))
+    falling = sorted(shares, reverse=True)
+    levels = [sum(falling[:k]) / (total + k * floor) for k in range(1, len(shares) + 1)]
+    nu = next(level for k, level in reversed(list(enumerate(levels))) if falling[k] > level * floor)
+    return [max(x / nu - floor, Fraction(0)) for x in shares]
+
+
+@pytest.mark.parametrize(
+    ("share", "floor", "expected"),
+    [
+        ([0.5, 0.5], 0.25, [0.5, 0.5]),
+        ([1.0, 0.0, 0.0], 0.5, [1.0, 0.0, 0.0]),
+        ([0.75, 0.25, 0.0], 1.0, [1.0, 0.0, 0.0]),  # level 3/8 with one, and 1/4 is below 3/8
+        ([0.625, 0.375, 0.0], 1.0, [0.875, 0.125, 0.0]),  # level 1/3 with two
+        ([1.0], 3.0, [1.0]),
+    ],
+)
+def test_water_is_filled_as_by_hand(share, floor, expected):
+    assert_allclose(closed_form.water_filling(np.array(share), floor), expected, rtol=0, atol=SUM)
+
+
+@given(
+    share=st.integers(1, 30).flatmap(lambda d: arrays(np.float64, d, elements=st.integers(0, 50).map(float))),
+    floor=st.floats(1e-3, 1e3),
+    total=st.sampled_from([0.25, 1.0, 3.0]),
+)
+def test_water_filling_is_exact(share, floor, total):
+    share[0] += 1  # one of them is positive
+    share /= share.sum()
+    expected = reference.floats(exact_water_filling(share, floor, total))
+    assert_allclose(closed_form.water_filling(share, floor, total), expected, rtol=0, atol=CERTIFIED * max(1, floor))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_water_filling_is_certified_and_equals_one_root(epsilon, seed):
+    oracle = oracles.GRR(epsilon=epsilon, d=50)
+    population = np.random.default_rng(seed).multinomial(N, np.random.default_rng(seed).dirichlet(np.full(50, 0.1)))
+    estimate = oracle.estimate(oracle.simulate_counts(population, seed, 3), N)
+    problem = Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()])
+    solution = problem.solve(estimate)
+    assert solution.solver == "water-filling"
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert_allclose(solution.frequencies, solve_one_root(estimate, problem), rtol=0, atol=CERTIFIED * 50)
+
+
+# --- capped simplex -------------------------------------------------------------------------------
+
+CAPPED = 12
+vectors = arrays(np.float64, CAPPED, elements=st.floats(-2, 2, allow_subnormal=False))
+
+
+@settings(deadline=None)
+@given(f=vectors, cap=st.sampled_from([1 / CAPPED, 0.1, 0.25, 0.5, 1.0]))
+def test_the_capped_simplex_projection_is_feasible_optimal_and_idempotent(f, cap):
+    problem = Problem(losses.LeastSquares(), [NonNegative(), Bounds(-INF, cap), SumsTo()])
+    solution = problem.solve(f)
+    assert solution.solver == ONE_ROOT
+    found = solution.frequencies
+    assert np.all((found >= 0) & (found <= cap))
+    assert solution.certificate.is_optimal(CERTIFIED)
+    again = problem.solve(found).frequencies
+    assert_allclose(again, found, rtol=0, atol=CERTIFIED)
+
+
+@settings(deadline=None)
+@given(f=vectors, seed=st.integers(0, 2**32 - 1))
+def test_the_capped_simplex_projection_is_nearer_than_any_other_point(f, seed):
+    problem = Problem(losses.LeastSquares(), [Bounds(0, 0.25), SumsTo()])
+    found = problem.solve(f).frequencies
+    other = problem.solve(np.random.default_rng(seed).normal(0, 1, CAPPED)).frequencies
+    assert np.sum((found - f) ** 2) <= np.sum((other - f) ** 2) + CERTIFIED
+    assert (f - found) @ (other - found) <= CERTIFIED
+
+
+@settings(deadline=None)
+@given(f=vectors)
+def test_a_cap_of_one_does_not_bind(f):
+    found = Problem(losses.LeastSquares(), [Bounds(0, 1), SumsTo()]).solve(f)
+    assert_allclose(found.frequencies, closed_form.norm_sub(f), rtol=0, atol=CERTIFIED)
+
+
+@settings(deadline=None)
+@given(f=vectors, shift=st.floats(-1, 1), seed=st.integers(0, 2**32 - 1))
+def test_the_capped_simplex_projection_ignores_shifts_and_follows_permutations(f, shift, seed):
+    problem = Problem(losses.LeastSquares(), [Bounds(0, 0.25), SumsTo()])
+    found = problem.solve(f).frequencies
+    assert_allclose(problem.solve(f + shift).frequencies, found, rtol=0, atol=CERTIFIED)
+    order = np.random.default_rng(seed).permutation(CAPPED)
+    assert_allclose(problem.solve(f[order]).frequencies, found[order], rtol=0, atol=CERTIFIED)
+    assert np.all(np.diff(found[np.argsort(f, kind="stable")]) >= -CERTIFIED)
