@@ -367,7 +367,13 @@ class Solution:
 
 
 def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    """Return the minimiser of a separable loss on a box with at most one total (``closed_form.one_root``)."""
+    """Return the minimiser of a separable loss on a box with at most one total (``closed_form.one_root``).
+
+    Raises
+    ------
+    InvalidInputError
+        If the loss falls without end, or double precision cannot meet the total.
+    """
     d, loss = estimate.d, problem.loss
     lower, upper = problem.box(d)
     constants = loss.constants(estimate)

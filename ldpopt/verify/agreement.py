@@ -24,6 +24,9 @@ EXCESS = 1e-6
 """Largest objective of a solver's point above the closed form's, relative to 1 + objective, for the solver to count as
 converged. A point *below* the closed form's objective always counts, and refutes it."""
 
+BELOW = 1e-7
+"""How far below the closed form's objective a solver's may be, relative to 1 + objective: rounding of its violation."""
+
 CONVERGED = 0.9
 """Share of the vectors given to it that each solver must solve."""
 
@@ -46,6 +49,9 @@ class Agreement:
     ratio
         By solver: largest ratio of the distance ‖·‖₂ to what the difference of the objectives allows. A loss with curvature
         m keeps a point that is γ above the optimum within sqrt(2γ/m) of it.
+    below
+        By solver: by how much its objective is below the closed form's, beyond what its violation explains, relative to
+        1 + objective.
     alone
         Real instances on which fewer than two solvers converged.
     gap, violation
@@ -59,11 +65,35 @@ class Agreement:
     not_converged: dict[str, int] = field(default_factory=dict)
     difference: dict[str, float] = field(default_factory=dict)
     ratio: dict[str, float] = field(default_factory=dict)
+    below: dict[str, float] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
     gap: float = 0.0
     violation: float = 0.0
     closed: dict[str, Array] = field(default_factory=dict)
     solved: dict[str, Array] = field(default_factory=dict)
+
+    @classmethod
+    def merged(cls, parts: list[Agreement]) -> Agreement:
+        """Return several comparisons with the same solvers as one."""
+        total = cls()
+        for part in parts:
+            total.vectors += part.vectors
+            total.gap, total.violation = max(total.gap, part.gap), max(total.violation, part.violation)
+            total.alone += part.alone
+            for solver, count in part.optimal.items():
+                total.optimal[solver] = total.optimal.get(solver, 0) + count
+                total.not_converged[solver] = total.not_converged.get(solver, 0) + part.not_converged[solver]
+            for mine, theirs in (
+                (total.difference, part.difference),
+                (total.ratio, part.ratio),
+                (total.below, part.below),
+            ):
+                for solver, largest in theirs.items():
+                    mine[solver] = max(mine.get(solver, 0.0), largest)
+            for solver in part.closed:
+                total.closed[solver] = np.append(total.closed.get(solver, np.empty(0)), part.closed[solver])[:_PLOTTED]
+                total.solved[solver] = np.append(total.solved.get(solver, np.empty(0)), part.solved[solver])[:_PLOTTED]
+        return total
 
     @property
     def holds(self) -> bool:
@@ -74,6 +104,7 @@ class Agreement:
             and self.violation <= GAP
             and all(self.optimal[s] >= CONVERGED * (self.optimal[s] + self.not_converged[s]) > 0 for s in self.optimal)
             and all(ratio <= 1 for ratio in self.ratio.values())
+            and all(below <= BELOW for below in self.below.values())
         )
 
     @property
@@ -86,6 +117,11 @@ class Agreement:
             **{f"{solver} gave up or was inaccurate": count for solver, count in self.not_converged.items() if count},
             **{f"largest difference to {solver}, in frequency": value for solver, value in self.difference.items()},
             **{f"distance to {solver} over what its objective allows, at most": r for solver, r in self.ratio.items()},
+            **{
+                f"largest advantage of {solver} in the objective, relative": b
+                for solver, b in self.below.items()
+                if b > 0
+            },
             **({"real instances with fewer than two solvers": ", ".join(self.alone)} if self.alone else {}),
         }
 
@@ -96,6 +132,7 @@ def compare(
     instances: list[Instance],
     solvers: tuple[str, ...],
     largest: dict[str, int] | None = None,
+    options: dict[str, dict[str, float]] | None = None,
 ) -> Agreement:
     """Return how a closed form compares with solvers on every instance.
 
@@ -111,6 +148,8 @@ def compare(
         Names for the conic path.
     largest
         By solver: the largest d it is given, where it is too slow beyond.
+    options
+        By solver: settings, where the usual ones are out of its reach.
     """
     result = Agreement(optimal=dict.fromkeys(solvers, 0), not_converged=dict.fromkeys(solvers, 0))
     for instance in instances:
@@ -122,24 +161,35 @@ def compare(
         result.gap = max(result.gap, float(np.max(certificate.gap / scale)))
         result.violation = max(result.violation, float(np.max(certificate.violation)))
         given = [s for s in solvers if estimate.d <= (largest or {}).get(s, estimate.d)]
-        solved = [_solve(result, problem, instance, f, certificate, solver) for solver in given]
+        solved = [
+            _solve(result, problem, instance, f, certificate, solver, (options or {}).get(solver, {}))
+            for solver in given
+        ]
         if instance.kind == "real" and sum(solved) < 2:
             result.alone.append(instance.name)
     return result
 
 
 def _solve(
-    result: Agreement, problem: Problem, instance: Instance, f: Array, certificate: Certificate, solver: str
+    result: Agreement,
+    problem: Problem,
+    instance: Instance,
+    f: Array,
+    certificate: Certificate,
+    solver: str,
+    options: dict[str, float],
 ) -> bool:
     """Add what one solver makes of an instance, and return whether it converged on every vector."""
     start, converged = instance.estimate, True
     value = problem.loss.value(f, start)
     curvature = problem.loss.curvature(start, max(1.0, float(f.max())))
     price = np.abs(certificate.sum_multiplier) + np.abs(_finite(certificate.bound_multipliers)).sum(axis=-1)
+    # Where the certificate has no multipliers the gradient stands in for their size.
+    price = np.where(np.isnan(price), np.abs(_finite(problem.loss.gradient(f, start))).sum(axis=-1), price)
     for trial in np.ndindex(f.shape[:-1]):
         estimate = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
         try:
-            solution = problem.solve(estimate, path="conic", solver=solver)
+            solution = problem.solve(estimate, path="conic", solver=solver, **options)
         except SolverError:
             solution = None
         size = 1 + abs(float(value[trial]))
@@ -155,7 +205,10 @@ def _solve(
         # A point outside the set may lie below the optimum: by no more than the multipliers times its violation.
         outside = float(solution.certificate.violation)
         excess = max(solution.objective - value[trial], 0.0) + price[trial] * outside + 1e-15 * size
-        allowed = float(np.sqrt(2 * excess / curvature[trial])) + outside * start.d + 1e-13
+        allowed = float(np.sqrt(2 * excess / curvature[trial])) if curvature[trial] > 0 else np.inf
+        allowed += outside * start.d + 1e-13
+        below = (value[trial] - solution.objective - price[trial] * outside) / size
+        result.below[solver] = max(result.below.get(solver, 0.0), float(below))
         step = solution.frequencies - f[trial]
         result.difference[solver] = max(result.difference.get(solver, 0.0), float(np.max(np.abs(step))))
         result.ratio[solver] = max(result.ratio.get(solver, 0.0), float(np.linalg.norm(step)) / allowed)
