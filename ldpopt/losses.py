@@ -348,7 +348,7 @@ class BinomialMLE(_Likelihood):
         return -(share @ cp.log(floor + slope * f)) - rest @ cp.log(1 - floor - slope * f), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
-        """Return f with m P² - (1 + m) P + c/n = 0, m = μ/(p-q), by the root that does not cancel (MATH 3)."""
+        """Return f with m P² - (1 + m) P + c/n = 0, m = μ/(p-q), by the root that does not cancel."""
         floor, slope = constants
         m = mu / slope
         total = 1 + m

@@ -1,4 +1,4 @@
-"""Posterior means under a prior over true counts: the power law of Calibrate and Power (K III, N IV-E, MATH 4)."""
+"""Posterior means under a prior over true counts: the power law of Calibrate and Power (K III, N IV-E)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def norm_sub(f, total=1):
 
 
 def mle_apx(f, kappa, total=1):
-    """Exact: max(f + t, 0)/(1 - κt) with t from MATH 3, κ in the sum multiplied by the total."""
+    """Exact: max(f + t, 0)/(1 - κt) with t from the KKT conditions, κ in the sum multiplied by the total."""
     kappa, total = Fraction(kappa), Fraction(total)
     t = water_level(f, total, total * kappa)
     return [max(x + t, Fraction(0)) / (1 - kappa * t) for x in exact(f)]

@@ -2,7 +2,7 @@
 
 min Σ ℓ_v(f_v), lower <= f <= upper, Σf = total. With the multiplier μ, f_v(μ) minimises ℓ_v(f) + μf on its interval, and
 Σ f_v(μ) does not increase. At μ <= -ℓ'_v(upper_v) a value sits at its upper bound and at μ >= -ℓ'_v(lower_v) at its lower one,
-so the bracket is known (MATH 3).
+so the bracket is known.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ def claims_page(results: Sequence[Result]) -> str:
         results=results,
         pictures=pictures,
         surprises=[result for result in results if not result.as_expected],
-        vectors=sum(result.finding.instances for result in results),
         seconds=sum(result.seconds for result in results),
         versions={"Python": platform.python_version(), **{name: version(name) for name in _SHOWN}},
     )

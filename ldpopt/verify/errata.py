@@ -1,4 +1,4 @@
-"""Printed formulas that are wrong, with what is right (MATH 9)."""
+"""Printed formulas that are wrong, with what is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that variants of the papers' problems have the closed forms that MATH 3 derives."""
+"""Claims that variants of the papers' problems have closed forms, derived here from the KKT conditions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _finding(agreement: Agreement) -> Finding:
 
 @claim(
     "capped-simplex",
-    "MATH 3, derived here",
+    "from the KKT conditions",
     "With 0 ≤ f ≤ u and Σf = 1 least squares has f' = clip(f̃ - μ, 0, u), one multiplier for all values.",
     Verdict.HOLDS,
 )
@@ -57,7 +57,7 @@ def _capped_simplex(bench: Bench) -> Finding:
 
 @claim(
     "weighted-simplex",
-    "MATH 3, derived here",
+    "from the KKT conditions",
     "On the simplex weighted least squares has f' = max(f̃ - μ/w, 0).",
     Verdict.HOLDS,
 )
@@ -72,7 +72,7 @@ def _weighted_simplex(bench: Bench) -> Finding:
 
 @claim(
     "group-totals",
-    "MATH 3, derived here",
+    "from the KKT conditions",
     "With disjoint group totals known, least squares is Norm-Sub in each group.",
     Verdict.HOLDS,
 )
@@ -88,7 +88,7 @@ def _group_totals(bench: Bench) -> Finding:
 
 @claim(
     "monotone-simplex",
-    "MATH 3, derived here",
+    "from the KKT conditions",
     "With a known order, least squares on the simplex is Norm-Sub of the isotonic regression.",
     Verdict.HOLDS,
 )
@@ -112,7 +112,7 @@ def _likelihood(bench: Bench, loss: Loss, solve: Solve, kinds: tuple[type, ...],
 
 @claim(
     "multinomial-mle",
-    "MATH 3; Kairouz, Bonawitz, Ramage 2016",
+    "Kairouz, Bonawitz, Ramage 2016",
     "The exact maximum likelihood estimate from GRR's counts is water-filling: max(0, c/ν - q/(p-q)).",
     Verdict.HOLDS,
 )
@@ -126,7 +126,7 @@ def _multinomial(bench: Bench) -> Finding:
 
 @claim(
     "binomial-mle",
-    "MATH 3, derived here",
+    "from the KKT conditions",
     "The exact maximum likelihood estimate from independent counts is one root: m P² - (n+m) P + c = 0 for every value.",
     Verdict.HOLDS,
 )
