@@ -90,3 +90,9 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     with pytest.raises(typer.Exit) as stop:
         cli.verify(out=None, quick=True)
     assert stop.value.exit_code == 1
+
+
+def test_version_is_printed():
+    import ldpopt as package
+
+    assert ldpopt("--version").stdout.strip() == f"ldpopt {package.__version__}"

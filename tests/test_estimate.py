@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.oracles import GRR, ORACLES, OUE
 from ldpopt.pure import PureProtocol
 from tests.tolerances import ROUNDING
@@ -146,3 +146,17 @@ def test_a_wrong_number_of_reports_is_refused(n, error):
 def test_a_noise_level_that_is_unknown_is_not_invented(known):
     with pytest.raises(InvalidInputError, match="needs the noise level of the estimate: build it as"):
         _ = FrequencyEstimate([0.5, 0.3, 0.2], **known).sigma
+
+
+def test_counts_taken_for_frequencies_are_warned_of():
+    with pytest.warns(LdpoptWarning, match="oracle.estimate"):
+        FrequencyEstimate([120, 80, 0])
+
+
+def test_frequencies_do_not_follow_the_callers_array():
+    given = np.array([0.5, 0.5])
+    view = given.view()
+    view.flags.writeable = False
+    estimates = [FrequencyEstimate(given), FrequencyEstimate(view)]
+    given[0] = np.nan
+    assert all(estimate.frequencies[0] == 0.5 for estimate in estimates)

@@ -1,15 +1,16 @@
 """One problem, two paths: closed forms against solvers, and what is refused."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, Solution, oracles
+from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess
 from ldpopt.conic import DEFAULT_SOLVER
 from ldpopt.constraints import AtMost, GroupTotals, Monotone, NonNegative, SumsTo
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE
 from ldpopt.problem import CLOSED_FORMS
 from tests import reference
@@ -336,3 +337,50 @@ def test_the_solution_shows_what_matters():
     assert isinstance(solution, Solution)
     for part in ("closed-form", "norm-sub", "optimal", "gap="):
         assert part in repr(solution)
+
+
+# --- what users do with problems and solutions ----------------------------------------------------
+
+
+def test_a_solution_pickles_after_a_conic_solve():
+    solution = CLS.solve([0.5, 0.2, -0.01], path="conic")
+    again = pickle.loads(pickle.dumps(solution))
+    assert_allclose(again.frequencies, solution.frequencies, rtol=0, atol=0)
+    assert_allclose(again.certificate.gap, solution.certificate.gap, rtol=0, atol=0)
+    assert again.problem.solve([0.5, 0.2, -0.01], path="conic").status == "optimal"
+
+
+def test_certify_takes_an_estimate_as_the_point():
+    estimate = collected(8)
+    assert certify(CLS, estimate, postprocess(estimate, "norm-sub")).is_optimal(1e-12)
+
+
+def test_solvers_are_named_in_any_case():
+    assert CLS.solve([0.5, 0.2], solver="clarabel").solver == "CLARABEL"
+
+
+@pytest.mark.parametrize("option", ["warm_start", "gp"])
+def test_options_of_cvxpy_itself_are_refused(option):
+    with pytest.raises(SolverError, match=f"'{option}' is not a solver option"):
+        CLS.solve([0.5, 0.2], path="conic", **{option: True})
+
+
+def test_a_misspelt_solver_option_is_an_error_of_ours():
+    with pytest.raises(SolverError, match="tol_gpa"):
+        CLS.solve([0.5, 0.2], path="conic", tol_gpa=1.0)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: CLS.solve(x), lambda x: certify(CLS, x, x), lambda x: postprocess(x, "norm")]
+)
+@pytest.mark.parametrize("wrong", [[[1, 2], [3]], None, "0.5", {"a": 1}], ids=["ragged", "none", "text", "dict"])
+def test_what_is_no_array_is_refused_by_ours(call, wrong):
+    with pytest.raises(LdpoptError, match="frequencies must be"):
+        call(wrong)
+
+
+def test_a_large_feasible_problem_is_not_called_infeasible():
+    # Constraints in units of the frequency, 1/5000 here, once led OSQP to report this problem as infeasible.
+    d = 5000
+    f = np.random.default_rng(0).normal(1 / d, 0.002, d)
+    assert_allclose(CLS.solve(f, path="conic", solver="OSQP").frequencies, CLS.solve(f).frequencies, rtol=0, atol=1e-8)
