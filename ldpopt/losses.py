@@ -301,6 +301,10 @@ class _Likelihood(Loss):
         return oracle.q, oracle.p - oracle.q
 
 
+def _inverse(share: Array) -> Array:
+    return np.divide(1.0, share, out=np.ones_like(share), where=share > 0)
+
+
 class BinomialMLE(_Likelihood):
     """-1/n Σ c_v log P_v + (n - c_v) log(1 - P_v): the likelihood of independent counts, as of unary encoding and hashing.
 
@@ -333,19 +337,21 @@ class BinomialMLE(_Likelihood):
         return np.asarray(-slope * (share / probability - (1 - share) / (1 - probability)))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return c/n and 1 - c/n."""
+        """Return c/n and 1 - c/n, and their inverses (1 where they are 0)."""
         share = self.shares(estimate)
-        return share, 1 - share
+        return share, 1 - share, _inverse(share), _inverse(1 - share)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return the loss itself: two exponential cones a value."""
+        """Return the loss above its least value without constraints: two exponential cones a value, with arguments near 1."""
         import cvxpy as cp
 
         floor, slope = constants
-        share, rest = data
-        return -(share @ cp.log(floor + slope * f)) - rest @ cp.log(1 - floor - slope * f), []
+        share, rest, per_share, per_rest = data
+        u, v = cp.Variable(f.size), cp.Variable(f.size)
+        relative = [u == cp.multiply(per_share, floor + slope * f), v == cp.multiply(per_rest, 1 - floor - slope * f)]
+        return -(share @ cp.log(u)) - rest @ cp.log(v), relative
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f with m P² - (1 + m) P + c/n = 0, m = μ/(p-q), by the root that does not cancel."""

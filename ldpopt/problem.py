@@ -200,9 +200,8 @@ class Problem:
     def closed_form(self, estimate: FrequencyEstimate) -> ClosedForm | None:
         """Return the closed form of this problem for an estimate, or None."""
         kinds = [type(c) for c in self.constraints]
-        single = [
-            kind for kind in kinds if kind not in (NonNegative, SumsTo)
-        ]  # those two say nothing new when repeated
+        # A second NonNegative() or SumsTo(same) says nothing new.
+        single = [kind for kind in kinds if kind not in (NonNegative, SumsTo)]
         form = CLOSED_FORMS.get((type(self.loss), frozenset(kinds))) if len(set(single)) == len(single) else None
         if form is not None and (form.applies is None or form.applies(self, estimate)):
             return form
