@@ -431,6 +431,7 @@ class KullbackLeibler(Loss):
     """
 
     nonnegative_domain = True
+    nonnegative_data = True
 
     def check(self, estimate: FrequencyEstimate) -> None:
         """Raise an error where a vector has no positive value."""
@@ -457,19 +458,19 @@ class KullbackLeibler(Loss):
         return estimate.frequencies > 0
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return log(d f̃), with a reference of 1e-30 of the largest where f̃ is not positive: zero in double precision."""
-        top = np.max(estimate.frequencies, axis=-1, keepdims=True)
-        return (np.log(estimate.d * np.maximum(estimate.frequencies, 1e-30 * top)),)
+        """Return max(f̃, 0) with a sum of 1."""
+        positive = np.maximum(estimate.frequencies, 0.0)
+        return (positive / positive.sum(axis=-1, keepdims=True),)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -Σ entr(d f) - Σ d f log(d f̃): exponential cones."""
+        """Return -Σ g_v entr(u_v) with f = g u, g the reference with a sum of 1: exponential cones with arguments near 1."""
         import cvxpy as cp
 
-        (log_reference,) = data
-        z = f.size * f
-        return -cp.sum(cp.entr(z)) - log_reference @ z, []
+        (reference,) = data
+        u = cp.Variable(f.size)
+        return -(reference @ cp.entr(u)), [f.size * f == cp.multiply(f.size * reference, u)]
 
     def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
         """Return 1/largest."""

@@ -296,7 +296,7 @@ class Problem:
         for trial in np.ndindex(start.frequencies.shape[:-1]):
             row = [array[trial] for array in data]
             if conic.parametric(start.d):
-                key = (start.d, constants)
+                key = (start.d, constants, solver)  # cvxpy compiles anew when the solver changes
                 if key not in self._compiled:
                     shapes = [array.shape for array in row]
                     self._compiled[key] = CompiledProblem(self.loss, self.constraints, shapes, constants)
