@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from ldpopt import closed_form
+from ldpopt.losses import GaussianMLE
 from ldpopt.report.page import claims_page
 from ldpopt.verify import LEDGER, Bench, Verdict, check, to_json
+from ldpopt.verify.agreement import compare
+from ldpopt.verify.agreements import WEIGHTED_MLE, _apply_mle_apx
 from ldpopt.verify.errata import _zero_first
 from ldpopt.verify.exact import exact_solution
 
@@ -106,3 +109,8 @@ def test_exact_solution_by_hand():
     assert exact_solution(np.array([0.5, 0.2, -0.01]), 0.0) == pytest.approx([0.5 + 0.31 / 3, 0.2 + 0.31 / 3, 0.28 / 3])
     # The second value is dry: (1 + t)/(1 - κt) = 1 with t = 0.
     assert exact_solution(np.array([1.0, -2.0]), 0.3).tolist() == [1.0, 0.0]
+
+
+def test_a_closed_form_without_numbers_is_caught(monkeypatch):
+    monkeypatch.setattr(GaussianMLE, "gradient", lambda self, f, estimate: np.full_like(f, np.nan))
+    assert not compare(WEIGHTED_MLE, _apply_mle_apx, Bench(quick=True).adversarial[:1], ("CLARABEL",)).holds

@@ -78,7 +78,7 @@ class Agreement:
         total = cls()
         for part in parts:
             total.vectors += part.vectors
-            total.gap, total.violation = max(total.gap, part.gap), max(total.violation, part.violation)
+            total.gap, total.violation = _worst(total.gap, part.gap), _worst(total.violation, part.violation)
             total.alone += part.alone
             for solver, count in part.optimal.items():
                 total.optimal[solver] = total.optimal.get(solver, 0) + count
@@ -89,7 +89,7 @@ class Agreement:
                 (total.below, part.below),
             ):
                 for solver, largest in theirs.items():
-                    mine[solver] = max(mine.get(solver, 0.0), largest)
+                    mine[solver] = _worst(mine.get(solver, 0.0), largest)
             for solver in part.closed:
                 total.closed[solver] = np.append(total.closed.get(solver, np.empty(0)), part.closed[solver])[:_PLOTTED]
                 total.solved[solver] = np.append(total.solved.get(solver, np.empty(0)), part.solved[solver])[:_PLOTTED]
@@ -158,8 +158,8 @@ def compare(
         certificate = certify(problem, estimate, f)
         scale = np.maximum(1.0, np.abs(_finite(problem.loss.gradient(f, estimate))).max(axis=-1))
         result.vectors += instance.vectors
-        result.gap = max(result.gap, float(np.max(certificate.gap / scale)))
-        result.violation = max(result.violation, float(np.max(certificate.violation)))
+        result.gap = _worst(result.gap, float(np.max(certificate.gap / scale)))
+        result.violation = _worst(result.violation, float(np.max(certificate.violation)))
         given = [s for s in solvers if estimate.d <= (largest or {}).get(s, estimate.d)]
         solved = [
             _solve(result, problem, instance, f, certificate, solver, (options or {}).get(solver, {}))
@@ -208,14 +208,19 @@ def _solve(
         allowed = float(np.sqrt(2 * excess / curvature[trial])) if curvature[trial] > 0 else np.inf
         allowed += outside * start.d + 1e-13
         below = (value[trial] - solution.objective - price[trial] * outside) / size
-        result.below[solver] = max(result.below.get(solver, 0.0), float(below))
+        result.below[solver] = _worst(result.below.get(solver, 0.0), float(below))
         step = solution.frequencies - f[trial]
-        result.difference[solver] = max(result.difference.get(solver, 0.0), float(np.max(np.abs(step))))
-        result.ratio[solver] = max(result.ratio.get(solver, 0.0), float(np.linalg.norm(step)) / allowed)
+        result.difference[solver] = _worst(result.difference.get(solver, 0.0), float(np.max(np.abs(step))))
+        result.ratio[solver] = _worst(result.ratio.get(solver, 0.0), float(np.linalg.norm(step)) / allowed)
         if result.closed.get(solver, np.empty(0)).size < _PLOTTED:
             result.closed[solver] = np.append(result.closed.get(solver, np.empty(0)), f[trial])
             result.solved[solver] = np.append(result.solved.get(solver, np.empty(0)), solution.frequencies)
     return converged
+
+
+def _worst(first: float, second: float) -> float:
+    """Return the larger number; NaN if either is, which no threshold lets pass."""
+    return float(np.maximum(first, second))
 
 
 def _finite(gradient: Array) -> Array:
