@@ -50,6 +50,9 @@ class Certificate:
         λ, shape (..., d): positive where a lower bound pushes up, negative where an upper bound pushes down.
     active
         Where a bound holds with equality (within 1e-9), shape (..., d).
+
+    Stationarity and complementarity are NaN where only a cone program knows the set, and both kinds of multipliers are NaN
+    wherever the set is more than bounds and one total; gap and violation are always there.
     """
 
     gap: Array
@@ -177,7 +180,7 @@ def _box_gap(gradient: Array, f: Array, modulus: float, total: float | None, low
     if total is None:
         with np.errstate(invalid="ignore"):
             end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
-            terms = np.where(gradient == 0, 0.0, gradient * (f - end))
+            terms = np.where((gradient == 0) | (f == end), 0.0, gradient * (f - end))
         return np.asarray(np.sum(terms, axis=-1))
     if np.isfinite(upper).all():  # with the others at their upper bounds the total bounds every value below
         lower = np.maximum(lower, total - (upper.sum() - upper))

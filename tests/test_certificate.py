@@ -452,3 +452,13 @@ def test_too_many_nonzeros_fail_by_their_violation():
     certificate = certify(problem, [0.5, 0.4, 0.3], [0.5, 0.3, 0.2])
     assert_allclose(certificate.violation, 0.2)
     assert not certificate.is_optimal(0.1)
+
+
+def test_a_value_that_must_be_zero_leaves_the_gap_a_number():
+    # Its gradient is infinite and its distance to the bound 0: the product is nothing, not NaN.
+    problem = Problem(KullbackLeibler(), [NonNegative()])
+    certificate = problem.solve([0.5, 0.6, -0.1]).certificate
+    assert not np.isnan(certificate.gap)
+    bounded = Problem(KullbackLeibler(), [Bounds(0.0, 1.0)])
+    found = certify(bounded, [0.5, 0.6, -0.1], np.array([0.5, 0.6, 0.0]) / np.e)
+    assert abs(float(found.gap)) < 1e-12
