@@ -64,8 +64,8 @@ def installed(name: str) -> str:
     """Return cvxpy's name of a solver, whatever its case, or raise an error that names the installed ones."""
     known = installed_solvers()
     if str(name).upper() not in known:
-        nearest = str(validate.unknown_name("solver", str(name).upper(), known)).partition(": ")[2]
-        raise SolverError(f"solver {name!r} is not installed: {nearest}; cvxpy finds here: {', '.join(known)}")
+        nearest = validate.unknown_name("solver", name, known)
+        raise SolverError(f"{nearest} (installed here: {', '.join(known)})")
     return str(name).upper()
 
 

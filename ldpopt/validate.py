@@ -22,7 +22,9 @@ Item = TypeVar("Item")
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputError:
     """Return the error for ``name`` not being one of ``known``, with the nearest names (or all of a short list)."""
     names = list(known)
-    nearest = difflib.get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
+    in_any_case = {known_name.lower(): known_name for known_name in names}
+    close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
+    nearest = [in_any_case[match] for match in close]
     hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"known: {', '.join(names)}"
     return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
 

@@ -51,7 +51,7 @@ def test_compare_prints_a_table_that_fits_eighty_columns():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compare", "--solvers", "OSPQ"], ["OSPQ", "OSQP"]),
+        (["compare", "--solvers", "OSPQ"], ["OSPQ", "did you mean 'OSQP'", "installed"]),
         (["compare", "--d", "1"], ["--d", "from 2"]),
         (["compare", "--d", "100000000000000"], ["--d", "10,000,000"]),
         (["compare", "--solvers", "[/x]"], ["[/x]", "installed"]),
