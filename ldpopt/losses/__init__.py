@@ -1,0 +1,16 @@
+"""What is minimised: each loss gives its value, its gradient and the expression that a solver sees."""
+
+from ldpopt.losses.base import Loss
+from ldpopt.losses.divergence import KullbackLeibler
+from ldpopt.losses.likelihood import BinomialMLE, MultinomialMLE
+from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
+
+__all__ = [
+    "BinomialMLE",
+    "GaussianMLE",
+    "KullbackLeibler",
+    "LeastSquares",
+    "Loss",
+    "MultinomialMLE",
+    "WeightedLeastSquares",
+]
