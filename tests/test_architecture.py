@@ -17,7 +17,9 @@ LAYERS = [
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},
     {"losses", "constraints"},
-    {"certificate", "conic"},
+    {"feasibility", "conic"},
+    {"certificate", "dispatch"},
+    {"iterative"},
     {"problem"},
     {"methods"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
