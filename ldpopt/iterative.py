@@ -22,6 +22,7 @@ GAPS: dict[str, float] = {"low": 1e-4, "default": 1e-6, "high": 1e-10}
 """Gap at which an algorithm stops, by the accuracy asked for."""
 
 _TANGENTS = 200  # convex-concave steps: a handful suffice unless the normaliser outweighs the distance
+_IDLE = 1e-13  # fall of the loss, relative, that is a solver's rounding rather than a step
 
 
 def find(problem: Problem) -> dict[str, Algorithm]:
@@ -35,8 +36,8 @@ def convex_concave(
     """Return a stationary point of a loss that is not convex, how it ended, and the number of steps.
 
     Every step minimises the loss with the tangent of its concave part (Yuille, Rangarajan 2003), so the loss never rises. It
-    ends when the gap of the next step is that of the accuracy: at a point that its own convex problem cannot improve. The first
-    tangent touches where equal frequencies do, as good a place as any without knowledge of f.
+    ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when a
+    step within the solver's accuracy no longer lowers the loss. The first tangent is that of equal frequencies.
 
     Parameters
     ----------
@@ -45,10 +46,14 @@ def convex_concave(
     """
     f = np.full(start.frequencies.shape, 1 / start.d)
     stage = type(problem)(problem.loss.majorant(f, start), problem.constraints)
+    before = np.full(f.shape[:-1], np.inf)
     for step in range(1, _TANGENTS + 1):
         found = stage.solve(start, accuracy=accuracy, **options)
         f = found.frequencies
-        if np.all(certify(problem, start, f).gap <= GAPS[accuracy]):
+        value = problem.loss.value(f, start)
+        idle = before - value <= _IDLE * (1 + np.abs(value))
+        if np.all(idle | (certify(problem, start, f).gap <= GAPS[accuracy])):
             return f, found.status, step
+        before = value
         stage.loss = problem.loss.majorant(f, start)  # what was compiled stays: the tangent is a parameter
     return f, Status.INACCURATE, _TANGENTS

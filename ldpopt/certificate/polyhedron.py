@@ -66,6 +66,9 @@ def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tup
     if found is None:
         return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
     gap, pushes = found
+    pushes = np.where(
+        (pushes > 0) & np.isinf(lower) | (pushes < 0) & np.isinf(upper), 0.0, pushes
+    )  # the program's rounding
     explained = (matrix.T @ pushes)[:d]
     slope = loss.subgradient(f, one, explained) if bound.kinks is not None else gradient
     products: Any = abs(gap)
@@ -153,9 +156,10 @@ def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple
     import cvxpy as cp
 
     s = cp.Variable(d)
-    objective = bound.below @ s
+    scale = max(float(np.abs(bound.below).max()), _TINY)  # as above: tolerances are absolute
+    objective = (bound.below / scale) @ s
     if bound.kinks is not None:
-        objective += (bound.above - bound.below) @ cp.pos(s - bound.kinks)
+        objective += ((bound.above - bound.below) / scale) @ cp.pos(s - bound.kinks)
     program = cp.Problem(cp.Minimize(objective), [form for c in members for form in c.cone_form(s)])
     try:
         data, chain, _ = program.get_problem_data(cp.CLARABEL)
@@ -166,7 +170,8 @@ def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple
         return np.inf, np.nan
     # Its dual point z bounds the program from below by -bᵀz, whether or not the primal point is exact.
     z = np.asarray(raw.z)
-    return float(bound.offset + data["b"] @ z), float(np.max(np.abs(data["c"] + data["A"].T @ z)))
+    residue = np.max(np.abs(data["c"] + data["A"].T @ z))
+    return float(bound.offset + scale * (data["b"] @ z)), scale * float(residue)
 
 
 def _width(members: Sequence[Constraint], d: int) -> int:
