@@ -15,7 +15,7 @@ LAYERS = [
     {"validate"},
     {"queries", "pure"},
     {"estimate"},
-    {"oracles", "datasets", "closed_form"},
+    {"oracles", "datasets", "closed_form", "mixture"},
     {"losses", "constraints"},
     {"certificate", "conic"},
     {"problem", "priors"},
