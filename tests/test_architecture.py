@@ -16,6 +16,7 @@ LAYERS = [
     {"queries", "pure"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "mixture"},
+    {"per_report"},
     {"losses", "constraints"},
     {"certificate", "conic"},
     {"problem", "priors"},
