@@ -30,7 +30,7 @@ def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64]
 def hashed_support_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.uint8]:
     """Return the support of n reports as bits, shape (ceil(d/8), n), the first value in the highest bit of the first row.
 
-    Cost: n·d hashes, shared by all cores; memory n·d/8 bytes. Bits beyond the last value are of values that nobody asks for.
+    Bits beyond the last value are those of values that nobody asks for. Cost: n·d hashes, shared by all cores, and n·d/8 bytes.
     """
     bits = np.empty((-(-d // 8), len(seeds)), dtype=np.uint8)
     _set_bits(seeds, buckets, np.uint64(g), bits)
