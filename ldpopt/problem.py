@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import closed_form, conic, validate
 from ldpopt.certificate import Certificate, certify
 from ldpopt.conic import CompiledProblem, Status
-from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, Order, SumsTo, Unimodal
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss, MultinomialMLE
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
 
 Array = NDArray[np.float64]
 Path = Literal["auto", "closed-form", "conic"]
@@ -46,12 +46,26 @@ def _total(problem: Problem) -> float:
     return _of(problem, SumsTo).total
 
 
+def _order(problem: Problem) -> Order:
+    return next(c for c in problem.constraints if isinstance(c, Order))
+
+
+def _weights(problem: Problem) -> Array | None:
+    return problem.loss.weights if isinstance(problem.loss, WeightedLeastSquares) else None
+
+
 def _pooled(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    return closed_form.monotone(estimate.frequencies, _of(problem, Monotone).order)
+    f, order = estimate.frequencies, _order(problem)
+    if isinstance(order, Monotone) and order.order is not None:
+        return closed_form.monotone(f, order.order, _weights(problem))
+    forest = order.forest(estimate.d)
+    assert forest is not None  # _is_forest
+    parents, sign = forest
+    return sign * closed_form.isotonic(sign * f, parents, _weights(problem))
 
 
-def _whole_order(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    return len(_of(problem, Monotone).order) == estimate.d
+def _is_forest(problem: Problem, estimate: FrequencyEstimate) -> bool:
+    return _order(problem).forest(estimate.d) is not None
 
 
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
@@ -71,6 +85,29 @@ def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
 
 _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
 _CLIP = ClosedForm("base-pos", lambda e, _: closed_form.base_pos(e.frequencies))
+_PAVA = ClosedForm("pava", _pooled, _is_forest)
+_PAVA_CLIP = ClosedForm("pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _is_forest)
+# A common shift and a clip keep every order: what follows pooling is what follows the raw estimate.
+_ORDERS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
+    (loss, frozenset({order, *others})): form
+    for order in (Monotone, Unimodal)
+    for loss, others, form in (
+        (LeastSquares, (), _PAVA),
+        (LeastSquares, (NonNegative,), _PAVA_CLIP),
+        (
+            LeastSquares,
+            (SumsTo,),
+            ClosedForm("pava, norm", lambda e, p: closed_form.norm(_pooled(e, p), _total(p)), _is_forest),
+        ),
+        (
+            LeastSquares,
+            (NonNegative, SumsTo),
+            ClosedForm("pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _is_forest),
+        ),
+        (WeightedLeastSquares, (), _PAVA),
+        (WeightedLeastSquares, (NonNegative,), _PAVA_CLIP),
+    )
+}
 _NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
 
 CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
@@ -80,13 +117,7 @@ CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] =
     (LeastSquares, frozenset({NonNegative, SumsTo})): ClosedForm(
         "norm-sub", lambda e, p: closed_form.norm_sub(e.frequencies, _total(p))
     ),
-    (LeastSquares, frozenset({Monotone})): ClosedForm("pava", _pooled),
-    (LeastSquares, frozenset({Monotone, NonNegative})): ClosedForm(
-        "pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _whole_order
-    ),
-    (LeastSquares, frozenset({Monotone, NonNegative, SumsTo})): ClosedForm(
-        "pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _whole_order
-    ),
+    **_ORDERS,
     (LeastSquares, frozenset({GroupTotals, NonNegative})): ClosedForm("norm-sub by group", _grouped, _groups_apart),
     (LeastSquares, frozenset({GroupTotals, NonNegative, SumsTo})): ClosedForm(
         "norm-sub by group", _grouped, _groups_apart

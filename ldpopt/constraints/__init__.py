@@ -4,7 +4,7 @@ from ldpopt.constraints.base import Constraint, Rows
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
 from ldpopt.constraints.custom import Custom
 from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
-from ldpopt.constraints.orders import Monotone
+from ldpopt.constraints.orders import Monotone, Order, Unimodal
 from ldpopt.constraints.sparse import AtMost
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "Linear",
     "Monotone",
     "NonNegative",
+    "Order",
     "Rows",
     "SumsTo",
+    "Unimodal",
 ]
