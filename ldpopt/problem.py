@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import closed_form, conic, validate
 from ldpopt.certificate import Certificate, certify
 from ldpopt.conic import CompiledProblem, Status
-from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, Order, SumsTo, Unimodal
+from ldpopt.constraints import (
+    AtMost,
+    Constraint,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    Order,
+    SumsTo,
+    Unimodal,
+)
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
@@ -68,6 +78,14 @@ def _is_forest(problem: Problem, estimate: FrequencyEstimate) -> bool:
     return _order(problem).forest(estimate.d) is not None
 
 
+def _consistent(estimate: FrequencyEstimate, problem: Problem) -> Array:
+    tree = _of(problem, Hierarchy)
+    nonnegative = any(isinstance(c, NonNegative) for c in problem.constraints)
+    return closed_form.tree_consistency(
+        estimate.frequencies, tree.parents, _weights(problem), tree.total, nonnegative=nonnegative
+    )
+
+
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
     groups = _of(problem, GroupTotals)
     rest = problem.total - groups.totals.sum() if problem.total is not None else None
@@ -108,6 +126,17 @@ _ORDERS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
         (WeightedLeastSquares, (NonNegative,), _PAVA_CLIP),
     )
 }
+_TREES: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
+    (loss, frozenset({Hierarchy, *others})): form
+    for loss in (LeastSquares, WeightedLeastSquares)
+    for others, form in (
+        ((), ClosedForm("two passes", _consistent)),
+        (
+            (NonNegative,),
+            ClosedForm("two passes a round", _consistent, lambda p, _: (_of(p, Hierarchy).total or 0.0) >= 0),
+        ),
+    )
+}
 _NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
 
 CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
@@ -118,6 +147,7 @@ CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] =
         "norm-sub", lambda e, p: closed_form.norm_sub(e.frequencies, _total(p))
     ),
     **_ORDERS,
+    **_TREES,
     (LeastSquares, frozenset({GroupTotals, NonNegative})): ClosedForm("norm-sub by group", _grouped, _groups_apart),
     (LeastSquares, frozenset({GroupTotals, NonNegative, SumsTo})): ClosedForm(
         "norm-sub by group", _grouped, _groups_apart

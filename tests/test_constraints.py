@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from ldpopt import Problem, certify
+from ldpopt import FrequencyEstimate, Problem, certify
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -14,6 +14,7 @@ from ldpopt.constraints import (
     Custom,
     Fixed,
     GroupTotals,
+    Hierarchy,
     Linear,
     Monotone,
     NonNegative,
@@ -53,6 +54,11 @@ BY_HAND = [
     (Unimodal(0), 0.3),
     (Unimodal(2), 0.4),
     (Unimodal(3), 0.4),
+    (Hierarchy([-1, 0, 0, 0]), 0.1),
+    (Hierarchy([-1, 0, 1, 0], total=0.25), 0.4),
+    (Hierarchy([-1, -1, 0, 0]), 0.4),
+    (Hierarchy([-1, -1, -1, -1], total=0.9), 0.0),
+    (Hierarchy([3, 3, 3, -1], total=0.2), 0.5),
     (Linear([[1, -1, 0, 0], [0, 0, 1, 1]], [0.1, 0.5], [0.15, INF]), 0.4),
     (Linear([1, 1, 1, 1], 0.9, 0.9), 0.0),
     (Linear(sparse.csr_array(np.eye(4)), -INF, 0.25), 0.25),
@@ -210,6 +216,29 @@ REFUSED = {
     "opposite pairs": (lambda: Monotone([(4, 1), (0, 3), (1, 4)]), "no cycle, found (4 >= 1 >= 4|1 >= 4 >= 1)"),
     "negative mode": (lambda: Unimodal(-1), "mode must be at least 0"),
     "half a mode": (lambda: Unimodal(0.5), "mode must be a whole number"),
+    "parent outside": (lambda: Hierarchy([-1, 0, 3]), r"parents must lie in -1 \.\. 2, found 3 at index 2"),
+    "its own parent": (lambda: Hierarchy([-1, 0, 2]), "node 2 is its own parent"),
+    "nodes in a cycle": (
+        lambda: Hierarchy([-1, 2, 3, 1, 3]),
+        "in a cycle: (1 above 3 above 2 above 1|3 above 2 above 1 above 3|2 above 1 above 3 above 2)",
+    ),
+    "no nodes": (lambda: Hierarchy([]), "parents must have shape|parents must be"),
+    "matrix of parents": (lambda: Hierarchy([[-1, 0]]), r"parents must have shape \(d,\)"),
+    "NaN total of a hierarchy": (lambda: Hierarchy([-1], total=NAN), "total must be a finite number"),
+    "no leaves": (lambda: Hierarchy.balanced(0, 2), "leaves must be at least 1"),
+    "no branching": (lambda: Hierarchy.balanced(4, 1), "branching must be at least 2"),
+    "no grouping": (lambda: Hierarchy.of_groups(), "at least one array"),
+    "group that does not exist": (
+        lambda: Hierarchy.of_groups([0, 2], [0, 0]),
+        r"grouping 0 must lie in 0 \.\. 1, found 2",
+    ),
+    "empty group": (lambda: Hierarchy.of_groups([0, 2]), "grouping 0 puts nothing into group 1"),
+    "matrix as a grouping": (lambda: Hierarchy.of_groups([[0, 1]]), "a grouping must be a one-dimensional array"),
+    "levels without noise": (lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5])]), "noise level"),
+    "levels of other trials": (
+        lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5]), FrequencyEstimate([[0.5, 0.5]])]),
+        "same trials",
+    ),
     "NaN in A": (lambda: Linear([[1, NAN]], 0, 1), "A must be finite"),
     "sparse NaN in A": (lambda: Linear(sparse.csr_array([[1, NAN]]), 0, 1), "A must be finite"),
     "bounds of other rows": (lambda: Linear([[1, 1]], [0, 0], 1), r"lower and upper must be .*shape \(1,\)"),
@@ -237,6 +266,7 @@ UNFIT = {
     "pair outside": (Monotone([(0, 1), (5, 0)]), r"order must lie in 0 \.\. 3, found 5"),
     "mode outside": (Unimodal(4), r"mode must lie in 0 \.\. 3, found 4"),
     "order outside": (Monotone([0, 4]), r"order must lie in 0 \.\. 3, found 4"),
+    "fewer nodes": (Hierarchy([-1, 0]), "2 for 4 estimates"),
     "columns": (Linear(np.ones((2, 3)), 0, 1), r"A must have 4 columns.*got shape \(2, 3\)"),
 }
 
@@ -300,6 +330,8 @@ def test_an_empty_box_is_infeasible_before_any_solve(case, path, no_solver):
         [Linear([[1, 1, 0, 0], [1, 1, 0, 0]], [0.5, -INF], [INF, 0.25])],
         [Monotone([0, 1]), Fixed([0, 1], [0.25, 0.5])],
         [Unimodal(1), Fixed([0, 1], [0.5, 0.25])],
+        [Hierarchy([-1, 0, 0, 0], total=-0.5), NonNegative()],
+        [Hierarchy([-1, 0, 0, 0], total=1.0), SumsTo(1.0)],
         [Custom(lambda f: [cp.sum(f) >= 2]), SumsTo(1)],
     ],
     ids=str,

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess
 from ldpopt.conic import DEFAULT_SOLVER
-from ldpopt.constraints import AtMost, GroupTotals, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.constraints import AtMost, GroupTotals, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE, WeightedLeastSquares
 from ldpopt.problem import CLOSED_FORMS
@@ -53,6 +53,7 @@ INSTANCES = {
     SumsTo: lambda d: SumsTo(),
     Monotone: lambda d: Monotone(np.arange(d)),
     Unimodal: lambda d: Unimodal(d // 2),
+    Hierarchy: lambda d: Hierarchy((np.arange(d) - 1) // 3),
     GroupTotals: groups,
 }
 

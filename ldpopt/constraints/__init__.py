@@ -3,6 +3,7 @@
 from ldpopt.constraints.base import Constraint, Rows
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
 from ldpopt.constraints.custom import Custom
+from ldpopt.constraints.hierarchy import Hierarchy
 from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
 from ldpopt.constraints.orders import Monotone, Order, Unimodal
 from ldpopt.constraints.sparse import AtMost
@@ -14,6 +15,7 @@ __all__ = [
     "Custom",
     "Fixed",
     "GroupTotals",
+    "Hierarchy",
     "Linear",
     "Monotone",
     "NonNegative",
