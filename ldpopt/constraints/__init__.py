@@ -6,6 +6,7 @@ from ldpopt.constraints.custom import Custom
 from ldpopt.constraints.hierarchy import Hierarchy
 from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
 from ldpopt.constraints.orders import Monotone, Order, Unimodal
+from ldpopt.constraints.smooth import Smooth
 from ldpopt.constraints.sparse import AtMost
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NonNegative",
     "Order",
     "Rows",
+    "Smooth",
     "SumsTo",
     "Unimodal",
 ]
