@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def compare_solvers(
             closed_first, closed = problem.solve(estimate), problem.solve(estimate)
             yield _row(name, closed_first, closed, closed)
             for solver in solvers:
-                limit = {_TIME_LIMIT[solver]: time_limit} if solver in _TIME_LIMIT else {}
+                limit: dict[str, Any] = {_TIME_LIMIT[solver]: time_limit} if solver in _TIME_LIMIT else {}
                 try:
                     first, again = (problem.solve(estimate, path="conic", solver=solver, **limit) for _ in range(2))
                 except SolverError as error:

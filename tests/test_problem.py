@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess
 from ldpopt.conic import DEFAULT_SOLVER
 from ldpopt.constraints import AtMost, GroupTotals, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.dispatch import CLOSED_FORMS
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE, WeightedLeastSquares
-from ldpopt.problem import CLOSED_FORMS
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
 

@@ -4,7 +4,7 @@ They expect what the border has checked: finite numbers, thresholds >= 0. ``Prob
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
-from ldpopt.closed_form.one_root import one_root
+from ldpopt.closed_form.one_root import least_absolute, one_root
 from ldpopt.closed_form.shapes import at_most, group_totals, isotonic, monotone, tree_consistency
 from ldpopt.closed_form.simplex import mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
@@ -23,6 +23,7 @@ __all__ = [
     "group_totals",
     "isotonic",
     "kth_highest",
+    "least_absolute",
     "mle_apx",
     "monotone",
     "norm",

@@ -36,6 +36,14 @@ class _Box(Constraint):
 
         return Rows(sparse.eye_array(d, format="csr"), *self.box(d))
 
+    def row_name(self, row: int, d: int) -> str:
+        """Return the bounds of one value."""
+        lower, upper = (bound[row] for bound in self.box(d))
+        if lower == upper:
+            return f"f[{row}] = {lower:g}"
+        least, most = (f"{lower:g} <= " if np.isfinite(lower) else ""), (f" <= {upper:g}" if np.isfinite(upper) else "")
+        return f"{least}f[{row}]{most}"
+
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the finite bounds, with coefficients of order 1 for the solver's variable, which counts in units of 1/d."""
         d = f.size

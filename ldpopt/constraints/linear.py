@@ -47,6 +47,10 @@ class SumsTo(Polyhedron):
         total = np.array([self.total])
         return Rows(sparse.csr_array(np.ones((1, d))), total, total)
 
+    def row_name(self, row: int, d: int) -> str:
+        """Return the constraint."""
+        return repr(self)
+
     def __repr__(self) -> str:
         return f"SumsTo({self.total:g})"
 
@@ -91,6 +95,10 @@ class GroupTotals(Polyhedron):
         from ldpopt.queries import membership
 
         return Rows(membership(self.groups, d), self.totals, self.totals)
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the group's number, size and total."""
+        return f"group {row} of {len(self.groups[row])} values sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
         return f"GroupTotals(<{len(self.groups)} groups>)"

@@ -21,7 +21,10 @@ Array = NDArray[np.float64]
 
 
 class Loss(ABC):
-    """A convex function of the frequencies f, given an estimate."""
+    """A function of the frequencies f, given an estimate: convex, but for those that say they are not."""
+
+    convex: ClassVar[bool] = True
+    """Whether it is convex. One that is not is solved through its ``majorant``, and certified by its last one."""
 
     nonnegative_data: ClassVar[bool] = False
     """Whether ``data`` is never negative, which the cone form may need."""
@@ -40,6 +43,18 @@ class Loss(ABC):
     @abstractmethod
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the gradient at f; ``inf`` where a value must be zero."""
+
+    def subgradient(self, f: Array, estimate: FrequencyEstimate, target: Array) -> Array:
+        """Return the subgradient at f that is nearest to ``target``, shape (..., d): the gradient, where there is one."""
+        return self.gradient(f, estimate)
+
+    def kinks(self, estimate: FrequencyEstimate) -> tuple[Array, Array, Array] | None:
+        """Return (place, slope below, slope above), each (..., d), of a loss that is linear but for one kink a value."""
+        return None
+
+    def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:
+        """Return a convex loss that is nowhere smaller up to a constant and touches this one at f; itself, if convex."""
+        return self
 
     @abstractmethod
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
@@ -74,6 +89,11 @@ class Loss(ABC):
         Shape (m, d), not increasing in μ; None if the loss is not separable or has no such formula.
         """
         return None
+
+    @property
+    def separable(self) -> bool:
+        """Whether values interact through the constraints only, and each has a ``response``."""
+        return type(self).response is not Loss.response
 
     def domain_end(self, constants: tuple[float, ...]) -> float:
         """Return the value of f_v at which the loss ends, ``inf`` if nowhere."""

@@ -33,17 +33,21 @@ class LeastSquares(Loss):
     def check(self, estimate: FrequencyEstimate) -> None:
         """Accept every estimate."""
 
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the point whose distance is measured, shape (..., d): f̃."""
+        return estimate.frequencies
+
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ (f_v - f̃_v)²."""
-        return np.asarray(0.5 * np.sum((f - estimate.frequencies) ** 2, axis=-1))
+        return np.asarray(0.5 * np.sum((f - self.target(estimate)) ** 2, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃."""
-        return f - estimate.frequencies
+        return f - self.target(estimate)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃."""
-        return (estimate.frequencies,)
+        return (self.target(estimate),)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]

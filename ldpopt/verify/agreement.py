@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def compare(
     instances: list[Instance],
     solvers: tuple[str, ...],
     largest: dict[str, int] | None = None,
-    options: dict[str, dict[str, float]] | None = None,
+    options: dict[str, dict[str, Any]] | None = None,
 ) -> Agreement:
     """Return how a closed form compares with solvers on every instance.
 
@@ -177,7 +178,7 @@ def _solve(
     f: Array,
     certificate: Certificate,
     solver: str,
-    options: dict[str, float],
+    options: dict[str, Any],
 ) -> bool:
     """Add what one solver makes of an instance, and return whether it converged on every vector."""
     start, converged = instance.estimate, True

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import LdpoptWarning
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.priors.base import Posterior, Prior
 
 Array = NDArray[np.float64]
 
@@ -20,7 +23,7 @@ _CELLS = 1 << 22  # weights held at a time
 
 
 @dataclass(frozen=True)
-class PowerLaw:
+class PowerLaw(Prior):
     """π(k) ∝ k^(-alpha) over true counts k = 1 .. n.
 
     ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n.
@@ -67,7 +70,17 @@ class PowerLaw:
 
         return cls(float(brentq(lambda alpha: cls(alpha, n).mean() - mean, _FLATTEST, _STEEPEST, xtol=1e-13)), n)
 
-    def posterior_mean(self, counts: Array, noise: float) -> Array:
+    @classmethod
+    def fit(cls, estimate: FrequencyEstimate, **options: Any) -> PowerLaw:
+        """Return the power law whose mean is that of the estimated counts (K Eq. 17)."""
+        n, _ = estimate.noise
+        return cls.fit_mean(float(np.mean(estimate.frequencies)) * n, n)
+
+    def interval(self, counts: ArrayLike, noise: float, level: float = 0.95) -> tuple[Array, Array]:
+        """Not there yet."""
+        raise NotImplementedError
+
+    def posterior(self, counts: ArrayLike, noise: float) -> Posterior:
         """Return E[k | y] for estimated counts y = k + N(0, noise²): Σ k π(k) φ((y-k)/s) / Σ π(k) φ((y-k)/s) (K Eq. 7).
 
         Parameters
@@ -81,21 +94,29 @@ class PowerLaw:
         -----
         Direct summation over all counts up to 10 standard deviations above y: O(y + 10 s) terms a value.
         """
+        counts = np.asarray(counts, dtype=np.float64)
         if math.isinf(self.alpha):
-            return np.full(counts.shape, self.mean())
+            evidence = -0.5 * ((counts - self.mean()) / noise) ** 2 - math.log(noise * math.sqrt(2 * math.pi))
+            return Posterior(np.full(counts.shape, self.mean()), np.zeros(counts.shape), evidence)
         y, back = np.unique(counts, return_inverse=True)
         # Far below 0 or above n the weights fall off from the nearest count on.
         last = np.ceil(np.clip(y, 1, self.n) + _REACH * noise).clip(max=self.n).astype(np.int64)
-        result = np.empty_like(y)
+        result, variance, evidence = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+        total = math.log(_power_sum(self.alpha, self.n, 1.0) * noise * math.sqrt(2 * math.pi))
         start = 0
         while start < len(y):
             stop = start + max(1, int(np.searchsorted(np.arange(1, len(y) - start + 1) * last[start:], _CELLS)))
             k = np.arange(1, last[min(stop, len(y)) - 1] + 1, dtype=np.float64)
             exponent = -0.5 * ((y[start:stop, None] - k) / noise) ** 2 - self.alpha * np.log(k)
-            weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-            result[start:stop] = weight @ k / weight.sum(axis=1)
+            top = exponent.max(axis=1, keepdims=True)
+            weight = np.exp(exponent - top)
+            evidence[start:stop] = top[:, 0] + np.log(weight.sum(axis=1)) - total
+            weight /= weight.sum(axis=1, keepdims=True)
+            result[start:stop] = weight @ k
+            variance[start:stop] = np.sum(weight * (k - result[start:stop, None]) ** 2, axis=1)
             start = stop
-        return result[back].reshape(counts.shape)
+        shape = counts.shape
+        return Posterior(*(part[back].reshape(shape) for part in (result, variance, evidence)))
 
 
 def _power_sum(alpha: float, n: int, scale: float) -> float:
