@@ -14,10 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import (
+    AtMost,
+    Constraint,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    Order,
+    SumsTo,
+    Unimodal,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastAbsolute, LeastSquares, Loss, MultinomialMLE, PosteriorMean
+from ldpopt.losses import (
+    GaussianMLE,
+    KullbackLeibler,
+    LeastAbsolute,
+    LeastSquares,
+    Loss,
+    MultinomialMLE,
+    PosteriorMean,
+    WeightedLeastSquares,
+)
 
 if TYPE_CHECKING:
     from ldpopt.problem import Problem
@@ -43,20 +62,39 @@ def _of(problem: Problem, kind: type[Kind]) -> Kind:
 
 def _target(estimate: FrequencyEstimate, problem: Problem) -> Array:
     """Return the point from which least squares measures: f̃, or the posterior mean."""
-    assert isinstance(problem.loss, LeastSquares)  # the table asks for it
-    return problem.loss.target(estimate)
+    return problem.loss.target(estimate) if isinstance(problem.loss, LeastSquares) else estimate.frequencies
+
+
+def _weights(problem: Problem) -> Array | None:
+    return problem.loss.weights if isinstance(problem.loss, WeightedLeastSquares) else None
 
 
 def _total(problem: Problem) -> float:
     return _of(problem, SumsTo).total
 
 
+def _order(problem: Problem) -> Order:
+    return next(c for c in problem.constraints if isinstance(c, Order))
+
+
 def _pooled(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    return closed_form.monotone(_target(estimate, problem), _of(problem, Monotone).order)
+    f, order = _target(estimate, problem), _order(problem)
+    if isinstance(order, Monotone) and order.order is not None:
+        return closed_form.monotone(f, order.order, _weights(problem))
+    forest = order.forest(estimate.d)
+    assert forest is not None  # _is_forest
+    parents, sign = forest
+    return sign * closed_form.isotonic(sign * f, parents, _weights(problem))
 
 
-def _whole_order(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    return len(_of(problem, Monotone).order) == estimate.d
+def _is_forest(problem: Problem, estimate: FrequencyEstimate) -> bool:
+    return _order(problem).forest(estimate.d) is not None
+
+
+def _consistent(estimate: FrequencyEstimate, problem: Problem) -> Array:
+    tree, f = _of(problem, Hierarchy), _target(estimate, problem)
+    nonnegative = any(isinstance(c, NonNegative) for c in problem.constraints)
+    return closed_form.tree_consistency(f, tree.parents, _weights(problem), tree.total, nonnegative=nonnegative)
 
 
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
@@ -78,20 +116,45 @@ _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
 _CLIP = ClosedForm("base-pos", lambda e, _: closed_form.base_pos(e.frequencies))
 _NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
 
-CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
+Table = dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm]
+_PAVA = ClosedForm("pava", _pooled, _is_forest)
+_PAVA_CLIP = ClosedForm("pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _is_forest)
+_PAVA_SHIFT = ClosedForm("pava, norm", lambda e, p: closed_form.norm(_pooled(e, p), _total(p)), _is_forest)
+_PAVA_BOTH = ClosedForm("pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _is_forest)
+# A common shift and a clip keep every order: what follows pooling is what follows the raw estimate.
+_ORDERS: Table = {
+    (loss, frozenset({order, *others})): form
+    for order in (Monotone, Unimodal)
+    for loss, others, form in (
+        (LeastSquares, (), _PAVA),
+        (LeastSquares, (NonNegative,), _PAVA_CLIP),
+        (LeastSquares, (SumsTo,), _PAVA_SHIFT),
+        (LeastSquares, (NonNegative, SumsTo), _PAVA_BOTH),
+        (WeightedLeastSquares, (), _PAVA),
+        (WeightedLeastSquares, (NonNegative,), _PAVA_CLIP),
+    )
+}
+_TREES: Table = {
+    (loss, frozenset({Hierarchy, *others})): form
+    for loss in (LeastSquares, WeightedLeastSquares)
+    for others, form in (
+        ((), ClosedForm("two passes", _consistent)),
+        (
+            (NonNegative,),
+            ClosedForm("two passes a round", _consistent, lambda p, _: (_of(p, Hierarchy).total or 0.0) >= 0),
+        ),
+    )
+}
+
+CLOSED_FORMS: Table = {
     (LeastSquares, frozenset()): ClosedForm("base", lambda e, p: _target(e, p).copy()),
     (LeastSquares, frozenset({NonNegative})): ClosedForm("base-pos", lambda e, p: closed_form.base_pos(_target(e, p))),
     (LeastSquares, frozenset({SumsTo})): ClosedForm("norm", lambda e, p: closed_form.norm(_target(e, p), _total(p))),
     (LeastSquares, frozenset({NonNegative, SumsTo})): ClosedForm(
         "norm-sub", lambda e, p: closed_form.norm_sub(_target(e, p), _total(p))
     ),
-    (LeastSquares, frozenset({Monotone})): ClosedForm("pava", _pooled),
-    (LeastSquares, frozenset({Monotone, NonNegative})): ClosedForm(
-        "pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _whole_order
-    ),
-    (LeastSquares, frozenset({Monotone, NonNegative, SumsTo})): ClosedForm(
-        "pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _whole_order
-    ),
+    **_ORDERS,
+    **_TREES,
     (LeastSquares, frozenset({GroupTotals, NonNegative})): ClosedForm("norm-sub by group", _grouped, _groups_apart),
     (LeastSquares, frozenset({GroupTotals, NonNegative, SumsTo})): ClosedForm(
         "norm-sub by group", _grouped, _groups_apart

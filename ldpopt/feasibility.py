@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Rows
+from ldpopt.constraints import Constraint, Rows, SumsTo
 from ldpopt.errors import InfeasibleError
 
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ def check(constraints: Sequence[Constraint], d: int) -> None:
         With the rows that conflict, and by how much they do.
     """
     parts = [(c, rows) for c in constraints if (rows := c.rows(d)) is not None]
-    totals = [getattr(c, "total", 1.0) for c, _ in parts]
+    totals = [c.total for c, _ in parts if isinstance(c, SumsTo)]
     level = np.full(d, (totals[0] if totals else 1.0) / d)
     if all(np.all(c.violation(level) <= _TOLERANCE) for c, _ in parts):
         return

@@ -3,8 +3,10 @@
 from ldpopt.constraints.base import Constraint, Rows
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
 from ldpopt.constraints.custom import Custom
+from ldpopt.constraints.hierarchy import Hierarchy
 from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
-from ldpopt.constraints.orders import Monotone
+from ldpopt.constraints.orders import Monotone, Order, Unimodal
+from ldpopt.constraints.smooth import Smooth
 from ldpopt.constraints.sparse import AtMost
 
 __all__ = [
@@ -14,9 +16,13 @@ __all__ = [
     "Custom",
     "Fixed",
     "GroupTotals",
+    "Hierarchy",
     "Linear",
     "Monotone",
     "NonNegative",
+    "Order",
     "Rows",
+    "Smooth",
     "SumsTo",
+    "Unimodal",
 ]
