@@ -25,7 +25,7 @@ _ROUNDING = 1e-6  # how far shares of reports may leave [0, 1], or their sum 1, 
 class _Likelihood(Loss):
     """Minus the logarithm of a likelihood of support counts, over n: P_v = q + (p-q) f_v of the reports support v."""
 
-    nonnegative_data = True
+    nonnegative_data = 4
 
     @staticmethod
     def shares(estimate: FrequencyEstimate) -> Array:
