@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InfeasibleError, SolverError
+from ldpopt.errors import InfeasibleError, SolverError, UnsupportedProblemError
 from ldpopt.losses import Loss
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class CompiledProblem:
         try:
             self._problem.get_problem_data(solver)
         except cp.error.SolverError as error:
-            raise SolverError(f"{solver} cannot take this problem: {error}") from None
+            raise UnsupportedProblemError(f"{solver} cannot take this problem: {error}") from None
         self._unreported = time.perf_counter() - began
 
     def _set(self, data: Sequence[Array]) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.certificate import certify
 from ldpopt.conic import Accuracy, Status
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import PerReportMLE
+from ldpopt.mixture import mixture_weights
 
 if TYPE_CHECKING:
     from ldpopt.problem import Problem
@@ -27,7 +34,27 @@ _IDLE = 1e-13  # fall of the loss, relative, that is a solver's rounding rather 
 
 def find(problem: Problem) -> dict[str, Algorithm]:
     """Return the algorithms for a problem by name, the best first; none for most problems."""
-    return {} if problem.loss.convex else {"convex-concave": convex_concave}
+    if not problem.loss.convex:
+        return {"convex-concave": convex_concave}
+    if isinstance(problem.loss, PerReportMLE) and {type(c) for c in problem.constraints} == {NonNegative, SumsTo}:
+        return {"accelerated": partial(_mixture, method="accelerated"), "em": partial(_mixture, method="em")}
+    return {}
+
+
+def _mixture(
+    problem: Problem, start: FrequencyEstimate, accuracy: Accuracy, options: dict[str, Any], *, method: str
+) -> tuple[Array, Status, int]:
+    """Return the mixture weights of the reports, with the total that is asked for."""
+    assert isinstance(problem.loss, PerReportMLE)  # find() asks for it
+    assert problem.total is not None
+    assert start.n == problem.loss.n  # the loss has checked that they are its reports
+    unknown = sorted(set(options) - {"max_steps", "progress"})
+    if unknown:
+        raise validate.unknown_name(f"option of {method}", unknown[0], ("max_steps", "progress"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdpoptWarning)  # the status says it
+        fit = mixture_weights(problem.loss.channel, method=method, tol=GAPS[accuracy], **options)
+    return problem.total * fit.weights, Status.OPTIMAL if fit.converged else Status.INACCURATE, fit.steps
 
 
 def convex_concave(

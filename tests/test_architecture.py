@@ -15,7 +15,7 @@ LAYERS = [
     {"validate"},
     {"queries", "pure"},
     {"estimate"},
-    {"oracles", "datasets", "closed_form", "priors"},
+    {"oracles", "datasets", "closed_form", "mixture", "priors"},
     {"losses", "constraints"},
     {"feasibility", "conic"},
     {"certificate", "dispatch"},

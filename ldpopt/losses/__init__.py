@@ -7,6 +7,7 @@ from ldpopt.losses.likelihood import BinomialMLE, MultinomialMLE
 from ldpopt.losses.normalised import NormalisedGaussianMLE
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
+from ldpopt.losses.reports import PerReportMLE
 
 __all__ = [
     "BinomialMLE",
@@ -17,6 +18,7 @@ __all__ = [
     "Loss",
     "MultinomialMLE",
     "NormalisedGaussianMLE",
+    "PerReportMLE",
     "PosteriorMean",
     "WeightedLeastSquares",
 ]

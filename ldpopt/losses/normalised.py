@@ -30,7 +30,7 @@ class NormalisedGaussianMLE(Loss):
     >>> from ldpopt import oracles
     >>> estimate = FrequencyEstimate([0.5, 0.2], n=100, oracle=oracles.SUE(epsilon=1.0, d=2))
     >>> round(float(NormalisedGaussianMLE().value(np.array([0.5, 0.2]), estimate)), 5)
-    0.01365
+    0.01366
     """
 
     convex: ClassVar[bool] = False
