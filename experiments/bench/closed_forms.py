@@ -111,7 +111,10 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     def of(loss: type[Loss]) -> Loss:
         return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
 
-    table = [(of(loss), [made[kind] for kind in made if kind in kinds]) for loss, kinds in dispatch.CLOSED_FORMS]
+    table = [
+        (of(loss), [made[kind] for kind in sorted(kinds, key=list(made).index)])
+        for loss, kinds in dispatch.CLOSED_FORMS
+    ]
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
     shuffled = Monotone(np.stack([(ranks[1:] - 1) // 2, ranks[1:]], axis=1)[rng.permutation(d - 1)])
     attached = Monotone(np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1))
