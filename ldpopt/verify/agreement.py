@@ -184,7 +184,9 @@ def _solve(
     start, converged = instance.estimate, True
     value = problem.loss.value(f, start)
     curvature = problem.loss.curvature(start, max(1.0, float(f.max())))
-    price = np.abs(certificate.sum_multiplier) + np.abs(_finite(certificate.bound_multipliers)).sum(axis=-1)
+    price = np.abs(certificate.sum_multiplier)
+    for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
+        price = price + np.abs(_finite(multipliers)).sum(axis=-1)
     # Where the certificate has no multipliers the gradient stands in for their size.
     price = np.where(np.isnan(price), np.abs(_finite(problem.loss.gradient(f, start))).sum(axis=-1), price)
     for trial in np.ndindex(f.shape[:-1]):
