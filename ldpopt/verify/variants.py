@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
 from ldpopt.oracles import GRR, SubsetSelection
 from ldpopt.problem import Problem, solve_one_root
 from ldpopt.verify.agreement import Agreement, compare
+from ldpopt.verify.agreements import CLS
 from ldpopt.verify.claim import Finding, Verdict, claim
+from ldpopt.verify.exact import exact_solution
 from ldpopt.verify.instances import Bench, Instance
 
 Array = NDArray[np.float64]
@@ -133,3 +136,86 @@ def _multinomial(bench: Bench) -> Finding:
 def _binomial(bench: Bench) -> Finding:
     problem = Problem(BinomialMLE(), [NonNegative(), SumsTo(1.0)])
     return _likelihood(bench, BinomialMLE(), lambda e: solve_one_root(e, problem), (GRR, SubsetSelection), among=False)
+
+
+@claim(
+    "at-most",
+    "derived here; not convex",
+    "The nearest distribution with at most k non-zeros is Norm-Sub of the k largest estimates.",
+    Verdict.HOLDS,
+)
+def _at_most(bench: Bench) -> Finding:
+    """Every support of k values is tried: in exact arithmetic for all vectors, by two solvers for some."""
+    d = 7
+    stacks = [i.estimate.frequencies for i in bench.random if i.estimate.d == d]
+    vectors = np.concatenate(stacks)[: 6 if bench.quick else None]
+    advantage, beyond, solved, tried = 0.0, 0.0, dict.fromkeys(("CLARABEL", "OSQP"), 0.0), 0
+    for k in range(1, d):
+        found = closed_form.at_most(vectors, k)
+        error = np.sum((found - vectors) ** 2, axis=-1)
+        beyond = max(beyond, float(np.abs(found.sum(axis=-1) - 1).max()), float(-found.min()))
+        beyond = max(beyond, float((np.count_nonzero(found, axis=-1) > k).any()))
+        for number, (vector, reached) in enumerate(zip(vectors, error, strict=True)):
+            parts = np.array([vector[list(support)] for support in itertools.combinations(range(d), k)])
+            outside = np.sum(vector**2) - np.sum(parts**2, axis=-1)
+            exact = np.array([exact_solution(part, 0.0) for part in parts])
+            best = float(np.min(np.sum((exact - parts) ** 2, axis=-1) + outside))
+            advantage = max(advantage, (reached - best) / (1 + best))
+            tried += len(parts)
+            if k == 3 and number % 14 == 0:
+                estimate = FrequencyEstimate(parts)
+                for solver in solved:
+                    points = CLS.solve(estimate, path="conic", solver=solver).frequencies
+                    least = float(np.min(np.sum((points - parts) ** 2, axis=-1) + outside))
+                    solved[solver] = max(solved[solver], abs(reached - least) / (1 + least))
+    return Finding(
+        advantage < 1e-12 and beyond < 1e-12 and max(solved.values()) < 1e-6,
+        len(vectors) * (d - 1),
+        {
+            "supports tried in exact arithmetic, d = 7, k = 1 .. 6": tried,
+            "largest advantage of another support, relative": advantage,
+            **{f"largest relative difference to the best support by {s}": value for s, value in solved.items()},
+            "largest violation of the sum, the sign or the number of non-zeros": beyond,
+        },
+    )
+
+
+@claim(
+    "norm-hyb-cls",
+    "D 3.3, derived here",
+    "Norm-Hyb solves constrained least squares with the estimates above T fixed.",
+    Verdict.HOLDS,
+)
+def _norm_hyb(bench: Bench) -> Finding:
+    parts = []
+    chosen = [i for i in bench.random if i.estimate.d in (7, 32)]
+    for instance in chosen:
+        oracle = instance.estimate.oracle
+        threshold = closed_form.significance_threshold(instance.estimate.d, instance.estimate.sigma)
+        for vector in instance.estimate.frequencies[: 1 if bench.quick else 5]:
+            kept = _kept(vector, threshold)
+            if kept.all():
+                continue  # D leaves open what to adjust then
+            estimate = FrequencyEstimate(vector[None], instance.estimate.n, oracle)
+            fixed = [Fixed(np.flatnonzero(kept), vector[kept])] if kept.any() else []
+            problem = Problem(LeastSquares(), [*fixed, NonNegative(), SumsTo(1.0)])
+
+            def solve(e: FrequencyEstimate, threshold: float = threshold) -> Array:
+                return closed_form.norm_hyb(e.frequencies, threshold)
+
+            one = Instance(f"{instance.name}, {int(kept.sum())} kept", instance.kind, estimate)
+            parts.append(compare(problem, solve, [one], ("CLARABEL", "OSQP")))
+    return _finding(Agreement.merged(parts))
+
+
+def _kept(vector: Array, threshold: float) -> NDArray[np.bool_]:
+    """Return what D 3.3 keeps: the estimates above T, or the k highest with a sum below 1 if they exceed 1."""
+    kept = vector >= threshold
+    if vector[kept].sum() <= 1:
+        return np.asarray(kept)
+    kept = np.zeros(len(vector), dtype=np.bool_)
+    for index in np.argsort(-vector, kind="stable"):
+        if vector[kept].sum() + vector[index] >= 1:
+            break
+        kept[index] = True
+    return kept
