@@ -43,7 +43,7 @@ def _sets(rng: np.random.Generator, d: int, number: int) -> NDArray[np.bool_]:
     Verdict.HOLDS,
 )
 def _base_pos(bench: Bench) -> Finding:
-    """True frequencies are not negative, so |max(f̃, 0) - f| <= |f̃ - f| for every report and every value."""
+    """Use that true frequencies are not negative: |max(f̃, 0) - f| <= |f̃ - f| for every report and every value."""
     worse, better, values = 0, 0, 0
     for truth, raw in _draws(bench):
         before = np.abs(raw.frequencies - truth)
@@ -61,7 +61,7 @@ def _base_pos(bench: Bench) -> Finding:
 @claim(
     "post-pos-queries",
     "N IV-A, D 3.1",
-    "Post-Pos equals Base-Pos on single values, has the smaller positive bias on sets, and its answers may contradict each other.",
+    "Post-Pos equals Base-Pos on single values, has the smaller positive bias on sets, and may contradict itself.",
     Verdict.HOLDS,
 )
 def _post_pos(bench: Bench) -> Finding:

@@ -138,7 +138,9 @@ def _lemma_4(bench: Bench) -> Finding:
     ]
     rare += [float(_expected(GRR(epsilon=1.0, d=3), method)[-1]) for method in ("norm-mul", "power-ns")]
     n = 12
-    bias = np.array([_expected(OUE(epsilon=1.0, d=3), "norm-sub", (n - k, 0, k))[-1] - k / n for k in range(n // 2 + 1)])
+    bias = np.array(
+        [_expected(OUE(epsilon=1.0, d=3), "norm-sub", (n - k, 0, k))[-1] - k / n for k in range(n // 2 + 1)]
+    )
     sign = "".join("+" if b > 1e-9 else "-" if b < -1e-9 else "0" for b in bias)
     counts, weights = count_law(OUE(epsilon=1.0, d=3), _USERS)
     constant = np.broadcast_to([1.0, 0.0, 0.0], counts.shape)  # non-negative, sums to 1, and never lets the others up
@@ -147,7 +149,9 @@ def _lemma_4(bench: Bench) -> Finding:
         corrected=min(rare) > 0 and sign.startswith("+"),
         instances=len(rare) + len(bias),
         evidence={
-            "smallest bias of a value nobody has: Norm-Sub, MLE-Apx on all oracles, Norm-Mul, PowerNS on GRR": min(rare),
+            "smallest bias of a value nobody has: Norm-Sub, MLE-Apx on all oracles, Norm-Mul, PowerNS on GRR": min(
+                rare
+            ),
             "sign of Norm-Sub's bias for a value of 0, 1, .. 6 of 12 users (OUE, d = 3)": sign,
             "counter-example": "the answer (1, 0, 0) whatever the reports has no bias at the values that nobody has",
             "correction": "for every method under which the value's answer is positive with positive probability, as it is "
@@ -159,7 +163,7 @@ def _lemma_4(bench: Bench) -> Finding:
 @claim(
     "norm-mul-bias",
     "N IV-B",
-    "Norm-Mul biases rare values upwards and frequent ones downwards, the more the higher their frequency; γ is typically in [0,1].",
+    "Norm-Mul biases rare values upwards and frequent ones downwards, the more the higher their frequency; typically γ <= 1.",
     Verdict.HOLDS,
 )
 def _norm_mul_bias(bench: Bench) -> Finding:
@@ -288,8 +292,8 @@ def _false_positives(bench: Bench) -> Finding:
             **{f"expected number if nobody has any value: {name}": value for name, value in expected.items()},
             f"simulated, OLH, 1,023 empty values, {trials} draws: mean number": float(found),
             "its distance to the exact one in standard deviations": score,
-            "correction": "about α for OUE and OLH with many users; binomial counts are skewed to the right where q < 1/2, which lifts "
-            "the number above α, far above where nq is small, as with GRR on a large domain",
+            "correction": "about α for OUE and OLH with many users; binomial counts are skewed to the right where q < 1/2, which "
+            "lifts the number above α, far above where nq is small, as with GRR on a large domain",
         },
     )
 
@@ -301,7 +305,7 @@ def _false_positives(bench: Bench) -> Finding:
     Verdict.CORRECTED,
 )
 def _false_positive_share(bench: Bench) -> Finding:
-    """The union bound is about any of the empty values; the share among the ones seen depends on the others."""
+    """Show that the union bound is about any of the empty values; the share among the ones seen depends on the others."""
     n, d, alpha = 1_000, 1_000, 0.05
     oracle = OUE(epsilon=1.0, d=d)
     empty, rare = _tail(oracle, n, alpha), _tail(oracle, n, alpha, own=2)
@@ -315,7 +319,7 @@ def _false_positive_share(bench: Bench) -> Finding:
             "example": "OUE, ε = 1, d = 1,000, n = 1,000: half of the values have two users each, half none; α = 0.05",
             "probability that a value seen above T is nobody's": share,
             "probability that any of the empty values is seen above T": any_false,
-            "correction": "the union bound limits the probability of one false positive or more, here to α (d/2)/d; with α = 2 the "
-            "printed bound says nothing",
+            "correction": "the union bound limits the probability of one false positive or more, here to α (d/2)/d; with α = 2 "
+            "the printed bound says nothing",
         },
     )

@@ -67,7 +67,9 @@ def _table1(bench: Bench) -> Finding:
         len(sizes) * len(costs),
         {
             **{f"exponent of d, {name}": value for name, value in growth.items()},
-            **{f"operations a value at d = {sizes[-1]:,}, {name}": cost[-1] / sizes[-1] for name, cost in costs.items()},
+            **{
+                f"operations a value at d = {sizes[-1]:,}, {name}": cost[-1] / sizes[-1] for name, cost in costs.items()
+            },
             "what is counted": "array elements passed over, m log2 m for a sort of m; OUE, ε = 1, Zipf(1.5), n = 1,000,000",
             "sorts": "norm-cut sorts here, O(d log d), where a selection would be O(d); norm-sub, mle-apx and norm-hyb sort the "
             "few values that can stay positive, and everything in the worst case",

@@ -251,7 +251,7 @@ def _norm_idle_hr(bench: Bench) -> Finding:
 @claim(
     "norm-changes-others",
     "D 3.2",
-    "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, and Norm changes the estimates.",
+    "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, and estimates change.",
     Verdict.CORRECTED,
 )
 def _norm_changes_others(bench: Bench) -> Finding:

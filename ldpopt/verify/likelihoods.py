@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def _exact_mle(bench: Bench) -> Finding:
         trials * len(_settings()),
         {
             **evidence,
-            "data": f"Zipf(1.5), d = 1,024, n = 1,000,000 but for the last, ε = 1, {trials} paired draws; ± three standard errors",
+            "data": f"Zipf(1.5), d = 1,024, n = 1,000,000 but for the last, ε = 1, {trials} paired draws; ± 3 standard errors",
             "not everywhere": "with few users GRR's exact likelihood is the better one"
             if better
             else "no setting here in which an exact likelihood is better",
@@ -178,7 +179,8 @@ def _dominated(bench: Bench) -> Finding:
     # What is left when f's part vanishes: the two differ in proportion to κ.
     raw_vector = rng.normal(1 / 8, 0.3, size=8)
     small = [
-        float(np.sum(np.abs(closed_form.mle_apx(raw_vector, k) - closed_form.norm_sub(raw_vector)))) for k in (1e-3, 1e-6)
+        float(np.sum(np.abs(closed_form.mle_apx(raw_vector, k) - closed_form.norm_sub(raw_vector))))
+        for k in (1e-3, 1e-6)
     ]
     vanishing = math.isclose(small[0] / small[1], 1e3, rel_tol=0.01) or small[0] == 0
     return Finding(
@@ -219,7 +221,7 @@ def _normaliser(bench: Bench) -> Finding:
 
     sizes = (100, 10_000, 1_000_000)
     moved = [abs(exact(n) - best) for n in sizes]
-    falls = all(math.isclose(early / late, 100, rel_tol=0.2) for early, late in zip(moved, moved[1:], strict=False))
+    falls = all(math.isclose(early / late, 100, rel_tol=0.2) for early, late in itertools.pairwise(moved))
     return Finding(
         falls and moved[0] < 0.1 * oracle.sd(100),
         len(sizes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cache
 
@@ -167,7 +168,7 @@ def _counts_binomial(bench: Bench) -> Finding:
     Verdict.CORRECTED,
 )
 def _approximation(bench: Bench) -> Finding:
-    """The part of f_v is κ f_v of σ²: its mean over the domain is κ/d, whatever the distribution."""
+    """Compare on data: the part of f_v is κ f_v of σ²: its mean over the domain is κ/d, whatever the distribution."""
     epsilons = (0.2, 1.0, 2.0, 4.0)
     worst, mean, formula, evidence = 0.0, 0.0, True, {}
     for data_name in ("zipf", "emoji"):
@@ -215,7 +216,9 @@ def _independent(bench: Bench) -> Finding:
         corrected=max(largest[name] for name in free) < _ROUNDING,
         instances=len(_small()),
         evidence={
-            **{f"largest |correlation| of two estimates, {name}, d = 3, 4, 5": value for name, value in largest.items()},
+            **{
+                f"largest |correlation| of two estimates, {name}, d = 3, 4, 5": value for name, value in largest.items()
+            },
             "correction": "uncorrelated for unary encoding and for local hashing with an ideal family; a GRR or subset report "
             "supports a fixed number of values, so that its estimates are negatively correlated, about -1/(d-1)",
         },
@@ -257,9 +260,11 @@ def _norm_variance(bench: Bench) -> Finding:
         corrected=max(uncorrelated, equal) < _ROUNDING and scores < SIGMAS,
         instances=len(_small()),
         evidence={
-            **{f"Var Norm / ((d-1)/d Var Base) of a value nobody has, {name}, at most": r for name, r in ratios.items()},
-            "correction": "V_v (1 - 2/d) + ΣV/d² for uncorrelated estimates, which is (d-1)/d V where all variances are equal; for "
-            "GRR and subset selection Norm changes nothing, so the ratio is 1",
+            **{
+                f"Var Norm / ((d-1)/d Var Base) of a value nobody has, {name}, at most": r for name, r in ratios.items()
+            },
+            "correction": "V_v (1 - 2/d) + ΣV/d² for uncorrelated estimates, which is (d-1)/d V where all variances are equal; "
+            "for GRR and subset selection Norm changes nothing, so the ratio is 1",
             "largest relative error of the correction, unary encoding and hashing": uncorrelated,
             "largest error of (d-1)/d for SUE, whose variances are equal": equal,
             "simulated, OUE and OLH: largest error in standard deviations": scores,
@@ -297,13 +302,12 @@ def _gaussian(bench: Bench) -> Finding:
                     largest, float(np.max(np.abs(after - gaussian))), float(np.max(np.abs(after - law - gaussian)))
                 )
                 third = sum(
-                    count * x * (1 - x) * (x * x + (1 - x) ** 2)
-                    for count, x in ((own, oracle.p), (n - own, oracle.q))
+                    count * x * (1 - x) * (x * x + (1 - x) ** 2) for count, x in ((own, oracle.p), (n - own, oracle.q))
                 )
                 ratio = max(ratio, largest / (_BERRY_ESSEEN * third / sd**3))
                 laws += 1
             distances.append(largest)
-        falling &= all(late < 0.6 * early for early, late in zip(distances, distances[1:], strict=False))
+        falling &= all(late < 0.6 * early for early, late in itertools.pairwise(distances))
         evidence[f"Kolmogorov distance, {name}, n = {', '.join(f'{n:,}' for n in sizes)}"] = ", ".join(
             f"{x:.4f}" for x in distances
         )
@@ -353,7 +357,7 @@ def _common(bench: Bench) -> Finding:
         printed = n * oracle.q * (1 - oracle.q) / (oracle.p - oracle.q) ** 2
         square = n * n * np.mean(noise**2)
         right = n * (oracle.a + oracle.b / data.d)
-        corrected = max(corrected, abs(square / right - 1) / math.sqrt(2 / (trials * data.d)))
+        corrected = max(corrected, abs(float(square) / right - 1) / math.sqrt(2 / (trials * data.d)))
         evidence[f"{name}: mean square of the noise over items, in counts, over Eq. 14"] = float(square / printed)
         evidence[f"{name}: variance of the most frequent item over Eq. 14"] = float(1 + oracle.kappa * f.max())
         top = max(top, oracle.kappa * float(f.max()))

@@ -47,7 +47,7 @@ def _counts(points: int) -> Array:
     Verdict.HOLDS,
 )
 def _power_order(bench: Bench) -> Finding:
-    """The derivative of the posterior mean in y is the posterior variance over s², which is positive."""
+    """Use that the derivative of the posterior mean in y is the posterior variance over s², which is positive."""
     y = _counts(400 if bench.quick else 4_000)
     k = np.arange(1, _N + 1)
     steepness, derivative = math.inf, 0.0
@@ -149,7 +149,9 @@ def _power_sigma(bench: Bench) -> Finding:
             "with it, largest change of an estimate by Power, in counts": float(np.max(np.abs(printed - y))),
             "with nσ": float(np.max(np.abs(right - y))),
             "correction": "nσ in place of σ, the noise of the count f̃ n",
-            "largest relative difference of the corrected sum to the library": float(np.max(np.abs(library / right - 1))),
+            "largest relative difference of the corrected sum to the library": float(
+                np.max(np.abs(library / right - 1))
+            ),
         },
     )
 
@@ -180,7 +182,10 @@ def _power_density(bench: Bench) -> Finding:
         corrected=estimates[-1] < 1e-6 < min(sums),
         instances=len(cuts),
         evidence={
-            **{f"Eq. 13 in σ for f̃ = 3σ, s = 1.5, integrals from {c:g}": e / sigma for c, e in zip(cuts, estimates, strict=True)},
+            **{
+                f"Eq. 13 in σ for f̃ = 3σ, s = 1.5, integrals from {c:g}": e / sigma
+                for c, e in zip(cuts, estimates, strict=True)
+            },
             "correction": "the sum over counts 1 .. n (D Eq. 10, K Eq. 12); 1/n is where the integral would have to begin",
             **{f"the sum over counts, n = {m:,}, in σ": v / sigma for m, v in zip((n // 4, n), sums, strict=True)},
         },
@@ -253,7 +258,9 @@ def _calibrate_optimal(bench: Bench) -> Finding:
     for name, rival in rivals.items():
         margin = (rival - truth) ** 2 - own
         beaten = min(beaten, float(margin.mean() / margin.std() * math.sqrt(draws)))
-        evidence[f"mean squared error over the posterior mean's: {name}"] = float(np.mean((rival - truth) ** 2) / own.mean())
+        evidence[f"mean squared error over the posterior mean's: {name}"] = float(
+            np.mean((rival - truth) ** 2) / own.mean()
+        )
     return Finding(
         shift > 0 and agree < _RELATIVE and excess < 1e-5 and beaten > 3,
         len(_EXPONENTS) * len(y) * 6 + draws,
@@ -317,7 +324,10 @@ def _calibrate_lowers(bench: Bench) -> Finding:
     return Finding(
         min(float(c.min()) for c in change.values()) > 0,
         len(y) * len(_EXPONENTS),
-        {f"smallest reduction from 3σ to 50σ, in σ, exponent {a:g}": float(c.min()) / _NOISE for a, c in change.items()},
+        {
+            f"smallest reduction from 3σ to 50σ, in σ, exponent {a:g}": float(c.min()) / _NOISE
+            for a, c in change.items()
+        },
     )
 
 

@@ -109,7 +109,7 @@ def _olh_best_g(bench: Bench) -> Finding:
         continuous = max(continuous, float(variance(steps[1], e) / min(variance(h, e) for h in steps) - 1))
         best = min(variance(h, e) for h in range(max(1, int(e) - 2), int(e) + 4))
         for rounding in ("nearest", "floor"):
-            oracle = OLH(epsilon=float(epsilon), d=8, rounding=rounding)  # type: ignore[arg-type]
+            oracle = OLH(epsilon=float(epsilon), d=8, rounding=rounding)
             formula = max(formula, abs(oracle.a / variance(oracle.g - 1, e) - 1))
             excess[rounding] = max(excess[rounding], oracle.a / best - 1)
             suboptimal += rounding == "nearest" and oracle.a > best * (1 + 1e-9)
@@ -138,13 +138,11 @@ def _olh_oue(bench: Bench) -> Finding:
     epsilons = np.linspace(0.05, 5.0, 100 if bench.quick else 2_000)
     excess = {
         rounding: np.array(
-            [OLH(epsilon=float(e), d=8, rounding=rounding).a / OUE(epsilon=float(e), d=8).a - 1 for e in epsilons]  # type: ignore[arg-type]
+            [OLH(epsilon=float(e), d=8, rounding=rounding).a / OUE(epsilon=float(e), d=8).a - 1 for e in epsilons]
         )
         for rounding in ("nearest", "floor")
     }
-    whole = max(
-        abs(OLH(epsilon=math.log(k), d=8).a / OUE(epsilon=math.log(k), d=8).a - 1) for k in (2, 3, 5, 20, 100)
-    )
+    whole = max(abs(OLH(epsilon=math.log(k), d=8).a / OUE(epsilon=math.log(k), d=8).a - 1) for k in (2, 3, 5, 20, 100))
     nearest, floor = excess["nearest"], excess["floor"]
     usual = epsilons >= 0.7  # where e^ε + 1 > 3
     return Finding(
@@ -330,7 +328,10 @@ def _communication(bench: Bench) -> Finding:
         corrected=linear and growth["olh"] == 0 and by_one,
         instances=len(sizes),
         evidence={
-            **{f"bits of a report of {name}, d = 256 .. 16,384": f"{b[0]:.0f} .. {b[-1]:.0f}" for name, b in bits.items()},
+            **{
+                f"bits of a report of {name}, d = 256 .. 16,384": f"{b[0]:.0f} .. {b[-1]:.0f}"
+                for name, b in bits.items()
+            },
             **{f"exponent of d, {name}": growth[name] for name in ("oue", "ss", "olh")},
             "correction": "Hadamard response needs log2 K bits, K the power of two above d: one more for every doubling",
         },

@@ -16,6 +16,7 @@ from ldpopt.oracles import GRR, SubsetSelection
 from ldpopt.problem import Problem, solve_one_root
 from ldpopt.verify.agreement import Agreement, compare
 from ldpopt.verify.agreements import CLS
+from ldpopt.verify.batches import compare_joined
 from ldpopt.verify.claim import Finding, Verdict, claim
 from ldpopt.verify.exact import exact_solution
 from ldpopt.verify.instances import Bench, Instance
@@ -36,8 +37,14 @@ def _over_sizes(bench: Bench, make: Callable[[int], tuple[Problem, Solve]], solv
     """Return the finding of a problem that is made for every size of the random and the emoji instances."""
     pool = bench.random + [i for i in bench.real if i.name.startswith("emoji")]
     sizes = sorted({i.estimate.d for i in pool if i.estimate.d > 2})
-    agreements = [compare(*make(d), _sized(pool, (d,)), solvers) for d in sizes]
-    return _finding(Agreement.merged(agreements))
+    parts = [compare(*make(d), _sized(pool, (d,)), solvers) for d in sizes]
+    return _finding(Agreement.merged(parts + _joined(bench, make, solvers)))
+
+
+def _joined(bench: Bench, make: Callable[[int], tuple[Problem, Solve]], solvers: tuple[str, ...]) -> list[Agreement]:
+    """Return the comparisons of a problem that is made for every size, many small vectors at a time."""
+    sizes = sorted({i.estimate.d for i in bench.crowd if i.estimate.d > 2})
+    return [compare_joined(*make(d), _sized(bench.crowd, (d,)), solvers) for d in sizes]
 
 
 def _finding(agreement: Agreement) -> Finding:
@@ -103,14 +110,19 @@ def _monotone(bench: Bench) -> Finding:
 
     sizes = sorted({i.estimate.d for i in bench.random if i.estimate.d > 2})  # a chain of differences is slow to factor
     parts = [compare(*make(d), _sized(bench.random, (d,)), ("CLARABEL", "QOCO")) for d in sizes]
-    return _finding(Agreement.merged(parts))
+    return _finding(Agreement.merged(parts + _joined(bench, make, ("CLARABEL", "QOCO"))))
 
 
 def _likelihood(bench: Bench, loss: Loss, solve: Solve, kinds: tuple[type, ...], *, among: bool) -> Finding:
     problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
     # Exponential cones on thousands of values are beyond both solvers: the random instances, up to 128 values.
     chosen = [i for i in bench.random if isinstance(i.estimate.oracle, kinds) == among]
-    return _finding(compare(problem, solve, chosen, ("CLARABEL", "SCS"), {"SCS": _FIRST_ORDER}, _EXPONENTIAL))
+    crowd = [i for i in bench.crowd if isinstance(i.estimate.oracle, kinds) == among]
+    parts = [
+        compare(problem, solve, chosen, ("CLARABEL", "SCS"), {"SCS": _FIRST_ORDER}, _EXPONENTIAL),
+        compare(problem, solve, crowd, ()),  # by the closed form's own gap alone
+    ]
+    return _finding(Agreement.merged(parts))
 
 
 @claim(
