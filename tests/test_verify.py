@@ -1,16 +1,25 @@
 import json
+import math
+import re
 
 import numpy as np
 import pytest
 
 from ldpopt import closed_form
-from ldpopt.losses import GaussianMLE
+from ldpopt.losses import GaussianMLE, LeastSquares
+from ldpopt.oracles import ORACLES, OUE
+from ldpopt.priors import PowerLaw
 from ldpopt.report.page import claims_page
-from ldpopt.verify import LEDGER, Bench, Verdict, check, to_json
+from ldpopt.verify import FIGURE_STATEMENTS, LEDGER, Bench, Verdict, check, likelihoods, noise, protocols, to_json
 from ldpopt.verify.agreement import compare
-from ldpopt.verify.agreements import WEIGHTED_MLE, _apply_mle_apx
+from ldpopt.verify.agreements import CLS, WEIGHTED_MLE, _apply_mle_apx
+from ldpopt.verify.batches import compare_joined
+from ldpopt.verify.claim import ENTERED
 from ldpopt.verify.errata import _zero_first
 from ldpopt.verify.exact import exact_solution
+from ldpopt.verify.laws import channel, count_law, marginal_law
+from ldpopt.verify.operations import operations
+from tests.tolerances import CERTIFIED
 
 REQUIRED = {
     "cls-norm-sub": "holds",
@@ -118,6 +127,20 @@ def test_equivalences_compare_with_two_solvers_on_all_kinds_of_instances(results
     assert {instance.kind for instance in Bench(quick=True).all} == {"random", "adversarial", "real"}
 
 
+def test_full_runs_put_thousands_of_vectors_before_solvers():
+    bench = Bench()
+    assert sum(instance.vectors for instance in bench.crowd) > 2_000
+    assert {instance.estimate.d for instance in bench.crowd} == {2, 3, 7, 32}
+
+
+def test_the_ledger_holds_every_claim_once_in_topics():
+    assert set(LEDGER) == set(ENTERED)
+    topics = [claim.topic for claim in LEDGER.values()]
+    changes = [topic for topic, before in zip(topics, [None, *topics], strict=False) if topic != before]
+    assert len(changes) == len(set(topics)) == 11
+    assert all(topics)
+
+
 def test_json_has_the_stable_fields(results):
     rows = json.loads(to_json(results))
     fields = {"id", "source", "statement", "verdict", "expected", "instances", "evidence"}
@@ -130,6 +153,14 @@ def test_page_is_self_contained_and_shows_every_claim(results):
     assert "http" not in page
     assert page.count("data:image/png;base64,") == PICTURES
     assert all(f'id="{identifier}"' in page for identifier in REQUIRED)
+    assert all(f"<code>{figure}</code>" in page for entry in FIGURE_STATEMENTS for figure in entry.figures)
+
+
+def test_statements_of_figures_name_figures_of_the_papers():
+    named = {figure for entry in FIGURE_STATEMENTS for figure in entry.figures}
+    papers = {"ndss": range(1, 11), "draft": range(1, 10), "calibrate": range(3, 10)}
+    assert named == {f"{paper}-fig{number}" for paper, numbers in papers.items() for number in numbers}
+    assert all(re.match("[NDK] ", entry.source) and entry.statement.endswith(".") for entry in FIGURE_STATEMENTS)
 
 
 def test_page_names_a_verdict_that_differs(results):
@@ -173,3 +204,88 @@ def test_exact_solution_by_hand():
 def test_a_closed_form_without_numbers_is_caught(monkeypatch):
     monkeypatch.setattr(GaussianMLE, "gradient", lambda self, f, estimate: np.full_like(f, np.nan))
     assert not compare(WEIGHTED_MLE, _apply_mle_apx, Bench(quick=True).adversarial[:1], ("CLARABEL",)).holds
+
+
+def test_a_wrong_projection_of_joined_vectors_is_caught():
+    crowd = Bench(quick=True).crowd
+    assert compare_joined(CLS, lambda e: closed_form.norm_sub(e.frequencies), crowd, ("CLARABEL",)).holds
+    assert not compare_joined(CLS, lambda e: _zero_first(e.frequencies), crowd, ("CLARABEL",)).holds
+
+
+# What is broken, for the claims that must notice.
+BREAKS = {
+    "variance": lambda patch: _scale_variance(patch, 1.5),
+    "noise-gaussian": lambda patch: _scale_variance(patch, 1.5),
+    "norm-variance": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f),
+    "lemma-2": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f + 0.01),
+    "lemma-3": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f + 0.01),
+    "base-pos-accuracy": lambda patch: patch.setattr(closed_form, "base_pos", lambda f: np.maximum(f, 0.02)),
+    "norm-sub-nearer": lambda patch: patch.setattr(closed_form, "norm_sub", _zero_first),
+    "at-most": lambda patch: patch.setattr(closed_form, "at_most", _first_values),
+    "power-positive": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
+    "calibrate-optimal": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
+    "table1-complexity": lambda patch: patch.setattr(closed_form, "base_pos", _slow),
+    "pure-private": lambda patch: patch.setattr(protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}),
+}
+
+
+def _scale_variance(patch, factor):
+    right = noise._printed_variance
+    patch.setattr(noise, "_printed_variance", lambda oracle, f: factor * right(oracle, f))
+
+
+def _first_values(f, k):
+    return closed_form.norm_sub(np.where(np.arange(f.shape[-1]) < k, f, -np.inf))
+
+
+def _slow(f):
+    for _ in range(math.isqrt(len(f))):
+        result = np.maximum(f, 0.0)
+    return result
+
+
+@pytest.mark.parametrize("identifier", BREAKS)
+def test_a_claim_about_broken_code_fails(monkeypatch, identifier):
+    BREAKS[identifier](monkeypatch)
+    assert LEDGER[identifier].check(Bench(quick=True)).verdict is Verdict.FAILS
+
+
+def test_a_wrong_simulation_is_caught(monkeypatch):
+    right = OUE._simulate
+    monkeypatch.setattr(OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + 10)
+    assert LEDGER["unbiased"].check(Bench(quick=True)).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_enumerated_reports_agree_with_the_client(name):
+    oracle, reports = ORACLES[name](1.0, 4), 40_000
+    law = channel(oracle)
+    assert law.probability.sum(axis=0) == pytest.approx(np.ones(4), abs=CERTIFIED)
+    sizes = law.supports.sum(axis=1)
+    mean = law.probability[:, 2] @ sizes
+    sd = np.sqrt(law.probability[:, 2] @ (sizes - mean) ** 2 / reports)
+    found = oracle.support_counts(oracle.perturb(np.full(reports, 2), rng=0)).sum() / reports
+    assert abs(found - mean) <= 5 * sd + CERTIFIED  # a false alarm in 1.7 million
+
+
+def test_the_joint_law_of_counts_has_the_marginal_one():
+    oracle, users = ORACLES["ss"](0.5, 5), np.array([3, 0, 1, 0, 1])
+    counts, weights = count_law(oracle, users)
+    for value, own in enumerate(users):
+        marginal = np.bincount(counts[:, value], weights, minlength=6)
+        assert marginal == pytest.approx(marginal_law(oracle, 5, own), abs=CERTIFIED)
+
+
+def test_operations_are_counted_and_change_nothing():
+    f = np.array([0.5, 0.2, -0.01, 0.4])
+    assert operations(lambda x: np.maximum(x, 0.0).sum(), f) == 8
+    assert operations(np.sort, f) == 8
+    assert operations(lambda x: x[x > 0.3], f) == 4 + 4
+    seen = []
+    operations(lambda x: seen.append(np.asarray(closed_form.norm_sub(x))), f)
+    assert np.array_equal(seen[0], closed_form.norm_sub(f))
+
+
+def test_a_likelihood_paired_with_itself_differs_by_nothing():
+    setting = likelihoods._settings()[0]
+    assert likelihoods.paired(setting, LeastSquares(), np.random.default_rng(0), trials=3) == (0.0, 0.0)

@@ -25,7 +25,6 @@ _NOT_NORMALISED = ("base-pos", "base-cut", "norm-cut")
 _USERS = np.array([7, 5, 0])  # of the enumerated populations; the last value is nobody's
 
 
-@cache
 def _expected(oracle: FrequencyOracle, method: str, users: tuple[int, ...] = (7, 5, 0)) -> Array:
     """Return E f' of a method, exactly: every count vector with its probability."""
     counts, weights = count_law(oracle, np.array(users))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +48,6 @@ class Channel:
         return np.asarray(np.einsum("v,vuw->uw", frequency, second - np.einsum("uv,wv->vuw", mean, mean)))
 
 
-@cache
 def channel(oracle: FrequencyOracle) -> Channel:
     """Return all reports of an oracle on a few values, from its parameters.
 

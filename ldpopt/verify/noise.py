@@ -240,8 +240,8 @@ def _norm_variance(bench: Bench) -> Finding:
             oracle = make(epsilon, d)
             f = _truth(d)
             cov = channel(oracle).covariance(f) / (oracle.p - oracle.q) ** 2
-            centring = np.eye(d) - 1 / d
-            found, before = np.diag(centring @ cov @ centring), np.diag(cov)
+            linear = closed_form.norm(np.eye(d)) - closed_form.norm(np.zeros(d))  # its rows are what a unit becomes
+            found, before = np.diag(linear.T @ cov @ linear), np.diag(cov)
             ratios[name] = max(ratios.get(name, 0.0), float(found[-1] / before[-1] / ((d - 1) / d)))
             if name in {"sue", "oue", "olh", "blh"}:
                 right = before * (1 - 2 / d) + before.sum() / d**2

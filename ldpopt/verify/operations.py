@@ -23,8 +23,8 @@ class Counted(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Run element by element operations and reductions on plain arrays: as many operations as the largest has elements."""
-        result = getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
-        return self._count(max(map(np.size, inputs)), result)
+        plain = _plain(inputs)
+        return self._count(max(map(np.size, plain)), getattr(ufunc, method)(*plain, **_plain(kwargs)))
 
     def __array_function__(self, func: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
         """Run numpy's functions on plain arrays; a sort of m elements counts m log2 m."""
@@ -34,7 +34,7 @@ class Counted(np.ndarray[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         """Count the elements that an index picks out."""
-        return self._count(np.size(key), np.asarray(self)[_plain(key)])
+        return self._count(np.size(_plain(key)), _plain(self)[_plain(key)])
 
     def _count(self, operations: float, result: Any) -> Any:
         self.tally[0] += operations

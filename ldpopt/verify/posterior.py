@@ -257,7 +257,7 @@ def _calibrate_optimal(bench: Bench) -> Finding:
     beaten = math.inf
     for name, rival in rivals.items():
         margin = (rival - truth) ** 2 - own
-        beaten = min(beaten, float(margin.mean() / margin.std() * math.sqrt(draws)))
+        beaten = min(beaten, float(margin.mean() * math.sqrt(draws) / max(margin.std(), 1e-300)))
         evidence[f"mean squared error over the posterior mean's: {name}"] = float(
             np.mean((rival - truth) ** 2) / own.mean()
         )

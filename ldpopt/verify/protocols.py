@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 
@@ -26,7 +25,6 @@ def _grid(bench: Bench) -> list[tuple[float, int]]:
     return [(float(epsilon), d) for epsilon in epsilons for d in sizes]
 
 
-@cache
 def _optimum(epsilon: float) -> float:
     """Return 4e^ε/(e^ε-1)², the papers' n Var f̃ of OUE and OLH at f = 0."""
     e = math.exp(epsilon)
