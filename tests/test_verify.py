@@ -37,6 +37,7 @@ REQUIRED = {
     "multinomial-mle": "holds",
     "binomial-mle": "holds",
     "at-most": "holds",
+    "base-cut-l0": "holds",
     "norm-hyb-cls": "holds",
     "exact-mle": "holds",
     "gamma-near-one": "holds",
@@ -104,6 +105,8 @@ REQUIRED = {
     "olh-random-projection": "holds",
     "norm-sub-words": "holds-as-corrected",
     "mle-apx-words": "holds-as-corrected",
+    "norm-delta": "holds-as-corrected",
+    "kkt-multiplier": "holds-as-corrected",
 }
 
 PICTURES = 13  # claims that compare a closed form with solvers
@@ -176,6 +179,7 @@ def test_page_names_a_verdict_that_differs(results):
 def test_a_wrong_projection_is_caught(monkeypatch):
     monkeypatch.setattr(closed_form, "norm_sub", _zero_first)
     monkeypatch.setattr(Bench, "extreme", [np.array([0.5, 0.2, -0.01])])
+    monkeypatch.setattr(Bench, "real", [])  # small vectors are enough to see it
     finding = LEDGER["cls-norm-sub"].check(Bench(quick=True))
     assert finding.verdict is Verdict.FAILS
 
@@ -183,6 +187,7 @@ def test_a_wrong_projection_is_caught(monkeypatch):
 def test_a_wrong_sign_in_mle_apx_is_caught(monkeypatch):
     right = closed_form.mle_apx
     monkeypatch.setattr(closed_form, "mle_apx", lambda f, kappa: right(f, 0.5 * kappa))
+    monkeypatch.setattr(Bench, "real", [])
     finding = LEDGER["mle-apx"].check(Bench(quick=True))
     assert finding.verdict is Verdict.FAILS
 
@@ -224,6 +229,8 @@ BREAKS = {
     "at-most": lambda patch: patch.setattr(closed_form, "at_most", _first_values),
     "power-positive": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
     "calibrate-optimal": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
+    "base-cut-l0": lambda patch: patch.setattr(closed_form, "base_cut", lambda f, threshold: np.maximum(f, 0.0)),
+    "kkt-multiplier": lambda patch: patch.setattr(closed_form, "mle_apx", lambda f, kappa: closed_form.norm_sub(f)),
     "table1-complexity": lambda patch: patch.setattr(closed_form, "base_pos", _slow),
     "pure-private": lambda patch: patch.setattr(protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}),
 }
