@@ -46,11 +46,11 @@ def compare_joined(
     parts, joined = [], {}
     for instance in crowd:
         d = instance.estimate.d
-        for batch in _batches(instance):
+        for batch in batches(instance):
             key = d, batch.joined
             if key not in joined:
                 joined[key] = join(problem, d, batch.joined)
-            parts.append(compare(joined[key], _by_block(closed_form, d), [batch], solvers))
+            parts.append(compare(joined[key], by_block(closed_form, d), [batch], solvers))
     return Agreement.merged(parts)
 
 
@@ -82,7 +82,7 @@ def _in_blocks(constraint: Constraint, copies: int, d: int) -> Constraint:
     return Linear(matrix, np.tile(rows.lower, copies), np.tile(rows.upper, copies))
 
 
-def _batches(instance: Instance) -> list[Instance]:
+def batches(instance: Instance) -> list[Instance]:
     """Return a stack as vectors end to end, as many to one as the length allows; a rest that fills none is left out."""
     n, protocol = instance.estimate.noise
     d = protocol.d
@@ -103,7 +103,9 @@ def _protocol(protocol: PureProtocol, d: int) -> PureProtocol:
     return PureProtocol(protocol.epsilon, d, p=protocol.p, q=protocol.q)
 
 
-def _by_block(closed_form: Callable[[FrequencyEstimate], Array], d: int) -> Callable[[FrequencyEstimate], Array]:
+def by_block(closed_form: Callable[[FrequencyEstimate], Array], d: int) -> Callable[[FrequencyEstimate], Array]:
+    """Return a closed form of vectors of d values as one of vectors end to end."""
+
     def solve(estimate: FrequencyEstimate) -> Array:
         n, protocol = estimate.noise
         rows = FrequencyEstimate(estimate.frequencies.reshape(-1, d), n, _protocol(protocol, d))

@@ -16,7 +16,7 @@ from ldpopt.oracles import GRR, SubsetSelection
 from ldpopt.problem import Problem, solve_one_root
 from ldpopt.verify.agreement import Agreement, compare
 from ldpopt.verify.agreements import CLS
-from ldpopt.verify.batches import compare_joined
+from ldpopt.verify.batches import batches, by_block, compare_joined, join
 from ldpopt.verify.claim import Finding, Verdict, claim
 from ldpopt.verify.exact import exact_solution
 from ldpopt.verify.instances import Bench, Instance
@@ -231,34 +231,32 @@ def _base_cut(bench: Bench) -> Finding:
 )
 def _norm_hyb(bench: Bench) -> Finding:
     parts = []
-    chosen = [i for i in bench.random if i.estimate.d in (7, 32)]
-    for instance in chosen:
-        oracle = instance.estimate.oracle
-        threshold = closed_form.significance_threshold(instance.estimate.d, instance.estimate.sigma)
-        for vector in instance.estimate.frequencies[: 1 if bench.quick else 5]:
-            kept = _kept(vector, threshold)
-            if kept.all():
-                continue  # D leaves open what to adjust then
-            estimate = FrequencyEstimate(vector[None], instance.estimate.n, oracle)
-            fixed = [Fixed(np.flatnonzero(kept), vector[kept])] if kept.any() else []
-            problem = Problem(LeastSquares(), [*fixed, NonNegative(), SumsTo(1.0)])
+    for instance in bench.crowd:
+        d = instance.estimate.d
+        threshold = closed_form.significance_threshold(d, instance.estimate.sigma)
 
-            def solve(e: FrequencyEstimate, threshold: float = threshold) -> Array:
-                return closed_form.norm_hyb(e.frequencies, threshold)
+        def solve(e: FrequencyEstimate, threshold: float = threshold) -> Array:
+            return closed_form.norm_hyb(e.frequencies, threshold)
 
-            one = Instance(f"{instance.name}, {int(kept.sum())} kept", instance.kind, estimate)
-            parts.append(compare(problem, solve, [one], ("CLARABEL", "OSQP")))
+        for batch in batches(instance)[:1]:  # what is fixed differs from vector to vector: every batch is compiled anew
+            joined = batch.estimate.frequencies[0]
+            kept = np.concatenate([_kept(vector, threshold) for vector in joined.reshape(-1, d)])
+            fixed = [Fixed(np.flatnonzero(kept), joined[kept])] if kept.any() else []
+            problem = Problem(LeastSquares(), [*join(CLS, d, batch.joined).constraints, *fixed])
+            parts.append(compare(problem, by_block(solve, d), [batch], ("CLARABEL", "OSQP")))
     return _finding(Agreement.merged(parts))
 
 
 def _kept(vector: Array, threshold: float) -> NDArray[np.bool_]:
-    """Return what D 3.3 keeps: the estimates above T, or the k highest with a sum below 1 if they exceed 1."""
+    """Return what D 3.3 keeps: the estimates above T, or the k highest with a sum below 1 if they exceed 1.
+
+    Where that is every value D leaves open what to adjust; all of them, here.
+    """
     kept = vector >= threshold
-    if vector[kept].sum() <= 1:
-        return np.asarray(kept)
-    kept = np.zeros(len(vector), dtype=np.bool_)
-    for index in np.argsort(-vector, kind="stable"):
-        if vector[kept].sum() + vector[index] >= 1:
-            break
-        kept[index] = True
-    return kept
+    if vector[kept].sum() > 1:
+        kept = np.zeros(len(vector), dtype=np.bool_)
+        for index in np.argsort(-vector, kind="stable"):
+            if vector[kept].sum() + vector[index] >= 1:
+                break
+            kept[index] = True
+    return np.asarray(kept & ~kept.all())
