@@ -40,7 +40,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
             record_timing=False,
             coalesce_streams=True,
             resources={"metadata": {"path": str(FOLDER)}},
-        ).execute()
+        ).execute(cleanup_kc=True)  # else a kernel manager that is not its own stays open
     notebook.metadata.language_info = {"name": "python"}  # the kernel adds its version
     return notebook
 
