@@ -11,6 +11,7 @@ from experiments import notebooks
 
 ROOT = Path(__file__).parent.parent
 PATHS = notebooks.paths()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?%?")
 
 pytestmark = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -50,3 +51,7 @@ def test_stored_outputs_exist_and_name_no_machine(path):
     for place in (str(ROOT), str(Path.home()), sys.prefix):
         assert place not in words
     assert not re.search(r"(?<![\w.])/(?:home|root|Users|tmp|work|usr|opt|mnt)/|[A-Z]:\\\\", words)
+
+
+def test_readme_points_to_it(path):
+    assert f"](notebooks/{path.name})" in README
