@@ -23,12 +23,12 @@ LAYERS = [
     {"problem"},
     {"methods"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"comparison", "verify", "report", "cli", "__main__"},
+    {"comparison", "verify", "report", "reports", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 
 LAYER_OF = {unit: number for number, units in enumerate(LAYERS) for unit in units}
-LATE = ["cvxpy", "numba", "matplotlib", "pooch", "typer"]
+LATE = ["cvxpy", "numba", "matplotlib", "pooch", "typer", "pyarrow", "distributed"]
 
 
 def module_name(path, root):
