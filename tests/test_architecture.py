@@ -12,7 +12,7 @@ import ldpopt
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
-    {"validate"},
+    {"validate", "storage"},
     {"queries", "pure"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "mixture", "priors"},

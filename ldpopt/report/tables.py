@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.markup import escape
@@ -14,6 +15,7 @@ from ldpopt.verify.claim import Verdict
 from ldpopt.verify.run import Result
 
 _COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "red"}
+_LINES = 20  # of an estimate that fit one screen
 
 
 def claims_table(results: Iterable[Result]) -> Table:
@@ -78,3 +80,18 @@ def comparison_table(rows: Sequence[Row]) -> Table:
 def comparison_notes(rows: Iterable[Row]) -> list[str]:
     """Return why solvers failed, a line each."""
     return [f"{row.solver} on {row.problem}, d = {row.d:,}: {row.note}" for row in rows if row.note]
+
+
+def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> Table:
+    """Return the largest of ``value (or set), frequency[, lower, upper]``, with a caption that says if there are more."""
+    name, *numbers = columns
+    rows = sorted(zip(*columns.values(), strict=True), key=lambda row: -row[1])
+    title = f"{about['method']}, {about['oracle']}, epsilon = {about['epsilon']:g}, n = {about['n']:,}"
+    more = f"the {_LINES} largest of {len(rows):,}; --out writes all" if len(rows) > _LINES else None
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=more)
+    table.add_column(name)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows[:_LINES]:
+        table.add_row(escape(str(row[0])), *(f"{number:.5f}" for number in row[1:]))
+    return table

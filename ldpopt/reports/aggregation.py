@@ -144,7 +144,7 @@ def aggregate(
 
     _count(left, runner, checkpoint, progress, rows, max_reject_rate, keep_going, tell)
     return Aggregate(
-        header,
+        Header(header.oracle, header.labels),
         progress.counts,
         progress.n,
         progress.rejected,
@@ -163,21 +163,21 @@ def _count(
     keep_going: bool,
     on_partition: Callable[[int], None],
 ) -> None:
-    def check() -> None:
+    def _check() -> None:
         bad = sum(progress.rejected.values())
         if bad > max_reject_rate * rows:
             reasons = ", ".join(f"{times} with {reason}" for reason, times in progress.rejected.items())
-            where = "" if checkpoint.rejects is None else f"; see {checkpoint.rejects}"
+            where = (checkpoint.rejects and f"see {checkpoint.rejects}") or "aggregate them with a rejects file first"
             raise InvalidInputError(
-                f"more than {max_reject_rate:g} of {rows} rows are not reports: {reasons} so far{where}"
+                f"more than {max_reject_rate:g} of {rows} rows are not reports: {reasons} so far; {where}"
             )
 
-    check()  # a run that is taken up with a lower rate
+    _check()  # a run that is taken up with a lower rate
     for done, (partition, tally) in enumerate(zip(left, runner(left), strict=True), 1):
         if tally.trouble and not keep_going:
             raise DataUnavailableError(tally.trouble)
         checkpoint.commit(progress, partition, tally)
-        check()
+        _check()
         on_partition(done)
 
 

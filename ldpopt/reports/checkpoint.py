@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.reports.layout import Reason
 from ldpopt.reports.partition import Partition, Stamp, Tally
-from ldpopt.reports.storage import write_whole
+from ldpopt.storage import write_whole
 
 _COLUMNS = ("file", "row", "reason")
 

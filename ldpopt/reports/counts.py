@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ldpopt.oracles import GRR, FrequencyOracle, SubsetSelection
 from ldpopt.reports.aggregation import Aggregate
 from ldpopt.reports.domain import Domain, read_text
 from ldpopt.reports.header import Header
-from ldpopt.reports.storage import write_whole
+from ldpopt.storage import write_whole
 
 _KIND = "ldpopt counts"
 _MARK = f"# {_KIND} "
@@ -72,13 +73,13 @@ def read_counts(path: Path, oracle: FrequencyOracle | None, domain: Domain | Non
     """
     text = read_text(path, f"cannot read {path}")
     if path.suffix.lower() == ".json":
-        return _from_json(path, text)
+        record = _record(path, text)
+        return _from_record(path, record, record.get("counts"))
     lines = text.splitlines()
     if lines and lines[0].startswith(_MARK):
-        known = _from_json(path, lines[0][len(_MARK) :])
-        own = Domain(known.header.oracle.d)
-        counts = _column(path, lines[1:], own)
-        return Aggregate(known.header, counts, known.n, known.rejected, known.unreadable, known.files)
+        record = _record(path, lines[0][len(_MARK) :])
+        own = Domain(Header.from_record(record, str(path)).oracle.d)
+        return _from_record(path, record, _column(path, lines[1:], own))
     if oracle is None or domain is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its counts: give --oracle, --epsilon and --domain"
@@ -93,22 +94,24 @@ def read_counts(path: Path, oracle: FrequencyOracle | None, domain: Domain | Non
     return Aggregate(Header(oracle, domain.fingerprint), counts, n)
 
 
-def _from_json(path: Path, text: str) -> Aggregate:
+def _record(path: Path, text: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError as error:
         raise DataUnavailableError(f"{path} is truncated or not JSON: {error}") from None
     if not isinstance(record, dict) or record.get("format") != _KIND or "n" not in record:
         raise InvalidInputError(f"{path} is not a file of counts that ldpopt aggregate wrote")
+    return record
+
+
+def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregate:
     header = Header.from_record(record, str(path))
     d = header.oracle.d
-    counts = validate.whole_numbers("counts", record.get("counts", [0] * d), low=0, high=2**62)
-    if counts.shape != (d,):
-        raise InvalidInputError(f"{path} must have {d} counts, got {counts.size}")
-    n = validate.integer("n", record["n"], minimum=0)
-    return Aggregate(
-        header, counts, n, record.get("rejected", {}), record.get("unreadable", []), record.get("files", {})
-    )
+    if not isinstance(counts, list | np.ndarray) or len(counts) != d:
+        raise InvalidInputError(f"{path} must have {d} counts")
+    found = validate.whole_numbers(f"counts of {path}", counts, low=0, high=2**62)
+    more = {key: record[key] for key in ("rejected", "unreadable", "files") if key in record}
+    return Aggregate(header, found, validate.integer(f"n of {path}", record["n"], minimum=0), **more)
 
 
 def _column(path: Path, lines: list[str], domain: Domain) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -17,8 +17,8 @@ from ldpopt.oracles import FrequencyOracle
 from ldpopt.reports.header import Header, fingerprint
 from ldpopt.reports.layout import Reason
 from ldpopt.reports.parquet import ParquetReports, ParquetWriter, id_column
-from ldpopt.reports.storage import draft_of, replace
 from ldpopt.reports.text import CsvReports, CsvWriter
+from ldpopt.storage import draft_of, replace
 
 ReportFile = ParquetReports | CsvReports
 
@@ -159,7 +159,8 @@ class ReportWriter:
             if kind is None:
                 replace(self._draft, self.path)
         finally:
-            self._draft.unlink(missing_ok=True)
+            if self._writer is not None:
+                self._draft.unlink(missing_ok=True)
 
 
 def write_reports(
@@ -188,19 +189,27 @@ def append_reports(
     The part appears whole or not at all, and several clients may append at once. Raises InvalidInputError or
     InvalidTypeError as ``ReportWriter``, and if the folder's reports are of another protocol.
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = sorted(folder.glob("[!.]*.parquet"))
-    path = folder / f"part-{len(parts):06d}-{uuid4().hex[:8]}.parquet"
-    if parts:
-        known = open_reports(parts[-1])
-        Header.fresh(oracle, None if labels is None else fingerprint(labels)).agree(
-            known.header, "the new part", str(parts[-1])
-        )
-        if known.has_ids != (client_ids is not None):
-            raise InvalidInputError(f"{parts[-1]} has {'' if known.has_ids else 'no '}client ids: so must the new part")
+    path = next_part(Path(folder), oracle, labels=labels, has_ids=client_ids is not None)
     write_reports(path, oracle, reports, client_ids=client_ids, labels=labels)
     return path
+
+
+def next_part(folder: Path, oracle: FrequencyOracle, *, labels: Sequence[str] | None, has_ids: bool) -> Path:
+    """Return a name for the next part file of a folder, made where missing.
+
+    Raises InvalidInputError if the folder has reports of another protocol, or only one of both has client ids.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write to {folder}: {error.strerror}") from None
+    parts = sorted(folder.glob("[!.]*.parquet"))
+    if parts:
+        known, last = open_reports(parts[-1]), str(parts[-1])
+        Header.fresh(oracle, None if labels is None else fingerprint(labels)).agree(known.header, "the new part", last)
+        if known.has_ids != has_ids:
+            raise InvalidInputError(f"{last} has {'' if known.has_ids else 'no '}client ids: so must the new part")
+    return folder / f"part-{len(parts):06d}-{uuid4().hex[:8]}.parquet"
 
 
 def _format(path: Path, known: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpopt.errors import InvalidInputError
-from ldpopt.reports.storage import write_whole
+from ldpopt.storage import write_whole
 
 Columns = Mapping[str, Sequence[Any]]
 

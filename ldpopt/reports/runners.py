@@ -24,9 +24,9 @@ def in_process(work: Iterable[Partition]) -> Iterator[Tally]:
 
 
 def in_processes(workers: int) -> Runner:
-    """Count in processes of their own; an error says so if one of them dies."""
+    """Count in processes of their own; raises an error that says so if one of them dies."""
 
-    def run(work: Iterable[Partition]) -> Iterator[Tally]:
+    def _run(work: Iterable[Partition]) -> Iterator[Tally]:
         share = max(1, (os.cpu_count() or 1) // workers)
         # Spawned, not forked: a forked child inherits the locks of the threads of Arrow and BLAS.
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_limit_threads, initargs=(share,))
@@ -40,7 +40,7 @@ def in_processes(workers: int) -> Runner:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    return run
+    return _run
 
 
 def on_dask(address: str) -> Runner:
@@ -54,7 +54,7 @@ def on_dask(address: str) -> Runner:
     except ImportError:
         raise InvalidInputError("a Dask cluster needs the package distributed: pip install 'ldpopt[dask]'") from None
 
-    def run(work: Iterable[Partition]) -> Iterator[Tally]:
+    def _run(work: Iterable[Partition]) -> Iterator[Tally]:
         try:
             client: Any = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
@@ -72,7 +72,7 @@ def on_dask(address: str) -> Runner:
             except distributed.KilledWorker as error:
                 raise InvalidInputError(f"the Dask cluster gave up on a partition: {error}") from None
 
-    return run
+    return _run
 
 
 def _window(work: Iterable[Partition], submit: Callable[[Partition], Any], size: int) -> Iterator[Tally]:

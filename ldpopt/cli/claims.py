@@ -1,71 +1,23 @@
-"""The command line: thin, every command a few lines on the library."""
+"""Commands that check what is said: the claims ledger, solvers against closed forms, the table of methods."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ldpopt import conic, validate
-from ldpopt.errors import InvalidInputError, LdpoptError
+from ldpopt.cli.app import Json, app, errors, output, prepare, progress_bar
+from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
+from ldpopt.storage import write_whole
 
-app = typer.Typer(
-    help="Post-process locally differentially private frequency estimates, and check what is said about it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 _LARGEST = 10_000_000  # values that fit the memory of an ordinary machine, solvers' included
-_output = Console()
-_errors = Console(stderr=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def main() -> None:
-    """Run the command line; an error of ours is one sentence on standard error and exit status 2."""
-    try:
-        app()
-    except LdpoptError as error:
-        _errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
-
-
-def _progress() -> Progress:
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    return Progress(*columns, console=_errors, transient=True)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"ldpopt {version('ldpopt')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    _: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    pass
 
 
 @app.command()
@@ -88,10 +40,10 @@ def verify(
     from ldpopt.verify import LEDGER, Bench, check, to_json
 
     if out is not None:
-        _prepare(out, "claims.json", "report.html")
-    _errors.print(f"Checking {len(LEDGER)} claims; this takes about a minute.")
+        prepare(out, "claims.json", "report.html")
+    errors.print(f"Checking {len(LEDGER)} claims; this takes about a minute.")
     bench, results = Bench(quick=quick), []
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task("", total=len(LEDGER))
         for claim in LEDGER.values():
             progress.update(task, description=claim.id)
@@ -101,16 +53,16 @@ def verify(
     if as_json:
         typer.echo(as_text, nl=False)
     else:
-        _output.print(claims_table(results))
+        output.print(claims_table(results))
     if out is not None:
-        _write(out / "claims.json", as_text.encode())
-        _write(out / "report.html", claims_page(results).encode())
-        _errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
+        write_whole(out / "claims.json", as_text.encode())
+        write_whole(out / "report.html", claims_page(results).encode())
+        errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
     surprises = [result.claim.id for result in results if not result.as_expected]
     if surprises:
-        _errors.print(f"[bold red]{len(surprises)} verdicts differ from the ledger:[/] {', '.join(surprises)}")
+        errors.print(f"[bold red]{len(surprises)} verdicts differ from the ledger:[/] {', '.join(surprises)}")
         raise typer.Exit(1)
-    _errors.print(f"[green]All {len(results)} verdicts are as expected.[/]")
+    errors.print(f"[green]All {len(results)} verdicts are as expected.[/]")
 
 
 @app.command()
@@ -151,9 +103,9 @@ def compare(
         validate.lookup("accuracy", setting, conic.SETTINGS)  # type: ignore[arg-type]  # any text may be asked for
     validate.real("--time-limit", time_limit, above=0)
     for path in filter(None, (csv, plot)):
-        _prepare(path.parent, path.name)
+        prepare(path.parent, path.name)
     rows = []
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task("", total=len(cases) * len(sizes) * (1 + len(names) * len(accuracies)))
         for row in compare_solvers(
             sizes, names, cases=cases, accuracies=accuracies, time_limit=time_limit  # type: ignore[arg-type]  # looked up
@@ -164,15 +116,15 @@ def compare(
         finite = ({k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()} for row in rows)
         typer.echo(json.dumps(list(finite), indent=2, allow_nan=False))
     else:
-        _output.print(comparison_table(rows))
+        output.print(comparison_table(rows))
         for note in comparison_notes(rows):
-            _output.print(note, style="dim", highlight=False, soft_wrap=True)
+            output.print(note, style="dim", highlight=False, soft_wrap=True)
     if csv is not None:
-        _write(csv, to_csv(rows).encode())
+        write_whole(csv, to_csv(rows).encode())
     if plot is not None:
-        _write(plot, comparison_figure(rows))
+        write_whole(plot, comparison_figure(rows))
     for path in filter(None, (csv, plot)):
-        _errors.print(escape(f"Wrote {path}."), soft_wrap=True)
+        errors.print(escape(f"Wrote {path}."), soft_wrap=True)
 
 
 @app.command()
@@ -184,7 +136,7 @@ def methods(as_json: Json = False) -> None:
     from ldpopt.report.tables import methods_table
 
     if not as_json:
-        _output.print(methods_table())
+        output.print(methods_table())
         return
     fields = ("name", "label", "description", "problem", "source", "nonnegative", "sums_to_one", "preserves_order")
     rows = [{**{f: getattr(m, f) for f in (*fields, "complexity")}, "options": m.options} for m in METHODS.values()]
@@ -203,27 +155,3 @@ def _size(part: str, said: str) -> int:
     if not 2 <= size <= _LARGEST:
         raise InvalidInputError(f"--d takes whole numbers from 2 to {_LARGEST:,}, separated by commas; got {said!r}")
     return size
-
-
-def _prepare(folder: Path, *names: str) -> None:
-    """Create the folder, and raise an error now if the files could not be written at the end."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            if (folder / name).is_dir():
-                raise IsADirectoryError(21, "is a folder", str(folder / name))
-        probe = folder / f".{names[0]}.probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InvalidInputError(f"cannot write to {error.filename or folder}: {error.strerror}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file in one step: readers see the old one or the whole new one."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise InvalidInputError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,314 @@
+"""perturb, aggregate, estimate: from values to an estimate, and every way it can go wrong."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import ldpopt
+from ldpopt import cli, oracles
+from ldpopt.cli.app import app
+from ldpopt.errors import LdpoptError
+from ldpopt.oracles import ORACLES
+from ldpopt.reports import read_reports, write_reports
+
+LABELS = ["red, dark", "grün", "blue", "«white»"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def ran(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, (result.exception, result.output)
+    return result
+
+
+def rows_of(path):
+    return list(csv.DictReader(path.read_text("utf-8").splitlines()))
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Values with client ids, labels and sets in files."""
+    values = np.random.default_rng(0).choice(4, size=2000, p=[0.6, 0.3, 0.1, 0.0])
+    with (tmp_path / "values.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["client_id", "value"], *([f"u{i}", LABELS[v]] for i, v in enumerate(values))])
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", encoding="utf-8")
+    (tmp_path / "sets.json").write_text(json.dumps({"warm": ["red, dark"], "rest": [1, "blue", 3]}), encoding="utf-8")
+    return tmp_path
+
+
+def perturb(world, oracle="oue", out="reports.parquet", domain="labels.txt", **options):
+    extra = [part for key, value in options.items() for part in (f"--{key}", value)]
+    return run(
+        "perturb", world / "values.csv", "--oracle", oracle, "--epsilon", "2",
+        "--domain", world / domain, "--out", world / out, *extra,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_from_values_to_an_estimate(oracle, world):
+    assert perturb(world, oracle, seed=1).exit_code == 0
+    ran("aggregate", world / "reports.parquet", "--out", world / "counts.json")
+    about = ["--domain", world / "labels.txt", "--method", "norm-sub"]
+    ran("estimate", world / "counts.json", *about, "--out", world / "est.csv")
+    rows = rows_of(world / "est.csv")
+    assert [row["value"] for row in rows] == LABELS
+    made, reports = read_reports(world / "reports.parquet")
+    expected = ldpopt.postprocess(made.estimate(made.support_counts(reports), 2000), "norm-sub").frequencies
+    assert [float(row["frequency"]) for row in rows] == expected.tolist()
+    ran("estimate", world / "reports.parquet", *about, "--out", world / "direct.csv")
+    assert (world / "direct.csv").read_bytes() == (world / "est.csv").read_bytes()
+
+
+def test_a_seed_repeats_reports_and_says_that_they_are_not_private(world):
+    outs = ["a.parquet", "b.parquet", "c.parquet"]
+    said = [perturb(world, "grr", out, seed=seed) for out, seed in zip(outs, (1, 1, 2), strict=True)]
+    assert all("not private" in result.stderr for result in said)
+    a, b, c = (read_reports(world / out)[1] for out in outs)
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, c)
+    assert "not private" not in perturb(world, "grr", "d.parquet").stderr
+
+
+def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
+    (tmp_path / "plain.csv").write_text("3\n0\n1\n")
+    (tmp_path / "headed.csv").write_text("value\n3\n")
+    for name in ("plain", "headed"):
+        ran(
+            "perturb",
+            tmp_path / f"{name}.csv",
+            "--oracle",
+            "grr",
+            "--epsilon",
+            20,
+            "--domain",
+            4,
+            "--out",
+            tmp_path / "in",
+        )
+    parts = [read_reports(path)[1].tolist() for path in sorted((tmp_path / "in").iterdir())]
+    assert parts == [[3, 0, 1], [3]]  # at this budget nothing but the value itself is likely: 4 wrong in 10⁸
+    ran("aggregate", tmp_path / "in", "--out", tmp_path / "counts.csv")
+    printed = json.loads(ran("estimate", tmp_path / "counts.csv", "--method", "base", "--json").stdout)
+    assert [row["value"] for row in printed["estimate"]] == list("0123")
+    assert np.allclose([row["frequency"] for row in printed["estimate"]], [0.25, 0.25, 0, 0.5], atol=1e-6)
+    assert (printed["oracle"], printed["epsilon"], printed["d"], printed["n"]) == ("grr", 20.0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("value\nblue\npink\n", "line 3: 'pink'"), ("value\nblue\n\nblue\n", "line 3: ''"), ("pink\nblue\nrot\n", "line 3"),
+        ("value,client_id\nblue\n", "cannot read"), ("colour,x\nblue,1\n", "no column 'value'"), ("value\n", "no value"),
+        ("", "Empty"), ("value\n\"blue\n", "cannot read|not in the domain"),
+    ],
+    ids=["unknown", "blank", "no heading", "ragged", "columns", "heading only", "empty", "quote"],
+)  # fmt: skip
+def test_values_that_are_not_in_the_domain_are_refused_and_nothing_is_written(content, words, world):
+    (world / "values.csv").write_text(content)
+    result = perturb(world)
+    assert isinstance(result.exception, LdpoptError)
+    assert any(word in str(result.exception) for word in words.split("|"))
+    assert not (world / "reports.parquet").exists()
+
+
+def test_rejects_are_told_written_and_limited(world):
+    perturb(world, "grr", "reports.csv")
+    lines = (world / "reports.csv").read_text("utf-8").splitlines()
+    lines[2], lines[3] = "9,u0", "1,u1999"
+    (world / "reports.csv").write_text("\n".join(lines) + "\n")
+    result = ran("aggregate", world / "reports.csv", "--out", world / "counts.json")
+    assert "1,998 reports of 1 file counted" in result.stdout
+    assert "1 rows set aside: out of range" in result.stdout
+    reasons = [(row["row"], row["reason"]) for row in rows_of(world / "counts.rejects.csv")]
+    assert reasons == [("0", "out of range"), ("1999", "duplicate client id")]
+    printed = json.loads(ran("aggregate", world / "reports.csv", "--out", world / "counts.json", "--json").stdout)
+    assert printed["rejected"] == {"out of range": 1, "duplicate client id": 1}
+    over = run("aggregate", world / "reports.csv", "--out", world / "limited.json", "--max-reject-rate", "0.0005")
+    assert "more than 0.0005 of 2000 rows" in str(over.exception)
+    assert not (world / "limited.json").exists()
+    again = ran("aggregate", world / "reports.csv", "--out", world / "limited.json", "--max-reject-rate", "0.01")
+    assert "Going on" in again.stderr
+    assert json.loads((world / "limited.json").read_text())["n"] == 1998
+    assert not (world / ".limited.json.state").exists()
+    direct = run("estimate", world / "reports.csv")
+    assert "aggregate them with a rejects file first" in str(direct.exception)
+
+
+def test_corrupt_files_are_named_and_left_out_only_on_request(world):
+    perturb(world, out="in/a.parquet")
+    perturb(world, out="in/b.parquet")
+    broken = world / "in" / "b.parquet"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    refused = run("aggregate", world / "in", "--out", world / "counts.json")
+    assert "b.parquet is truncated" in str(refused.exception)
+    result = ran("aggregate", world / "in", "--out", world / "counts.json", "--keep-going")
+    assert "b.parquet is truncated" in result.stderr
+    assert json.loads((world / "counts.json").read_text())["unreadable"][0]["file"] == str(broken)
+
+
+def test_nothing_but_rejects_is_an_error(tmp_path):
+    write_reports(tmp_path / "r.csv", oracles.GRR(1.0, 4), [1])
+    (tmp_path / "r.csv").write_text((tmp_path / "r.csv").read_text().replace("\n1\n", "\n7\n"))
+    result = run("aggregate", tmp_path / "r.csv", "--out", tmp_path / "counts.json")
+    assert "no row is a report" in str(result.exception)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_results_in_every_format_with_sets_and_intervals(suffix, world, monkeypatch):
+    def interval(self, level=0.95, sets=None):
+        middle = self.frequencies if sets is None else self.query(sets)
+        return middle - level / 10, middle + level / 10
+
+    monkeypatch.setattr(ldpopt.FrequencyEstimate, "interval", interval, raising=False)
+    perturb(world)
+    out, answers = world / f"est.{suffix}", world / f"sets.{suffix}"
+    ran(
+        "estimate", world / "reports.parquet", "--domain", world / "labels.txt", "--query", world / "sets.json",
+        "--interval", "0.9", "--out", out, "--answers", answers, "--plot", world / "plot.png",
+    )  # fmt: skip
+    read = {
+        "csv": rows_of,
+        "json": lambda path: json.loads(path.read_text("utf-8"))["rows"],
+        "parquet": lambda path: pq.read_table(path).to_pylist(),
+    }[suffix]
+    assert [list(row) for row in read(out)] == [["value", "frequency", "lower", "upper"]] * 4
+    assert [row["value"] for row in read(out)] == LABELS
+    assert [row["set"] for row in read(answers)] == ["warm", "rest"]
+    for row in (*read(out), *read(answers)):
+        assert float(row["upper"]) - float(row["lower"]) == pytest.approx(0.18)
+    assert sum(float(row["frequency"]) for row in read(answers)) == pytest.approx(1)
+    assert (world / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_screen_shows_the_largest_and_the_sets(world):
+    perturb(world)
+    shown = ran("estimate", world / "reports.parquet", "--plot", world / "plot.svg").stdout
+    assert "frequency" in shown
+    assert "<svg" in (world / "plot.svg").read_text()
+    shown = ran(
+        "estimate", world / "reports.parquet", "--domain", world / "labels.txt", "--query", world / "sets.json"
+    ).stdout
+    assert "warm" in shown
+
+
+COUNTS = "value,count\n2,30\n0,50\n1,20\n3,0\n"
+GRR = ["--oracle", "GRR", "--epsilon", "1", "--domain", "4"]
+
+
+def test_counts_of_another_program(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    printed = json.loads(ran("estimate", path, *GRR, "--method", "base", "--json").stdout)
+    expected = oracles.GRR(1.0, 4).estimate([50, 20, 30, 0], 100).frequencies
+    assert [row["frequency"] for row in printed["estimate"]] == expected.tolist()
+    oue = ["--oracle", "oue", *GRR[2:]]
+    assert "--n" in str(run("estimate", path, *oue).exception)
+    assert json.loads(ran("estimate", path, *oue, "--n", 60, "--json").stdout)["n"] == 60
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("value,count\n0,1\n1,2\n2,3\n", "no count of the value '3'"), (COUNTS + "0,5\n", "'0' is twice"),
+        (COUNTS + "4,5\n", "'4' is not in the domain"), (COUNTS.replace("50", "-50"), "whole number"),
+        (COUNTS.replace("50", "5.5"), "whole number"), (COUNTS.replace("50", "nan"), "whole number"),
+        (COUNTS.replace("value", "label"), "needs the columns"), ("", "needs the columns"),
+        ('# ldpopt counts {"format"', "truncated or not JSON"),
+    ],
+    ids=["missing", "twice", "outside", "negative", "fraction", "nan", "heading", "empty", "cut"],
+)  # fmt: skip
+def test_counts_that_cannot_be_right_are_refused(content, words, tmp_path):
+    (tmp_path / "counts.csv").write_text(content)
+    assert words in str(run("estimate", tmp_path / "counts.csv", *GRR).exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"counts": [1, 2, 3]}, "must have 4 counts"), ({"counts": None}, "must have 4 counts"),
+        ({"format": "x"}, "not a file of counts"),
+        ({"epsilon": -1}, "epsilon"), ({"counts": [0.5, 1, 2, 3]}, "whole numbers"), ({"n": 1}, "counts must lie in 0 .. 1"),
+    ],
+    ids=["few", "none", "format", "epsilon", "fraction", "n"],
+)  # fmt: skip
+def test_counts_json_that_cannot_be_right_is_refused(change, words, world):
+    perturb(world)
+    ran("aggregate", world / "reports.parquet", "--out", world / "counts.json")
+    record = json.loads((world / "counts.json").read_text())
+    (world / "counts.json").write_text(json.dumps(record | change))
+    assert words in str(run("estimate", world / "counts.json").exception)
+    (world / "counts.json").write_text(json.dumps(record)[:-30])
+    assert "truncated" in str(run("estimate", world / "counts.json").exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--oracle", "sue"], "--oracle says sue"), (["--epsilon", "1"], "--epsilon says 1.0"),
+        (["--domain", "5"], "--domain says 5"),
+        (["--n", "7"], "--n says 7"), (["--method", "norm-sup"], "did you mean 'norm-sub'"), (["--out", "est.txt"], "est.txt"),
+        (["--plot", "est.pdf"], ".png or .svg"), (["--answers", "a.csv"], "--query"), (["--interval", "1.5"], "--interval"),
+        (["--domain", "nowhere.txt"], "neither a number"), (["--query", "nowhere.json"], "cannot read the sets"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0][2:],
+)  # fmt: skip
+def test_what_does_not_agree_with_the_file_is_refused(arguments, words, world):
+    perturb(world)
+    assert words in str(run("estimate", world / "reports.parquet", *arguments).exception)
+
+
+def test_labels_in_another_order_are_refused(world):
+    perturb(world)
+    (world / "labels.txt").write_text("\n".join(LABELS[::-1]), encoding="utf-8")
+    assert "labels" in str(run("estimate", world / "reports.parquet", "--domain", world / "labels.txt").exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("l.txt", "a\n\nb", "label 2 is empty"), ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
+        ("l.txt", "a", "at least 2"),
+        ("l.json", '{"a": 1}', "JSON list"), ("l.json", "[1, 2]", "JSON list"), ("l.json", "[", "not JSON"),
+    ],
+    ids=["empty", "twice", "one", "object", "numbers", "cut"],
+)  # fmt: skip
+def test_labels_that_cannot_be_right_are_refused(name, content, words, world):
+    (world / name).write_text(content)
+    assert words in str(perturb(world, domain=name).exception)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [('{"s": ["pink"]}', "'pink' in set 's'"), ('{"s": [4]}', "4 in set"), ('{"s": [true]}', "True in set"),
+     ("{}", "object of lists"),
+     ('{"s": 1}', "object of lists"), ('{"s": [1, 1]}', "more than once")],
+    ids=["label", "index", "bool", "none", "number", "twice"],
+)  # fmt: skip
+def test_sets_that_cannot_be_right_are_refused(content, words, world):
+    perturb(world)
+    (world / "sets.json").write_text(content)
+    arguments = ["--domain", world / "labels.txt", "--query", world / "sets.json"]
+    assert words in str(run("estimate", world / "reports.parquet", *arguments).exception)
+
+
+@pytest.mark.parametrize("command", ["perturb", "aggregate", "estimate"])
+def test_help_teaches(command):
+    assert "Example" in ran(command, "--help").stdout
+
+
+def test_an_error_is_one_sentence_and_exit_status_two(tmp_path):
+    arguments = ["estimate", str(tmp_path / "none.json")]
+    result = subprocess.run([sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert "none.json does not exist" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert cli.main is not None

@@ -1,0 +1,243 @@
+"""Files of reports: what was written is read, and nothing else is believed."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpopt import reports as files
+from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError
+from ldpopt.oracles import GRR, OLH, OUE
+from ldpopt.oracles.hashing import LocalHashing
+from ldpopt.pure import PureProtocol
+from ldpopt.reports.header import Header
+from ldpopt.reports.parquet import METADATA
+from tests.reports_world import MAKERS, reports_of
+
+OUE8 = OUE(1.0, 8)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Three row groups of reports with client ids."""
+    path = tmp_path / "reports.parquet"
+    with files.ReportWriter(path, OUE8) as writer:
+        for group in range(3):
+            writer.write(reports_of(OUE8, 100, seed=group), client_ids=np.arange(100 * group, 100 * group + 100))
+    return path
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_what_was_written_is_read(name, suffix, tmp_path):
+    oracle = MAKERS[name](20)
+    reports = reports_of(oracle, 30)
+    path = tmp_path / f"reports{suffix}"
+    files.write_reports(path, oracle, reports, client_ids=[f"client {i}, «{i}»" for i in range(30)])
+    found, read = files.read_reports(path)
+    assert np.array_equal(read, reports)
+    assert (type(found), found.epsilon, found.d) == (type(oracle), oracle.epsilon, oracle.d)
+    assert (found.p, found.q) == (oracle.p, oracle.q)
+    assert files.open_reports(path).has_ids
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1 / 3, np.nextafter(1, 2)])
+def test_epsilon_survives_to_the_last_bit(epsilon, tmp_path):
+    files.write_reports(tmp_path / "r.csv", GRR(epsilon, 3), [0])
+    assert files.open_reports(tmp_path / "r.csv").header.oracle.epsilon == epsilon
+
+
+def test_parts_are_appended_to_a_folder(tmp_path):
+    for part in range(3):
+        files.append_reports(tmp_path, OUE8, reports_of(OUE8, 10, seed=part))
+    found = sorted(tmp_path.iterdir())
+    assert [path.name[:11] for path in found] == ["part-000000", "part-000001", "part-000002"]
+    with pytest.raises(InvalidInputError, match=r"epsilon = 2\.0.*epsilon = 1\.0"):
+        files.append_reports(tmp_path, OUE(2.0, 8), reports_of(OUE(2.0, 8), 1))
+    with pytest.raises(InvalidInputError, match="no client ids"):
+        files.append_reports(tmp_path, OUE8, reports_of(OUE8, 1), client_ids=["a"])
+    assert sorted(tmp_path.iterdir()) == found
+
+
+def test_an_interrupted_writer_leaves_the_old_file(stored):
+    before = stored.read_bytes()
+
+    def write():
+        with files.ReportWriter(stored, OUE8) as writer:
+            writer.write(reports_of(OUE8, 10))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert stored.read_bytes() == before
+    assert list(stored.parent.iterdir()) == [stored]
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [([1], "2 reports"), (["a", None], "missing"), ([1, "a"], "all text"), ([1.5, 2.5], "all text"), ([2**70, 1], "64 bits")],
+    ids=["too few", "null", "mixed", "floats", "too large"],
+)  # fmt: skip
+def test_wrong_client_ids_are_refused(ids, words, tmp_path):
+    with pytest.raises(InvalidInputError, match=words):
+        files.write_reports(tmp_path / "r.parquet", OUE8, reports_of(OUE8, 2), client_ids=ids)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_report_is_not_written(tmp_path):
+    with pytest.raises(InvalidInputError, match="report 1 is out of range"):
+        files.write_reports(tmp_path / "r.parquet", GRR(1.0, 3), [0, 3])
+    with pytest.raises(InvalidInputError, match="would have no report"), files.ReportWriter(tmp_path / "r.csv", OUE8):
+        pass
+    with files.ReportWriter(tmp_path / "r.csv", OUE8) as writer:
+        writer.write(reports_of(OUE8, 1), ["a"])
+        with pytest.raises(InvalidInputError, match="one kind of ids"):
+            writer.write(reports_of(OUE8, 1))
+    (tmp_path / "r.csv").unlink()
+    with pytest.raises(InvalidInputError, match=r"end in \.parquet or \.csv"):
+        files.write_reports(tmp_path / "r.txt", OUE8, reports_of(OUE8, 1))
+    with pytest.raises(InvalidInputError, match="cannot write"):
+        files.write_reports("/dev/null/r.csv", OUE8, reports_of(OUE8, 1))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "oracle", [PureProtocol(1.0, 8, p=0.5, q=0.2), LocalHashing(1.0, 8, 7)], ids=["pure", "hashing"]
+)
+def test_an_oracle_without_a_name_is_refused(oracle, tmp_path):
+    with pytest.raises(InvalidTypeError, match="only reports of grr"):
+        files.write_reports(tmp_path / "r.csv", oracle, [0])
+
+
+def with_metadata(path, change):
+    table = pq.read_table(path)
+    record = json.loads(table.schema.metadata[METADATA])
+    stored = change(record)
+    pq.write_table(table.replace_schema_metadata({METADATA: stored} if stored is not None else None), path)
+
+
+HEADERS = {
+    "none": (lambda record: None, "does not say which oracle"),
+    "no JSON": (lambda record: "{", "not JSON"),
+    "a list": (lambda record: "[]", "does not say which oracle"),
+    "no epsilon": (lambda record: json.dumps({k: v for k, v in record.items() if k != "epsilon"}), "say the epsilon"),
+    "a later version": (lambda record: json.dumps(record | {"version": 2}), "version 2"),
+    "another oracle": (lambda record: json.dumps(record | {"oracle": "ouch"}), "unknown oracle 'ouch'"),
+    "epsilon as text": (lambda record: json.dumps(record | {"epsilon": "1"}), "epsilon must be a number"),
+    "epsilon NaN": (lambda record: json.dumps(record | {"epsilon": float("nan")}), "epsilon must be a finite"),
+    "a huge d": (lambda record: json.dumps(record | {"d": 2**40}), r"2\*\*30"),
+    "no column": (lambda record: json.dumps(record | {"oracle": "olh"}), "no column 'seed' and 'bucket'"),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_that_cannot_be_right_is_refused(case, stored):
+    change, words = HEADERS[case]
+    with_metadata(stored, change)
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=words) as caught:
+        files.open_reports(stored)
+    assert "reports.parquet" in str(caught.value)
+
+
+def test_a_header_that_contradicts_itself_is_refused():
+    record = Header(OLH(1.0, 8)).record()
+    with pytest.raises(InvalidInputError, match=r"here says g = 3, but its protocol has 4"):
+        Header.from_record(record | {"g": 3}, "here")
+    with pytest.raises(InvalidInputError, match="rounding"):
+        Header.from_record(record | {"rounding": "up"}, "here")
+
+
+def test_client_ids_of_another_type_are_refused(stored):
+    table = pq.read_table(stored)
+    wrong = table.set_column(1, "client_id", pa.array(np.zeros(len(table))))
+    pq.write_table(wrong.replace_schema_metadata(table.schema.metadata), stored)
+    with pytest.raises(InvalidInputError, match="text or whole numbers, found double"):
+        files.open_reports(stored)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_named(share, stored):
+    content = stored.read_bytes()
+    stored.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataUnavailableError, match=r"reports\.parquet is truncated, corrupt"):
+        files.read_reports(stored)
+
+
+def test_no_flipped_bit_of_a_report_goes_unnoticed(stored):
+    content = stored.read_bytes()
+    chunk = pq.ParquetFile(stored).metadata.row_group(1).column(0)
+    rng, noticed = np.random.default_rng(0), 0
+    for at in rng.integers(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size, size=40):
+        broken = bytearray(content)
+        broken[at] ^= 1 << int(rng.integers(8))
+        stored.write_bytes(broken)
+        try:
+            _, found = files.read_reports(stored)
+        except DataUnavailableError:
+            noticed += 1
+        else:  # the flip hit a field of the page's header that no reader needs
+            assert np.array_equal(found, np.concatenate([reports_of(OUE8, 100, seed=group) for group in range(3)]))
+    assert noticed > 20
+
+
+CSV_DAMAGE = {
+    "no header": (lambda text: text.split("\n", 1)[1], InvalidInputError, "does not say which oracle"),
+    "header no JSON": (lambda text: text.replace("{", "[", 1), InvalidInputError, "not JSON"),
+    "another column": (lambda text: text.replace("report,client_id", "bits,client_id"), InvalidInputError, "columns must be"),
+    "cut in a row": (lambda text: text[:-40], DataUnavailableError, "truncated"),
+    "cut after a row": (lambda text: "\n".join(text.splitlines()[:-1]) + "\n", DataUnavailableError, "truncated"),
+    "a row lost": (lambda text: "\n".join(text.splitlines()[:2] + text.splitlines()[3:]), DataUnavailableError, "follows 9 rows"),
+    "more rows": (lambda text: text + "00,x\n", DataUnavailableError, "corrupt"),
+    "an open quote": (lambda text: text.replace("\n", '\n"', 2), (InvalidInputError, DataUnavailableError), "r.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CSV_DAMAGE)
+def test_damaged_csv_is_named(case, tmp_path):
+    change, error, words = CSV_DAMAGE[case]
+    path = tmp_path / "r.csv"
+    files.write_reports(path, OUE8, reports_of(OUE8, 10), client_ids=[str(i) for i in range(10)])
+    path.write_text(change(path.read_text("utf-8")), encoding="utf-8")
+    with pytest.raises(error, match=words):
+        files.open_reports(path)
+
+
+def test_csv_that_is_not_text_is_named(tmp_path):
+    (tmp_path / "r.csv").write_bytes(b"# ldpopt reports \xff\xfe")
+    with pytest.raises(DataUnavailableError, match=r"r\.csv"):
+        files.open_reports(tmp_path / "r.csv")
+
+
+def test_read_reports_names_the_first_bad_row(stored):
+    table = pq.read_table(stored)
+    rows = table["report"].to_pylist()
+    rows[150] = b"too long"
+    wrong = pa.table([pa.array(rows, pa.binary()), table["client_id"]], names=table.schema.names)
+    pq.write_table(wrong.replace_schema_metadata(table.schema.metadata), stored)
+    with pytest.raises(InvalidInputError, match="row 150 is not a report: wrong length"):
+        files.read_reports(stored)
+
+
+def test_find_refuses_what_would_be_counted_twice_or_passed_over(stored, tmp_path):
+    from ldpopt.reports.files import find
+
+    assert find([tmp_path]) == [stored]
+    (tmp_path / ".reports.parquet.1.part").write_bytes(b"of a killed writer")
+    assert find([tmp_path]) == [stored]
+    with pytest.raises(InvalidInputError, match="given twice"):
+        find([tmp_path, stored])
+    (tmp_path / "link.parquet").symlink_to(stored)
+    with pytest.raises(InvalidInputError, match="given twice"):
+        find([tmp_path])
+    (tmp_path / "link.parquet").unlink()
+    shutil.copy(stored, tmp_path / "notes.txt")
+    with pytest.raises(InvalidInputError, match=r"notes\.txt is not a file of reports"):
+        find([tmp_path])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInputError, match="folder without files"):
+        find([tmp_path / "empty"])
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        find([tmp_path / "none.parquet"])
