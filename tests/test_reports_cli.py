@@ -78,6 +78,11 @@ def test_a_seed_repeats_reports_and_says_that_they_are_not_private(world):
     assert "not private" not in perturb(world, "grr", "d.parquet").stderr
 
 
+def test_a_label_with_a_comma_needs_no_heading(world):
+    (world / "values.csv").write_text('\ufeff"red, dark"\r\ngrün\r\n', encoding="utf-8")
+    assert "Wrote 2 reports" in perturb(world).stderr
+
+
 def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     (tmp_path / "plain.csv").write_text("3\n0\n1\n")
     (tmp_path / "headed.csv").write_text("value\n3\n")

@@ -20,7 +20,7 @@ ORACLE = OLH(1.0, 64)
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=2, processes=True, host="127.0.0.1", dashboard_address=":0", silence_logs=50
     ) as found:
         yield found
 

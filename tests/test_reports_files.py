@@ -128,6 +128,8 @@ HEADERS = {
     "another oracle": (lambda record: json.dumps(record | {"oracle": "ouch"}), "unknown oracle 'ouch'"),
     "epsilon as text": (lambda record: json.dumps(record | {"epsilon": "1"}), "epsilon must be a number"),
     "epsilon NaN": (lambda record: json.dumps(record | {"epsilon": float("nan")}), "epsilon must be a finite"),
+    "labels that are none": (lambda record: json.dumps(record | {"labels": [1]}), "labels = .1., which is not text"),
+    "a file that is none": (lambda record: json.dumps(record | {"file": {}}), "file = {}, which is not text"),
     "a huge d": (lambda record: json.dumps(record | {"d": 2**40}), r"2\*\*30"),
     "no column": (lambda record: json.dumps(record | {"oracle": "olh"}), "no column 'seed' and 'bucket'"),
 }

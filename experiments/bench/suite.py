@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.bench import closed_forms, framework, imports, methods, peers, simulation, solvers
+from experiments.bench import aggregation, closed_forms, framework, imports, methods, peers, simulation, solvers
 from experiments.bench.row import Row
 
 
@@ -58,6 +58,18 @@ BENCHMARKS = {
         },
     ),
     "import": Benchmark("Importing the library", imports.run, {"repeats": 5}),
+    "aggregation": Benchmark(
+        "Counting files of reports",
+        aggregation.run,
+        {
+            "d": [1024, 42178],
+            "epsilon": 1.0,
+            "repeats": 3,
+            "stream": [10**6, 10**7, 10**8],
+            "stream_d": 64,
+            "hashed": 500_000,
+        },
+    ),
     "peers": Benchmark(
         "Perturb and aggregate against other libraries",
         peers.run,

@@ -238,5 +238,7 @@ def _counted(
 def _interval(
     fixed: Any, level: float, sets: list[list[int]] | None = None
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    if not hasattr(fixed, "interval"):
+        raise InvalidInputError("this version of ldpopt has no intervals")
     lower, upper = fixed.interval(level, sets=sets)
     return lower, upper

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from csv import Error, reader
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ class Domain:
 
         Raises InvalidInputError if the file cannot be read, or a label is empty or occurs twice; the first such line is named.
         """
-        if text.strip().isdigit():
+        if text.strip().isdecimal():
             return cls(validate.integer("the domain", int(text), minimum=2))
         content = read_text(Path(text), f"the domain {text!r} is neither a number of values nor a file of labels")
         labels = _json(text, content) if text.lower().endswith(".json") else content.splitlines()
@@ -111,9 +112,9 @@ def read_values(path: Path, domain: Domain) -> Iterator[tuple[NDArray[np.int64],
         If the file cannot be read, has other columns, or a value is not in the domain; the first such line is named.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            heading = file.readline().rstrip("\r\n").split(",")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            heading = next(reader(file), [""])
+    except (OSError, UnicodeDecodeError, Error) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
     headed = VALUE in heading or (len(heading) == 1 and domain.indices(pa.array(heading))[0] < 0)
     if len(heading) > 1 and VALUE not in heading:

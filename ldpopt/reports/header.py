@@ -93,6 +93,9 @@ class Header:
             raise InvalidInputError(
                 f"{where} has version {record['version']!r} of the format, this is ldpopt for version {VERSION}"
             )
+        for key in ("labels", "file"):
+            if not isinstance(record.get(key), str | None):
+                raise InvalidInputError(f"{where} says {key} = {record[key]!r}, which is not text")
         try:
             d = validate.integer("d", record["d"], minimum=2)
             if d > _LARGEST_D:

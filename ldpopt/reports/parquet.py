@@ -20,7 +20,7 @@ CLIENT_ID = "client_id"
 METADATA = b"ldpopt.reports"
 _GROUP_BYTES = 1 << 26  # of reports in a row group: bounds a writer's memory
 _BATCH_BYTES = 1 << 24  # of reports decoded at a time: bounds a reader's
-_ROWS = 1 << 16
+_ROWS = 1 << 18  # rows of either, where reports are narrow
 
 
 class ParquetReports:

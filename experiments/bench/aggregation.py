@@ -1,0 +1,155 @@
+"""Reports in files: how many are counted a second, in how much memory, on how many cores; and what that means for 10^10."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.bench.row import Row
+from experiments.bench.timing import measure
+from ldpopt.oracles import ORACLES, OUE, FrequencyOracle
+
+_DISTINCT = 20_000  # reports drawn; files repeat them
+_CELLS = 2 * 10**8  # values touched a measurement: a second or less
+_INDEX = ("grr", "hr")  # their reports are one number, whatever d is
+_MACHINES, _REPORTS = 100, 10**10
+
+
+def run(settings: Mapping[str, Any]) -> list[Row]:
+    """Return rates for every oracle, memory of a stream, scaling with cores, and an estimate on paper."""
+    rows = rates(settings)
+    rows += stream(settings) + cores(settings)
+    return rows
+
+
+def rates(settings: Mapping[str, Any]) -> list[Row]:
+    from ldpopt.reports import aggregate, write_reports
+
+    rows, on_paper = [], []
+    for d in settings["d"]:
+        for name, make in ORACLES.items():
+            oracle = make(settings["epsilon"], d)
+            n = 2_000_000 if name in _INDEX else max(_CELLS // d, 4000)
+            reports = sample(oracle, n)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "reports.parquet"
+                write_reports(path, oracle, reports)
+                timing = measure(partial(aggregate, path), repeats=settings["repeats"])
+                width = path.stat().st_size / n
+            bare = measure(partial(oracle.support_counts, reports), repeats=settings["repeats"])
+            if not np.array_equal(timing.value.counts, bare.value):
+                raise AssertionError(f"{name}: the file and the reports differ")
+            rate = n / timing.best
+            rows.append(
+                Row(
+                    what=f"{type(oracle).__name__} from Parquet, {n:,} reports, d = {d:,}",
+                    seconds=timing.best,
+                    measure="cost",
+                    against="support_counts in memory",
+                    against_seconds=bare.best,
+                    detail=f"{rate:.2g} reports/s, {width:.0f} bytes a report on disk",
+                )
+            )
+            if name in ("oue", "olh"):
+                on_paper.append(
+                    Row(
+                        what=f"on paper: 10^10 reports of {type(oracle).__name__} on 100 machines, d = {d:,}",
+                        seconds=_REPORTS / _MACHINES / rate,
+                        measure="seconds",
+                        detail=f"not run: {rate:.2g} reports/s a machine, {_REPORTS * width / 1e12:.1f} TB to be read",
+                    )
+                )
+    return rows + on_paper
+
+
+def stream(settings: Mapping[str, Any]) -> list[Row]:
+    """Return time and peak memory of counting OUE reports that come from a generator, for growing n."""
+    rows, first = [], None
+    for n in settings["stream"]:
+        with get_context("spawn").Pool(1) as pool:
+            seconds, before, peak = pool.apply(_stream, (settings["epsilon"], settings["stream_d"], n))
+        first = first or seconds / n * settings["stream"][0]
+        rows.append(
+            Row(
+                what=f"OUE from a generator to a file to counts, n = {n:,}, d = {settings['stream_d']}",
+                seconds=seconds,
+                measure="cost",
+                against="the smallest n, in proportion",
+                against_seconds=first * n / settings["stream"][0],
+                detail=f"peak memory {peak:.0f} MB, {before:.0f} MB of them before the first report",
+            )
+        )
+    return rows
+
+
+def cores(settings: Mapping[str, Any]) -> list[Row]:
+    """Return OLH with 1, 2, 4, ... threads, each in a process of its own."""
+    rows, alone = [], None
+    threads = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= (os.cpu_count() or 1)]
+    for k in threads:
+        os.environ["NUMBA_NUM_THREADS"] = str(k)  # read by the process that is about to start
+        try:
+            with get_context("spawn").Pool(1) as pool:
+                seconds = pool.apply(_hash, (settings["epsilon"], 1024, settings["hashed"], settings["repeats"]))
+        finally:
+            del os.environ["NUMBA_NUM_THREADS"]
+        alone = alone or seconds
+        rows.append(
+            Row(
+                what=f"OLH on {k} core{'s' * (k > 1)}, {settings['hashed']:,} reports, d = 1,024",
+                seconds=seconds,
+                measure="speed-up",
+                against="one core",
+                against_seconds=alone,
+            )
+        )
+    return rows
+
+
+def sample(oracle: FrequencyOracle, n: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    distinct = oracle.perturb(rng.integers(oracle.d, size=min(n, _DISTINCT)), rng)
+    return np.resize(distinct, (n, *distinct.shape[1:]))
+
+
+def _stream(epsilon: float, d: int, n: int) -> tuple[float, float, float]:
+    from ldpopt.reports import ReportWriter, aggregate
+
+    oracle = OUE(epsilon, d)
+    batch = sample(oracle, 1 << 18)
+    before = _peak()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "reports.parquet"
+        with ReportWriter(path, oracle) as writer:
+            for start in range(0, n, len(batch)):
+                writer.write(batch[: n - start])
+        start_time = time.perf_counter()
+        if aggregate(path).n != n:
+            raise AssertionError("reports were lost")
+        seconds = time.perf_counter() - start_time
+    return seconds, before, _peak()
+
+
+def _hash(epsilon: float, d: int, n: int, repeats: int) -> float:
+    oracle = ORACLES["olh"](epsilon, d)
+    return measure(partial(oracle.support_counts, sample(oracle, n)), repeats=repeats).best
+
+
+def _peak() -> float:
+    """Return the largest memory this process has had, in MB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would include what the parent had when it started this process
+        line = next(line for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1e3
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
