@@ -176,6 +176,41 @@ def compare(
 
 
 @app.command()
+def audit(
+    oracle: Annotated[str, typer.Option(help="One of grr, sue, oue, olh, blh, ss, hr.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget in nats.")],
+    d: Annotated[int, typer.Option(help="Number of values in the domain.")],
+    reports: Annotated[
+        int, typer.Option(help="Reports of each of two values; a million finds a q that is off by 1 %.")
+    ] = 1_000_000,
+    confidence: Annotated[float, typer.Option(help="Share of audits of correct clients that pass, at least.")] = 0.999,
+    as_json: Json = False,
+) -> None:
+    """Audit an oracle's privacy: exactly from its probabilities, statistically from its client's reports.
+
+    The exact loss is the log of the largest ratio of a report's probabilities under two values, in rational arithmetic. The
+    reports use the operating system's entropy; their bound is Clopper–Pearson's, on an event chosen on other reports. Exit
+    status 1 if the audit fails. Audit your own client with ldpopt.audit.audit(client, epsilon, values) in Python.
+
+    Example: ldpopt audit --oracle oue --epsilon 1 --d 64
+    """
+    from ldpopt.audit import audit_oracle
+    from ldpopt.oracles import ORACLES
+    from ldpopt.report.tables import audit_table
+
+    found = audit_oracle(validate.lookup("oracle", oracle, ORACLES)(epsilon, d), reports=reports, confidence=confidence)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        _output.print(audit_table(found))
+    for finding in found.findings:
+        _errors.print(f"[bold red]Failed:[/] {escape(finding)}", highlight=False, soft_wrap=True)
+    if not found.passed:
+        raise typer.Exit(1)
+    _errors.print("[green]Passed:[/] the probabilities keep ε, and no report contradicts them.", highlight=False)
+
+
+@app.command()
 def methods(as_json: Json = False) -> None:
     """Show Table I: every method with what it does, its guarantees and its options.
 

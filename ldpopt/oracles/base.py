@@ -88,7 +88,7 @@ class FrequencyOracle(PureProtocol, ABC):
     @property
     def exact_epsilon(self) -> float:
         """The privacy loss of the client: log ``exact_ratio``, rounded up. Between ε - 10⁻⁹ and ε."""
-        return min(log_above(self.exact_ratio), self.epsilon)
+        return log_above(self.exact_ratio)
 
     @property
     def likelihood_ratio(self) -> float:
