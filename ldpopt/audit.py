@@ -179,6 +179,7 @@ class _Source:
         self._numbers: dict[Hashable, int] = {}  # of hashables, the same in all batches
 
     def tables(self, value: Any, n: int) -> Iterator[Array]:
+        """Yield n reports of a value, some at a time; an error if the client returns another number of them."""
         for start in range(0, n, _AT_A_TIME):
             count = min(_AT_A_TIME, n - start)
             found = self.client(np.full(count, value)) if self.batched else [self.client(value) for _ in range(count)]
@@ -188,6 +189,7 @@ class _Source:
             yield table
 
     def table(self, value: Any, n: int) -> Array:
+        """Return n reports of a value at once."""
         return np.concatenate(list(self.tables(value, n)))
 
     def _rows(self, reports: Any) -> Array:
