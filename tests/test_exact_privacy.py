@@ -154,6 +154,20 @@ def test_one_unit_more_of_the_coin_would_exceed_the_budget(name):
 
 
 @every_oracle
+def test_the_loss_is_as_small_at_the_largest_budgets_that_are_accepted(name):
+    accepted = []
+    for epsilon in np.arange(10, 50, 0.125).tolist():
+        try:
+            oracle = ORACLES[name](epsilon, 2)
+        except InvalidInputError:
+            continue
+        low, _ = exp_bounds(epsilon)
+        assert low * (1 - LOSS) <= worst(classes(name, oracle, *coins(oracle))) <= low
+        accepted.append(epsilon)
+    assert max(accepted) > 20
+
+
+@every_oracle
 def test_the_client_tosses_exactly_the_stated_coins(name, monkeypatch):
     tossed, drawn = [], []
     for function in ("bernoulli", "packed_bernoulli"):
