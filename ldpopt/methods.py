@@ -102,7 +102,7 @@ def _mle_apx(estimate: FrequencyEstimate) -> Array:
 
 
 def _power(estimate: FrequencyEstimate) -> Array:
-    return priors.power(estimate.frequencies, estimate.noise[0], estimate.sigma)
+    return priors.posterior_mean(estimate, priors.PowerLaw)
 
 
 _ALL = [
