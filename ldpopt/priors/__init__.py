@@ -3,7 +3,7 @@
 from ldpopt.priors.base import Posterior, Prior, posterior_mean
 from ldpopt.priors.density import Density
 from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
-from ldpopt.priors.fitting import LikelihoodFit, maximum_likelihood
+from ldpopt.priors.fitting import LikelihoodFit
 from ldpopt.priors.histogram import Histogram
 from ldpopt.priors.power_law import PowerLaw
 from ldpopt.priors.zero_inflated import ZeroInflated
@@ -21,6 +21,5 @@ __all__ = [
     "PowerLaw",
     "Prior",
     "ZeroInflated",
-    "maximum_likelihood",
     "posterior_mean",
 ]

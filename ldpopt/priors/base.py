@@ -78,9 +78,7 @@ class Prior(ABC):
         return self.posterior(counts, noise, slope=slope).mean
 
 
-def posterior_mean(
-    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False
-) -> Array:
+def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False) -> Array:
     """Return posterior mean frequencies E[f_v | f̃_v], the estimator with the least mean squared error (K Theorem 2).
 
     Parameters
@@ -110,7 +108,7 @@ def posterior_mean(
     >>> from ldpopt import oracles, priors
     >>> estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=1000, oracle=oracles.OUE(epsilon=1.0, d=3))
     >>> posterior_mean(estimate, priors.PowerLaw(alpha=1.0, n=1000)).round(3)
-    array([0.693, 0.388, 0.01 ])
+    array([0.695, 0.39 , 0.008])
     """
     n, oracle = estimate.noise
     slope = oracle.b if value_dependent else 0.0

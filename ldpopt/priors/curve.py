@@ -17,14 +17,17 @@ Compute = Callable[[Array], Array]
 """From points y, shape (m,), to their posterior mean, variance and log-evidence, shape (3, m)."""
 
 DEGREE = 12
-_TOLERANCE = 1e-11  # last two Chebyshev coefficients beside the smallest value: what the series leaves out is below them
+_TOLERANCE = (
+    1e-11  # last two Chebyshev coefficients beside the smallest value: what the series leaves out is below them
+)
+CHUNK = 1 << 13  # estimates evaluated at a time: what fits the cache
 _FLAT = 1 << 18  # number of cells between the lowest and the highest estimate that are counted in an array
 
 
 def second_kind(degree: int) -> tuple[Array, Array]:
     """Return points on [-1, 1], ends included, and the matrix from values there to Chebyshev coefficients."""
     points = -np.cos(np.arange(degree + 1) * np.pi / degree)
-    return points, np.linalg.inv(np.polynomial.chebyshev.chebvander(points, degree))
+    return points, np.asarray(np.linalg.inv(np.polynomial.chebyshev.chebvander(points, degree)), dtype=np.float64)
 
 
 POINTS, TO_SERIES = second_kind(DEGREE)
@@ -84,7 +87,7 @@ def read_off(compute: Compute, y: Array, width: float) -> Array:
     smooth = good[cell]
     at, cell = many[smooth], cell[smooth]
     x = (y[at] - left[cell]) * (2 / width) - 1
-    total, first, second = chebyshev(series[:, cell], x)
+    total, first, second = evaluate(series, cell, x)
     result[0, at] = first / total
     spread = second / total - (result[0, at] - centre[cell, 0]) ** 2
     result[1, at] = np.maximum(spread, 0.0)
@@ -94,10 +97,31 @@ def read_off(compute: Compute, y: Array, width: float) -> Array:
     return result
 
 
-def chebyshev(series: Array, x: Array) -> Array:
-    """Return Σ_j c_j T_j(x) by Clenshaw's recurrence: series of shape (..., m, terms) at x of shape (m,)."""
-    two, after, now = 2 * x, 0.0 * x, series[..., -1]
-    for j in range(series.shape[-1] - 2, 0, -1):
-        after, now = now, series[..., j] + two * now - after
-    value: Array = series[..., 0] + x * now - after
-    return value
+def evaluate(series: Array, cell: NDArray[np.int64], x: Array) -> Array:
+    """Return Σ_j c_j T_j(x) of each estimate's cell, by Clenshaw's recurrence.
+
+    Parameters
+    ----------
+    series
+        Coefficients of some functions on some cells, shape (functions, cells, terms).
+    cell, x
+        Each estimate's cell and its place there, in [-1, 1]; shape (m,).
+
+    Returns
+    -------
+    Values of shape (functions, m).
+    """
+    terms = np.ascontiguousarray(np.moveaxis(series, -1, 0))
+    result = np.empty((series.shape[0], len(x)))
+    for begin in range(0, len(x), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        index, two = cell[rows], 2 * x[rows]
+        for function in range(series.shape[0]):
+            after, now = np.zeros_like(two), terms[-1, function].take(index)
+            for j in range(len(terms) - 2, 0, -1):
+                following = two * now
+                following -= after
+                following += terms[j, function].take(index)
+                after, now = now, following
+            result[function, rows] = terms[0, function].take(index) + x[rows] * now - after
+    return result

@@ -12,7 +12,8 @@ from scipy.special import gammaln
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.priors.density import Density, Kind, point
+from ldpopt.priors.density import Density, point
+from ldpopt.priors.fitting import Kind
 from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
@@ -37,14 +38,17 @@ class _LocationScale(Density):
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return np.array([self._point, self._point + 1]) if self.scale == 0 else np.empty(0)
 
     @property
     def log_concave(self) -> bool:
+        """Whether posteriors have one mode to look around."""
         return self.scale > 0
 
     @classmethod
     def parameters(cls) -> Mapping[str, Kind]:
+        """Return what a fit determines."""
         return {"centre": "real", "scale": "positive"}
 
 
@@ -58,6 +62,7 @@ class Gaussian(_LocationScale):
     """
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
             return point(k, self._point)
         return np.asarray(-0.5 * ((k - self.centre) / self.scale) ** 2)
@@ -79,12 +84,14 @@ class Laplace(_LocationScale):
     """
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
             return point(k, self._point)
         return np.asarray(-np.abs(k - self.centre) / self.scale)
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return np.array([math.floor(self.centre) + 1.0]) if self.scale > 0 else super().breaks
 
     @classmethod
@@ -104,6 +111,7 @@ class LogNormal(_LocationScale):
     """
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
             return point(k, self._point)
         logs = np.log(k)
@@ -115,6 +123,7 @@ class LogNormal(_LocationScale):
 
     @property
     def log_concave(self) -> bool:
+        """Whether posteriors have one mode to look around."""
         return False
 
     @classmethod
@@ -143,6 +152,7 @@ class Poisson(Density):
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if self.rate == 0:
             return point(k, 1.0)
         # Beside its value at the rate: k log(rate) and log k! are far larger than their difference.
@@ -150,14 +160,17 @@ class Poisson(Density):
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return np.array([2.0]) if self.rate == 0 else np.empty(0)
 
     @property
     def log_concave(self) -> bool:
+        """Whether posteriors have one mode to look around."""
         return self.rate > 0
 
     @classmethod
     def parameters(cls) -> Mapping[str, Kind]:
+        """Return what a fit determines."""
         return {"rate": "positive"}
 
     @classmethod
@@ -213,16 +226,22 @@ class Custom(Density):
         tried = np.unique(np.append(np.arange(1.0, min(self.n, 10) + 1), self._starts))
         values = np.asarray(self.function(tried), dtype=np.float64)
         if values.shape != tried.shape:
-            raise InvalidInputError(f"the log-density of {len(tried)} counts must have as many values, got {values.shape}")
+            raise InvalidInputError(
+                f"the log-density of {len(tried)} counts must have as many values, got {values.shape}"
+            )
         bad = np.isnan(values) | (values == np.inf)
         if bad.any():
-            raise InvalidInputError(f"the log-density must be finite or -inf, found {values[bad][0]} at {tried[bad][0]:g}")
+            raise InvalidInputError(
+                f"the log-density must be finite or -inf, found {values[bad][0]} at {tried[bad][0]:g}"
+            )
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         return np.asarray(self.function(k), dtype=np.float64)
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return np.asarray(self.kinks, dtype=np.float64)
 
 
@@ -230,7 +249,9 @@ def possible(mean: float, variance: float, n: int) -> tuple[float, float]:
     """Return moments that some distribution on 1 .. n has; a warning says which were moved."""
     if not 1 <= mean <= n:
         moved = min(max(mean, 1.0), float(n))
-        warn(f"no distribution on counts 1 .. {n} has the mean {mean:g} of the estimated counts: {moved:g} is used instead")
+        warn(
+            f"no distribution on counts 1 .. {n} has the mean {mean:g} of the estimated counts: {moved:g} is used instead"
+        )
         mean = moved
     if variance <= 0:
         warn(

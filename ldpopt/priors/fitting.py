@@ -6,18 +6,25 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Prior
-from ldpopt.priors.density import Density, moments
 from ldpopt.priors.trouble import warn
-from ldpopt.priors.zero_inflated import ZeroInflated
 
 Array = NDArray[np.float64]
+
+Kind = Literal["real", "positive", "share"]
+"""What values a parameter may take: any, above 0, between 0 and 1."""
+
+_FROM_FREE: dict[Kind, Callable[[float, float], float]] = {
+    "real": lambda start, x: start + x,
+    "positive": lambda start, x: start * math.exp(x),
+    "share": lambda start, x: 1 / (1 + (1 - start) / start * math.exp(-x)),
+}
 
 _STEP = 1e-3  # of central differences, in free parameters of order 1: curvature to 1e-6 beside the curve's 1e-11
 _WIDEST = 40.0  # free parameters are kept within: beyond, every family is at a limit
@@ -47,76 +54,45 @@ class LikelihoodFit:
     converged: bool
 
 
-def maximum_likelihood(
-    estimate: FrequencyEstimate, family: type[Density], *, zero: bool = False, value_dependent: bool = False
+def maximise(
+    build: Callable[[Mapping[str, float]], Prior],
+    start: Mapping[str, float],
+    kinds: Mapping[str, Kind],
+    estimate: FrequencyEstimate,
+    slope: float,
 ) -> LikelihoodFit:
-    """Return the member of a family under which the estimates are most likely (K Eq. 16).
+    """Return the prior under which the estimates are most likely: Σ_v log Σ_k π(k) φ((y_v-k)/s) is maximised (K Eq. 16).
 
-    The search (BFGS, from the fit by moments, then Newton steps) is over parameters free to take any value; those that must
-    be positive enter by their logarithm. It finds a local maximum.
+    The search (BFGS, then Newton steps) is over parameters free to take any value: positive ones enter by their logarithm,
+    shares by that of their odds. It finds a local maximum. Where it finds none inside the range of the parameters (noise
+    hides the counts) the point reached is returned, with a warning and infinite standard errors.
 
     Parameters
     ----------
+    build
+        From parameters by name to a prior.
+    start, kinds
+        Where the search begins, and what values each parameter may take.
     estimate
-        With n and an oracle, frequencies of shape (d,).
-    family
-        Such as ``PowerLaw``.
-    zero
-        Whether a point mass at 0 is fitted too; the prior then is a ``ZeroInflated``.
-    value_dependent
-        Whether an estimate's variance depends on the true count, n (a + b k/n), instead of being n a for all.
-
-    Raises
-    ------
-    InvalidInputError
-        If the family has no parameters, the noise level is not known, or there is more than one vector.
-
-    Notes
-    -----
-    The estimates are taken as independent given the prior. Where the likelihood has no maximum inside the range of the
-    parameters (noise hides the counts) the point reached is returned, with a warning and infinite standard errors.
-    Cost: some dozens of posterior curves.
-
-    Examples
-    --------
-    >>> from ldpopt import datasets, oracles
-    >>> from ldpopt.priors import PowerLaw
-    >>> data = datasets.load("zipf")
-    >>> oracle = oracles.OUE(epsilon=2.0, d=data.d)
-    >>> estimate = oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)
-    >>> fit = maximum_likelihood(estimate, PowerLaw)
-    >>> print(f"alpha = {fit.parameters['alpha']:.2f} ± {fit.standard_errors['alpha']:.2f}")
-    alpha = 1.15 ± 0.03
+        With n and an oracle, frequencies of shape (d,), taken as independent given the prior.
+    slope
+        Growth of an estimate's variance with the true count.
     """
     from scipy.optimize import minimize  # slow to import, and only these fits need it
 
-    mean, variance, n = moments(estimate, value_dependent=value_dependent)
-    _, oracle = estimate.noise
-    slope = oracle.b if value_dependent else 0.0
+    n, _ = estimate.noise
     y, noise = estimate.frequencies * n, estimate.sigma * n
-    kinds = dict(family.parameters())
-    start = _start(family, mean, variance, noise, n)
-    if zero:
-        kinds["mass"], start["mass"] = "positive", 1.0  # as odds
     names = list(kinds)
-    # Free parameters: logarithms, and what lies around the start in units of what can be told apart.
-    unit = {name: max(1.0, 0.1 * abs(start[name])) for name in names}
+    unit = {name: max(1.0, 0.1 * abs(start[name])) for name in names}  # of free parameters that may take any value
 
     def values(free: Array) -> dict[str, float]:
-        bounded = np.clip(free, -_WIDEST, _WIDEST)
         return {
-            name: start[name] * math.exp(x) if kinds[name] == "positive" else start[name] + unit[name] * x
-            for name, x in zip(names, bounded.tolist(), strict=True)
+            name: _FROM_FREE[kinds[name]](start[name], x * unit[name])
+            for name, x in zip(names, np.clip(free, -_WIDEST, _WIDEST).tolist(), strict=True)
         }
 
-    def build(free: Array) -> Prior:
-        found = values(free)
-        odds = found.pop("mass", None)
-        inner = family(**found, n=n)
-        return inner if odds is None else ZeroInflated(inner, min(max(odds / (1 + odds), 1e-300), 1 - 2**-53))
-
     def cost(free: Array) -> float:
-        value = float(np.mean(build(free).posterior(y, noise, slope=slope).log_evidence))
+        value = float(np.mean(build(values(free)).posterior(y, noise, slope=slope).log_evidence))
         return -value if math.isfinite(value) else 1e300
 
     with warnings.catch_warnings():
@@ -135,31 +111,19 @@ def maximum_likelihood(
     inside = _positive_definite(hessian) and bool((np.abs(free) < _WIDEST).all())
     converged = inside and bool(gradient @ np.linalg.solve(hessian, gradient) < 1e-6 / len(y))
     fitted = values(free)
-    if converged:
-        slopes = np.array([fitted[name] if kinds[name] == "positive" else unit[name] for name in names])
+    if converged:  # the delta method, from free parameters to the others
+        ahead, behind = values(free + _STEP), values(free - _STEP)
+        slopes = np.array([(ahead[name] - behind[name]) / (2 * _STEP) for name in names])
         errors = slopes * np.sqrt(np.diag(np.linalg.inv(hessian)) / len(y))
     else:
         errors = np.full(len(names), np.inf)
         warn(
-            f"the likelihood of {family.__name__} has no maximum that the search could confirm; it stopped at "
+            "the likelihood has no maximum that the search could confirm; it stopped at "
             + ", ".join(f"{name} = {value:g}" for name, value in fitted.items())
             + ": with this much noise the estimates say little about the prior"
         )
     standard_errors = dict(zip(names, errors.tolist(), strict=True))
-    if zero:  # from odds to a share, by the delta method
-        odds = fitted["mass"]
-        fitted["mass"], standard_errors["mass"] = odds / (1 + odds), standard_errors["mass"] / (1 + odds) ** 2
-    return LikelihoodFit(build(free), fitted, standard_errors, -cost(free) * len(y), converged)
-
-
-def _start(family: type[Density], mean: float, variance: float, noise: float, n: int) -> dict[str, float]:
-    """Return parameters to start from: the fit by moments where it exists, away from limits."""
-    if not family.parameters():
-        raise InvalidInputError(f"{family.__name__} has no parameters to fit: construct it instead")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LdpoptWarning)  # only a start
-        first = family.from_moments(min(max(mean, 2.0), (n + 1) / 2), max(variance, 0.01 * noise**2, 1.0), n)
-    return {name: float(getattr(first, name)) for name in family.parameters()}
+    return LikelihoodFit(build(fitted), fitted, standard_errors, -cost(free) * len(y), converged)
 
 
 def _derivatives(cost: Callable[[Array], float], at: Array) -> tuple[Array, Array]:

@@ -58,16 +58,18 @@ class Histogram(Density):
             object.__setattr__(self, name, value)
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         with np.errstate(divide="ignore"):
             heights = np.concatenate([[-np.inf], np.log(self.masses / np.diff(self.edges)), [-np.inf]])
         return np.asarray(heights[np.searchsorted(self.edges, k, side="right")])
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return self.edges
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike) -> Histogram:
+    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike) -> Histogram:  # type: ignore[override] # it needs other data
         """Return the histogram of what users who report openly say of the true counts.
 
         Their counts are scaled to all n users. The first bin holds what they cannot see, counts up to n/m for m of them; each

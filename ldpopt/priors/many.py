@@ -7,19 +7,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.priors.curve import DEGREE, POINTS, TO_SERIES, cells, second_kind
+from ldpopt.priors.curve import CHUNK, DEGREE, POINTS, TO_SERIES, cells, evaluate, second_kind
 from ldpopt.priors.density import CELL, Density, Noise
 
 Array = NDArray[np.float64]
 
 _POINTS, _TO_SERIES = second_kind(8)  # in the parameter
 _TOLERANCE = 1e-11  # as for the curve of one prior
-_CHUNK = 1 << 16  # estimates evaluated at a time: what fits the cache
 
 
-def many_means(
-    member: Callable[[float], Density], counts: Array, parameters: Array, noise: Noise, n: int
-) -> Array:
+def many_means(member: Callable[[float], Density], counts: Array, parameters: Array, noise: Noise, n: int) -> Array:
     """Return posterior means of counts (trials, d), row by row under ``member(parameters[row])``.
 
     Curves are computed for nine members on the range of the parameters and interpolated, as sums of exponentials, between
@@ -29,7 +26,9 @@ def many_means(
     waiting = [np.argsort(parameters, kind="stable")]
     while waiting:
         rows = waiting.pop()
-        found = None if len(rows) <= 2 * len(_POINTS) else _interpolated(member, counts[rows], parameters[rows], noise, n)
+        found = (
+            None if len(rows) <= 2 * len(_POINTS) else _interpolated(member, counts[rows], parameters[rows], noise, n)
+        )
         if found is not None:
             result[rows] = found
         elif len(rows) > 2 * len(_POINTS):
@@ -68,19 +67,16 @@ def _interpolated(
     share = np.polynomial.chebyshev.chebvander((parameters - low) * (2 / (high - low)) - 1, len(_POINTS) - 1)
     result = np.empty(counts.shape)
     cell = cell.reshape(counts.shape)
-    flat = np.ascontiguousarray(np.moveaxis(series, 1, 0)).reshape(len(_POINTS), -1)
-    step = max(1, _CHUNK // counts.shape[1])
+    flat = np.moveaxis(series, 1, 0).reshape(len(_POINTS), -1)
+    step = max(1, CHUNK // counts.shape[1])
     for begin in range(0, len(counts), step):
         rows = slice(begin, begin + step)
         trials = len(share[rows])
         own = (share[rows] @ flat).reshape(trials, 2, len(left), DEGREE + 1)
-        own = np.ascontiguousarray(np.moveaxis(own, (3, 1), (0, 1))).reshape(DEGREE + 1, 2, -1)
+        own = np.moveaxis(own, 1, 0).reshape(2, -1, DEGREE + 1)
         at = (np.arange(trials)[:, None] * len(left) + cell[rows]).ravel()
         x = ((counts[rows] - left[cell[rows]]) * (2 / width) - 1).ravel()
-        two, after, now = 2 * x, np.zeros((2, len(x))), own[DEGREE][:, at]
-        for j in range(DEGREE - 1, 0, -1):
-            after, now = now, own[j][:, at] + two * now - after
-        total, first = own[0][:, at] + x * now - after
+        total, first = evaluate(own, at, x)
         result[rows] = (first / total).reshape(trials, -1)
     return result
 

@@ -11,14 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.density import FAR, Density, Kind, Noise, point
+from ldpopt.priors.density import FAR, Density, Noise, point
+from ldpopt.priors.fitting import Kind
 from ldpopt.priors.many import many_means
 from ldpopt.priors.trouble import warn
 from ldpopt.priors.zeta import log_power_sum
 
 Array = NDArray[np.float64]
 
-_STEEPEST, _FLATTEST = 60.0, -60.0  # exponents, the latter per count: beyond them all mass is on one count in double precision
+_STEEPEST, _FLATTEST = (
+    60.0,
+    -60.0,
+)  # exponents, the latter per count: beyond them all mass is on one count in double precision
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,14 @@ class PowerLaw(Density):
     n: int
 
     def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if math.isinf(self.alpha):
             return point(k, 1.0 if self.alpha > 0 else float(self.n))
         return np.asarray(-self.alpha * np.log(k))
 
     @property
     def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
         return np.array([2.0, self.n]) if math.isinf(self.alpha) else np.empty(0)
 
     @cached_property
@@ -57,6 +63,7 @@ class PowerLaw(Density):
 
     @classmethod
     def parameters(cls) -> Mapping[str, Kind]:
+        """Return what a fit determines."""
         return {"alpha": "real"}
 
     @classmethod

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +14,8 @@ from ldpopt import validate
 from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Posterior, Prior
-from ldpopt.priors.density import Density, Noise, finite
+from ldpopt.priors.density import Density, Noise, finite, moments
+from ldpopt.priors.fitting import LikelihoodFit, maximise
 from ldpopt.priors.power_law import PowerLaw
 
 Array = NDArray[np.float64]
@@ -62,9 +65,7 @@ class ZeroInflated(Prior):
         y = finite(counts)
         inner = self.prior.posterior(y, noise, slope=slope)
         empty, log_evidence = self._at_zero(y, inner.log_evidence, Noise(noise, slope))
-        return Posterior(
-            (1 - empty) * inner.mean, (1 - empty) * (inner.variance + empty * inner.mean**2), log_evidence
-        )
+        return Posterior((1 - empty) * inner.mean, (1 - empty) * (inner.variance + empty * inner.mean**2), log_evidence)
 
     def _at_zero(self, y: Array, others: Array, noise: Noise) -> tuple[Array, Array]:
         """Return Pr[k = 0 | y] and the log-evidence, from the other prior's."""
@@ -92,14 +93,28 @@ class ZeroInflated(Prior):
     @classmethod
     def fit(
         cls, estimate: FrequencyEstimate, family: type[Density] = PowerLaw, *, value_dependent: bool = False
-    ) -> ZeroInflated:
+    ) -> Self:
         """Return the share of empty values and the member of a family that maximise the likelihood (K Eq. 16).
 
-        Mean and variance do not determine both: there is no fit by moments. Errors and warnings as of
-        ``maximum_likelihood``.
+        Mean and variance do not determine both: there is no fit by moments. Errors and warnings as of the family's own fit.
         """
-        from ldpopt.priors.fitting import maximum_likelihood  # which fits this class too
+        return cast(Self, cls.maximum_likelihood(estimate, family, value_dependent=value_dependent).prior)
 
-        found = maximum_likelihood(estimate, family, zero=True, value_dependent=value_dependent).prior
-        assert isinstance(found, cls)
-        return found
+    @classmethod
+    def maximum_likelihood(
+        cls, estimate: FrequencyEstimate, family: type[Density] = PowerLaw, *, value_dependent: bool = False
+    ) -> LikelihoodFit:
+        """Return share and member of maximum likelihood with standard errors; all else as of the family's own fit."""
+        _, _, n = moments(estimate)
+
+        def build(values: Mapping[str, float]) -> ZeroInflated:
+            others = {name: value for name, value in values.items() if name != "mass"}
+            return cls(cast(Any, family)(**others, n=n), min(max(values["mass"], 1e-300), 1 - 2**-53))
+
+        return maximise(
+            build,
+            {"mass": 0.5, **family.start(estimate)},
+            {"mass": "share", **family.parameters()},
+            estimate,
+            estimate.noise[1].b if value_dependent else 0.0,
+        )
