@@ -406,6 +406,8 @@ class Density(Prior):
         y = np.clip(counts.ravel(), 1 - FAR * noise.sd, self.n + FAR * noise.sd)
         nearest = np.clip(np.rint(y), 1, self.n)
         wanted, result = probability.ravel(), np.empty(len(y))
+        if not len(y):
+            return result.reshape(shape)
         for rows, (start, stop), k, level in self._weights(y, noise, nearest):
             top = level.max(axis=1, keepdims=True)
             mass = np.exp(level - top).reshape(len(rows), -1, NODES).sum(axis=2)
