@@ -1,8 +1,10 @@
 """Priors: partial zeta sums, fits, and posteriors of every family against summation over every count."""
 
 import math
+import os
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import zeta
 
+from experiments import calibrate_retail
 from ldpopt import FrequencyEstimate, oracles, postprocess, priors
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.priors import Custom, Gaussian, Histogram, Laplace, LogNormal, Poisson, PowerLaw, ZeroInflated
@@ -671,3 +674,27 @@ def test_what_is_no_log_density_is_refused():
         Custom(lambda k: k * np.nan, N)
     with pytest.raises(InvalidInputError, match="no mass"):
         Custom(lambda k: np.where(k == 1234.5, 0.0, -np.inf), N).posterior([1.0], 1.0)
+
+
+# --- K's numbers on Retail ------------------------------------------------------------------------
+
+
+def test_the_printed_improvement_on_retail_is_beyond_what_any_rule_reaches(monkeypatch):
+    given = os.environ.get("LDPOPT_DATA")
+    folder = Path(given) if given else Path(__file__).parents[2] / "shared" / "data"
+    if not (folder / "retail.dat.gz").is_file():
+        pytest.skip(f"{folder / 'retail.dat.gz'} is missing")
+    monkeypatch.setenv("LDPOPT_DATA", str(folder))
+    found = calibrate_retail.improvement(5.0, 3, np.random.default_rng(1))
+    assert found.mean["limit"] + SIGMAS * found.error["limit"] < calibrate_retail.PRINTED[5.0]
+    assert found.mean["moments"] < found.mean["likelihood"] < found.mean["limit"]
+
+
+def test_the_limit_of_accuracy_is_the_posterior_mean_under_the_multiset_of_the_truth():
+    counts = np.array([1, 1, 1, 5, 5, 40, 41, 300])
+    prior = calibrate_retail.truth_as_prior(counts, N)
+    assert_allclose(prior.mean(), counts.mean(), rtol=POSTERIOR)
+    assert_allclose(prior.variance(), counts.var(), rtol=POSTERIOR)
+    y, noise = np.array([-20.0, 3.0, 100.0, 400.0]), 30.0
+    weight = np.exp(-0.5 * ((y[:, None] - counts) / noise) ** 2)
+    assert_allclose(prior.posterior_mean(y, noise), weight @ counts / weight.sum(axis=1), rtol=POSTERIOR)

@@ -361,7 +361,10 @@ class Density(Prior):
 
     @classmethod
     def start(cls, estimate: FrequencyEstimate) -> dict[str, float]:
-        """Return parameters to begin a search from: those of the fit by moments, away from limits."""
+        """Return parameters to begin a search from: those of the fit by moments, away from limits.
+
+        An error is raised where the family has no parameters.
+        """
         mean, variance, n = moments(estimate)
         if not cls.parameters():
             raise InvalidInputError(f"{cls.__name__} has no parameters to fit: construct it instead")
