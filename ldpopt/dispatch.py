@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Kind = TypeVar("Kind", bound=Constraint)
+_ROUNDING = 1e-12  # by how much the sum of all groups may differ from the total
 NO_MINIMUM = "{!r} has no minimum here, it falls without end: add SumsTo(...) or upper Bounds"
 
 
@@ -61,17 +62,18 @@ def _whole_order(problem: Problem, estimate: FrequencyEstimate) -> bool:
 
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
     groups = _of(problem, GroupTotals)
-    rest = problem.total - groups.totals.sum() if problem.total is not None else None
+    rest = max(problem.total - groups.totals.sum(), 0.0) if problem.total is not None else None
     return closed_form.group_totals(_target(estimate, problem), groups.groups, groups.totals, rest)
 
 
 def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    """Return whether the groups do not overlap and leave room for what the total asks of the others."""
+    """Return whether the groups do not overlap and leave to the others what the total asks of them."""
     groups = _of(problem, GroupTotals)
     if not groups.disjoint or (groups.totals < 0).any() or any(not len(group) for group in groups.groups):
         return False
+    rest = 0.0 if problem.total is None else problem.total - groups.totals.sum()
     covered = sum(map(len, groups.groups)) == estimate.d
-    return problem.total is None or (not covered and problem.total >= groups.totals.sum())
+    return abs(rest) <= _ROUNDING * max(1.0, abs(problem.total or 0.0)) or (rest > 0 and not covered)
 
 
 _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())

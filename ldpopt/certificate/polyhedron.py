@@ -34,16 +34,18 @@ class _Bound(NamedTuple):
 
 def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
     """Return what certificates of all trials are made of: one program a trial."""
-    parts = [_of_one(problem, start, point, trial) for trial in np.ndindex(point.shape[:-1])]
+    gradient = problem.loss.gradient(point, start)
+    parts = []
+    for trial in np.ndindex(point.shape[:-1]):
+        one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+        parts.append(_of_one(problem, one, point[trial], gradient[trial]))
     return Evidence(
         *(np.stack(field).reshape((*point.shape[:-1], *np.shape(field[0]))) for field in zip(*parts, strict=True))
     )
 
 
-def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tuple[int, ...]) -> Evidence:
-    one, f = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle), point[trial]
+def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> Evidence:
     d, loss = len(f), problem.loss
-    gradient = loss.gradient(f, one)
     members = [*problem.constraints, *([NonNegative()] if loss.nonnegative_domain else [])]
     members = [_restricted(c, f) for c in members]
     # A value with an infinite gradient must be zero, whatever the constraints say.
@@ -118,7 +120,7 @@ def _linear_program(bound: _Bound, matrix: Any, lower: Array, upper: Array, d: i
     scale = max(float(np.abs(cost).max()), _TINY)  # HiGHS's tolerances are absolute
     result: Any = optimize.linprog(
         cost / scale, A_ub=capped, b_ub=caps, A_eq=matrix[np.flatnonzero(equal)], b_eq=lower[equal], bounds=ranges,
-        method="highs",
+        method="highs", options=feasibility.HIGHS,
     )  # fmt: skip
     if result.status != 0:
         return None

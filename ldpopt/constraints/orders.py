@@ -47,5 +47,9 @@ class Monotone(Polyhedron):
         matrix = sparse.csr_array((np.tile([1.0, -1.0], pairs), (row, column)), shape=(pairs, d))
         return Rows(matrix, np.zeros(pairs), np.full(pairs, np.inf))
 
+    def row_name(self, row: int, d: int) -> str:
+        """Return which two values a row compares."""
+        return f"f[{self.order[row]}] >= f[{self.order[row + 1]}]"
+
     def __repr__(self) -> str:
         return f"Monotone(<{len(self.order)} values>)"

@@ -127,7 +127,7 @@ class PerReportMLE(Loss):
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -mean log W f with the channel as a dense matrix: an exponential cone a report, for small problems."""
+        """Return -mean log W f with the channel as a dense matrix, an exponential cone a report; an error if it is large."""
         import cvxpy as cp
 
         if self.n * self.oracle.d > _LARGEST:
