@@ -64,7 +64,7 @@ def convex_concave(
 
     Every step minimises the loss with the tangent of its concave part (Yuille, Rangarajan 2003), so the loss never rises. It
     ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when a
-    step within the solver's accuracy no longer lowers the loss. The first tangent is that of equal frequencies.
+    step no longer lowers the loss or halves the gap: that is the solver's accuracy. The first tangent is that of equal frequencies.
 
     Parameters
     ----------
@@ -73,14 +73,14 @@ def convex_concave(
     """
     f = np.full(start.frequencies.shape, 1 / start.d)
     stage = type(problem)(problem.loss.majorant(f, start), problem.constraints)
-    before = np.full(f.shape[:-1], np.inf)
+    before = gap_before = np.full(f.shape[:-1], np.inf)
     for step in range(1, _TANGENTS + 1):
         found = stage.solve(start, accuracy=accuracy, **options)
         f = found.frequencies
-        value = problem.loss.value(f, start)
-        idle = before - value <= _IDLE * (1 + np.abs(value))
-        if np.all(idle | (certify(problem, start, f).gap <= GAPS[accuracy])):
+        value, gap = problem.loss.value(f, start), certify(problem, start, f).gap
+        idle = (before - value <= _IDLE * (1 + np.abs(value))) & (gap >= gap_before / 2)
+        if np.all(idle | (gap <= GAPS[accuracy])):
             return f, found.status, step
-        before = value
+        before, gap_before = value, gap
         stage.loss = problem.loss.majorant(f, start)  # what was compiled stays: the tangent is a parameter
     return f, Status.INACCURATE, _TANGENTS

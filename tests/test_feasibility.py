@@ -171,7 +171,7 @@ def test_constraints_that_leave_the_loss_no_point_are_not_said_to_conflict():
 
 def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatch):
     monkeypatch.setattr(feasibility, "LARGEST", 4)
-    with pytest.raises(InfeasibleError, match="these conflict: .*group 0"):
+    with pytest.raises(InfeasibleError, match=r"these conflict: .*group 0"):
         Problem(LeastSquares(), CONFLICTS["overlapping groups"][0]).solve(ESTIMATE)
 
 
