@@ -175,6 +175,7 @@ class CompiledProblem:
         import cvxpy as cp
 
         self._set(data)
+        options = dict(options)  # cvxpy's interfaces write their defaults into it
         reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
         if reserved:
             raise SolverError(f"{reserved[0]!r} is not a solver option here: pass options of {self._solver} itself")

@@ -76,7 +76,11 @@ class PosteriorMean(LeastSquares):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was computed."""
-        return {**self.__dict__, "_known": WeakKeyDictionary()}
+        return {"prior": self.prior}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing computed."""
+        self.__init__(**state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         prior = self.prior if isinstance(self.prior, Prior) else self.prior.__name__
