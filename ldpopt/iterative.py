@@ -63,8 +63,9 @@ def convex_concave(
     """Return a stationary point of a loss that is not convex, how it ended, and the number of steps.
 
     Every step minimises the loss with the tangent of its concave part (Yuille, Rangarajan 2003), so the loss never rises. It
-    ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when a
-    step no longer lowers the loss or halves the gap: that is the solver's accuracy. The first tangent is that of equal frequencies.
+    ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when
+    a step neither lowers the loss nor halves the gap, which is the solver's accuracy. The first tangent is that of equal
+    frequencies.
 
     Parameters
     ----------
