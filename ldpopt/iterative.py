@@ -14,7 +14,7 @@ from ldpopt import validate
 from ldpopt.certificate import certify
 from ldpopt.conic import Accuracy, Status
 from ldpopt.constraints import NonNegative, SumsTo
-from ldpopt.errors import LdpoptWarning
+from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import PerReportMLE
 from ldpopt.mixture import mixture_weights
@@ -48,6 +48,8 @@ def _mixture(
     assert isinstance(problem.loss, PerReportMLE)  # find() asks for it
     assert problem.total is not None
     assert start.n == problem.loss.n  # the loss has checked that they are its reports
+    if problem.total == 0:
+        raise InvalidInputError("with SumsTo(0) every report is impossible: the likelihood needs a positive total")
     unknown = sorted(set(options) - {"max_steps", "progress"})
     if unknown:
         raise validate.unknown_name(f"option of {method}", unknown[0], ("max_steps", "progress"))

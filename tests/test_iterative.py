@@ -169,6 +169,15 @@ def test_what_is_no_oracle_or_no_reports_is_refused():
         PerReportMLE(oracles.GRR(1.0, 3), [7])
 
 
+def test_a_total_of_zero_makes_every_report_impossible():
+    oracle = oracles.OUE(1.0, 4)
+    reports, estimate = reported(oracle)
+    problem = Problem(PerReportMLE(oracle, reports), [NonNegative(), SumsTo(0.0)])
+    with pytest.raises(InvalidInputError, match="every report is impossible"):
+        problem.solve(estimate)
+    assert certify(problem, estimate, np.zeros(4)).gap == np.inf
+
+
 def test_too_many_reports_for_a_solver_are_refused_with_the_way_out(monkeypatch):
     oracle = oracles.GRR(1.0, 4)
     reports, estimate = reported(oracle, 100)
