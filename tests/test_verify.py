@@ -38,6 +38,7 @@ REQUIRED = {
     "monotone-simplex": "holds",
     "multinomial-mle": "holds",
     "binomial-mle": "holds",
+    "power-bias-sum": "holds",
 }
 
 
