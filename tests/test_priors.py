@@ -283,6 +283,21 @@ def test_the_posterior_equals_summation_over_every_count_in_extended_precision(n
         assert_allclose(found.log_evidence[: len(Y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [("steep power law", 60.0), ("steep power law", 20.0), ("histogram", 20.0), ("any log-density", 90.0)],
+)
+def test_a_posterior_that_leaps_from_one_part_of_the_counts_to_another_is_read_off_as_well(name, noise):
+    prior, _ = FAMILIES[name]
+    y = np.linspace(0, 2000, 6001)
+    found = prior.posterior(y, noise)
+    for i in range(0, len(y), 37):
+        mean, variance, evidence = reference.posterior(weights(name), y[i], COUNTS, noise)
+        assert_allclose(found.mean[i], mean, rtol=POSTERIOR, atol=0)
+        assert_allclose(found.variance[i], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2)
+        assert_allclose(found.log_evidence[i], evidence, rtol=POSTERIOR, atol=POSTERIOR)
+
+
 @pytest.mark.parametrize("slope", [0.2, 3.0, -0.3])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_value_dependent_noise_equals_summation_over_every_count(name, slope):
