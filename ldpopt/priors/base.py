@@ -101,7 +101,7 @@ def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, v
 
     Notes
     -----
-    Cost: that of one smooth curve and a polynomial a value; grows neither with n nor with the noise.
+    Cost: that of one smooth curve, which grows with log n at most, and a polynomial a value.
 
     Examples
     --------

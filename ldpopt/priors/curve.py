@@ -17,9 +17,7 @@ Compute = Callable[[Array], Array]
 """From points y, shape (m,), to their posterior mean, variance and log-evidence, shape (3, m)."""
 
 DEGREE = 12
-_TOLERANCE = (
-    1e-11  # last two Chebyshev coefficients beside the smallest value: what the series leaves out is below them
-)
+_TOLERANCE = 1e-11  # of the last two Chebyshev coefficients beside the smallest value: more is left out above it
 CHUNK = 1 << 13  # estimates evaluated at a time: what fits the cache
 _FLAT = 1 << 18  # number of cells between the lowest and the highest estimate that are counted in an array
 

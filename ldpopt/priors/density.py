@@ -87,7 +87,8 @@ class Density(Prior):
     """A prior π(k) ∝ exp(log_density(k)) on the counts 1 .. n.
 
     Subclasses give the log-density, also between whole counts, and the counts at which a new smooth piece begins
-    (``breaks``). From these follow the normaliser, moments, posteriors and intervals, at a cost that does not depend on n.
+    (``breaks``). From these follow the normaliser, moments, posteriors and intervals, at a cost that
+    grows with log n at most.
     """
 
     n: int
@@ -169,8 +170,8 @@ class Density(Prior):
         Notes
         -----
         Few points a standard deviation are computed by quadrature, the rest read off by interpolation; both are refined
-        until relative errors are below about 1e-10. Cost: grows neither with n nor, beyond one polynomial, with the
-        number of estimates.
+        until relative errors are below about 1e-10. Cost: some hundreds of points, whatever n and the noise, and one
+        polynomial an estimate.
         """
         y = finite(counts)
         level = Noise.checked(noise, slope, self.n, y)
