@@ -155,7 +155,11 @@ def summary(path: Path) -> str:
         if group == "papers" and present:
             means = [geometric_mean([found[setting][method, FULL] for setting in present]) for method in shown]
             lines.append(f"| *geometric mean of {len(present)}* | | " + " | ".join(map(cell, means)) + " |")
-    lines += ["", "Set queries and the true top values: error over that of `norm-sub`, geometric mean over the settings.", ""]
+    lines += [
+        "",
+        "Set queries and the true top values: error over that of `norm-sub`, geometric mean over the settings.",
+        "",
+    ]
     lines += ["| settings | query | " + " | ".join(shown[1:]) + " |", "|---|---|" + "---|" * (len(shown) - 1)]
     for group, settings in GROUPS.items():
         present = [setting for setting in settings if setting in found]

@@ -13,7 +13,7 @@ from ldpopt.priors.density import FAR, Noise, finite
 
 Array = NDArray[np.float64]
 
-_PER_SD = 20  # bins a standard deviation: moving y by s/40 at most adds 0.02 % to the noise variance; s/4 costs per cents
+_PER_SD = 20  # bins a standard deviation: a bin's width adds 0.02 % to the variance of the noise
 _REACH = 12.0  # standard deviations beyond which a likelihood, exp(-72), is 0
 _ROWS = 64  # bins that share a window of support points
 
@@ -84,15 +84,14 @@ class Binned:
         """
         columns = len(support) if masses is None else len(masses)
         result = np.zeros((len(self.y), columns))
-        variance = self.noise.variance(support)
         inside = np.clip(self.y, support[0], support[-1])
         reach = _REACH * np.sqrt(self.noise.variance(inside))
         for begin in range(0, len(self.y), _ROWS):
             rows = slice(begin, min(begin + _ROWS, len(self.y)))
             first = np.searchsorted(support, (inside[rows] - reach[rows]).min())
             last = np.searchsorted(support, (inside[rows] + reach[rows]).max(), side="right")
-            u, v = support[first:last], variance[first:last]
-            level = -((self.y[rows, None] - u) ** 2) / (2 * v) - 0.5 * np.log(v / v.min())
+            u = support[first:last]
+            level = self.noise.relative(self.y[rows, None], u, inside[rows, None])
             kernel = np.exp(level - level.max(axis=1, keepdims=True))
             if masses is None:
                 result[rows, first:last] = kernel

@@ -96,10 +96,13 @@ class Discrete(Prior):
         y = finite(counts)
         level = Noise.checked(noise, slope, self.n, y)
         clipped = np.clip(y.ravel(), -FAR * level.sd, self.n + FAR * level.sd)
-        width = CELL * level.smallest(self.n)
-        mean, variance, evidence = read_off(lambda points: self._moments(points, level), clipped, width).reshape(
-            3, *y.shape
-        )
+        found = read_off(lambda points: self._moments(points, level), clipped, CELL * level.smallest(self.n))
+        mean, variance, evidence = found.reshape(3, *y.shape)
+        beyond = clipped.reshape(y.shape) != y
+        if beyond.any():
+            nearest = np.clip(y[beyond], self.support[0], self.support[-1])
+            evidence[beyond] += level.at(y[beyond], nearest) - level.at(clipped.reshape(y.shape)[beyond], nearest)
+            evidence[beyond] = np.maximum(evidence[beyond], -np.finfo(np.float64).max)
         return Posterior(mean, variance, evidence)
 
     def interval(
@@ -144,14 +147,13 @@ class Discrete(Prior):
 
     def _weights(self, y: Array, noise: Noise) -> Iterator[tuple[slice, Array, Array]]:
         """Yield (rows, π(u) φ(y-u) over its largest term, log of that term) for chunks of the points."""
-        variance = noise.variance(self.support)
-        fixed = np.log(self.weights) - 0.5 * np.log(2 * np.pi * variance)
+        nearest = np.clip(y, self.support[0], self.support[-1])
         step = max(1, _TERMS // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
-            level = fixed - (y[rows, None] - self.support) ** 2 / (2 * variance)
+            level = np.log(self.weights) + noise.relative(y[rows, None], self.support, nearest[rows, None])
             top = level.max(axis=1)
-            yield rows, np.exp(level - top[:, None]), top
+            yield rows, np.exp(level - top[:, None]), top + noise.at(y[rows], nearest[rows])
 
     @classmethod
     def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:

@@ -2,7 +2,7 @@
 
 Maximum likelihood over shapes is convex, yet its best weights are as ragged as NPMLE's atoms, and which shapes are offered
 matters by several per cent. So weights are penalised, and the fits to several dictionaries of shapes are averaged. Where the
-estimates tell no more than one wide hump of the known mean would, that hump is the prior.
+estimates tell no more than a law of one parameter would, that law is the prior.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from ldpopt.priors.npmle import TOLERANCE
 Array = NDArray[np.float64]
 
 PIECES = (1.5, 2.0)  # each log-uniform piece is so many times as long as the one before
-HATS = (4.0, 8.0, 16.0)  # the knots of hats are in this ratio
+HATS = (4.0, 8.0, 16.0, 32.0)  # the knots of hats are in this ratio
 _PHASES = (0.0, 0.5)  # each dictionary also with its knots moved by half a ratio, so that none is an edge everywhere
-_RESOLUTION = 2.0  # first knot in units of s/√d, the error of a mean of d estimates: smaller counts look like 0 together
+_RESOLUTION = 2.0  # first knot in units of s/√d, the error of a mean: smaller counts look like 0 together
 _PSEUDO = 0.5  # count added to each component
-_HUMPS = 2.0 ** np.arange(-1, 6)  # shapes of the gamma distribution, from wider than the exponential to nearly a point
+_HUMPS = 2.0 ** np.arange(-1, 6)  # shapes of gamma distributions, from wider than the exponential to nearly a point
+_EXPONENTS = np.arange(0.8, 2.6, 0.05)  # of power laws: finer than a million users tell apart at d = 1,024
 _RATIO, _SPACING, _REACH = 1.03, 0.25, 10.0  # of support points: next to one another, and where the noise resolves them
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Discrete):
-    """A prior mixed from an atom at 0, log-uniform pieces and hats, or one hump where more cannot be told.
+    """A prior mixed from an atom at 0, log-uniform pieces and hats, or a law of one parameter where more cannot be told.
 
     A dictionary has an atom at 0 and either pieces, π(k) ∝ 1/k between two knots, or hats, 1/k times a function that rises
     from a knot to the next and falls to the one after, linear in log k; knots form a geometric sequence. Smooth laws such as
@@ -44,8 +45,8 @@ class Mixture(Discrete):
     ----------
     gap
         How far the penalised mean log likelihood of a dictionary is from its maximum at most, in nats: the worst of them.
-    hump
-        Weight of the single humps, between 0 and 1.
+    simple
+        Weight of the laws of one parameter, between 0 and 1.
 
     Examples
     --------
@@ -59,17 +60,17 @@ class Mixture(Discrete):
     """
 
     gap: float = 0.0
-    hump: float = 0.0
+    simple: float = 0.0
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, *, slope: float = 0.0) -> Mixture:  # type: ignore[override] # no further arguments
+    def fit(cls, estimate: FrequencyEstimate, *, slope: float = 0.0) -> Mixture:
         """Return the mixture that fits one vector of estimates.
 
         For each dictionary, max Σ_v log Σ_j w_j p_j(y_v) + ½ Σ_j log w_j over the simplex, where p_j(y) is the density of an
-        estimate under component j; the priors of all dictionaries are averaged. Then humps, gamma distributions of several
-        shapes with the mean n/d that the true counts have, are mixed in with the weight 1/(1 + e^(L - ½ log d)), where L is
-        how much likelier the estimates are under the average than under the humps (the Bayesian information criterion, for
-        one parameter more).
+        estimate under component j; the priors of all dictionaries are averaged. Then two families of one parameter are mixed in:
+        gamma distributions with the mean n/d that the true counts have, and power laws. They weigh 1/(1 + e^(L - ½ log d)), where
+        L is how much likelier the estimates are under the average than under the families (the Bayesian information criterion,
+        for one parameter more).
 
         Parameters
         ----------
@@ -92,8 +93,8 @@ class Mixture(Discrete):
         edges = _edges(binned)
         support = np.append(0.0, (edges[1:] + edges[:-1]) / 2)
         dictionaries = _dictionaries(binned, edges)
-        humps = _humps(binned, edges)
-        likelihoods = binned.likelihoods(support, np.concatenate([*dictionaries, humps]))
+        families = [_humps(binned, edges), _powers(edges)]
+        likelihoods = binned.likelihoods(support, np.concatenate(dictionaries + families))
         weights, gap, start = [], 0.0, 0
         for shapes in dictionaries:
             columns = likelihoods[:, start : start + len(shapes)]
@@ -106,19 +107,21 @@ class Mixture(Discrete):
             gap = max(gap, found.gap)
             start += len(shapes)
         mixed = np.concatenate(weights)
-        single, share = _against_humps(binned, likelihoods[:, :start] @ mixed, likelihoods[:, start:])
-        prior = (1 - share) * (mixed @ np.concatenate(dictionaries)) + share * (single @ humps)
+        single, share = _against_families(
+            binned, likelihoods[:, :start] @ mixed, likelihoods[:, start:], [len(family) for family in families]
+        )
+        prior = (1 - share) * (mixed @ np.concatenate(dictionaries)) + share * (single @ np.concatenate(families))
         return cls(support, prior, binned.n, gap, share)
 
 
-def _against_humps(binned: Binned, mixture: Array, humps: Array) -> tuple[Array, float]:
-    """Return the probabilities of the humps among themselves, and of humps as against the mixture."""
+def _against_families(binned: Binned, mixture: Array, laws: Array, sizes: list[int]) -> tuple[Array, float]:
+    """Return the probabilities of the laws among themselves, and of all laws as against the mixture."""
     with np.errstate(divide="ignore"):
-        logs = binned.size @ np.log(humps)
+        logs = binned.size @ np.log(laws) - np.log(np.repeat(sizes, sizes))
     if logs.max() == -np.inf:  # an estimate that none of them explains
         return np.full(len(logs), 1 / len(logs)), 0.0
     relative = np.exp(logs - logs.max())
-    gain = float(binned.size @ np.log(mixture)) - float(logs.max() + math.log(relative.mean()))
+    gain = float(binned.size @ np.log(mixture)) - float(logs.max() + math.log(relative.sum()))
     odds = min(gain - 0.5 * math.log(binned.d), 700.0)
     return relative / relative.sum(), 1 / (1 + math.exp(odds))
 
@@ -138,7 +141,7 @@ def _edges(binned: Binned) -> Array:
     fine = fine[(fine > max(long_from, whole[-1])) & (fine < top)]
     edges = np.unique(np.concatenate([whole, long[long < top], fine, [top]]))
     distinct = np.append(True, np.diff(edges) > 1e-9 * edges[1:])
-    return np.minimum(edges[distinct], binned.n)
+    return np.asarray(np.minimum(edges[distinct], binned.n))
 
 
 def _dictionaries(binned: Binned, edges: Array) -> list[Array]:
@@ -170,7 +173,7 @@ def _hat(t: Array, low: float, peak: float | None, high: float) -> Array:
         rising = (x - low) ** 2 / ((peak - low) * (high - low))
         falling = 1 - (high - x) ** 2 / ((high - peak) * (high - low))
         upto = np.where(x < peak, rising, falling)
-    return np.append(0.0, np.maximum(np.diff(upto), 0.0))
+    return np.concatenate([np.zeros(1), np.maximum(np.diff(upto), 0.0)])
 
 
 def _humps(binned: Binned, edges: Array) -> Array:
@@ -181,3 +184,9 @@ def _humps(binned: Binned, edges: Array) -> Array:
     upto = gammainc(_HUMPS[:, None], edges / scale)
     masses = np.concatenate([upto[:, :1], np.maximum(np.diff(upto, axis=1), 0.0)], axis=1)
     return np.asarray(masses / masses.sum(axis=1, keepdims=True))
+
+
+def _powers(edges: Array) -> Array:
+    """Return the masses on 0 and the cells of power laws."""
+    masses = ((edges[1:] + edges[:-1]) / 2) ** -_EXPONENTS[:, None] * np.diff(edges)
+    return np.insert(masses / masses.sum(axis=1, keepdims=True), 0, 0.0, axis=1)

@@ -36,7 +36,7 @@ class NPMLE(Discrete):
     gap: float = 0.0
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, *, slope: float = 0.0) -> NPMLE:  # type: ignore[override] # no further arguments
+    def fit(cls, estimate: FrequencyEstimate, *, slope: float = 0.0) -> NPMLE:
         """Return the maximum likelihood prior of one vector of estimates.
 
         Parameters
