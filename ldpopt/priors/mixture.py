@@ -132,16 +132,15 @@ def _edges(binned: Binned) -> Array:
     The mass of a cell is held by one support point. Where no estimate is within ten standard deviations cells stay long: all
     that is known there is that nothing is.
     """
-    top = binned.n + 0.5
+    top = float(binned.n)
     whole = np.arange(0.5, min(top, 1 / (_RATIO - 1)))
-    steps = math.log(top / whole[-1]) / math.log(_RATIO)
-    long = whole[-1] * _RATIO ** np.arange(1, math.floor(steps) + 1)
+    steps = math.ceil(math.log(top / whole[-1]) / math.log(_RATIO)) if top - whole[-1] > 1 else 0
+    long = whole[-1] * _RATIO ** np.arange(1, steps)
     fine = binned.near(_SPACING, _REACH)
-    long_from = _SPACING * binned.noise.sd / (_RATIO - 1)  # below it, long cells are shorter than fine ones
-    fine = fine[(fine > max(long_from, whole[-1])) & (fine < top)]
-    edges = np.unique(np.concatenate([whole, long[long < top], fine, [top]]))
+    fine = fine[fine > max(_SPACING * binned.noise.sd / (_RATIO - 1), whole[-1])]  # below, long cells are the shorter ones
+    edges = np.unique(np.concatenate([whole, long, fine]))
     distinct = np.append(True, np.diff(edges) > 1e-9 * edges[1:])
-    return np.asarray(np.minimum(edges[distinct], binned.n))
+    return np.append(edges[distinct & (edges < top * (1 - 1e-9))], top)
 
 
 def _dictionaries(binned: Binned, edges: Array) -> list[Array]:
@@ -150,7 +149,7 @@ def _dictionaries(binned: Binned, edges: Array) -> list[Array]:
     for ratio in PIECES + HATS:
         for phase in _PHASES:
             first = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d) * ratio**phase
-            first = min(max(first, 1.0), max(binned.n / ratio, 1.0))
+            first = min(max(first, 1.0), binned.n / ratio)
             knots = first * ratio ** np.arange(-1, math.ceil(math.log(binned.n / first) / math.log(ratio)) + 2)
             logs = np.log(knots)
             if ratio in HATS:
