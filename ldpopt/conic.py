@@ -150,7 +150,11 @@ class CompiledProblem:
         began = time.perf_counter()
         d = len(data[0])
         self._solver = solver
-        self._parameters = [cp.Parameter(x.shape, nonneg=loss.nonnegative_data) for x in data] if parametric(d) else []
+        self._parameters = (
+            [cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data) for i, x in enumerate(data)]
+            if parametric(d)
+            else []
+        )
         # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made for numbers of order 1.
         self._f = cp.Variable(d) / d
         objective, extra = loss.cone_form(self._f, tuple(self._parameters or data), constants)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import closed_form
+from ldpopt import closed_form, validate
 from ldpopt.constraints import (
     AtMost,
     Constraint,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Kind = TypeVar("Kind", bound=Constraint)
+_STEEPEST = 1500.0  # twice the exponent range of doubles
 NO_MINIMUM = "{!r} has no minimum here, it falls without end: add SumsTo(...) or upper Bounds"
 
 
@@ -221,6 +222,13 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     """
     d, loss = estimate.d, problem.loss
     lower, upper = problem.box(d)
+    support = loss.support(estimate)
+    forced = np.broadcast_to(False, lower.shape) if support is None else ~support & (lower > 0)
+    if forced.any():
+        at = validate.first(forced)
+        raise InvalidInputError(
+            f"{loss!r} is infinite: the value at {validate.where(at)} must be zero, and is bounded from below by {lower[at[-1]]}"
+        )
     constants = loss.constants(estimate)
     upper = np.minimum(upper, (1 - 1e-9) * loss.domain_end(constants))  # the gradient is finite short of the end
     data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
@@ -228,7 +236,7 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
         found = loss.response(mu, tuple(x[trials] for x in data), constants)
         assert found is not None  # closed_form() asks for a response
-        return np.clip(found, lower, upper)
+        return np.clip(found, lower, upper, out=found)
 
     everyone = np.arange(len(data[0]))
     if problem.total is None:
@@ -244,5 +252,9 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     shape = estimate.frequencies.shape
     slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, d)
     slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, d)
-    bracket = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
+    # Where a slope is infinite at the bound, as a logarithm's is, no multiplier beyond this changes a double any more.
+    low, high = (
+        np.nan_to_num(x, posinf=_STEEPEST, neginf=-_STEEPEST) for x in (-slope_high.max(-1), -slope_low.min(-1))
+    )
+    bracket = low, high
     return closed_form.one_root(minimiser, bracket, (lower, upper), problem.total).reshape(shape)

@@ -182,6 +182,14 @@ def test_a_row_is_named_by_its_pair():
     assert [Unimodal(1).row_name(row, 3) for row in range(2)] == ["f[1] >= f[0]", "f[1] >= f[2]"]
 
 
+@pytest.mark.parametrize("mode", range(5))
+def test_the_tree_of_a_mode_is_that_of_its_pairs(mode):
+    pairs = Monotone(Unimodal(mode).pairs(5))
+    parents, sign = Unimodal(mode).forest(5)
+    assert sign == pairs.forest(5)[1] == 1
+    assert_array_equal(parents, pairs.forest(5)[0])
+
+
 def test_orders_that_are_no_forest_go_to_a_solver():
     diamond = Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])
     problem = Problem(LeastSquares(), [diamond, NonNegative(), SumsTo()])

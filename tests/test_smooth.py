@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import Problem
+from ldpopt import Problem, certify
 from ldpopt.constraints import NonNegative, Smooth, SumsTo
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import LeastSquares
-from tests.tolerances import SOLVER
+from tests.tolerances import GAP, SOLVER
 
 BOUNDS = {
     "variation": {"total_variation": 0.08},
@@ -44,6 +44,18 @@ def test_the_rows_say_what_the_norms_say(kind, solver):
     found = Problem(LeastSquares(), [NonNegative(), SumsTo(), constraint]).solve(noisy, solver=solver).frequencies
     assert constraint.violation(found) <= SOLVER[solver]
     assert_allclose(found, smoothed(noisy, **BOUNDS[kind]), rtol=0, atol=SOLVER[solver])
+
+
+@pytest.mark.parametrize("kind", ["variation", "bend", "both"])
+def test_the_gap_sees_the_auxiliary_variables(kind):
+    rng = np.random.default_rng(3)
+    noisy = rng.dirichlet(np.ones(20)) + rng.normal(0, 0.05, 20)
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(), Smooth(**BOUNDS[kind])])
+    best = problem.solve(noisy)
+    assert abs(best.certificate.gap) <= GAP * SOLVER["CLARABEL"]
+    inside = 0.9 * best.frequencies + 0.1 / 20  # towards the constant, which is smooth
+    excess = float(problem.loss.value(inside, best.estimate)) - best.objective
+    assert 0 < excess <= certify(problem, noisy, inside).gap + SOLVER["CLARABEL"]
 
 
 def test_one_compilation_smooths_a_stack():

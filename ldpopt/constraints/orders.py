@@ -119,6 +119,13 @@ class Unimodal(Order):
         left = np.arange(d - 1)
         return np.where((left < self.mode)[:, None], np.stack([left + 1, left], 1), np.stack([left, left + 1], 1))
 
+    def forest(self, d: int) -> tuple[Index, int]:
+        """Return the neighbour nearer to the mode as parent of each value."""
+        values = np.arange(d)
+        parents = values + np.where(values < self.mode, 1, -1)
+        parents[self.mode] = -1
+        return parents, 1
+
     def __repr__(self) -> str:
         return f"Unimodal({self.mode})"
 

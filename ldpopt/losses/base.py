@@ -26,8 +26,8 @@ class Loss(ABC):
     convex: ClassVar[bool] = True
     """Whether it is convex. One that is not is solved through its ``majorant``, and certified by its last one."""
 
-    nonnegative_data: ClassVar[bool] = False
-    """Whether ``data`` is never negative, which the cone form may need."""
+    nonnegative_data: ClassVar[int] = 0
+    """How many of the first arrays of ``data`` are never negative, which the cone form may need."""
 
     nonnegative_domain: ClassVar[bool] = False
     """Whether the loss is infinite as soon as a value is negative."""

@@ -31,7 +31,7 @@ class KullbackLeibler(Loss):
     """
 
     nonnegative_domain = True
-    nonnegative_data = True
+    nonnegative_data = 1
 
     def check(self, estimate: FrequencyEstimate) -> None:
         """Raise an error where a vector has no positive value."""
@@ -58,19 +58,26 @@ class KullbackLeibler(Loss):
         return estimate.frequencies > 0
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return max(f̃, 0) with a sum of 1."""
+        """Return max(f̃, 0) with a sum of 1, and the logarithm of the sum it had, once a value."""
         positive = np.maximum(estimate.frequencies, 0.0)
-        return (positive / positive.sum(axis=-1, keepdims=True),)
+        mass = positive.sum(axis=-1, keepdims=True)
+        return positive / mass, np.broadcast_to(np.log(mass), positive.shape)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -Σ g_v entr(u_v) with f = g u, g the reference with a sum of 1: exponential cones with arguments near 1."""
+        """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u, s the sum of max(f̃, 0) = s g: cones with arguments near 1."""
         import cvxpy as cp
 
-        (reference,) = data
+        reference, log_mass = data
         u = cp.Variable(f.size)
-        return -(reference @ cp.entr(u)), [f.size * f == cp.multiply(f.size * reference, u)]
+        return -(reference @ cp.entr(u)) - log_mass @ f, [f.size * f == cp.multiply(f.size * reference, u)]
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return max(f̃, 0) exp(-1 - μ)."""
+        reference, log_mass = data
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return np.asarray(np.where(reference > 0, np.exp(np.log(reference) + log_mass - 1 - mu), 0.0))
 
     def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
         """Return 1/largest."""
