@@ -1,9 +1,9 @@
 """How far from the limit of accuracy do posterior means stand? ``python -m experiments.priors_study``.
 
 Every method on the same draws of OUE, on the settings of the papers and on real histograms; errors over those of the rule that
-knows the true frequencies in no order (``queries.accuracy_limit``). Each block of draws is written when it is done: a run that
-was interrupted, or is asked for more draws, goes on where it stopped. Data that are not on this machine (``LDPOPT_DATA``)
-are named and skipped.
+knows the true frequencies in no order (``queries.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is
+done: a run that was interrupted, or is asked for more draws (``python -m experiments.priors_study 200``), goes on where it
+stopped. Data that are not on this machine (``LDPOPT_DATA``) are named and skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import csv
 import os
 import sys
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
 
 OUT = Path(__file__).parent / "results"
+BUILD = Path(__file__).parent.parent / "build" / "priors"
 DRAWS, BLOCK = 100, 10
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SETS, TOP = 20, 16
@@ -174,11 +175,27 @@ def summary(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_ratios(path: Path, to: Path) -> None:
+    """Write every error over the limit's as a table: dataset, epsilon, method, metric, ratio, standard_error, draws."""
+    with path.open(encoding="utf-8") as file:
+        draws = Counter(
+            (row["dataset"], float(row["epsilon"])) for row in csv.DictReader(file) if row["method"] == "limit"
+        )
+    with to.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["dataset", "epsilon", "method", "metric", "ratio", "standard_error", "draws"])
+        for (name, epsilon), measured in ratios(path).items():
+            for (method, metric), (ratio, error) in measured.items():
+                row = [name, f"{epsilon:g}", method, metric, f"{ratio:.5g}", f"{error:.3g}", draws[name, epsilon]]
+                writer.writerow(row)
+
+
 def main() -> None:
     """Run what is missing, print the tables and write them."""
-    path = OUT / "priors.csv"
-    run(path, int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS)
-    text = summary(path)
+    draws = BUILD / "draws.csv"
+    run(draws, int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS)
+    write_ratios(draws, OUT / "priors.csv")
+    text = summary(draws)
     (OUT / "priors-tables.md").write_text(text, encoding="utf-8")
     print(text)
 
