@@ -137,7 +137,9 @@ def _edges(binned: Binned) -> Array:
     steps = math.ceil(math.log(top / whole[-1]) / math.log(_RATIO)) if top - whole[-1] > 1 else 0
     long = whole[-1] * _RATIO ** np.arange(1, steps)
     fine = binned.near(_SPACING, _REACH)
-    fine = fine[fine > max(_SPACING * binned.noise.sd / (_RATIO - 1), whole[-1])]  # below, long cells are the shorter ones
+    fine = fine[
+        fine > max(_SPACING * binned.noise.sd / (_RATIO - 1), whole[-1])
+    ]  # below, long cells are the shorter ones
     edges = np.unique(np.concatenate([whole, long, fine]))
     distinct = np.append(True, np.diff(edges) > 1e-9 * edges[1:])
     return np.append(edges[distinct & (edges < top * (1 - 1e-9))], top)
