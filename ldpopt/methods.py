@@ -111,6 +111,15 @@ def _power(estimate: FrequencyEstimate) -> Array:
     return priors.posterior_mean(estimate, priors.PowerLaw)
 
 
+def _npmle(estimate: FrequencyEstimate) -> Array:
+    return priors.posterior_mean(estimate, priors.NPMLE)
+
+
+def _mixture(estimate: FrequencyEstimate) -> Array:
+    # The sum of the true counts is known: without its noise the bottom of the prior is found better.
+    return priors.posterior_mean(replace(estimate, frequencies=closed_form.norm(estimate.frequencies)), priors.Mixture)
+
+
 _ALL = [
     Method(
         "base", "Base", "the unbiased estimate itself", "", "N IV", "no", "no", True, "O(1)", lambda e: e.frequencies
@@ -162,6 +171,22 @@ _ALL = [
     Method(
         "base-zero", "OUE-Zero", "estimates below T = Φ⁻¹(1-β/d)σ to 0", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0", "K IV-A", "yes",
         "no", True, "O(d)", _base_zero,
+    ),
+    Method(
+        "npmle", "NPMLE", "posterior mean under the likeliest prior of all", "min E‖f-f′‖²", "Kiefer, Wolfowitz 1956",
+        "yes", "no", True, "O(d)", _npmle,
+    ),
+    Method(
+        "npmle-ns", "NPMLE-NS", "Norm-Sub after NPMLE", "min E‖f-f′‖² over the simplex", "Kiefer, Wolfowitz 1956", "yes",
+        "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_npmle(e)),
+    ),
+    Method(
+        "mixture", "Mixture", "posterior mean under a prior mixed from simple shapes", "min E‖f-f′‖²", "ours", "yes",
+        "no", True, "O(d)", _mixture,
+    ),
+    Method(
+        "mixture-ns", "Mixture-NS", "Norm-Sub after the mixture's posterior mean", "min E‖f-f′‖² over the simplex",
+        "ours", "yes", "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_mixture(e)),
     ),
 ]  # fmt: skip
 

@@ -18,6 +18,10 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from ldpopt.estimate import FrequencyEstimate
+
+_TERMS = 1 << 21  # terms held at a time
+
 Sets = NDArray[np.bool_] | Sequence[ArrayLike]
 
 
@@ -156,6 +160,61 @@ def identification(estimate: ArrayLike, truth: ArrayLike, threshold: float) -> I
     both = precision + recall
     f_score = np.divide(2 * precision * recall, both, out=np.zeros_like(hits), where=both > 0)
     return Identification(precision, recall, f_score)
+
+
+def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.float64]:
+    """Return the estimates of the best rule that treats all values alike: a yardstick, since it knows the true frequencies.
+
+    Among rules that map each raw estimate by one function, the smallest mean squared error belongs to the posterior mean under
+    the true frequencies themselves, in no order (Robbins 1951):
+
+        m*(y) = Σ_v f_v φ_v(y) / Σ_v φ_v(y),   φ_v the normal density with mean f_v and variance (a + b f_v)/n.
+
+    Parameters
+    ----------
+    estimate
+        Raw estimates of shape (..., d), with n and an oracle.
+    truth
+        True frequencies f of shape (d,), in 0 .. 1.
+
+    Returns
+    -------
+    m* of each raw estimate, shape (..., d), as frequencies, so that any error can be measured: what a method loses to the limit
+    is ``mean_squared_error(method, truth) / mean_squared_error(accuracy_limit(raw, truth), truth)``, both averaged over trials.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the noise level is not known, or ``truth`` does not have shape (d,) with entries in 0 .. 1.
+
+    Notes
+    -----
+    A method that uses the known sum, as Norm-Sub does, can be slightly below the limit. Cost: as many terms as there are raw
+    estimates times distinct true frequencies.
+
+    Examples
+    --------
+    >>> from ldpopt import FrequencyEstimate, oracles
+    >>> raw = FrequencyEstimate([0.7, 0.1, -0.1], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> accuracy_limit(raw, [0.8, 0.1, 0.1]).round(3)
+    array([0.8, 0.1, 0.1])
+    """
+    n, oracle = estimate.noise
+    true = validate.frequencies(truth)
+    if true.shape != (estimate.d,):
+        raise InvalidInputError(f"truth must have shape ({estimate.d},), got {true.shape}")
+    f, size = np.unique(true, return_counts=True)
+    variance = oracle.variance(n, f)
+    fixed = np.log(size) - 0.5 * np.log(variance)
+    raw = estimate.frequencies.ravel()
+    result = np.empty_like(raw)
+    step = max(1, _TERMS // len(f))
+    for start in range(0, len(raw), step):
+        rows = slice(start, start + step)
+        level = fixed - (raw[rows, None] - f) ** 2 / (2 * variance)
+        weight = np.exp(level - level.max(axis=1, keepdims=True))
+        result[rows] = weight @ f / weight.sum(axis=1)
+    return result.reshape(estimate.frequencies.shape)
 
 
 def _difference(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:

@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.bench import closed_forms, framework, imports, methods, peers, priors, simulation, solvers
+from experiments.bench import (
+    closed_forms,
+    framework,
+    imports,
+    methods,
+    nonparametric,
+    peers,
+    priors,
+    simulation,
+    solvers,
+)
 from experiments.bench.row import Row
 
 if TYPE_CHECKING:
@@ -54,6 +64,11 @@ BENCHMARKS = {
             "repeats": 20,
         },
         picture=priors.picture,
+    ),
+    "nonparametric": Benchmark(
+        "NPMLE and the mixture, fits included",
+        nonparametric.run,
+        {"sizes": [[1024, 10**6], [42178, 990002], [10**6, 10**6]], "trials": 50, "epsilon": 1.0, "repeats": 5},
     ),
     "simulate": Benchmark(
         "1,000 simulated collections of 10^6 users", simulation.run, {"trials": 1000, "epsilon": 1.0, "repeats": 3}
