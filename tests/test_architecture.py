@@ -20,6 +20,7 @@ LAYERS = [
     {"certificate", "conic"},
     {"problem", "priors"},
     {"methods"},
+    {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"comparison", "verify", "report", "cli", "__main__"},
 ]
