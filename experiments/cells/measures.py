@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.cells.moments import Moments
 from experiments.cells.treatments import TREATMENTS
-from ldpopt import FrequencyEstimate, select_method
+from ldpopt import FrequencyEstimate, queries, select_method
 from ldpopt.closed_form import significance_threshold
 from ldpopt.datasets import Dataset
 from ldpopt.oracles.base import FrequencyOracle
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 Estimates = Mapping[str, FrequencyEstimate]
@@ -34,6 +37,12 @@ class Measure(Protocol):
 def _values(estimate: FrequencyEstimate) -> Array:
     """Return the answers to the d queries for single values: Post-Pos clips them (N V-C)."""
     return np.maximum(estimate.frequencies, 0.0) if estimate.clip_answers else estimate.frequencies
+
+
+def _answers(estimate: FrequencyEstimate, asked: csr_array) -> Array:
+    """Return the answers to set queries, as ``estimate.query`` does, from sets that were checked once."""
+    answers = (asked @ estimate.frequencies.T).T
+    return np.maximum(answers, 0.0) if estimate.clip_answers else answers
 
 
 def _stack(columns: list[Array]) -> Array:
@@ -64,18 +73,18 @@ class RandomSets:
     """Mean squared error of the sums over sets of ⌊ρd/100⌋ values, drawn uniformly, once a cell (N V-D)."""
 
     percents: tuple[int, ...]
-    sets: int = 100
+    sets: int = 200
 
     def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
             row[:, : percent * data.d // 100] = True
-        members = rng.permuted(members, axis=-1).reshape(-1, data.d)
-        truth = FrequencyEstimate(data.frequencies).query(members)
+        asked = queries.membership(rng.permuted(members, axis=-1).reshape(-1, data.d), data.d)  # once, not once a method
+        truth = asked @ data.frequencies
 
         def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
             errors = [
-                ((e.query(members) - truth) ** 2).reshape(-1, len(self.percents), self.sets).mean(axis=-1)
+                ((_answers(e, asked) - truth) ** 2).reshape(-1, len(self.percents), self.sets).mean(axis=-1)
                 for e in estimates.values()
             ]
             return [Moments.of("random sets", "mse", self.percents, [*estimates], _stack(errors))]

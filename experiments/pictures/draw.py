@@ -41,12 +41,28 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
                     _DRAWINGS[figure.drawing](ax, figure, panel, own)
                 else:
                     _absent(ax, panel)
+        if figure.drawing in _NAMED_ABOVE:
+            _name_lines(figure, axes)
         for row in axes:
             row[0].set_ylabel(row[0].get_ylabel() or figure.ylabel)
         for ax in axes[-1]:
             ax.set_xlabel(ax.get_xlabel() or figure.xlabel)
         page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
         return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
+
+
+def _name_lines(figure: Figure, axes: np.ndarray) -> None:
+    """Put each column's legend above its first panel, from the first panel that has lines; once where all are alike."""
+    alike = len({panel.methods for panel in figure.panels}) == 1
+    for column in range(1 if alike and axes.shape[1] > 2 else axes.shape[1]):
+        drawn = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
+        if drawn:
+            top = axes[0, axes.shape[1] // 2] if alike and axes.shape[1] > 2 else axes[0, column]
+            handles, labels = drawn[0].get_legend_handles_labels()
+            top.legend(
+                handles, labels, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.09), handlelength=2.4,
+                columnspacing=1.0, labelspacing=0.25, borderaxespad=0.1,
+            )  # fmt: skip
 
 
 def _saved(page: Page, suffix: str) -> bytes:
@@ -83,7 +99,6 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
             markeredgewidth=0.8, **LOOKS[method].options(),
         )  # fmt: skip
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
-    ax.legend(frameon=False, ncols=2, handlelength=2.2, columnspacing=0.9, labelspacing=0.25, borderaxespad=0.1)
 
 
 def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
@@ -169,6 +184,8 @@ def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> N
     else:
         _curves(ax, figure, panel, rows)
 
+
+_NAMED_ABOVE = ("curves", "thresholds", "improvement")
 
 _DRAWINGS: dict[str, Callable[[Axes, Figure, Panel, Sequence[Row]], None]] = {
     "curves": _curves,

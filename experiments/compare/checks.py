@@ -1,0 +1,178 @@
+"""How statements are measured: each kind of check reads numbers from the tables and says what they should be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from experiments.compare.results import Measured, Results, mean_of
+from experiments.tables import Row
+
+ALWAYS: Callable[[float], bool] = lambda x: True  # noqa: E731
+Where = Callable[[float], bool]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number that a statement speaks of: where, how much, and between which bounds the statement puts it."""
+
+    where: str
+    measured: Measured
+    low: float
+    high: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the value lies within the bounds."""
+        return self.low <= self.measured.value <= self.high
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the whole 95 % interval lies outside them: chance is no excuse."""
+        return self.measured.high < self.low or self.measured.low > self.high
+
+
+class Check(Protocol):
+    """Something that reads numbers for a statement; none if the data are missing."""
+
+    def read(self, results: Results) -> Iterator[Reading]: ...
+
+
+def _x(row: Row, along: str) -> float:
+    value = getattr(row, along)
+    return float(value) if value != "" else math.nan
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean of one method over another's, at every point of the figure's axis that ``at`` lets through.
+
+    ``over`` and ``under`` may name several methods: every pair is read.
+    """
+
+    figure: str
+    over: str | tuple[str, ...]
+    under: str | tuple[str, ...]
+    low: float
+    high: float
+    along: str = "epsilon"
+    at: Where = ALWAYS
+    only: dict[str, object] = field(default_factory=dict)
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for over in _names(self.over):
+            for under in _names(self.under):
+                if over == under:
+                    continue
+                below = {_key(row): row for row in results.select(self.figure, method=under, **self.only)}
+                for row in results.select(self.figure, method=over, **self.only):
+                    if _key(row) in below and self.at(_x(row, self.along)):
+                        where = f"{over} / {under}, {_spot(row, self.along)}"
+                        yield Reading(where, results.ratio(row, below[_key(row)]), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Value:
+    """The mean of a method itself, over ``unit``."""
+
+    figure: str
+    method: str | tuple[str, ...]
+    low: float
+    high: float
+    along: str = "epsilon"
+    at: Where = ALWAYS
+    unit: float = 1.0
+    only: dict[str, object] = field(default_factory=dict)
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for method in _names(self.method):
+            for row in results.select(self.figure, method=method, **self.only):
+                if self.at(_x(row, self.along)):
+                    yield Reading(f"{method}, {_spot(row, self.along)}", mean_of(row, self.unit), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Against:
+    """A method at one point of the axis over itself at another: ``pairs`` of positions, or each with the one before."""
+
+    figure: str
+    method: str | tuple[str, ...]
+    low: float
+    high: float
+    along: str = "parameter"
+    partner: Callable[[float], float] | None = None
+    at: Where = ALWAYS
+    only: dict[str, object] = field(default_factory=dict)
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for method in _names(self.method):
+            groups: dict[tuple, dict[float, Row]] = {}
+            for row in results.select(self.figure, method=method, **self.only):
+                groups.setdefault((row.dataset, row.query), {})[_x(row, self.along)] = row
+            for (dataset, _), by_x in groups.items():
+                points = sorted(by_x)
+                for before, x in zip([math.nan, *points], points, strict=False):
+                    other = before if self.partner is None else self.partner(x)
+                    if self.at(x) and other in by_x:
+                        where = f"{method}, {dataset}, {_short(x)} over {_short(other)}"
+                        yield Reading(where, results.ratio(by_x[x], by_x[other]), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Largest over smallest mean of a method along the axis: 1 is a flat line."""
+
+    figure: str
+    method: str | tuple[str, ...]
+    low: float
+    high: float
+    along: str = "parameter"
+    at: Where = ALWAYS
+    only: dict[str, object] = field(default_factory=dict)
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for method in _names(self.method):
+            groups: dict[str, list[Row]] = {}
+            for row in results.select(self.figure, method=method, **self.only):
+                if self.at(_x(row, self.along)):
+                    groups.setdefault(row.dataset, []).append(row)
+            for dataset, rows in groups.items():
+                top, bottom = max(rows, key=lambda r: r.mean), min(rows, key=lambda r: r.mean)
+                yield Reading(f"{method}, {dataset}", results.ratio(top, bottom), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Share:
+    """In how many of the other check's readings the value lies within its bounds: for statements such as "in some cases"."""
+
+    check: Check
+    low: float
+    high: float = 1.0
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        readings = list(self.check.read(results))
+        if readings:
+            share = sum(reading.agrees for reading in readings) / len(readings)
+            what = f"share of {len(readings)} points within {_short(readings[0].low)} .. {_short(readings[0].high)}"
+            yield Reading(what, Measured(share, share, share), self.low, self.high)
+
+
+def _names(method: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (method,) if isinstance(method, str) else method
+
+
+def _key(row: Row) -> tuple:
+    return row.dataset, row.n, row.epsilon, row.query, row.parameter, row.metric
+
+
+def _spot(row: Row, along: str) -> str:
+    query = f"{row.query}, " if row.query.endswith("sets") and row.query != "random sets" else ""
+    sign = {"epsilon": "ε", "n": "n", "parameter": "at"}[along]
+    value = getattr(row, along)
+    return f"{row.dataset}, {query}{sign} {_short(value)}" if value != "" else f"{row.dataset}, {query}".rstrip(", ")
+
+
+def _short(x: object) -> str:
+    return f"{x:g}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else str(x)
