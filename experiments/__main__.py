@@ -18,7 +18,7 @@ from rich.table import Table
 from experiments.errors import ExperimentError
 from experiments.executors import Dask, Executor, InProcess, Processes
 from experiments.figures import FIGURES, Figure
-from experiments.run import SEED, Plan, Summary, compute_cells, plan, write_figure
+from experiments.run import SEED, Plan, Summary, compute_cells, plan, write_figures
 from experiments.store import Store
 from ldpopt.errors import LdpoptError
 from ldpopt.validate import unknown_name
@@ -76,7 +76,9 @@ def run(
     store: Annotated[
         Path | None, typer.Option(help="Results file; OUT/cells.sqlite by default.", show_default=False)
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False)] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False)
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of this machine.")] = 1,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False)
@@ -108,16 +110,14 @@ def run(
         summary = Summary()
         try:
             _compute(planned, results, executor, summary, fresh=fresh)
+            with _errors.status("drawing"):
+                drawn = write_figures(planned, results, out, workers=workers)
         except KeyboardInterrupt:
             _errors.print(
                 f"\nInterrupted: {len(summary.computed)} new cells are kept in {escape(str(results.path))}; "
                 "run the same command again to go on.", highlight=False, soft_wrap=True,
             )  # fmt: skip
             raise typer.Exit(INTERRUPTED) from None
-        with _errors.status("drawing"):
-            drawn = [
-                name for name, figure in planned.figures.items() if write_figure(figure, planned.tasks[name], results, out)
-            ]
     if compare:
         from experiments.compare.page import write_page
 

@@ -45,7 +45,7 @@ class Processes:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Finished]:
         pool = ProcessPoolExecutor(
-            min(self.workers, len(tasks)), multiprocessing.get_context("spawn"), initializer=_leave_interrupts
+            min(self.workers, len(tasks)), multiprocessing.get_context("spawn"), initializer=leave_interrupts
         )
         try:
             futures = {pool.submit(compute, task): task for task in tasks}
@@ -61,7 +61,7 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
+def leave_interrupts() -> None:
     """Ctrl-C reaches every process of the terminal: the workers leave it to the one that stops them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -85,7 +85,9 @@ class Dask:
             ) from None
         with closing(client):
             if not client.scheduler_info()["workers"]:
-                raise ExperimentError(f"the Dask cluster at {self.address} has no workers: start some, then run this again")
+                raise ExperimentError(
+                    f"the Dask cluster at {self.address} has no workers: start some, then run this again"
+                )
             futures = {
                 client.submit(compute, task, key=f"cell-{task.key}", pure=False, retries=_DASK_RETRIES): task
                 for task in tasks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -11,7 +13,7 @@ from experiments import tables
 from experiments.cells import populations
 from experiments.cells.cell import Cell, Task
 from experiments.errors import ExperimentError
-from experiments.executors import Executor
+from experiments.executors import Executor, leave_interrupts
 from experiments.figures import Experiment, Figure
 from experiments.store import Store
 from ldpopt.datasets import Dataset
@@ -90,7 +92,7 @@ def compute_cells(
     *,
     fresh: bool = False,
     order: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
-    finished: Callable[[Task], None] = lambda task: None,
+    finished: Callable[[Task], None] | None = None,
     summary: Summary | None = None,
 ) -> Summary:
     """Compute the cells that the store does not have, and put each there as soon as it is finished.
@@ -125,33 +127,46 @@ def compute_cells(
             store.put(task, outcome)
             summary.computed.append(task.key)
             summary.seconds += outcome.seconds
-        finished(task)
+        if finished:
+            finished(task)
     return summary
 
 
-def write_figure(figure: Figure, tasks: Sequence[Task], store: Store, out: Path) -> bool:
-    """Write a figure's tables and pictures from the finished cells; False if there is none of them."""
-    from experiments.pictures.draw import draw  # matplotlib takes a second to import
-
-    by_key = {task.key: task.cell for task in tasks}
-    cells = {by_key[key]: outcome.moments for key, outcome in store.get(by_key).items()}
-    rows = tables.rows(figure, cells)
-    if not rows:
-        return False
-    pairs = tables.pairs(figure, cells)
+def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -> list[str]:
+    """Write tables and pictures of all figures from the finished cells; return the names of those that have any."""
+    shown: dict[str, list[tables.Row]] = {}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        replace_text(out / f"{figure.name}.csv", tables.to_csv(rows, tables.Row))
-        if pairs:
-            replace_text(out / f"{figure.name}.paired.csv", tables.to_csv(pairs, tables.Pair))
-        for suffix, content in draw(figure, rows).items():
-            replace_bytes(out / f"{figure.name}.{suffix}", content)
+        for name, figure in planned.figures.items():
+            by_key = {task.key: task.cell for task in planned.tasks[name]}
+            cells = {by_key[key]: outcome.moments for key, outcome in store.get(by_key).items()}
+            rows, pairs = tables.rows(figure, cells), tables.pairs(figure, cells)
+            if rows:
+                shown[name] = rows
+                replace_text(out / f"{name}.csv", tables.to_csv(rows, tables.Row))
+            if pairs:
+                replace_text(out / f"{name}.paired.csv", tables.to_csv(pairs, tables.Pair))
+        jobs = [(planned.figures[name], rows) for name, rows in shown.items()]
+        for name, pictures in zip(shown, _pictures(jobs, workers), strict=True):
+            for suffix, content in pictures.items():
+                replace_bytes(out / f"{name}.{suffix}", content)
     except OSError as error:
         raise ExperimentError(
-            f"cannot write the files of {figure.name} to {out}: {error.strerror or error}. The finished cells are kept in "
-            f"{store.path}: make room or give another --out, then run the same command again"
+            f"cannot write to {error.filename or out}: {error.strerror or error}. The finished cells are kept in {store.path}: "
+            "make room or give another --out, then run the same command again"
         ) from None
-    return True
+    return list(shown)
+
+
+def _pictures(jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int) -> Iterator[dict[str, bytes]]:
+    """Yield the pictures in the order of the jobs; drawing takes a second each, so processes share it."""
+    from experiments.pictures.draw import draw  # matplotlib is slow to import
+
+    if workers == 1 or len(jobs) < 3:
+        yield from (draw(figure, rows) for figure, rows in jobs)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=leave_interrupts) as pool:
+        yield from pool.map(draw, *zip(*jobs, strict=True))
 
 
 def replace_text(path: Path, text: str) -> None:

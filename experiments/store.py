@@ -54,7 +54,9 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
                 return
         if application != _APPLICATION:
-            raise ExperimentError(f"{self.path} is not a results file of these experiments: give another --out or --store")
+            raise ExperimentError(
+                f"{self.path} is not a results file of these experiments: give another --out or --store"
+            )
         if version != FORMAT:
             raise ExperimentError(
                 f"{self.path} has results of format {version}, this version writes format {FORMAT}: nothing in it was "
@@ -98,5 +100,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

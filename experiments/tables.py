@@ -17,8 +17,8 @@ from experiments.cells.measures import SELECTED
 from experiments.cells.moments import Label, Moments
 from experiments.figures import Figure, Panel
 
-_ALL_RANKS = 48  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
-_RANKS_A_DECADE = 60
+_ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
+_RANKS_A_DECADE = 50
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,9 @@ def select_method(
     'norm-sub'
     """
     if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or est.method != "base":
-        raise InvalidInputError(f"select_method takes one raw estimate (from oracle.estimate), of shape (d,); got {est!r}")
+        raise InvalidInputError(
+            f"select_method takes one raw estimate (from oracle.estimate), of shape (d,); got {est!r}"
+        )
     n, oracle = est.noise
     if not isinstance(oracle, FrequencyOracle):
         raise InvalidInputError(f"select_method simulates the oracle of the estimate; {oracle!r} only knows p and q")

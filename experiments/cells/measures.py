@@ -79,7 +79,9 @@ class RandomSets:
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
             row[:, : percent * data.d // 100] = True
-        asked = queries.membership(rng.permuted(members, axis=-1).reshape(-1, data.d), data.d)  # once, not once a method
+        asked = queries.membership(
+            rng.permuted(members, axis=-1).reshape(-1, data.d), data.d
+        )  # once, not once a method
         truth = asked @ data.frequencies
 
         def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
@@ -223,7 +225,8 @@ class HeavyHitters:
             # At one threshold the figure's x axis is ε: the parameter says which threshold it is.
             labels = thresholds if len(thresholds) > 1 else ["significance"]
             return [
-                Moments.of("heavy hitters", metric, labels, [*estimates], _stack(found)) for metric, found in scores.items()
+                Moments.of("heavy hitters", metric, labels, [*estimates], _stack(found))
+                for metric, found in scores.items()
             ]
 
         return evaluate
@@ -250,7 +253,9 @@ class Noise:
             return [
                 Moments.of("noise", "density", centres, [name, "predicted"], both),
                 *(
-                    Moments.of("noise", metric, [""], [name, "predicted"], _stack([found, np.full(len(found), expected)]))
+                    Moments.of(
+                        "noise", metric, [""], [name, "predicted"], _stack([found, np.full(len(found), expected)])
+                    )
                     for metric, (found, expected) in summary.items()
                 ),
             ]

@@ -43,9 +43,7 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(
-        cls, query: str, metric: str, parameters: Sequence[Label], methods: Sequence[str], values: Array
-    ) -> Moments:
+    def of(cls, query: str, metric: str, parameters: Sequence[Label], methods: Sequence[str], values: Array) -> Moments:
         """Return the moments of values of shape (trials, parameters, methods)."""
         mean = values.mean(axis=0)
         off = values - mean

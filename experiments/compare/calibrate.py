@@ -11,7 +11,9 @@ _KOSARAK, _RETAIL = {"dataset": "kosarak"}, {"dataset": "retail"}
 _ANY = math.inf
 
 
-def _improvement(identifier: str, data: dict, name: str, epsilon: float, percent: float, low: float, high: float) -> Statement:
+def _improvement(
+    identifier: str, data: dict, name: str, epsilon: float, percent: float, low: float, high: float
+) -> Statement:
     """Return the statement that OUE-Calibrate's error is below OUE-Zero's by so many per cent."""
     return Statement(
         identifier, "K IV-B", f"On {name}, the relative improvement of OUE-Calibrate upon OUE-Zero is {percent:g} % for ε = {epsilon:g}.",
@@ -46,7 +48,7 @@ STATEMENTS = (
     Statement(
         "k-fig3-tail", "K IV-A", "A large fraction of items have small frequencies, a very small fraction large ones (Retail).",
         "calibrate-fig3", "Share of items with frequency 100 over that with frequency 1, below 0.05",
-        (Against("calibrate-fig3", "truth", 0, 0.05, partner=lambda f: 1.0, at=lambda f: f == 100, only=_RETAIL),),
+        (Against("calibrate-fig3", "truth", 0, 0.05, partner=1.0, at=lambda f: f == 100, only=_RETAIL),),
     ),
     Statement(
         "k-fig4-mean", "K IV-B", "The noise on Kosarak has the predicted mean 0 (fitted: −3.2).", "calibrate-fig4",

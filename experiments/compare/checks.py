@@ -10,8 +10,12 @@ from typing import Protocol
 from experiments.compare.results import Measured, Results, mean_of
 from experiments.tables import Row
 
-ALWAYS: Callable[[float], bool] = lambda x: True  # noqa: E731
 Where = Callable[[float], bool]
+
+
+def always(_: float) -> bool:
+    """Let every point through."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Ratio:
     low: float
     high: float
     along: str = "epsilon"
-    at: Where = ALWAYS
+    at: Where = always
     only: dict[str, object] = field(default_factory=dict)
 
     def read(self, results: Results) -> Iterator[Reading]:
@@ -82,7 +86,7 @@ class Value:
     low: float
     high: float
     along: str = "epsilon"
-    at: Where = ALWAYS
+    at: Where = always
     unit: float = 1.0
     only: dict[str, object] = field(default_factory=dict)
 
@@ -95,15 +99,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Against:
-    """A method at one point of the axis over itself at another: ``pairs`` of positions, or each with the one before."""
+    """A method at one point of the axis over itself at another, its ``partner``: one point, or one for each."""
 
     figure: str
     method: str | tuple[str, ...]
     low: float
     high: float
+    partner: float | Callable[[float], float]
     along: str = "parameter"
-    partner: Callable[[float], float] | None = None
-    at: Where = ALWAYS
+    at: Where = always
     only: dict[str, object] = field(default_factory=dict)
 
     def read(self, results: Results) -> Iterator[Reading]:
@@ -112,9 +116,8 @@ class Against:
             for row in results.select(self.figure, method=method, **self.only):
                 groups.setdefault((row.dataset, row.query), {})[_x(row, self.along)] = row
             for (dataset, _), by_x in groups.items():
-                points = sorted(by_x)
-                for before, x in zip([math.nan, *points], points, strict=False):
-                    other = before if self.partner is None else self.partner(x)
+                for x in sorted(by_x):
+                    other = self.partner(x) if callable(self.partner) else self.partner
                     if self.at(x) and other in by_x:
                         where = f"{method}, {dataset}, {_short(x)} over {_short(other)}"
                         yield Reading(where, results.ratio(by_x[x], by_x[other]), self.low, self.high)
@@ -129,7 +132,7 @@ class Spread:
     low: float
     high: float
     along: str = "parameter"
-    at: Where = ALWAYS
+    at: Where = always
     only: dict[str, object] = field(default_factory=dict)
 
     def read(self, results: Results) -> Iterator[Reading]:

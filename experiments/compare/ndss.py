@@ -7,7 +7,19 @@ import math
 from experiments.compare.checks import Against, Ratio, Share, Spread, Value
 from experiments.compare.statement import Statement
 
-_ALL = ("base", "base-pos", "post-pos", "norm", "norm-mul", "norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns")
+_ALL = (
+    "base",
+    "base-pos",
+    "post-pos",
+    "norm",
+    "norm-mul",
+    "norm-sub",
+    "mle-apx",
+    "base-cut",
+    "norm-cut",
+    "power",
+    "power-ns",
+)
 _RIGHT = ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns")
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "power-ns")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
@@ -135,7 +147,7 @@ STATEMENTS = (
         (
             Against(
                 "ndss-fig3", ("base-pos", "base-cut", "norm-mul", "norm-cut", "norm-sub", "power", "power-ns"), 0, 0.5,
-                partner=lambda r: 2.0, at=lambda r: r == 1024,
+                partner=2.0, at=lambda r: r == 1024,
             ),
         ),
     ),
@@ -210,7 +222,7 @@ STATEMENTS = (
             Ratio("ndss-fig5", "norm-mul", "base", 0, 1, "n", at=lambda n: n == 2_000_000),
         ),
         "It grows slower: by less than 5 times from 0.2·10⁶ to 2·10⁶ users, where Base grows by 10.",
-        (Against("ndss-fig5", "norm-mul", 0, 5, "n", partner=lambda n: 200_000.0, at=lambda n: n == 2_000_000),),
+        (Against("ndss-fig5", "norm-mul", 0, 5, along="n", partner=200_000.0, at=lambda n: n == 2_000_000),),
     ),
     Statement(
         "n-fig5-pairs", "N Fig. 5", "Three pairs have similar performance: Base and Norm, Base-Pos and Post-Pos, Norm-Sub and "
@@ -284,7 +296,7 @@ STATEMENTS = (
     Statement(
         "n-fig7-rises", "N V-D", "Within ρ = 1 to 10, the errors of all methods increase with ρ.", "ndss-fig7",
         "MSE at ρ = 10 over that at ρ = 1, above 1, for every method",
-        (Against("ndss-fig7", _ALL, 1, _ANY, partner=lambda r: 1.0, at=lambda r: r == 10),),
+        (Against("ndss-fig7", _ALL, 1, _ANY, partner=1.0, at=lambda r: r == 10),),
     ),
     Statement(
         "n-fig7-norm-cut", "N V-D", "Norm-Cut is better than Base-Cut, especially when ρ ≥ 2.", "ndss-fig7",
@@ -350,7 +362,7 @@ STATEMENTS = (
         "MSE at k = 32 over that at k = 2, above 1",
         (
             Against(
-                "ndss-fig10", ("base-cut", "norm-cut", "power", "power-ns"), 1, _ANY, partner=lambda k: 2.0, at=lambda k: k == 32
+                "ndss-fig10", ("base-cut", "norm-cut", "power", "power-ns"), 1, _ANY, partner=2.0, at=lambda k: k == 32
             ),
         ),
     ),

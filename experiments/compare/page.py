@@ -22,7 +22,9 @@ def write_page(out: Path) -> None:
     """Write ``out/compare.html`` and ``out/statements.json`` from the tables in ``out``."""
     findings = statements(out)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters["short"] = lambda x: f"{x:,.4g}" if abs(x) < 1e5 else f"{x:,.0f}"
     environment.globals["extremes"] = extremes
@@ -35,7 +37,9 @@ def write_page(out: Path) -> None:
             {
                 "figure": figure,
                 "trials": sorted({row.trials for row in rows}),
-                "notes": [POPULATIONS[p].note for p in figure.experiment.populations if p in there and POPULATIONS[p].note],
+                "notes": [
+                    POPULATIONS[p].note for p in figure.experiment.populations if p in there and POPULATIONS[p].note
+                ],
                 "missing": [POPULATIONS[p].label for p in figure.experiment.populations if p not in there],
                 "findings": [f for f in findings if f.statement.figure == figure.name],
             }
@@ -48,7 +52,9 @@ def write_page(out: Path) -> None:
         replace_text(out / "compare.html", page)
         replace_text(out / "statements.json", records + "\n")
     except OSError as error:
-        raise ExperimentError(f"cannot write the comparison to {out}: {error.strerror}; make room or give another --out") from None
+        raise ExperimentError(
+            f"cannot write the comparison to {out}: {error.strerror}; make room or give another --out"
+        ) from None
 
 
 def extremes(finding: Finding) -> list:

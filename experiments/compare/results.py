@@ -34,7 +34,7 @@ class Results:
 
     def _pairs(self, figure: str) -> dict[tuple, Pair]:
         path = self.folder / f"{figure}.paired.csv"
-        return {_place(p) + (p.method, p.reference): p for p in read_pairs(path)} if path.exists() else {}
+        return {(*_place(p), p.method, p.reference): p for p in read_pairs(path)} if path.exists() else {}
 
     def select(self, figure: str, **wanted: object) -> Iterator[Row]:
         """Yield the rows with these values, each place and method once (a method may stand in two panels)."""
@@ -61,7 +61,9 @@ class Results:
                 covariance = (sum(variances) - pair.std**2) / 2
         if not value > 0 or over.trials < 2 or math.isinf(value):
             return Measured(value, value, value)
-        relative = variances[0] / over.mean**2 + variances[1] / under.mean**2 - 2 * covariance / (over.mean * under.mean)
+        relative = (
+            variances[0] / over.mean**2 + variances[1] / under.mean**2 - 2 * covariance / (over.mean * under.mean)
+        )
         reach = student(over.trials) * math.sqrt(max(relative, 0.0) / over.trials)
         return Measured(value, value * math.exp(-reach), value * math.exp(reach))
 

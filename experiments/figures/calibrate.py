@@ -15,9 +15,7 @@ _MULTIPLES = tuple(round(2.0 ** (i / 2), 4) for i in range(-6, 7))  # from 1/8 t
 _DATA = Experiment(_BOTH, "", (), (), (FrequencyShares(),), trials=0)
 _NOISE = Experiment(("kosarak",), "oue", (4.0,), ("oue",), (Noise(),))
 _BY_THRESHOLD = Experiment(_BOTH, "oue", (4.0,), _THREE, (HeavyHitters(_MULTIPLES),))
-_BY_EPSILON = Experiment(
-    _BOTH, "oue", (1.0, 2.0, 3.0, 4.0, 5.0), _FOUR, (FullDomain(in_counts=True), HeavyHitters())
-)
+_BY_EPSILON = Experiment(_BOTH, "oue", (1.0, 2.0, 3.0, 4.0, 5.0), _FOUR, (FullDomain(in_counts=True), HeavyHitters()))
 
 
 def _only(experiment: Experiment, population: str) -> Experiment:
@@ -25,7 +23,9 @@ def _only(experiment: Experiment, population: str) -> Experiment:
 
 
 def _scores(population: str, x: str) -> tuple[tuple[Panel, ...], ...]:
-    return (tuple(Panel(score, score.capitalize(), population, _THREE, "heavy hitters", score, x) for score in _SCORES),)
+    return (
+        tuple(Panel(score, score.capitalize(), population, _THREE, "heavy hitters", score, x) for score in _SCORES),
+    )
 
 
 FIGURES = (

@@ -72,7 +72,7 @@ def _thinned(grid: tuple) -> tuple:
 
 def _quick(measure: Measure) -> Measure:
     match measure:
-        case measures.RandomSets(percents):
+        case measures.RandomSets():
             return replace(measure, sets=20)
         case measures.Selection():
             return replace(measure, trials=2)

@@ -13,7 +13,9 @@ _FOUR, _FOUR_TITLES = ("beta", "pos", "fire", "kosarak-sessions"), ("Beta", "POS
 _SIX = ("us-cities", "kosarak-sessions", "pos", "fire", "beta", "zipf")
 
 _BY_EPSILON = Experiment(_BOTH, "oue", _EPSILONS, _ALL, (FullDomain(),))
-_SETS = Experiment(_BOTH, "oue", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2)))))
+_SETS = Experiment(
+    _BOTH, "oue", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2))))
+)
 _STATES = Experiment(("us-cities",), "oue", _EPSILONS, _ALL, (FixedSets(("state", "division")),))
 _DATA = Experiment(_SIX, "", (), (), (RankedCounts(),), trials=0)
 _MORE = Experiment(_FOUR, "oue", _EPSILONS, _ALL, (FullDomain(), RandomSets((5,)), Top((10,))))

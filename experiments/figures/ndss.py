@@ -15,7 +15,9 @@ _FITS = ("norm-sub", "power-ns")
 _BIAS = Experiment(("zipf",), "olh", (1.0,), _NINE, (ByRank(),), trials=5_000)
 _BY_EPSILON = Experiment(_BOTH, "olh", _EPSILONS, _ALL, (FullDomain(),))
 _BY_N = Experiment(("zipf",), "olh", (1.0,), _ALL, (FullDomain(),), ns=tuple(200_000 * i for i in range(1, 11)))
-_SETS = Experiment(_BOTH, "olh", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2)))))
+_SETS = Experiment(
+    _BOTH, "olh", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2))))
+)
 _CATEGORIES = Experiment(("emoji",), "olh", _EPSILONS, _ALL, (FixedSets(("subcategory",)),))
 _SELECTION = Experiment(("emoji",), "olh", _EPSILONS, _ALL, (Selection("subcategory", _FITS),))
 
@@ -36,19 +38,24 @@ def _selection_panels() -> tuple[tuple[Panel, ...], ...]:
     query = "subcategory sets"
     methods = ("post-pos", *RIGHT["N"])
     tops = tuple(
-        Panel(f"fitted by {fit}", f"synthetic data by {TREATMENTS[fit].label}", "emoji", methods, query, "simulated mse", "epsilon", only=(fit,))
+        Panel(
+            f"fitted by {fit}", f"synthetic data by {TREATMENTS[fit].label}", "emoji", methods, query, "simulated mse", "epsilon",
+            only=(fit,),
+        )
         for fit in _FITS
     )  # fmt: skip
     real = Panel("real", "real data", "emoji", methods, query, "mse of the choice", "epsilon", only=_FITS[:1])
     choices = tuple(
-        Panel(f"choices by {fit}", f"chosen with {TREATMENTS[fit].label}", "emoji", _ALL, query, "share of choices", "epsilon", only=(fit,))
+        Panel(
+            f"choices by {fit}", f"chosen with {TREATMENTS[fit].label}", "emoji", _ALL, query, "share of choices", "epsilon",
+            only=(fit,),
+        )
         for fit in _FITS
     )  # fmt: skip
-    regret = tuple(
-        Panel(f"regret by {fit}", "regret of the choice", "emoji", (SELECTED,), query, "mse of the choice", "epsilon", "regret", only=(fit,))
-        for fit in _FITS
-    )  # fmt: skip
-    return ((*tops, real), (*choices, *regret))
+    regret = Panel(
+        "regret", "regret of the choice", "emoji", (SELECTED,), query, "mse of the choice", "epsilon", "regret"
+    )
+    return ((*tops, real), (*choices, regret))
 
 
 FIGURES = (

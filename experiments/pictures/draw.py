@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Page
 
 from experiments.cells.measures import SELECTED, TRUTH
-from experiments.cells.populations import POPULATIONS
 from experiments.cells.treatments import TREATMENTS
 from experiments.figures import Figure, Panel
 from experiments.pictures.style import LOOKS, PAGE
@@ -29,10 +28,11 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
     """Return the picture as SVG and PNG; panels whose data are missing say so."""
     with mpl.rc_context(PAGE):
         heights, widths = len(figure.rows), max(map(len, figure.rows))
-        small = heights * widths > 4
-        page = Page(figsize=(2.9 * widths if widths > 2 else 3.9 * widths, (2.0 if small else 2.9) * heights + 0.5))
-        page.set_layout_engine("constrained")
-        axes = page.subplots(heights, widths, squeeze=False)
+        here = {row.panel for row in rows}
+        tall = 2.0 if heights * widths > 6 else 2.7
+        ratios = [tall if any(panel.name in here for panel in panels) else 0.35 for panels in figure.rows]
+        page = Page(figsize=(2.9 * widths if widths > 2 else 3.9 * widths, sum(ratios) + 0.7), layout="constrained")
+        axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
         for panels, row in zip(figure.rows, axes, strict=True):
             for panel, ax in zip(panels, row, strict=False):
                 own = [r for r in rows if r.panel == panel.name]
@@ -40,28 +40,31 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
                 if own:
                     _DRAWINGS[figure.drawing](ax, figure, panel, own)
                 else:
-                    _absent(ax, panel)
+                    _absent(ax)
         if figure.drawing in _NAMED_ABOVE:
-            _name_lines(figure, axes)
+            _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
         for row in axes:
-            row[0].set_ylabel(row[0].get_ylabel() or figure.ylabel)
-        for ax in axes[-1]:
-            ax.set_xlabel(ax.get_xlabel() or figure.xlabel)
+            first = next((ax for ax in row if ax.axison), row[0])
+            first.set_ylabel(first.get_ylabel() or figure.ylabel)
+        for column in axes.T:
+            last = next((ax for ax in reversed(column) if ax.axison), column[-1])
+            last.set_xlabel(figure.xlabel)
         page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
+        page.draw_without_rendering()
+        page.set_layout_engine("none")  # the layout is settled: once for both files
         return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
 
 
 def _name_lines(figure: Figure, axes: np.ndarray) -> None:
-    """Put each column's legend above its first panel, from the first panel that has lines; once where all are alike."""
-    alike = len({panel.methods for panel in figure.panels}) == 1
-    for column in range(1 if alike and axes.shape[1] > 2 else axes.shape[1]):
-        drawn = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
-        if drawn:
-            top = axes[0, axes.shape[1] // 2] if alike and axes.shape[1] > 2 else axes[0, column]
-            handles, labels = drawn[0].get_legend_handles_labels()
-            top.legend(
-                handles, labels, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.09), handlelength=2.4,
-                columnspacing=1.0, labelspacing=0.25, borderaxespad=0.1,
+    """Name the lines above the panels, so that no line is hidden: of each column, or once where all columns are alike."""
+    alike = len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2
+    for column in range(1 if alike else axes.shape[1]):
+        named = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
+        if named:
+            above = axes[0, axes.shape[1] // 2 if alike else column]
+            above.legend(
+                *named[0].get_legend_handles_labels(), frameon=False, ncols=4 if alike else 3, loc="lower center", bbox_to_anchor=(0.5, 1.0),
+                borderaxespad=2.3, handlelength=2.4, columnspacing=1.0, labelspacing=0.25,
             )  # fmt: skip
 
 
@@ -71,12 +74,11 @@ def _saved(page: Page, suffix: str) -> bytes:
     return file.getvalue()
 
 
-def _absent(ax: Axes, panel: Panel) -> None:
+def _absent(ax: Axes) -> None:
     ax.text(
-        0.5, 0.5, f"{POPULATIONS[panel.population].label}:\nthe data are not\non this machine", ha="center", va="center",
-        transform=ax.transAxes, color="0.4",
+        0.5, 0.6, "not on this machine", ha="center", va="center", transform=ax.transAxes, color="0.4"
     )  # fmt: skip
-    ax.set(xticks=[], yticks=[])
+    ax.set_axis_off()
 
 
 def _points(panel: Panel, rows: Sequence[Row], method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -93,7 +95,9 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         x, mean, std = _points(panel, rows, method)
         if not x.size:
             continue
-        low = np.minimum(std, mean * 0.999) if figure.yscale == "log" else std  # a bar below 0 has no place on a log axis
+        low = (
+            np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
+        )  # a bar below 0 has no place on a log axis
         ax.errorbar(
             x, mean, yerr=np.nan_to_num([low, std]), label=label(method), elinewidth=0.7, capsize=0,
             markeredgewidth=0.8, **LOOKS[method].options(),
@@ -105,7 +109,7 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Values by rank: dots for a method, a line for the truth; the sum over the domain beside them where there is one."""
     if panel.methods == (TRUTH,):
         x, mean, _ = _points(panel, rows, TRUTH)
-        ax.plot(x, np.maximum(mean, 0.5), color=LOOKS[TRUTH].colour)
+        ax.plot(x[mean > 0], mean[mean > 0], color=LOOKS[TRUTH].colour)
     for method in panel.methods if panel.methods != (TRUTH,) else ():
         x, mean, _ = _points(panel, rows, method)
         if method == TRUTH:
@@ -115,10 +119,11 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
             ax.plot(x, mean, ".", color="#117733", markersize=3, label=label(method), zorder=1)
     for row in rows:
         if row.metric == "bias sum (counts)":
-            ax.set_title(f"{panel.title}, sum {row.mean:+,.0f}")
+            ax.set_title(f"{panel.title}, sum {row.mean + 0.0:+,.0f}".replace("-", "−").replace("+0", "0"))
     scale = {"linthresh": 100} if figure.yscale == "symlog" else {}
     ax.set_xscale(figure.xscale)
     ax.set_yscale(figure.yscale, **scale)
+    ax.minorticks_off()
     if figure.yscale == "log" and figure.name != "draft-fig6":
         ax.set_ylim(bottom=10)
 
@@ -176,16 +181,22 @@ def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> N
                 ax.bar(x, share, bottom=bottom, width=0.16, color=LOOKS[method].colour, label=label(method))
                 bottom = bottom + share
         ax.set_ylabel("share of the trials")
-        ax.set_ylim(0, 1.55)
+        ax.set_ylim(0, 1.5)
         ax.set_yticks([0, 0.5, 1])
-        ax.legend(frameon=False, ncols=3, loc="upper center", handlelength=1, columnspacing=0.8, borderaxespad=0.1)
+        ax.legend(frameon=False, ncols=3, loc="upper center", fontsize=7, handlelength=0.8, columnspacing=0.7)
     elif panel.shown == "regret":
-        pass
+        for fit in sorted({str(row.parameter) for row in rows}):
+            x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
+            ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
+        ax.set_ylabel("regret in %")
+        ax.axhline(0, color="0.6", linewidth=0.8)
+        ax.set_ylim(top=1.35 * ax.get_ylim()[1])
+        ax.legend(frameon=False, loc="upper center", ncols=1)
     else:
         _curves(ax, figure, panel, rows)
 
 
-_NAMED_ABOVE = ("curves", "thresholds", "improvement")
+_NAMED_ABOVE = ("curves", "thresholds", "improvement", "selection")
 
 _DRAWINGS: dict[str, Callable[[Axes, Figure, Panel, Sequence[Row]], None]] = {
     "curves": _curves,

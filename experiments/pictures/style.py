@@ -65,6 +65,7 @@ PAGE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "0.9",
     "grid.linewidth": 0.6,
     "svg.fonttype": "none",  # text stays text: small files that can be searched
