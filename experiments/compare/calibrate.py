@@ -99,7 +99,7 @@ STATEMENTS = (
         "performance (Retail).", "calibrate-fig6", "Ratio of F-scores exactly 1 above the significance threshold",
         (
             Ratio(
-                "calibrate-fig6", "oue-zero", "oue", 1, 1, "parameter", at=lambda t: t > 1184,
+                "calibrate-fig6", "oue-zero", "oue", 1, 1, "parameter", side=1,
                 only={"metric": "f-score"},
             ),
         ),
@@ -108,8 +108,8 @@ STATEMENTS = (
         "k-fig6-zero-below", "K IV-B", "When the threshold is smaller, OUE-Zero has higher precision but lower recall (Retail).",
         "calibrate-fig6", "Ratio of precisions at least 1, of recalls at most 1, below the significance threshold",
         (
-            Ratio("calibrate-fig6", "oue-zero", "oue", 1, _ANY, "parameter", at=lambda t: t < 1184, only={"metric": "precision"}),
-            Ratio("calibrate-fig6", "oue-zero", "oue", 0, 1, "parameter", at=lambda t: t < 1184, only={"metric": "recall"}),
+            Ratio("calibrate-fig6", "oue-zero", "oue", 1, _ANY, "parameter", side=-1, only={"metric": "precision"}),
+            Ratio("calibrate-fig6", "oue-zero", "oue", 0, 1, "parameter", side=-1, only={"metric": "recall"}),
         ),
     ),
 )  # fmt: skip

@@ -53,7 +53,8 @@ def _x(row: Row, along: str) -> float:
 class Ratio:
     """Mean of one method over another's, at every point of the figure's axis that ``at`` lets through.
 
-    ``over`` and ``under`` may name several methods: every pair is read.
+    ``over`` and ``under`` may name several methods: every pair is read. ``side`` takes only the points below (-1) or above
+    (+1) the middle one of the axis: that of the significance threshold.
     """
 
     figure: str
@@ -64,6 +65,7 @@ class Ratio:
     along: str = "epsilon"
     at: Where = always
     only: dict[str, object] = field(default_factory=dict)
+    side: int = 0
 
     def read(self, results: Results) -> Iterator[Reading]:
         for over in _names(self.over):
@@ -71,8 +73,11 @@ class Ratio:
                 if over == under:
                     continue
                 below = {_key(row): row for row in results.select(self.figure, method=under, **self.only)}
+                points = sorted({_x(row, self.along) for row in below.values()})
+                middle = points[len(points) // 2] if points else math.nan
                 for row in results.select(self.figure, method=over, **self.only):
-                    if _key(row) in below and self.at(_x(row, self.along)):
+                    x = _x(row, self.along)
+                    if _key(row) in below and self.at(x) and (x - middle) * self.side >= bool(self.side) * 1e-9:
                         where = f"{over} / {under}, {_spot(row, self.along)}"
                         yield Reading(where, results.ratio(row, below[_key(row)]), self.low, self.high)
 

@@ -63,7 +63,8 @@ def _name_lines(figure: Figure, axes: np.ndarray) -> None:
         if named:
             above = axes[0, axes.shape[1] // 2 if alike else column]
             above.legend(
-                *named[0].get_legend_handles_labels(), frameon=False, ncols=4 if alike else 3, loc="lower center", bbox_to_anchor=(0.5, 1.0),
+                *named[0].get_legend_handles_labels(), frameon=False, ncols=4 if alike else 3,
+                loc="lower center", bbox_to_anchor=(0.5, 1.0),
                 borderaxespad=2.3, handlelength=2.4, columnspacing=1.0, labelspacing=0.25,
             )  # fmt: skip
 
