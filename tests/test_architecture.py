@@ -15,10 +15,10 @@ LAYERS = [
     {"validate"},
     {"queries", "pure"},
     {"estimate"},
-    {"oracles", "datasets", "closed_form"},
+    {"oracles", "datasets", "closed_form", "priors"},
     {"losses", "constraints"},
     {"certificate", "conic"},
-    {"problem", "priors"},
+    {"problem"},
     {"methods"},
     {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it

@@ -1,0 +1,25 @@
+"""Priors over true counts, their fits, and posterior means under them (K III, N IV-E)."""
+
+from ldpopt.priors.base import Posterior, Prior, posterior_mean
+from ldpopt.priors.density import Density
+from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
+from ldpopt.priors.fitting import LikelihoodFit
+from ldpopt.priors.histogram import Histogram
+from ldpopt.priors.power_law import PowerLaw
+from ldpopt.priors.zero_inflated import ZeroInflated
+
+__all__ = [
+    "Custom",
+    "Density",
+    "Gaussian",
+    "Histogram",
+    "Laplace",
+    "LikelihoodFit",
+    "LogNormal",
+    "Poisson",
+    "Posterior",
+    "PowerLaw",
+    "Prior",
+    "ZeroInflated",
+    "posterior_mean",
+]
