@@ -93,8 +93,9 @@ class Dask:
                 for task in tasks
             }
             try:
-                for future in distributed.as_completed(list(futures)):
+                for future in distributed.as_completed(list(futures), loop=client.loop):
                     error = future.exception()
                     yield futures[future], future.result() if error is None else error
+                    future.release()  # its result is ours: the cluster need not keep it
             finally:
                 client.cancel(list(futures))

@@ -44,7 +44,7 @@ LOOKS = {
     "norm-hyb": Look("#AA4499", "h", "-.", filled=False),
     "power": Look("#CC6677", "*", "-."),
     "power-ns": Look("#0072B2", "p"),
-    TRUTH: Look("#0072B2", "", "-"),
+    TRUTH: Look("#000000", "", "-"),
     SELECTED: Look("#000000", "o"),
     "predicted": Look("#D55E00", "", "-"),
     "oue": Look("#332288", "o"),
