@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.density import FAR, Density, Noise, point
 from ldpopt.priors.fitting import Kind
@@ -29,7 +30,8 @@ _STEEPEST, _FLATTEST = (
 class PowerLaw(Density):
     """π(k) ∝ k^(-alpha) over true counts k = 1 .. n.
 
-    ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n.
+    ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n. An error is raised where
+    alpha is no number or n < 1.
 
     Examples
     --------
@@ -39,6 +41,11 @@ class PowerLaw(Density):
 
     alpha: float
     n: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alpha, float) or not math.isinf(self.alpha):
+            object.__setattr__(self, "alpha", validate.real("alpha", self.alpha))
+        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
