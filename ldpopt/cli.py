@@ -103,8 +103,8 @@ def verify(
     else:
         _output.print(claims_table(results))
     if out is not None:
-        _write(out / "claims.json", as_text)
-        _write(out / "report.html", claims_page(results))
+        _write(out / "claims.json", as_text.encode())
+        _write(out / "report.html", claims_page(results).encode())
         _errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
     surprises = [result.claim.id for result in results if not result.as_expected]
     if surprises:
@@ -117,26 +117,47 @@ def verify(
 def compare(
     d: Annotated[str, typer.Option(help="Domain sizes, separated by commas.")] = "1024,42178",
     solvers: Annotated[str, typer.Option(help="Installed cvxpy solvers, separated by commas.")] = "OSQP,CLARABEL,QOCO",
+    problems: Annotated[
+        str,
+        typer.Option(
+            help="Of cls, mle, base-pos, norm, norm-mul, binomial, multinomial, capped, monotone, absolute, separated by commas."
+        ),
+    ] = "cls,mle",
+    accuracy: Annotated[
+        str, typer.Option(help="Settings: low (1e-4), default (the solver's own), high; separated by commas.")
+    ] = "high",
     time_limit: Annotated[float, typer.Option(help="Seconds after which a solver is stopped, if it can be.")] = 30.0,
+    csv: Annotated[Path | None, typer.Option(help="File for the rows as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="PNG file for accuracy against time.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the closed forms with solvers: difference, certified gap, status and time.
+    """Compare closed forms with solvers: difference, certified gap, status, time of compilation and of solving.
 
-    One OUE estimate (epsilon 1, a million users of Zipf(1.5)) for every size; least squares and the weighted MLE on the
-    simplex. OSQP takes no cones, so it fails on the second by nature.
+    One estimate (epsilon 1, a million users of Zipf(1.5); GRR for multinomial, else OUE) for every size. A solver that
+    cannot take a problem by nature, as OSQP cones, is marked "not for it".
 
-    Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL,SCS
+    Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL,SCS,PIQP,HIGHS --accuracy low,default,high --plot build/compare.png
     """
-    from ldpopt.comparison import compare_solvers
+    from ldpopt.comparison import CASES, compare_solvers, to_csv
+    from ldpopt.report.figures import comparison_figure
     from ldpopt.report.tables import comparison_notes, comparison_table
 
-    sizes = [_size(part, d) for part in d.split(",") if part.strip()]
-    names = [conic.installed(name.strip()) for name in solvers.split(",") if name.strip()]
+    sizes = [_size(part, d) for part in _listed(d)]
+    names = [conic.installed(name) for name in _listed(solvers)]
+    cases, accuracies = _listed(problems), _listed(accuracy)
+    for case in cases:
+        validate.lookup("problem", case, CASES)
+    for setting in accuracies:
+        validate.lookup("accuracy", setting, conic.SETTINGS)  # type: ignore[arg-type]  # any text may be asked for
     validate.real("--time-limit", time_limit, above=0)
+    for path in filter(None, (csv, plot)):
+        _prepare(path.parent, path.name)
     rows = []
     with _progress() as progress:
-        task = progress.add_task("", total=2 * len(sizes) * (1 + len(names)))
-        for row in compare_solvers(sizes, names, time_limit=time_limit):
+        task = progress.add_task("", total=len(cases) * len(sizes) * (1 + len(names) * len(accuracies)))
+        for row in compare_solvers(
+            sizes, names, cases=cases, accuracies=accuracies, time_limit=time_limit  # type: ignore[arg-type]  # looked up
+        ):  # fmt: skip
             rows.append(row)
             progress.update(task, advance=1, description=f"{row.problem}, d = {row.d:,}, {row.solver}")
     if as_json:
@@ -146,6 +167,12 @@ def compare(
         _output.print(comparison_table(rows))
         for note in comparison_notes(rows):
             _output.print(note, style="dim", highlight=False, soft_wrap=True)
+    if csv is not None:
+        _write(csv, to_csv(rows).encode())
+    if plot is not None:
+        _write(plot, comparison_figure(rows))
+    for path in filter(None, (csv, plot)):
+        _errors.print(escape(f"Wrote {path}."), soft_wrap=True)
 
 
 @app.command()
@@ -162,6 +189,10 @@ def methods(as_json: Json = False) -> None:
     fields = ("name", "label", "description", "problem", "source", "nonnegative", "sums_to_one", "preserves_order")
     rows = [{**{f: getattr(m, f) for f in (*fields, "complexity")}, "options": m.options} for m in METHODS.values()]
     typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _size(part: str, said: str) -> int:
@@ -185,14 +216,14 @@ def _prepare(folder: Path, *names: str) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InvalidInputError(f"--out: cannot write to {error.filename or folder}: {error.strerror}") from None
+        raise InvalidInputError(f"cannot write to {error.filename or folder}: {error.strerror}") from None
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     """Write a file in one step: readers see the old one or the whole new one."""
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(path)
     except OSError as error:
-        raise InvalidInputError(f"--out: cannot write {path}: {error.strerror}") from None
+        raise InvalidInputError(f"cannot write {path}: {error.strerror}") from None

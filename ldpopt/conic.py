@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InfeasibleError, SolverError
+from ldpopt.errors import InfeasibleError, SolverError, UnsupportedProblemError
 from ldpopt.losses import Loss
 
 if TYPE_CHECKING:
-    import cvxpy as cp
+    pass
 
 Array = NDArray[np.float64]
+Accuracy = Literal["low", "default", "high"]
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
-    "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True},
-    "QOCO": {"abstol": 1e-8, "reltol": 1e-8},
-    "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 50_000},
+
+def _tolerances(tolerance: float, *names: str, **others: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(names, tolerance), **others}
+
+
+_CLARABEL = "tol_gap_abs", "tol_gap_rel", "tol_feas"
+_EPS = "eps_abs", "eps_rel"
+_PIQP = *_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel"
+_QOCO = "abstol", "reltol"
+_HIGHS = "primal_feasibility_tolerance", "dual_feasibility_tolerance"
+
+SETTINGS: dict[Accuracy, dict[str, dict[str, Any]]] = {
+    "low": {
+        "CLARABEL": _tolerances(1e-4, *_CLARABEL),
+        "HIGHS": _tolerances(1e-4, *_HIGHS),
+        "OSQP": _tolerances(1e-4, *_EPS),
+        "PIQP": _tolerances(1e-4, *_PIQP),
+        "QOCO": _tolerances(1e-4, *_QOCO),
+        "SCS": _tolerances(1e-4, *_EPS),
+    },
+    "default": {},
+    "high": {
+        "CLARABEL": _tolerances(1e-9, *_CLARABEL),
+        "HIGHS": _tolerances(1e-10, *_HIGHS),
+        "OSQP": _tolerances(1e-9, *_EPS, max_iter=100_000, polishing=True),
+        "PIQP": _tolerances(1e-10, *_PIQP),
+        "QOCO": _tolerances(1e-8, *_QOCO),  # below that it often stops for numerical reasons
+        "SCS": _tolerances(1e-10, *_EPS, max_iters=50_000),
+    },
 }
-"""Accuracy settings of the solvers that ldpopt is tested with: tighter than their defaults, which leave errors of 1e-5."""
+"""Named accuracy settings. ``default`` is what the solvers choose themselves, which leaves errors of 1e-5; ``high`` is what
+ldpopt uses: the tightest that the solvers reach on real estimates."""
 
 DEFAULT_SOLVER = "CLARABEL"
 
 _PARAMETRIC = 4096
 """Up to this many values a problem is compiled with parameters; cvxpy's parameter map needs memory quadratic in d, so
 beyond it the estimate is compiled in as constants, which costs a fraction of the solve."""
+
+_OPTIONAL = ("HIGHS", "PIQP")  # of the solvers in SETTINGS, those that the extra brings
 
 
 class Status(StrEnum):
@@ -53,41 +85,123 @@ class Status(StrEnum):
     )
 
 
-def installed_solvers() -> list[str]:
-    """Return the names of the solvers that cvxpy finds on this machine."""
+@cache
+def installed_solvers() -> tuple[str, ...]:
+    """Return the names of the solvers that cvxpy finds on this machine. Looked up once a process: it takes milliseconds."""
     import cvxpy as cp
 
-    return list(cp.installed_solvers())
+    return tuple(cp.installed_solvers())
 
 
 def installed(name: str) -> str:
     """Return cvxpy's name of a solver, whatever its case, or raise an error that names the installed ones."""
     known = installed_solvers()
-    if str(name).upper() not in known:
+    wanted = str(name).upper()
+    if wanted not in known:
         nearest = validate.unknown_name("solver", name, known)
-        raise SolverError(f"{nearest} (installed here: {', '.join(known)})")
-    return str(name).upper()
+        extra = f"; {wanted} comes with: pip install 'ldpopt[solvers]'" if wanted in _OPTIONAL else ""
+        raise SolverError(f"{nearest} (installed here: {', '.join(known)}{extra})")
+    return wanted
+
+
+def settings(solver: str, accuracy: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a solver's settings at a named accuracy, with options over them; an error names a wrong accuracy."""
+    validate.lookup("accuracy", accuracy, dict.fromkeys(get_args(Accuracy)))
+    return {**SETTINGS[accuracy].get(solver, {}), **options}  # type: ignore[index]  # looked up
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A solver's point, how it ended, and the seconds that compiling and solving took."""
+
+    point: Array
+    status: Status
+    compile_seconds: float
+    solve_seconds: float
 
 
 class CompiledProblem:
-    """A loss under constraints on d values as a cvxpy problem, with the estimate as its parameters.
+    """A loss under constraints as a cvxpy problem: its data are parameters, or constants if given.
 
+    Parameters
+    ----------
+    loss, constraints, constants
+        What is compiled.
+    data
+        The loss's arrays for one estimate. Up to 4,096 values only their shapes matter; beyond, they are compiled in.
+    solver, options
+        Its name and settings; cvxpy compiles anew when the solver changes.
+
+    Notes
+    -----
     Not to be shared between threads: a solve writes to the parameters.
     """
 
     def __init__(
-        self, loss: Loss, constraints: list[Constraint], shapes: list[tuple[int, ...]], constants: tuple[float, ...]
+        self,
+        loss: Loss,
+        constraints: Sequence[Constraint],
+        data: Sequence[Array],
+        constants: tuple[float, ...],
+        solver: str,
     ) -> None:
         import cvxpy as cp
 
-        self._parameters = [cp.Parameter(shape, nonneg=loss.nonnegative_data) for shape in shapes]
-        self._problem, self._f = _build(loss, constraints, shapes[0][0], tuple(self._parameters), constants)
+        began = time.perf_counter()
+        d = len(data[0])
+        self._solver = solver
+        self._parameters = (
+            [cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data) for i, x in enumerate(data)]
+            if parametric(d)
+            else []
+        )
+        # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made for numbers of order 1.
+        self._f = cp.Variable(d) / d
+        objective, extra = loss.cone_form(self._f, tuple(self._parameters or data), constants)
+        forms = [form for c in constraints for form in c.cone_form(self._f)]
+        self._problem = cp.Problem(cp.Minimize(objective), [*extra, *forms])
+        self._set(data)
+        try:
+            self._problem.get_problem_data(solver)
+        except cp.error.SolverError as error:
+            raise UnsupportedProblemError(f"{solver} cannot take this problem: {error}") from None
+        self._unreported = time.perf_counter() - began
 
-    def solve(self, data: list[Array], solver: str, options: dict[str, Any]) -> tuple[Array, Status]:
-        """Return the solver's point and how it ended."""
-        for parameter, value in zip(self._parameters, data, strict=True):
+    def _set(self, data: Sequence[Array]) -> None:
+        for parameter, value in zip(self._parameters, data, strict=bool(self._parameters)):
             parameter.value = value
-        return _run(self._problem, self._f, solver, options)
+
+    def solve(self, data: Sequence[Array], options: dict[str, Any]) -> Answer:
+        """Return the solver's point and how it ended; the first answer carries the time of compilation.
+
+        Raises
+        ------
+        InfeasibleError, SolverError
+            If nothing satisfies the constraints, an option is not the solver's, or it returns no point.
+        """
+        import cvxpy as cp
+
+        began = time.perf_counter()
+        self._set(data)
+        reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
+        if reserved:
+            raise SolverError(f"{reserved[0]!r} is not a solver option here: pass options of {self._solver} itself")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "solution may be inaccurate" is what the status says
+                self._problem.solve(solver=self._solver, warm_start=False, **options)
+        except cp.error.SolverError as error:
+            raise SolverError(f"{self._solver} returned no solution: {error}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise SolverError(f"{self._solver} does not take these options {options}: {error}") from error
+        status, point = self._problem.status, self._f.value
+        if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+            raise InfeasibleError(f"no vector satisfies the constraints ({self._solver}: {status})")
+        if point is None or status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
+            raise SolverError(f"{self._solver} returned no point (status {status}): try another solver or accuracy")
+        compiling, self._unreported = self._unreported, 0.0
+        ended = Status.OPTIMAL if status == cp.OPTIMAL else Status.INACCURATE
+        return Answer(np.asarray(point, dtype=np.float64), ended, compiling, time.perf_counter() - began)
 
     @property
     def is_dpp(self) -> bool:
@@ -95,53 +209,6 @@ class CompiledProblem:
         return bool(self._problem.is_dcp(dpp=True))
 
 
-def solve_uncompiled(
-    loss: Loss,
-    constraints: list[Constraint],
-    data: list[Array],
-    constants: tuple[float, ...],
-    solver: str,
-    options: dict[str, Any],
-) -> tuple[Array, Status]:
-    """Return the solver's point for one estimate whose data are compiled in as constants."""
-    problem, f = _build(loss, constraints, len(data[0]), tuple(data), constants)
-    return _run(problem, f, solver, options)
-
-
 def parametric(d: int) -> bool:
     """Return whether problems on d values are compiled with parameters."""
     return d <= _PARAMETRIC
-
-
-def _build(
-    loss: Loss, constraints: list[Constraint], d: int, data: tuple[Any, ...], constants: tuple[float, ...]
-) -> tuple[cp.Problem, cp.Expression]:
-    import cvxpy as cp
-
-    # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made for numbers of order 1.
-    f = cp.Variable(d) / d
-    objective, extra = loss.cone_form(f, data, constants)
-    return cp.Problem(cp.Minimize(objective), [*extra, *(form for c in constraints for form in c.cone_form(f))]), f
-
-
-def _run(problem: cp.Problem, f: cp.Expression, solver: str, options: dict[str, Any]) -> tuple[Array, Status]:
-    import cvxpy as cp
-
-    reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
-    if reserved:
-        raise SolverError(f"{reserved[0]!r} is not a solver option here: pass options of {solver} itself")
-    settings = {**SETTINGS.get(solver, {}), **options}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "solution may be inaccurate" is what the status says
-            problem.solve(solver=solver, warm_start=False, **settings)
-    except cp.error.SolverError as error:
-        raise SolverError(f"{solver} returned no solution: {error}") from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise SolverError(f"{solver} does not take these options {options}: {error}") from error
-    status = problem.status
-    if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-        raise InfeasibleError(f"no vector satisfies the constraints ({solver}: {status})")
-    if f.value is None or status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
-        raise SolverError(f"{solver} returned no point (status {status}): try another solver or looser settings")
-    return np.asarray(f.value, dtype=np.float64), Status.OPTIMAL if status == cp.OPTIMAL else Status.INACCURATE

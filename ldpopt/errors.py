@@ -21,6 +21,10 @@ class SolverError(InvalidInputError):
     """A solver is missing, does not take this class of problem, or stopped without a usable point."""
 
 
+class UnsupportedProblemError(SolverError):
+    """A solver does not take problems of this kind."""
+
+
 class DataUnavailableError(InvalidInputError):
     """A data set that is not on this machine, or a file that is not what it should be."""
 

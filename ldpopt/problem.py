@@ -3,116 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt import closed_form, conic, validate
+from ldpopt import conic, dispatch, feasibility, iterative, validate
 from ldpopt.certificate import Certificate, certify
-from ldpopt.conic import CompiledProblem, Status
-from ldpopt.constraints import AtMost, Constraint, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.conic import Accuracy, CompiledProblem, Status
+from ldpopt.constraints import Constraint, NonNegative, SumsTo
+from ldpopt.dispatch import NO_MINIMUM
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss, MultinomialMLE
+from ldpopt.losses import Loss
 
 Array = NDArray[np.float64]
-Path = Literal["auto", "closed-form", "conic"]
-Kind = TypeVar("Kind", bound=Constraint)
+Path = Literal["auto", "closed-form", "iterative", "conic"]
 _SLACK = 1e-9  # by how much rounding may put a total outside what the bounds allow
 _RUNAWAY = 1e9  # times the estimate: where a solver's point has left for infinity
-_NO_MINIMUM = "{!r} has no minimum here, it falls without end: add SumsTo(...) or upper Bounds"
-_PATHS = ("auto", "closed-form", "conic")
-
-
-@dataclass(frozen=True)
-class ClosedForm:
-    """A KKT solution: its name, the function of (estimate, problem), and a condition beyond the kinds of constraints."""
-
-    name: str
-    solve: Callable[[FrequencyEstimate, Problem], Array]
-    applies: Callable[[Problem, FrequencyEstimate], bool] | None = None
-
-
-def _of(problem: Problem, kind: type[Kind]) -> Kind:
-    """Return the problem's one constraint of this kind."""
-    return next(c for c in problem.constraints if isinstance(c, kind))
-
-
-def _total(problem: Problem) -> float:
-    return _of(problem, SumsTo).total
-
-
-def _pooled(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    return closed_form.monotone(estimate.frequencies, _of(problem, Monotone).order)
-
-
-def _whole_order(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    return len(_of(problem, Monotone).order) == estimate.d
-
-
-def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    groups = _of(problem, GroupTotals)
-    rest = problem.total - groups.totals.sum() if problem.total is not None else None
-    return closed_form.group_totals(estimate.frequencies, groups.groups, groups.totals, rest)
-
-
-def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    """Return whether the groups do not overlap and leave room for what the total asks of the others."""
-    groups = _of(problem, GroupTotals)
-    if not groups.disjoint or (groups.totals < 0).any() or any(not len(group) for group in groups.groups):
-        return False
-    covered = sum(map(len, groups.groups)) == estimate.d
-    return problem.total is None or (not covered and problem.total >= groups.totals.sum())
-
-
-_IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
-_CLIP = ClosedForm("base-pos", lambda e, _: closed_form.base_pos(e.frequencies))
-_NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
-
-CLOSED_FORMS: dict[tuple[type[Loss], frozenset[type[Constraint]]], ClosedForm] = {
-    (LeastSquares, frozenset()): _IDENTITY,
-    (LeastSquares, frozenset({NonNegative})): _CLIP,
-    (LeastSquares, frozenset({SumsTo})): ClosedForm("norm", lambda e, p: closed_form.norm(e.frequencies, _total(p))),
-    (LeastSquares, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "norm-sub", lambda e, p: closed_form.norm_sub(e.frequencies, _total(p))
-    ),
-    (LeastSquares, frozenset({Monotone})): ClosedForm("pava", _pooled),
-    (LeastSquares, frozenset({Monotone, NonNegative})): ClosedForm(
-        "pava, base-pos", lambda e, p: closed_form.base_pos(_pooled(e, p)), _whole_order
-    ),
-    (LeastSquares, frozenset({Monotone, NonNegative, SumsTo})): ClosedForm(
-        "pava, norm-sub", lambda e, p: closed_form.norm_sub(_pooled(e, p), _total(p)), _whole_order
-    ),
-    (LeastSquares, frozenset({GroupTotals, NonNegative})): ClosedForm("norm-sub by group", _grouped, _groups_apart),
-    (LeastSquares, frozenset({GroupTotals, NonNegative, SumsTo})): ClosedForm(
-        "norm-sub by group", _grouped, _groups_apart
-    ),
-    (LeastSquares, frozenset({AtMost, NonNegative, SumsTo})): ClosedForm(
-        "norm-sub of the k largest", lambda e, p: closed_form.at_most(e.frequencies, _of(p, AtMost).k, _total(p))
-    ),
-    (GaussianMLE, frozenset()): _IDENTITY,
-    (GaussianMLE, frozenset({NonNegative})): _CLIP,
-    (GaussianMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "mle-apx",
-        lambda e, p: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, _total(p)),
-        lambda p, e: 1 + e.noise[1].kappa * _total(p) > 0,
-    ),
-    (MultinomialMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
-        "water-filling",
-        lambda e, p: closed_form.water_filling(
-            MultinomialMLE.shares(e), e.noise[1].q / (e.noise[1].p - e.noise[1].q), _total(p)
-        ),
-    ),
-    (KullbackLeibler, frozenset({SumsTo})): _NORM_MUL,
-    (KullbackLeibler, frozenset({NonNegative, SumsTo})): _NORM_MUL,
-}
-"""From (loss, kinds of constraints) to the method that solves it in closed form, if each kind is there once."""
-
-_ONE_ROOT = "one root"
+_PATHS = ("auto", "closed-form", "iterative", "conic")
 
 
 class Problem:
@@ -166,6 +78,7 @@ class Problem:
                 f"{bounds[0]!r} and SumsTo({self.total:g}) contradict each other: no value may be negative"
             )
         self._compiled: dict[tuple[Any, ...], CompiledProblem] = {}
+        self._feasible: set[int] = set()  # sizes for which the constraints are known not to conflict
 
     def check(self, d: int) -> None:
         """Raise an error if a constraint does not fit d values, or bounds and total contradict each other."""
@@ -197,40 +110,30 @@ class Problem:
         """Whether the constraints are bounds and at most one total: then values interact through one multiplier only."""
         return all(isinstance(c, SumsTo) or type(c).box is not Constraint.box for c in self.constraints)
 
-    def closed_form(self, estimate: FrequencyEstimate) -> ClosedForm | None:
-        """Return the closed form of this problem for an estimate, or None."""
-        kinds = [type(c) for c in self.constraints]
-        # A second NonNegative() or SumsTo(same) says nothing new.
-        single = [kind for kind in kinds if kind not in (NonNegative, SumsTo)]
-        form = CLOSED_FORMS.get((type(self.loss), frozenset(kinds))) if len(set(single)) == len(single) else None
-        if form is not None and (form.applies is None or form.applies(self, estimate)):
-            return form
-        separable = type(self.loss).response is not Loss.response
-        lower, upper = self.box(estimate.d)
-        if separable and self.is_box and (self.total is None or np.isfinite(lower).all() or np.isfinite(upper).all()):
-            return ClosedForm(_ONE_ROOT, solve_one_root)
-        return None
-
     def explain(self, estimate: FrequencyEstimate | ArrayLike) -> str:
         """Return which path ``solve`` would take for this estimate, and why, without solving.
 
         Examples
         --------
-        >>> Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)]).explain([0.5, 0.6])
+        >>> from ldpopt import constraints, losses
+        >>> cls = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1.0)])
+        >>> cls.explain([0.5, 0.6])
         'closed-form: LeastSquares() under NonNegative(), SumsTo(1) is solved by norm-sub'
         """
         start = self._checked(estimate)
-        where = ", ".join(map(repr, self.constraints)) or "no constraints"
-        form = self.closed_form(start)
-        if form:
-            return f"closed-form: {self.loss!r} under {where} is solved by {form.name}"
-        return f"conic: {self.loss!r} under {where} has no closed form; {conic.DEFAULT_SOLVER} solves it through cvxpy"
+        where = f"{self.loss!r} under {', '.join(map(repr, self.constraints)) or 'no constraints'}"
+        if form := dispatch.find(self, start):
+            return f"closed-form: {where} is solved by {form.name}"
+        if algorithms := iterative.find(self):
+            return f"iterative: {where} has no closed form; it is solved by {' or '.join(algorithms)}"
+        return f"conic: {where} has no closed form; {conic.DEFAULT_SOLVER} solves it through cvxpy"
 
     def solve(
         self,
         estimate: FrequencyEstimate | ArrayLike,
         path: Path = "auto",
         solver: str | None = None,
+        accuracy: Accuracy = "high",
         **solver_options: Any,
     ) -> Solution:
         """Return the minimiser.
@@ -240,47 +143,55 @@ class Problem:
         estimate
             Where f̃ comes from: one vector or a stack of trials. A plain array will do where the loss needs no noise level.
         path
-            ``"closed-form"``, ``"conic"``, or ``"auto"``: the closed form if there is one and no solver is named.
+            ``"closed-form"``, ``"iterative"`` (an algorithm of ldpopt that steps towards the solution), ``"conic"``, or
+            ``"auto"``: the first of them that there is, if no solver is named. ``explain`` tells which.
         solver
-            Name of an installed cvxpy solver for the conic path; CLARABEL by default.
+            Name of an installed cvxpy solver for the conic path, CLARABEL by default, or of an iterative algorithm.
+        accuracy
+            ``"low"`` (tolerances of 1e-4), ``"default"`` (what the solver chooses) or ``"high"`` (``conic.SETTINGS``).
         **solver_options
-            Passed to the solver, over ``conic.SETTINGS``.
+            Passed to the solver, over those settings.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the path is unknown, there is no closed form, or the loss is not defined for the estimate.
+            If the path is unknown or not available (the reason is given), or the loss is not defined for the estimate.
         InfeasibleError, SolverError
-            If nothing satisfies the constraints, or the solver is missing or returns nothing.
+            If nothing satisfies the constraints (those that conflict are named), or the solver is missing or returns nothing.
 
         Notes
         -----
-        Cost: closed forms are a sort or a few passes for all trials at once; the conic path solves trial by trial.
+        Cost: closed forms are a sort or a few passes for all trials at once; the other paths solve trial by trial. A loss that
+        is not convex is solved by convex-concave steps, each of them on the path asked for.
         """
         start = self._checked(estimate)
         validate.lookup("path", path, dict.fromkeys(_PATHS))
-        form = self.closed_form(start)
-        if path == "closed-form" and form is None:
-            raise InvalidInputError(
-                f"path='closed-form' is not available: {self.explain(start).removeprefix('conic: ')}"
-            )
-        if solver_options and solver is None and path != "conic":
-            named = ", ".join(solver_options)
-            raise InvalidInputError(f"options of a solver ({named}) need a solver: name one, or use path='conic'")
+        form, algorithms = dispatch.find(self, start), iterative.find(self)
+        if path in ("closed-form", "iterative") and not (form if path == "closed-form" else algorithms):
+            _, _, reason = self.explain(start).partition(": ")
+            raise InvalidInputError(f"path={path!r} is not available: {reason}")
         if path == "closed-form" and solver is not None:
             raise InvalidInputError(
                 "path='closed-form' takes no solver: leave out solver and its options, or use path='conic'"
             )
+        if solver_options and solver is None and path != "conic":
+            named = ", ".join(solver_options)
+            raise InvalidInputError(f"options of a solver ({named}) need a solver: name one, or use path='conic'")
         began = time.perf_counter()
         if form is not None and (path == "closed-form" or (path == "auto" and solver is None)):
             f = form.solve(start, self)
-            taken: Literal["closed-form", "conic"] = "closed-form"
-            status, used = Status.OPTIMAL, form.name
-        else:
-            used = conic.DEFAULT_SOLVER if solver is None else conic.installed(solver)
-            taken = "conic"
-            f, status = self._solve_conic(start, used, solver_options)
-        return Solution(self, start, f, status, taken, used, time.perf_counter() - began)
+            return Solution(self, start, f, Status.OPTIMAL, "closed-form", form.name, time.perf_counter() - began)
+        if algorithms and (path == "iterative" or (path == "auto" and (solver is None or solver in algorithms))):
+            name = validate.lookup("algorithm", solver or next(iter(algorithms)), {a: a for a in algorithms})
+            f, status, steps = algorithms[name](self, start, accuracy, solver_options)
+            return Solution(self, start, f, status, "iterative", name, time.perf_counter() - began, steps=steps)
+        used = conic.DEFAULT_SOLVER if solver is None else conic.installed(solver)
+        settings = conic.settings(used, accuracy, solver_options)
+        if not self.loss.convex:
+            f, status, steps = iterative.convex_concave(self, start, accuracy, {"solver": used, **solver_options})
+            return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, steps=steps)
+        f, status, compiling = self._solve_conic(start, used, settings)
+        return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, compiling)
 
     def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         start = FrequencyEstimate.of(estimate)
@@ -288,28 +199,40 @@ class Problem:
         self.check(start.d)
         return start
 
-    def _solve_conic(self, start: FrequencyEstimate, solver: str, options: dict[str, Any]) -> tuple[Array, Status]:
-        constants = self.loss.constants(start)
-        data = self.loss.data(start)
+    def _solve_conic(
+        self, start: FrequencyEstimate, solver: str, options: dict[str, Any]
+    ) -> tuple[Array, Status, float]:
+        """Return point, status and seconds of compilation."""
+        self._check_feasible(start.d)
+        constants, data = self.loss.constants(start), self.loss.data(start)
         result = np.empty_like(start.frequencies)
-        worst = Status.OPTIMAL
+        worst, compiling = Status.OPTIMAL, 0.0
         for trial in np.ndindex(start.frequencies.shape[:-1]):
             row = [array[trial] for array in data]
-            if conic.parametric(start.d):
-                key = (start.d, constants, solver)  # cvxpy compiles anew when the solver changes
-                if key not in self._compiled:
-                    shapes = [array.shape for array in row]
-                    self._compiled[key] = CompiledProblem(self.loss, self.constraints, shapes, constants)
-                result[trial], status = self._compiled[key].solve(row, solver, options)
-            else:
-                result[trial], status = conic.solve_uncompiled(
-                    self.loss, self.constraints, row, constants, solver, options
-                )
-            worst = worst if status is Status.OPTIMAL else status
+            try:
+                answer = self._compiled_for(start.d, row, constants, solver).solve(row, options)
+            except InfeasibleError as error:
+                raise InfeasibleError(f"{error}: {feasibility.conflict(self.constraints, start.d)} conflict") from None
+            result[trial] = answer.point
+            compiling += answer.compile_seconds
+            worst = worst if answer.status is Status.OPTIMAL else answer.status
         if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
-            raise InvalidInputError(_NO_MINIMUM.format(self.loss))
+            raise InvalidInputError(NO_MINIMUM.format(self.loss))
         support = self.loss.support(start)  # a solver's residue outside would make the loss infinite
-        return (result if support is None else np.where(support, result, 0.0)), worst
+        return (result if support is None else np.where(support, result, 0.0)), worst, compiling
+
+    def _check_feasible(self, d: int) -> None:
+        if d not in self._feasible:
+            feasibility.check(self.constraints, d)
+            self._feasible.add(d)
+
+    def _compiled_for(self, d: int, data: list[Array], constants: tuple[float, ...], solver: str) -> CompiledProblem:
+        if not conic.parametric(d):  # the data are compiled in
+            return CompiledProblem(self.loss, self.constraints, data, constants, solver)
+        key = (d, constants, solver)  # cvxpy compiles anew when the solver changes
+        if key not in self._compiled:
+            self._compiled[key] = CompiledProblem(self.loss, self.constraints, data, constants, solver)
+        return self._compiled[key]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was compiled: solvers do not pickle, and another process compiles its own."""
@@ -332,20 +255,24 @@ class Solution:
     status
         ``Status.OPTIMAL`` or ``Status.INACCURATE``; for a stack the worst of its trials.
     path
-        ``"closed-form"`` or ``"conic"``.
+        ``"closed-form"``, ``"iterative"`` or ``"conic"``.
     solver
-        The solver's name, or that of the closed form.
-    seconds
-        Wall time, including compilation on a first conic solve.
+        The name of the solver, the algorithm or the closed form.
+    seconds, compile_seconds
+        Wall time of it all, and the part of it in which cvxpy compiled the problem: nothing when a shape is solved again.
+    steps
+        Number of steps of an iterative algorithm, 0 on the other paths.
     """
 
     problem: Problem
     estimate: FrequencyEstimate
     frequencies: Array
     status: Status
-    path: Literal["closed-form", "conic"]
+    path: Literal["closed-form", "iterative", "conic"]
     solver: str
     seconds: float
+    compile_seconds: float = 0.0
+    steps: int = 0
 
     @cached_property
     def objective(self) -> Any:
@@ -363,40 +290,3 @@ class Solution:
             f"Solution(path={self.path!r}, solver={self.solver!r}, status={str(self.status)!r}, "
             f"seconds={self.seconds:.3g}, {self.certificate!r})"
         )
-
-
-def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
-    """Return the minimiser of a separable loss on a box with at most one total (``closed_form.one_root``).
-
-    Raises
-    ------
-    InvalidInputError
-        If the loss falls without end, or double precision cannot meet the total.
-    """
-    d, loss = estimate.d, problem.loss
-    lower, upper = problem.box(d)
-    constants = loss.constants(estimate)
-    upper = np.minimum(upper, (1 - 1e-9) * loss.domain_end(constants))  # the gradient is finite short of the end
-    data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
-
-    def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
-        found = loss.response(mu, tuple(x[trials] for x in data), constants)
-        assert found is not None  # closed_form() asks for a response
-        return np.clip(found, lower, upper)
-
-    everyone = np.arange(len(data[0]))
-    if problem.total is None:
-        f = minimiser(np.zeros((len(everyone), 1)), everyone)
-        if not np.isfinite(f).all():
-            raise InvalidInputError(_NO_MINIMUM.format(loss))
-        return f.reshape(estimate.frequencies.shape)
-    # With the others at their bounds, the total bounds every value on the other side too.
-    if np.isfinite(lower).all():
-        upper = np.minimum(upper, problem.total - (lower.sum() - lower))
-    else:
-        lower = np.maximum(lower, problem.total - (upper.sum() - upper))
-    shape = estimate.frequencies.shape
-    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, d)
-    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, d)
-    bracket = -slope_high.max(axis=-1), -slope_low.min(axis=-1)
-    return closed_form.one_root(minimiser, bracket, (lower, upper), problem.total).reshape(shape)

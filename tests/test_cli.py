@@ -1,3 +1,4 @@
+import csv
 import json
 import subprocess
 import sys
@@ -5,8 +6,10 @@ import sys
 import pytest
 
 from ldpopt import cli
+from ldpopt.comparison import CASES, compare_solvers
 from ldpopt.methods import METHODS
 from ldpopt.verify import LEDGER
+from tests.tolerances import CERTIFIED, SOLVER
 
 
 def ldpopt(*arguments):
@@ -37,8 +40,34 @@ def test_compare_prints_closed_form_and_solvers_as_json():
     solved = [row for row in rows if row["status"] == "optimal"]
     assert {row["solver"] for row in solved} == {"norm-sub", "mle-apx", "CLARABEL", "OSQP"}
     assert all(row["difference"] < 1e-5 for row in solved)
-    failed = [row for row in rows if row["status"] == "failed"]
+    failed = [row for row in rows if row["status"] == "not for it"]
     assert {(row["problem"], row["solver"]) for row in failed} == {("weighted MLE", "OSQP")}
+
+
+def test_compare_writes_csv_and_a_picture_of_accuracy_against_time(tmp_path):
+    table, picture = tmp_path / "new" / "rows.csv", tmp_path / "plot.png"
+    result = ldpopt(
+        "compare", "--d", "16", "--solvers", "CLARABEL,PIQP", "--problems", "cls,capped,absolute",
+        "--accuracy", "low,high", "--csv", str(table), "--plot", str(picture),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["solver"] for row in rows[:5]] == ["norm-sub", "CLARABEL", "CLARABEL", "PIQP", "PIQP"]
+    assert len(rows) == 3 * 5
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    by_accuracy = {row["accuracy"]: float(row["gap"]) for row in rows[:3] if row["solver"] == "CLARABEL"}
+    assert by_accuracy["high"] < by_accuracy["low"]
+
+
+@pytest.mark.parametrize("problem", CASES)
+def test_every_problem_can_be_compared(problem):
+    closed, solved = compare_solvers([8], ["CLARABEL"], cases=[problem])
+    assert closed.path == "closed-form"
+    assert closed.gap < CERTIFIED
+    assert solved.status == "optimal"
+    assert solved.compile_seconds > 0
+    assert solved.gap < 1e-4
+    assert problem == "absolute" or solved.difference < SOLVER["CLARABEL"]  # its solutions are not unique
 
 
 def test_compare_prints_a_table_that_fits_eighty_columns():
@@ -52,13 +81,16 @@ def test_compare_prints_a_table_that_fits_eighty_columns():
     ("arguments", "words"),
     [
         (["compare", "--solvers", "OSPQ"], ["OSPQ", "did you mean 'OSQP'", "installed"]),
+        (["compare", "--problems", "clss"], ["clss", "did you mean 'cls'"]),
+        (["compare", "--accuracy", "hihg"], ["hihg", "did you mean 'high'"]),
+        (["compare", "--csv", "/dev/null/x.csv", "--d", "8"], ["cannot write", "/dev/null"]),
         (["compare", "--d", "1"], ["--d", "from 2"]),
         (["compare", "--d", "100000000000000"], ["--d", "10,000,000"]),
         (["compare", "--solvers", "[/x]"], ["[/x]", "installed"]),
         (["compare", "--d", "ten"], ["--d", "'ten'"]),
         (["compare", "--d", "nan"], ["--d", "'nan'"]),
         (["compare", "--time-limit", "-1"], ["--time-limit", "> 0"]),
-        (["verify", "--out", "/dev/null/here"], ["--out", "/dev/null/here"]),
+        (["verify", "--out", "/dev/null/here"], ["cannot write", "/dev/null/here"]),
         (["verfy"], ["verfy", "verify"]),
     ],
 )

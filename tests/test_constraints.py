@@ -4,9 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
+from scipy import optimize, sparse
 
-from ldpopt import Problem, certify
+from ldpopt import FrequencyEstimate, Problem, certify
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -14,10 +14,13 @@ from ldpopt.constraints import (
     Custom,
     Fixed,
     GroupTotals,
+    Hierarchy,
     Linear,
     Monotone,
     NonNegative,
+    Smooth,
     SumsTo,
+    Unimodal,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.losses import LeastSquares
@@ -46,6 +49,22 @@ BY_HAND = [
     (Monotone([2, 0]), 0.6),
     (Monotone([2]), 0.0),
     (Monotone([]), 0.0),
+    (Monotone([(0, 1), (0, 3), (2, 3)]), 0.3),
+    (Monotone([(0, 1), (3, 2)]), 0.0),
+    (Monotone(np.empty((0, 2))), 0.0),
+    (Unimodal(0), 0.3),
+    (Unimodal(2), 0.4),
+    (Unimodal(3), 0.4),
+    (Hierarchy([-1, 0, 0, 0]), 0.1),
+    (Hierarchy([-1, 0, 1, 0], total=0.25), 0.4),
+    (Hierarchy([-1, -1, 0, 0]), 0.4),
+    (Hierarchy([-1, -1, -1, -1], total=0.9), 0.0),
+    (Hierarchy([3, 3, 3, -1], total=0.2), 0.5),
+    (Smooth(total_variation=0.5), 0.4),
+    (Smooth(total_variation=1.5), 0.0),
+    (Smooth(second_difference=0.25), 0.65),
+    (Smooth(total_variation=0.0, second_difference=0.75), 0.9),
+    (Smooth(total_variation=0.75, second_difference=0.0), 0.9),
     (Linear([[1, -1, 0, 0], [0, 0, 1, 1]], [0.1, 0.5], [0.15, INF]), 0.4),
     (Linear([1, 1, 1, 1], 0.9, 0.9), 0.0),
     (Linear(sparse.csr_array(np.eye(4)), -INF, 0.25), 0.25),
@@ -59,6 +78,7 @@ BY_HAND = [
 ]
 CONVEX = [c for c, _ in BY_HAND if not isinstance(c, AtMost)]
 POLYHEDRAL = [c for c in CONVEX if c.rows(4) is not None]
+DIRECT = [c for c in CONVEX if c.rows(4) is None or c.rows(4).auxiliary is None]
 BOXES = [c for c in CONVEX if c.box(4) is not None]
 
 
@@ -96,7 +116,7 @@ def test_a_projection_onto_the_cone_form_lands_inside(constraint):
         assert constraint.violation(f.value) <= SOLVER["CLARABEL"]
 
 
-@pytest.mark.parametrize("constraint", CONVEX, ids=name)
+@pytest.mark.parametrize("constraint", DIRECT, ids=name)
 def test_the_cone_form_has_the_violation_up_to_its_scale(constraint):
     f = cp.Variable(4)
     forms = constraint.cone_form(f)
@@ -107,7 +127,7 @@ def test_the_cone_form_has_the_violation_up_to_its_scale(constraint):
         assert violation - SUM <= scaled <= 4 * violation + SUM  # rows count in units of 1/d, functions as they are
 
 
-@pytest.mark.parametrize("constraint", POLYHEDRAL, ids=name)
+@pytest.mark.parametrize("constraint", [c for c in POLYHEDRAL if c in DIRECT], ids=name)
 def test_the_rows_have_the_same_violation(constraint):
     rows = constraint.rows(4)
     assert rows.matrix.shape == (len(rows.lower), 4)
@@ -115,6 +135,28 @@ def test_the_rows_have_the_same_violation(constraint):
         values = rows.matrix @ f
         worst = np.max([0.0, *(rows.lower - values), *(values - rows.upper)])
         assert_allclose(constraint.violation(f), worst, rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("constraint", [c for c in POLYHEDRAL if c not in DIRECT], ids=name)
+def test_rows_with_auxiliary_variables_can_be_met_exactly_where_there_is_no_violation(constraint):
+    rows = constraint.rows(4)
+    variables = rows.auxiliary.shape[1]
+    assert rows.matrix.shape == (len(rows.lower), 4)
+    assert len(rows.lower) == len(rows.upper) == rows.auxiliary.shape[0]
+    sides = np.random.default_rng(3)
+    inside = 0
+    for f in (
+        F,
+        np.full(4, 0.25),
+        *sides.normal(0, 0.05, (20, 4)),
+        *(0.25 + sides.normal(0, 1e-3, (20, 1)) * np.ones(4)),
+    ):
+        fixed = rows.matrix @ f
+        limits = optimize.LinearConstraint(rows.auxiliary, rows.lower - fixed, rows.upper - fixed)
+        met = optimize.milp(np.zeros(variables), constraints=limits, bounds=optimize.Bounds(-INF, INF)).success
+        assert met == (constraint.violation(f) <= 1e-7)  # HiGHS's tolerance
+        inside += met
+    assert inside > 0
 
 
 @pytest.mark.parametrize("constraint", BOXES, ids=name)
@@ -188,7 +230,47 @@ REFUSED = {
         "order must not repeat an index, found 2 again at position 2",
     ),
     "text as an order": (lambda: Monotone("01"), "order must be an array of numbers"),
-    "matrix as an order": (lambda: Monotone([[0, 1], [2, 3]]), "order"),
+    "triples as an order": (lambda: Monotone([[0, 1, 2]]), r"a chain of indices or pairs.*got shape \(1, 3\)"),
+    "tensor as an order": (lambda: Monotone(np.zeros((2, 2, 2))), "order must be a one-dimensional array"),
+    "repeated pair": (
+        lambda: Monotone([(0, 1), (1, 2), (0, 1)]),
+        r"order must not repeat a pair, found \(0, 1\) again at position 2",
+    ),
+    "value above itself": (
+        lambda: Monotone([(0, 1), (2, 2)]),
+        r"pairs of different values, found \(2, 2\) at position 1",
+    ),
+    "half an index in a pair": (lambda: Monotone([(0, 0.5)]), "order must be whole numbers, found 0.5"),
+    "negative index in a pair": (lambda: Monotone([(0, -1)]), "order must lie in 0"),
+    "opposite pairs": (lambda: Monotone([(4, 1), (0, 3), (1, 4)]), "no cycle, found (4 >= 1 >= 4|1 >= 4 >= 1)"),
+    "negative mode": (lambda: Unimodal(-1), "mode must be at least 0"),
+    "half a mode": (lambda: Unimodal(0.5), "mode must be a whole number"),
+    "parent outside": (lambda: Hierarchy([-1, 0, 3]), r"parents must lie in -1 \.\. 2, found 3 at index 2"),
+    "its own parent": (lambda: Hierarchy([-1, 0, 2]), "node 2 is its own parent"),
+    "nodes in a cycle": (
+        lambda: Hierarchy([-1, 2, 3, 1, 3]),
+        "in a cycle: (1 above 3 above 2 above 1|3 above 2 above 1 above 3|2 above 1 above 3 above 2)",
+    ),
+    "no nodes": (lambda: Hierarchy([]), "parents must have shape|parents must be"),
+    "matrix of parents": (lambda: Hierarchy([[-1, 0]]), r"parents must have shape \(d,\)"),
+    "NaN total of a hierarchy": (lambda: Hierarchy([-1], total=NAN), "total must be a finite number"),
+    "no leaves": (lambda: Hierarchy.balanced(0, 2), "leaves must be at least 1"),
+    "no branching": (lambda: Hierarchy.balanced(4, 1), "branching must be at least 2"),
+    "no grouping": (lambda: Hierarchy.of_groups(), "at least one array"),
+    "group that does not exist": (
+        lambda: Hierarchy.of_groups([0, 2], [0, 0]),
+        r"grouping 0 must lie in 0 \.\. 1, found 2",
+    ),
+    "empty group": (lambda: Hierarchy.of_groups([0, 2]), "grouping 0 puts nothing into group 1"),
+    "matrix as a grouping": (lambda: Hierarchy.of_groups([[0, 1]]), "a grouping must be a one-dimensional array"),
+    "levels without noise": (lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5])]), "noise level"),
+    "levels of other trials": (
+        lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5]), FrequencyEstimate([[0.5, 0.5]])]),
+        "same trials",
+    ),
+    "smooth in no sense": (lambda: Smooth(), "needs a total_variation or a second_difference"),
+    "negative variation": (lambda: Smooth(total_variation=-0.5), "total_variation must be >= 0, got -0.5"),
+    "infinite difference": (lambda: Smooth(second_difference=INF), "second_difference must be a finite number"),
     "NaN in A": (lambda: Linear([[1, NAN]], 0, 1), "A must be finite"),
     "sparse NaN in A": (lambda: Linear(sparse.csr_array([[1, NAN]]), 0, 1), "A must be finite"),
     "bounds of other rows": (lambda: Linear([[1, 1]], [0, 0], 1), r"lower and upper must be .*shape \(1,\)"),
@@ -213,7 +295,10 @@ UNFIT = {
     "upper of another length": (Bounds(0, [1] * 5), r"upper must be a number or have shape \(4,\), got \(5,\)"),
     "fixed outside": (Fixed([4], [0]), r"indices must lie in 0 \.\. 3, found 4 at index 0"),
     "group outside": (GroupTotals([[0], [1, 7]], [0, 0]), r"group 1 must lie in 0 \.\. 3, found 7"),
+    "pair outside": (Monotone([(0, 1), (5, 0)]), r"order must lie in 0 \.\. 3, found 5"),
+    "mode outside": (Unimodal(4), r"mode must lie in 0 \.\. 3, found 4"),
     "order outside": (Monotone([0, 4]), r"order must lie in 0 \.\. 3, found 4"),
+    "fewer nodes": (Hierarchy([-1, 0]), "2 for 4 estimates"),
     "columns": (Linear(np.ones((2, 3)), 0, 1), r"A must have 4 columns.*got shape \(2, 3\)"),
 }
 
@@ -276,6 +361,9 @@ def test_an_empty_box_is_infeasible_before_any_solve(case, path, no_solver):
         [NonNegative(), GroupTotals([[0], [0, 1]], [0.5, 0.25])],
         [Linear([[1, 1, 0, 0], [1, 1, 0, 0]], [0.5, -INF], [INF, 0.25])],
         [Monotone([0, 1]), Fixed([0, 1], [0.25, 0.5])],
+        [Unimodal(1), Fixed([0, 1], [0.5, 0.25])],
+        [Hierarchy([-1, 0, 0, 0], total=-0.5), NonNegative()],
+        [Hierarchy([-1, 0, 0, 0], total=1.0), SumsTo(1.0)],
         [Custom(lambda f: [cp.sum(f) >= 2]), SumsTo(1)],
     ],
     ids=str,

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
-from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SUM
+from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
 
 D, N = 5, 400
 STEP = 1e-5
@@ -211,8 +211,28 @@ def test_the_multinomial_likelihood_escapes_without_a_multiplier():
     assert np.all(found == np.inf)
 
 
-def test_the_divergence_is_not_given_a_response():
-    assert losses.KullbackLeibler().response(np.zeros((1, 1)), (), ()) is None
+@pytest.mark.parametrize("total", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("bounds", [(0.0, np.inf), (0.0, 0.6), (0.01, 0.9)])
+def test_the_divergence_on_a_box_is_solved_by_one_root(bounds, total):
+    raw = np.abs(np.random.default_rng(8).normal(0.5, 1.0, (3, D))) + 1e-3
+    problem = Problem(losses.KullbackLeibler(), [Bounds(*bounds), SumsTo(total)])
+    solution = problem.solve(raw)
+    assert solution.solver == "one root"
+    assert solution.certificate.violation.max() < CERTIFIED
+    assert solution.certificate.gap.max() < 1e-9
+    assert_allclose(solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=OBJECTIVE)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_without_a_total_the_divergence_is_least_at_the_estimate_over_e(path):
+    raw = np.array([2.0, 0.5, -0.1, 0.25])
+    found = Problem(losses.KullbackLeibler(), [NonNegative()]).solve(raw, path=path).frequencies
+    assert_allclose(found, np.maximum(raw, 0) / math.e, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+def test_the_divergence_refuses_a_lower_bound_where_the_estimate_is_not_positive():
+    with pytest.raises(InvalidInputError, match=r"infinite: the value at index 1 must be zero.*below by 0\.1"):
+        Problem(losses.KullbackLeibler(), [Bounds(0.1, 1.0), SumsTo()]).solve([0.5, -0.2, 0.7])
 
 
 # --- weights --------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, closed_form, dispatch, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, NonNegative, SumsTo
-from ldpopt.problem import solve_one_root
+from ldpopt.dispatch import solve_one_root
 from tests import reference
 from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
 
@@ -219,7 +219,7 @@ def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
     d = smallest(name, d)
     problem = Problem(LOSSES[name][0](d), [NonNegative(), SumsTo(total)])
     estimate = collected(LOSSES[name][1], d, trials=3)
-    assert problem.closed_form(estimate).name != ONE_ROOT
+    assert dispatch.find(problem, estimate).name != ONE_ROOT
     assert_allclose(solve_one_root(estimate, problem), problem.solve(estimate).frequencies, rtol=0, atol=CERTIFIED)
 
 

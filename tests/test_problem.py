@@ -9,16 +9,17 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess
 from ldpopt.conic import DEFAULT_SOLVER
-from ldpopt.constraints import AtMost, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, GroupTotals, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.dispatch import CLOSED_FORMS
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE
-from ldpopt.problem import CLOSED_FORMS
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE, WeightedLeastSquares
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
 
 ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
 SOLVERS = {
     LeastSquares: ["CLARABEL", "OSQP"],
+    WeightedLeastSquares: ["CLARABEL", "OSQP"],
     GaussianMLE: ["CLARABEL", "QOCO", "SCS"],
     KullbackLeibler: ["CLARABEL", "SCS"],
     MultinomialMLE: ["CLARABEL", "SCS"],
@@ -51,12 +52,15 @@ INSTANCES = {
     NonNegative: lambda d: NonNegative(),
     SumsTo: lambda d: SumsTo(),
     Monotone: lambda d: Monotone(np.arange(d)),
+    Unimodal: lambda d: Unimodal(d // 2),
+    Hierarchy: lambda d: Hierarchy((np.arange(d) - 1) // 3),
     GroupTotals: groups,
 }
 
 
 def build(loss, kinds, d):
-    return Problem(loss(), [INSTANCES[kind](d) for kind in kinds])
+    made = loss(np.linspace(0.5, 2, d)) if loss is WeightedLeastSquares else loss()
+    return Problem(made, [INSTANCES[kind](d) for kind in kinds])
 
 
 def bounded(problem):
@@ -79,7 +83,7 @@ def has_a_bound_of_its_own(problem):
 def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
     if loss in (KullbackLeibler, MultinomialMLE) and solver == "SCS":
         d = min(d, 10)  # a first-order method needs more than its iterations for more exponential cones
-    if Monotone in kinds and solver == "OSQP":
+    if kinds & {Monotone, Unimodal} and solver == "OSQP":
         d = min(d, 50)  # long pools are badly conditioned for a first-order method
     problem, estimate = build(loss, kinds, d), suitable(loss, kind, d)
     exact = problem.solve(estimate)

@@ -1,4 +1,4 @@
-"""Norm-Sub and MLE-Apx on a large domain, in passes over the array."""
+"""Norm-Sub and MLE-Apx on a large domain in passes over the array, and every closed form in seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,22 @@ import numpy as np
 from experiments.bench import populations
 from experiments.bench.row import PASS, Row
 from experiments.bench.timing import measure
-from ldpopt import closed_form, oracles
+from ldpopt import FrequencyEstimate, Problem, closed_form, dispatch, oracles
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Constraint,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    SumsTo,
+    Unimodal,
+)
+from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
 
 TARGET = 6.0
+SECONDS = 0.5  # for every closed form on 10^6 values
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
@@ -52,3 +65,81 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
                 )
             )
     return rows
+
+
+def every(settings: Mapping[str, Any]) -> list[Row]:
+    """Return every closed form of the library on one estimate, through ``Problem.solve``."""
+    d, n, epsilon, repeats = (settings[key] for key in ("d", "n", "epsilon", "repeats"))
+    rng = np.random.default_rng(0)
+    flat = populations.oue_estimate(d, n, epsilon, rng)
+    grr = oracles.GRR(epsilon, d)
+    single = grr.estimate(rng.multinomial(n, grr.q + (grr.p - grr.q) * populations.zipf(d)), n)
+    rows = []
+    for name, loss, constraints in _problems(d, rng):
+        problem = Problem(loss, constraints)
+        estimate = single if isinstance(loss, MultinomialMLE) else flat
+        for tree in (c for c in constraints if isinstance(c, Hierarchy)):
+            estimate = _levels(tree, flat.sigma, rng)
+        timing = measure(lambda p=problem, e=estimate: p.solve(e, path="closed-form"), repeats=repeats)
+        rows.append(
+            Row(
+                what=name,
+                seconds=timing.best,
+                measure="seconds",
+                target=SECONDS,
+                first_seconds=timing.first,
+                detail=timing.value.solver,
+            )
+        )
+    return rows
+
+
+def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Constraint]]]:
+    """Return every entry of the table of closed forms, and more shapes and losses for those that take many."""
+    weights = rng.uniform(0.5, 2.0, d)
+    ranks = np.arange(d)
+    made: dict[type[Constraint], Constraint] = {
+        NonNegative: NonNegative(),
+        SumsTo: SumsTo(1.0),
+        Monotone: Monotone(ranks),
+        Unimodal: Unimodal(d // 3),
+        GroupTotals: GroupTotals(np.array_split(rng.permutation(d)[: d // 2], 100), np.full(100, 0.005)),
+        AtMost: AtMost(max(d // 1000, 1)),
+        Hierarchy: Hierarchy((ranks - 1) // 16, total=1.0),
+    }
+
+    def of(loss: type[Loss]) -> Loss:
+        return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
+
+    table = [
+        (of(loss), [made[kind] for kind in sorted(kinds, key=list(made).index)])
+        for loss, kinds in dispatch.CLOSED_FORMS
+    ]
+    simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
+    shuffled = Monotone(np.stack([(ranks[1:] - 1) // 2, ranks[1:]], axis=1)[rng.permutation(d - 1)])
+    attached = Monotone(np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1))
+    binary = Hierarchy((ranks - 1) // 2, total=1.0)
+    more: list[tuple[str, Loss, list[Constraint]]] = [
+        ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
+        ("weighted simplex by one root", WeightedLeastSquares(weights), simplex),
+        ("binomial likelihood by one root", BinomialMLE(), simplex),
+        ("simplex with a binary tree's order", LeastSquares(), [shuffled, *simplex]),
+        ("simplex with a random tree's order", LeastSquares(), [attached, *simplex]),
+        ("binary hierarchy", LeastSquares(), [binary]),
+        ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
+    ]
+    named = [
+        (f"{type(loss).__name__}, {', '.join(map(repr, where)) or 'no constraints'}", loss, where)
+        for loss, where in table
+    ]
+    return named + more
+
+
+def _levels(tree: Hierarchy, sigma: float, rng: np.random.Generator) -> FrequencyEstimate:
+    """Return estimates of all nodes, as noisy as an oracle's, of Zipf frequencies at the leaves."""
+    exact = np.zeros(len(tree.parents))
+    exact[tree.leaves] = rng.permutation(populations.zipf(len(tree.leaves)))
+    trust = np.full(len(exact), 1e-9)
+    trust[tree.leaves] = 1.0
+    summed = closed_form.tree_consistency(exact, tree.parents, trust)
+    return FrequencyEstimate(summed + sigma * rng.standard_normal(len(exact)))

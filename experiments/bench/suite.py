@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.bench import closed_forms, imports, methods, peers, simulation, solvers
+from experiments.bench import closed_forms, framework, imports, methods, peers, simulation, solvers
 from experiments.bench.row import Row
 
 
@@ -26,6 +26,11 @@ BENCHMARKS = {
         closed_forms.run,
         {"d": 10**6, "n": 10**6, "epsilon": 1.0, "repeats": 30},
     ),
+    "every-closed-form": Benchmark(
+        "Every closed form at 10^6 values",
+        closed_forms.every,
+        {"d": 10**6, "n": 10**6, "epsilon": 1.0, "repeats": 3},
+    ),
     "methods": Benchmark(
         "Every method on a stack of 5,000 trials",
         methods.run,
@@ -38,6 +43,19 @@ BENCHMARKS = {
         "The closed forms against general solvers",
         solvers.run,
         {"d": [1024, 42178], "n": 10**6, "epsilon": 1.0, "repeats": 30, "limit": 120.0},
+    ),
+    "framework": Benchmark(
+        "The problem framework beside bare solvers",
+        framework.run,
+        {
+            "small": [64, 1024],
+            "stack": [1024, 1000, 5],
+            "large": 42178,
+            "n": 10**6,
+            "epsilon": 1.0,
+            "repeats": 20,
+            "limit": 120.0,
+        },
     ),
     "import": Benchmark("Importing the library", imports.run, {"repeats": 5}),
     "peers": Benchmark(

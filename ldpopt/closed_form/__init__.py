@@ -4,8 +4,8 @@ They expect what the border has checked: finite numbers, thresholds >= 0. ``Prob
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
-from ldpopt.closed_form.one_root import one_root
-from ldpopt.closed_form.shapes import at_most, group_totals, monotone
+from ldpopt.closed_form.one_root import least_absolute, one_root
+from ldpopt.closed_form.shapes import at_most, group_totals, isotonic, monotone, tree_consistency
 from ldpopt.closed_form.simplex import mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     base_cut,
@@ -21,7 +21,9 @@ __all__ = [
     "base_cut",
     "base_pos",
     "group_totals",
+    "isotonic",
     "kth_highest",
+    "least_absolute",
     "mle_apx",
     "monotone",
     "norm",
@@ -31,5 +33,6 @@ __all__ = [
     "norm_sub",
     "one_root",
     "significance_threshold",
+    "tree_consistency",
     "water_filling",
 ]

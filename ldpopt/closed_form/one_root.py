@@ -76,3 +76,40 @@ def one_root(
             "are so large that their last bit is worth more; clip them, or use path='conic'"
         )
     return f
+
+
+def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = None) -> Array:
+    """Return a minimiser of Σ |f'_v - f_v| on a box with at most one total: of many, the one nearest to f in least squares.
+
+    Clipping is optimal without the total. What is then missing or too much may be spread over the values in any way that stays
+    in the box and moves none of them back: the nearest such point is a projection with one root.
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d).
+    lower, upper
+        Bounds of shape (d,), infinite ones too.
+    total
+        The sum to reach, between the sums of the bounds; None for none.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``one_root``.
+
+    Examples
+    --------
+    >>> least_absolute(np.array([0.9, 0.6, -0.1]), np.zeros(3), np.full(3, np.inf), 1.0)
+    array([0.65, 0.35, 0.  ])
+    """
+    clipped = np.clip(f, lower, upper)
+    if total is None:
+        return clipped
+    start = clipped.reshape(-1, f.shape[-1])
+    rest = total - start.sum(axis=-1, keepdims=True)
+    low = np.where(rest < 0, np.maximum(lower, start + rest), start)
+    high = np.where(rest > 0, np.minimum(upper, start + rest), start)
+    bracket = -np.abs(rest[:, 0]), np.abs(rest[:, 0])
+    result = one_root(lambda mu, t: np.clip(start[t] - mu, low[t], high[t]), bracket, (low, high), total)
+    return result.reshape(f.shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +15,12 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
 from ldpopt.pure import PureProtocol
 
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
 Reports = NDArray[Any]
 Counts = NDArray[np.int64]
+Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 AGGREGATE = "exact law of the aggregate"
 IDEAL_HASH = "exact law of the aggregate under an ideal hash"
@@ -38,7 +43,7 @@ class FrequencyOracle(PureProtocol, ABC):
     """A pure protocol with both of its sides.
 
     Reports are numpy arrays with one row a user: they can be sliced, concatenated and saved. Subclasses compute p and q
-    and implement ``_perturb`` and ``_support_counts`` on checked input.
+    and implement ``_perturb``, ``_support_counts`` and ``_support_products`` on checked input.
     """
 
     def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
@@ -57,6 +62,16 @@ class FrequencyOracle(PureProtocol, ABC):
     def report_bits(self) -> float:
         """Information in one report, in bits: the least that an ideal encoding needs to send any of them."""
 
+    @property
+    @abstractmethod
+    def likelihood_ratio(self) -> float:
+        """P(report | a value it supports) / P(report | one it does not), the same for all reports.
+
+        Reports come from a law that does not know the value, of which a share s supports any given value; only whether the
+        own value is supported has the probability p instead of s. So the ratio is p (1-s)/((1-p) s). Where the supports of
+        two values are independent, s = q. All oracles here reach e^ε, to rounding.
+        """
+
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
 
@@ -66,6 +81,10 @@ class FrequencyOracle(PureProtocol, ABC):
 
     @abstractmethod
     def _support_counts(self, reports: Reports) -> Counts: ...
+
+    @abstractmethod
+    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
 
     def perturb(self, values: ArrayLike, rng: np.random.Generator | int | None = None) -> Reports:
         """Randomise users' values: the client side.
@@ -111,6 +130,55 @@ class FrequencyOracle(PureProtocol, ABC):
         InvalidInputError, InvalidTypeError
             If the reports have a wrong shape, type or range for this oracle; the first bad report is named.
         """
+        return self._support_counts(self._checked(reports))
+
+    def support_operator(self, reports: ArrayLike) -> LinearOperator:
+        """Return the matrix B of shape (n, d), B[i, v] = 1 if report i supports value v and 0 if not, as its products.
+
+        The likelihood of reports needs no more: P(report i | f) is proportional to Σf + (r-1) (B f)_i with
+        r = ``likelihood_ratio``.
+
+        Parameters
+        ----------
+        reports
+            What ``perturb`` returned, or several such arrays concatenated.
+
+        Returns
+        -------
+        A scipy ``LinearOperator`` of float64. ``matvec`` takes f of shape (d,) to the sum of f over each report's values,
+        ``rmatvec`` weights of shape (n,) to weighted support counts; weights of 1 give ``support_counts``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As ``support_counts``.
+
+        Notes
+        -----
+        A product of either kind costs n + d operations with GRR, n + K log₂ K with Hadamard response, n·k with subset
+        selection and n·d/8 with unary encoding and local hashing. These two hold a copy of n·d/8 bytes; local hashing
+        evaluates its n·d hashes once, for that copy. The others hold the reports.
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import GRR
+        >>> operator = GRR(epsilon=1.0, d=3).support_operator([2, 0, 2])
+        >>> operator.matvec(np.array([0.5, 0.25, 0.125])), operator.rmatvec(np.ones(3))
+        (array([0.125, 0.5  , 0.125]), array([1., 0., 2.]))
+        """
+        from scipy.sparse.linalg import LinearOperator  # slow to import, and counts do without
+
+        found = self._checked(reports)
+        forward, back = self._support_products(found)
+
+        def flat(product: Product) -> Product:
+            return lambda x: product(np.asarray(x, dtype=np.float64).reshape(-1))  # scipy hands on columns as (d, 1)
+
+        return LinearOperator(
+            (len(found), self.d), matvec=flat(forward), rmatvec=flat(back), dtype=np.dtype(np.float64)
+        )
+
+    def _checked(self, reports: ArrayLike) -> Reports:
         try:
             found = np.asarray(reports)
         except ValueError:
@@ -118,7 +186,7 @@ class FrequencyOracle(PureProtocol, ABC):
                 "reports must be one array, as perturb returns it or np.concatenate joins it"
             ) from None
         self._check_reports(found)
-        return self._support_counts(found)
+        return found
 
     def estimate(self, counts: ArrayLike, n: int) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts of shape (d,) or (trials, d) over n reports (N Eq. 4)."""

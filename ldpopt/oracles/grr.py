@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Reports, budget, check_integer_reports
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
 
 
 class GRR(FrequencyOracle):
@@ -40,6 +40,11 @@ class GRR(FrequencyOracle):
         """log₂ d."""
         return math.log2(self.d)
 
+    @property
+    def likelihood_ratio(self) -> float:
+        """p/q: a report is the one value it supports."""
+        return self.p / self.q
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         return respond(values, self.d, self.p, rng).astype(self._dtype)
 
@@ -48,6 +53,11 @@ class GRR(FrequencyOracle):
 
     def _support_counts(self, reports: Reports) -> Counts:
         return np.bincount(reports, minlength=self.d)
+
+    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
+        return lambda f: f[reports], lambda w: np.bincount(reports, w, self.d).astype(
+            np.float64
+        )  # int64 without reports
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
         # With probability p-q a user answers truthfully, else uniformly over the whole domain, the own value included.

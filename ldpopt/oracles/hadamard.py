@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, budget, check_integer_reports
+from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class HadamardResponse(FrequencyOracle):
@@ -39,6 +41,11 @@ class HadamardResponse(FrequencyOracle):
         """log₂ K."""
         return math.log2(self.columns)
 
+    @property
+    def likelihood_ratio(self) -> float:
+        """p/(1-p): half of the columns support a value."""
+        return self.p / (1 - self.p)
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         row = values + 1
         index = randomness.below(rng, self.columns, len(values))
@@ -54,8 +61,21 @@ class HadamardResponse(FrequencyOracle):
         signs = walsh_hadamard(np.bincount(reports, minlength=self.columns))
         return (len(reports) + signs[1 : self.d + 1]) // 2
 
+    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
+        def forward(f: NDArray[np.float64]) -> NDArray[np.float64]:
+            rows = np.zeros(self.columns)
+            rows[1 : self.d + 1] = f
+            rows[0] = f.sum()  # row 0 is +1 everywhere
+            return np.asarray(walsh_hadamard(rows)[reports] / 2)
 
-def walsh_hadamard(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        def back(w: NDArray[np.float64]) -> NDArray[np.float64]:
+            signs = walsh_hadamard(np.bincount(reports, w, self.columns))
+            return np.asarray((signs[0] + signs[1 : self.d + 1]) / 2)
+
+        return forward, back
+
+
+def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
     """Return H x for the Sylvester-Hadamard matrix, H[i, j] = (-1)^popcount(i & j). Cost: K log₂ K additions.
 
     Examples
@@ -63,7 +83,7 @@ def walsh_hadamard(x: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> walsh_hadamard(np.array([1, 0, 0, 2]))
     array([ 3, -1, -1,  3])
     """
-    result = x.astype(np.int64)
+    result = x
     half = 1
     while half < len(result):
         pairs = result.reshape(-1, 2, half)

@@ -27,6 +27,16 @@ def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64]
     return np.asarray(partial.sum(axis=0))
 
 
+def hashed_support_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.uint8]:
+    """Return the support of n reports as bits, shape (ceil(d/8), n), the first value in the highest bit of the first row.
+
+    Bits beyond the last value are those of values that nobody asks for. Cost: n·d hashes, shared by all cores, and n·d/8 bytes.
+    """
+    bits = np.empty((-(-d // 8), len(seeds)), dtype=np.uint8)
+    _set_bits(seeds, buckets, np.uint64(g), bits)
+    return bits
+
+
 @numba.njit(nogil=True)
 def _count(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, counts: NDArray[np.int64]) -> None:
     for i in range(len(seeds)):
@@ -42,3 +52,13 @@ def _count_parts(
     for part in numba.prange(parts):
         first, last = n * part // parts, n * (part + 1) // parts
         _count(seeds[first:last], buckets[first:last], g, partial[part])
+
+
+@numba.njit(parallel=True)
+def _set_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, bits: NDArray[np.uint8]) -> None:
+    for row in numba.prange(len(bits)):
+        for i in range(len(seeds)):
+            byte = 0
+            for value in range(8 * row, 8 * row + 8):
+                byte = 2 * byte + (_bucket_of(seeds[i], np.uint64(value), g) == buckets[i])
+            bits[row, i] = byte

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Reports, budget, check_integer_reports
+from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
 
 _CELLS = 1 << 21  # users x values of membership flags held at a time
 
@@ -41,6 +41,11 @@ class SubsetSelection(FrequencyOracle):
     def report_bits(self) -> float:
         """log₂ of the number of k-subsets."""
         return (math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)) / math.log(2)
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """The ratio p (d-k)/((1-p) k): k/d of the sets hold a value."""
+        return self.p * (self.d - self.k) / ((1 - self.p) * self.k)
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty((len(values), self.k), dtype=self._dtype)
@@ -109,6 +114,24 @@ class SubsetSelection(FrequencyOracle):
         for start in range(0, len(reports), step):
             counts += np.bincount(reports[start : start + step].reshape(-1), minlength=self.d)
         return counts
+
+    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
+        step = max(1, _CELLS // self.k)
+        blocks = [slice(start, start + step) for start in range(0, len(reports), step)]
+
+        def forward(f: NDArray[np.float64]) -> NDArray[np.float64]:
+            sums = np.empty(len(reports))
+            for block in blocks:
+                sums[block] = f[reports[block]].sum(axis=1)
+            return sums
+
+        def back(w: NDArray[np.float64]) -> NDArray[np.float64]:
+            counts = np.zeros(self.d)
+            for block in blocks:
+                counts += np.bincount(reports[block].reshape(-1), np.repeat(w[block], self.k), minlength=self.d)
+            return counts
+
+        return forward, back
 
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         # Counting membership flags needs no index sets.

@@ -14,11 +14,13 @@ from ldpopt.oracles.base import (
     AGGREGATE,
     Counts,
     FrequencyOracle,
+    Product,
     Reports,
     budget,
     check_integer_reports,
     simulate_independent,
 )
+from ldpopt.oracles.packed import bit_counts, bit_sums
 
 _ROWS = 255  # rows that a column of uint8 can count without overflow
 
@@ -32,6 +34,11 @@ class UnaryEncoding(FrequencyOracle):
     def report_bits(self) -> float:
         """D times the entropy bound of a bit: d."""
         return float(self.d)
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """The ratio p (1-q)/(q (1-p)): bits that do not know the value are 1 with probability q."""
+        return self.p * (1 - self.q) / (self.q * (1 - self.p))
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.q, len(values), self.d)
@@ -55,6 +62,10 @@ class UnaryEncoding(FrequencyOracle):
             bits = np.unpackbits(reports[start : start + _ROWS].astype(np.uint8, copy=False), axis=1, count=self.d)
             counts += np.add.reduce(bits, axis=0, dtype=np.uint8)
         return counts
+
+    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
+        bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
+        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
         return simulate_independent(true_counts, self.p, self.q, rng, trials)

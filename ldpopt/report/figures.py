@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from ldpopt.comparison import Row
 from ldpopt.verify.agreement import Agreement
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73")  # Okabe and Ito: told apart by every eye
-_MARKERS = ("o", "x", "+")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito: told apart by every eye
+_MARKERS = ("o", "x", "+", "^", "s", "v")
 _FLOOR = 1e-12  # smaller frequencies and differences are drawn at the edge
 _DIFFERENCE_FLOOR = 1e-18
+_GAP_FLOOR = 1e-18
 
 
 def agreement_figure(agreement: Agreement) -> bytes:
@@ -36,6 +39,48 @@ def agreement_figure(agreement: Agreement) -> bytes:
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def comparison_figure(rows: Sequence[Row]) -> bytes:
+    """Return how accurate every solver is against how long it takes, a panel a problem and size, as a PNG picture.
+
+    Inexactness is the larger of gap and violation, for which nobody needs to know the solution; a point outside the set may lie
+    below the minimum, so that its gap is negative. A line joins the settings of one solver.
+    """
+    panels = list(dict.fromkeys((row.problem, row.d) for row in rows))
+    solvers = list(dict.fromkeys(row.solver for row in rows if row.path == "conic"))
+    columns = min(len(panels), 3)
+    height = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.2 * columns + 1.2, 3.4 * height), layout="constrained")
+    grid = figure.subplots(height, columns, squeeze=False, sharey=True).ravel()
+    for axes, panel in zip(grid, panels, strict=False):
+        for row in (row for row in rows if (row.problem, row.d) == panel and row.path != "conic"):
+            axes.plot(row.seconds or np.nan, _inexact(row), "*", color="black", markersize=11, label="closed form")
+        for solver, colour, marker in zip(solvers, _COLOURS, _MARKERS, strict=False):
+            mine = [row for row in rows if (row.problem, row.d, row.solver) == (*panel, solver) and row.gap is not None]
+            times, heights = [row.seconds or np.nan for row in mine], [_inexact(row) for row in mine]
+            axes.plot(times, heights, marker=marker, color=colour, label=solver, linewidth=1)
+        axes.set(xscale="log", yscale="log", xlabel="seconds, solved again")
+        axes.set_title(f"{panel[0]}, d = {panel[1]:,}", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    for axes in figure.axes[::columns]:
+        axes.set_ylabel("larger of |gap| and violation")
+    named = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(named.values(), named.keys(), loc="outside right upper", frameon=False, fontsize=8)
+    return _png(figure)
+
+
+def _inexact(row: Row) -> float:
+    return max(abs(row.gap or 0.0), row.violation or 0.0, _GAP_FLOOR)
+
+
+def _png(figure: Figure) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=130)
     return picture.getvalue()

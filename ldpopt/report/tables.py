@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.markup import escape
@@ -51,14 +51,15 @@ def methods_table() -> Table:
     return table
 
 
-def comparison_table(rows: Iterable[Row]) -> Table:
+def comparison_table(rows: Sequence[Row]) -> Table:
     """Return closed forms beside solvers: status, time, difference and certificate."""
     table = Table(
         box=box.SIMPLE_HEAD, title="Closed form against solvers", title_justify="left", padding=(0, 0), pad_edge=False
     )
+    several = len({row.accuracy for row in rows if row.accuracy}) > 1
     table.add_column("solver", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    for column in ("first s", "again s", "× closed", "max |Δ|", "gap", "violation"):
+    for column in ("compile", "again s", "× closed", "max |Δ|", "gap", "violat."):
         table.add_column(column, justify="right", no_wrap=True)
     group = None
     for row in rows:
@@ -66,10 +67,11 @@ def comparison_table(rows: Iterable[Row]) -> Table:
             group = (row.problem, row.d)
             table.add_section()
             table.add_row(f"[bold]{row.problem}[/]", f"[bold]d={row.d:,}[/]")
-        numbers = (row.first_seconds, row.seconds, row.difference, row.gap, row.violation)
-        first, again, *rest = ("–" if x is None else f"{x:.2g}" for x in numbers)
+        numbers = (row.compile_seconds, row.seconds, row.difference, row.gap, row.violation)
+        compiling, again, *rest = ("–" if x is None else f"{x:.1e}" if 0 < x < 0.01 else f"{x:.2g}" for x in numbers)
         slowdown = "–" if row.slowdown is None else f"{row.slowdown:,.0f}"
-        table.add_row(row.solver, row.status, first, again, slowdown, *rest)
+        name = f"{row.solver} [dim]{row.accuracy}[/]" if several else row.solver
+        table.add_row(name, row.status, compiling, again, slowdown, *rest)
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def compare(
     instances: list[Instance],
     solvers: tuple[str, ...],
     largest: dict[str, int] | None = None,
-    options: dict[str, dict[str, float]] | None = None,
+    options: dict[str, dict[str, Any]] | None = None,
 ) -> Agreement:
     """Return how a closed form compares with solvers on every instance.
 
@@ -177,13 +178,15 @@ def _solve(
     f: Array,
     certificate: Certificate,
     solver: str,
-    options: dict[str, float],
+    options: dict[str, Any],
 ) -> bool:
     """Add what one solver makes of an instance, and return whether it converged on every vector."""
     start, converged = instance.estimate, True
     value = problem.loss.value(f, start)
     curvature = problem.loss.curvature(start, max(1.0, float(f.max())))
-    price = np.abs(certificate.sum_multiplier) + np.abs(_finite(certificate.bound_multipliers)).sum(axis=-1)
+    price = np.abs(certificate.sum_multiplier)
+    for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
+        price = price + np.abs(_finite(multipliers)).sum(axis=-1)
     # Where the certificate has no multipliers the gradient stands in for their size.
     price = np.where(np.isnan(price), np.abs(_finite(problem.loss.gradient(f, start))).sum(axis=-1), price)
     for trial in np.ndindex(f.shape[:-1]):

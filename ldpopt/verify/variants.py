@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.dispatch import solve_one_root
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
 from ldpopt.oracles import GRR, SubsetSelection
-from ldpopt.problem import Problem, solve_one_root
+from ldpopt.problem import Problem
 from ldpopt.verify.agreement import Agreement, compare
 from ldpopt.verify.claim import Finding, Verdict, claim
 from ldpopt.verify.instances import Bench, Instance

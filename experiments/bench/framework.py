@@ -1,0 +1,136 @@
+"""The problem framework: what re-solving costs beside the bare solver, one root beside a solver, large cone programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import ldpopt
+from experiments.bench import populations
+from experiments.bench.limit import within
+from experiments.bench.row import Row
+from experiments.bench.timing import measure
+from ldpopt import conic, constraints, losses
+from ldpopt.errors import LdpoptError
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+RESOLVED = {
+    "CLS": (losses.LeastSquares, ("CLARABEL", "OSQP", "QOCO", "PIQP")),
+    "MLE": (losses.GaussianMLE, ("CLARABEL",)),
+}
+LARGE = {  # target in seconds, and the solvers of which the best one has it
+    "CLS": (losses.LeastSquares, 2.0, ("CLARABEL", "OSQP", "QOCO", "PIQP")),
+    "MLE": (losses.GaussianMLE, 10.0, ("CLARABEL", "QOCO")),
+}
+OVERHEAD, FASTER = 1.3, 100.0
+
+
+def run(settings: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of the three questions."""
+    return [*resolving(settings), *one_root(settings), *large(settings)]
+
+
+def resolving(settings: Mapping[str, Any]) -> list[Row]:
+    """Return what ``Problem.solve`` costs beside the solver's own call when a shape is solved again."""
+    rows = []
+    for d in settings["small"]:
+        estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
+        for name, (loss, solvers) in RESOLVED.items():
+            for solver in solvers:
+                problem = ldpopt.Problem(loss(), SIMPLEX)
+                again = measure(
+                    partial(problem.solve, estimate, path="conic", solver=solver), repeats=settings["repeats"]
+                )
+                bare = measure(bare_call(problem, solver), repeats=settings["repeats"])
+                rows.append(
+                    Row(
+                        what=f"{name} solved again, d = {d:,}",
+                        seconds=again.best,
+                        measure="cost",
+                        against=f"bare {solver}",
+                        against_seconds=bare.best,
+                        target=OVERHEAD if d == max(settings["small"]) else None,
+                        first_seconds=again.first,
+                    )
+                )
+    return rows
+
+
+def bare_call(problem: ldpopt.Problem, solver: str) -> partial[Any]:
+    """Return the call of the solver alone, with the data of the last estimate."""
+    (compiled,) = problem._compiled.values()
+    program = compiled._problem
+    data, chain, _ = program.get_problem_data(solver)
+    return partial(chain.solve_via_data, program, data, False, False, conic.settings(solver, "high", {}))
+
+
+def one_root(settings: Mapping[str, Any]) -> list[Row]:
+    """Return the generic path for separable losses on a stack beside CLARABEL, which solves a few of its vectors."""
+    d, trials, few = settings["stack"]
+    estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
+    rng = np.random.default_rng(1)
+    noise = estimate.sigma * rng.standard_normal((trials, d))
+    stack = ldpopt.FrequencyEstimate(populations.zipf(d) + noise, n=estimate.n, oracle=estimate.oracle)
+    part = ldpopt.FrequencyEstimate(stack.frequencies[:few], n=estimate.n, oracle=estimate.oracle)
+    cases: dict[str, tuple[losses.Loss, list[constraints.Constraint]]] = {
+        "capped simplex": (losses.LeastSquares(), [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)]),
+        "weighted simplex": (losses.WeightedLeastSquares(rng.uniform(0.5, 2.0, d)), SIMPLEX),
+        "weighted MLE, capped": (losses.GaussianMLE(), [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)]),
+    }
+    rows = []
+    for name, (loss, where) in cases.items():
+        problem = ldpopt.Problem(loss, where)
+        root = measure(partial(problem.solve, stack), repeats=3)
+        problem.solve(part, path="conic", solver="CLARABEL")
+        cone = measure(partial(problem.solve, part, path="conic", solver="CLARABEL"), repeats=1)
+        rows.append(
+            Row(
+                what=f"one root, {name}, {trials:,} x {d:,}",
+                seconds=root.best,
+                measure="speed-up",
+                against="CLARABEL",
+                against_seconds=cone.best * trials / few,
+                target=FASTER,
+                first_seconds=root.first,
+                detail=f"CLARABEL's time from {few} vectors; largest gap {float(np.max(root.value.certificate.gap)):.1e}",
+            )
+        )
+    return rows
+
+
+def large(settings: Mapping[str, Any]) -> list[Row]:
+    """Return the time of one cone program on a large domain, compilation included."""
+    rows = []
+    for name, (_, target, solvers) in LARGE.items():
+        found: dict[str, tuple[float, str]] = {}
+        for solver in solvers:
+            try:
+                seconds, detail = within(settings["limit"], _solve_large, name, solver, settings) or (np.inf, "stopped")
+            except (LdpoptError, ChildProcessError) as error:
+                seconds, detail = np.inf, str(error)
+            found[solver] = seconds, detail
+        best = min(found, key=lambda solver: found[solver][0])
+        rows += [
+            Row(
+                what=f"{name} by {solver}, d = {settings['large']:,}",
+                seconds=seconds,
+                measure="seconds",
+                target=target if solver == best else None,
+                detail=detail,
+            )
+            for solver, (seconds, detail) in found.items()
+            if np.isfinite(seconds)
+        ]
+    return rows
+
+
+def _solve_large(name: str, solver: str, settings: Mapping[str, Any]) -> tuple[float, str]:
+    d = settings["large"]
+    estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
+    solution = ldpopt.Problem(LARGE[name][0](), SIMPLEX).solve(estimate, path="conic", solver=solver)
+    return solution.seconds, (
+        f"{solution.status}, {solution.compile_seconds:.2g} s of it compilation, gap {float(solution.certificate.gap):.1e}"
+    )

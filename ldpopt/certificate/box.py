@@ -1,0 +1,110 @@
+"""Gap and multipliers on a box with at most one total: greedy fillings, for all trials at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.certificate.evidence import Evidence, weighted_sum
+from ldpopt.closed_form import norm
+from ldpopt.estimate import FrequencyEstimate
+
+if TYPE_CHECKING:
+    from ldpopt.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return gap, multipliers, and how well they explain the gradient."""
+    lower, upper = problem.box(start.d)
+    loss, total = problem.loss, problem.total
+    gradient = loss.gradient(point, start)
+    below, above = point - lower, upper - point
+    mu = _sum_multiplier(gradient, np.minimum(below, above)) if total is not None else np.zeros(point.shape[:-1])
+    kinks = loss.kinks(start)
+    if kinks is None:
+        gap = _box_gap(gradient, point, loss.strong_convexity(), total, lower, upper)
+    else:
+        gap = loss.value(point, start) - _kinked_minimum(problem, start, kinks, lower, upper)
+        gradient = loss.subgradient(point, start, np.broadcast_to(-mu[..., None], point.shape))
+    with np.errstate(invalid="ignore"):
+        reduced = gradient + mu[..., None]
+        # A gradient that points out of the box is explained by the bound in its way.
+        multipliers = np.where(np.where(reduced > 0, np.isfinite(lower), np.isfinite(upper)), reduced, 0.0)
+        distance = np.where(reduced > 0, below, above)
+        products = np.where((distance == 0) | (multipliers == 0), 0.0, np.abs(multipliers) * np.maximum(distance, 0.0))
+        unexplained = np.where(multipliers == reduced, 0.0, reduced)
+    return Evidence(
+        gap=gap,
+        stationarity=np.max(np.abs(unexplained), axis=-1),
+        complementarity=np.max(products, axis=-1),
+        sum_multiplier=mu,
+        bound_multipliers=multipliers,
+        row_multipliers=np.empty((*point.shape[:-1], 0)),
+    )
+
+
+def _sum_multiplier(gradient: Array, room: Array) -> Array:
+    """Return minus the mean gradient, weighted by how far a value is from its bounds: at a bound it tells nothing."""
+    free = np.isinf(room).all(axis=-1, keepdims=True)
+    weights = np.where(free, 1.0, np.maximum(np.where(np.isinf(room), 0.0, room), 0.0))
+    mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
+    return np.asarray(-weighted_sum(gradient, weights) / mass)
+
+
+def _box_gap(gradient: Array, f: Array, modulus: float, total: float | None, lower: Array, upper: Array) -> Array:
+    """Return an upper bound of L(f) - min L over {lower <= f <= upper, Σf = total if given}."""
+    unbounded = (np.isinf(lower) & np.isinf(upper)).all()
+    if modulus > 0 and (total is None or unbounded):
+        # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m: a clip or a shift on these sets.
+        target = f - gradient / modulus
+        s = np.clip(target, lower, upper) if total is None else norm(target, total)
+        return np.asarray(np.sum(gradient * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1))
+    if total is None:
+        with np.errstate(invalid="ignore"):
+            end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
+            terms = np.where((gradient == 0) | (f == end), 0.0, gradient * (f - end))
+        return np.asarray(np.sum(terms, axis=-1))
+    if np.isfinite(upper).all():  # with the others at their upper bounds the total bounds every value below
+        lower = np.maximum(lower, total - (upper.sum() - upper))
+    if not np.isfinite(lower).all():
+        flat = np.all(gradient == gradient[..., :1], axis=-1)
+        return np.where(flat & unbounded, gradient[..., 0] * (np.sum(f, axis=-1) - total), np.inf)
+    return np.asarray(weighted_sum(gradient, f) - _greedy_minimum(gradient, lower, upper, total))
+
+
+def _greedy_minimum(gradient: Array, lower: Array, upper: Array, total: float) -> Array:
+    """Return min <g, s> over the box with the total: from the lower bounds, fill up where the gradient is least."""
+    base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
+    room = np.broadcast_to(upper - lower, gradient.shape)
+    return np.asarray(base + _fill(gradient, room, np.full(base.shape, total - lower.sum())))
+
+
+def _fill(price: Array, room: Array, amount: Array) -> Array:
+    """Return the least cost of placing an amount where there is room, at a price a unit; nothing if it is not positive."""
+    amount = np.maximum(amount, 0.0)
+    if np.isinf(room).all():
+        return weighted_sum(np.min(price, axis=-1, keepdims=True), amount[..., None])
+    order = np.argsort(price, axis=-1)
+    capacity = np.minimum(np.take_along_axis(room, order, axis=-1), amount[..., None])
+    before = np.cumsum(capacity, axis=-1) - capacity
+    filled = np.clip(amount[..., None] - before, 0.0, capacity)
+    return weighted_sum(np.take_along_axis(price, order, axis=-1), filled)
+
+
+def _kinked_minimum(
+    problem: Problem, start: FrequencyEstimate, kinks: tuple[Array, Array, Array], lower: Array, upper: Array
+) -> Array:
+    """Return min L: the kinks clipped to the box, then moved to the total where that costs least."""
+    place, below, above = kinks
+    clipped = np.clip(place, lower, upper)
+    least = problem.loss.value(clipped, start)
+    if problem.total is None:
+        return least
+    missing = problem.total - clipped.sum(axis=-1)
+    rise = _fill(np.where(clipped >= place, above, below), upper - clipped, missing)
+    fall = _fill(-np.where(clipped <= place, below, above), clipped - lower, -missing)
+    return np.asarray(least + rise + fall)

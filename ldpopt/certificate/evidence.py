@@ -1,0 +1,27 @@
+"""What a certificate is made of, whichever way its numbers are found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Evidence(NamedTuple):
+    """The fields of a ``Certificate`` that depend on the kind of set."""
+
+    gap: Array
+    stationarity: Array
+    complementarity: Array
+    sum_multiplier: Array
+    bound_multipliers: Array
+    row_multipliers: Array
+
+
+def weighted_sum(gradient: Array, weights: Array) -> Array:
+    """Return Σ g_v w_v, an infinite gradient counting as nothing where the weight is zero."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sum(np.where(weights == 0, 0.0, gradient * weights), axis=-1))

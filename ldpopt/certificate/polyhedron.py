@@ -1,0 +1,196 @@
+"""Gap and multipliers on sets that need a program: linear for polyhedra, by duality without bound, conic for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import feasibility
+from ldpopt.certificate.evidence import Evidence, weighted_sum
+from ldpopt.conic import SETTINGS
+from ldpopt.constraints import AtMost, Constraint, Fixed, NonNegative, Rows, SumsTo
+from ldpopt.estimate import FrequencyEstimate
+
+if TYPE_CHECKING:
+    from ldpopt.problem import Problem
+
+Array = NDArray[np.float64]
+
+_NEAR = 1e-6  # slack of a row that may carry a multiplier where it is sought by least squares
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class _Bound(NamedTuple):
+    """A function below the loss, up to ``offset``: Σ below·min(s - k, 0) + above·max(s - k, 0), or linear without kinks k."""
+
+    below: Array
+    above: Array
+    kinks: Array | None
+    offset: Array
+
+
+def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return what certificates of all trials are made of: one program a trial."""
+    parts = [_of_one(problem, start, point, trial) for trial in np.ndindex(point.shape[:-1])]
+    return Evidence(
+        *(np.stack(field).reshape((*point.shape[:-1], *np.shape(field[0]))) for field in zip(*parts, strict=True))
+    )
+
+
+def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tuple[int, ...]) -> Evidence:
+    one, f = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle), point[trial]
+    d, loss = len(f), problem.loss
+    gradient = loss.gradient(f, one)
+    members = [*problem.constraints, *([NonNegative()] if loss.nonnegative_domain else [])]
+    members = [_restricted(c, f) for c in members]
+    # A value with an infinite gradient must be zero, whatever the constraints say.
+    closed = np.flatnonzero(np.isposinf(gradient))
+    if len(closed):
+        members.append(Fixed(closed, np.zeros(len(closed))))
+        gradient = np.where(np.isposinf(gradient), 0.0, gradient)
+    parts = [rows for c in members if (rows := c.rows(d)) is not None]
+    unknown = np.full(d, np.nan), np.full(_width(members, d), np.nan)
+    bound = _bound(problem, one, f, gradient)
+    if not np.isfinite(bound.below).all():
+        return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
+    if len(parts) < len(members):
+        gap, residue = _cone_program(bound, members, d)
+        return _made(gap, residue, abs(gap), np.nan, *unknown)
+    matrix, lower, upper = feasibility.stacked(parts, d)
+    found = _linear_program(bound, matrix, lower, upper, d)
+    if found is None and bound.kinks is None and loss.strong_convexity() > 0 and matrix.shape[1] == d:
+        found = _by_duality(gradient, f, loss.strong_convexity(), matrix, lower, upper)
+    if found is None:
+        return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
+    gap, pushes = found
+    pushes = np.where(
+        (pushes > 0) & np.isinf(lower) | (pushes < 0) & np.isinf(upper), 0.0, pushes
+    )  # the program's rounding
+    explained = (matrix.T @ pushes)[:d]
+    slope = loss.subgradient(f, one, explained) if bound.kinks is not None else gradient
+    products: Any = abs(gap)
+    if matrix.shape[1] == d:
+        values, pushed = matrix @ f, pushes != 0
+        room = np.where(pushes > 0, values - lower, upper - values)
+        products = np.max(np.abs(pushes[pushed] * room[pushed]), initial=0.0)
+    return _made(gap, np.max(np.abs(slope - explained)), products, *_sorted_out(members, pushes, d))
+
+
+def _made(*fields: Any) -> Evidence:
+    return Evidence(*(np.asarray(field, dtype=np.float64) for field in fields))
+
+
+def _bound(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> _Bound:
+    """Return the tangent at f, or the loss itself where it is linear but for kinks."""
+    kinks = problem.loss.kinks(one)
+    if kinks is None:
+        return _Bound(gradient, gradient, None, weighted_sum(gradient, f))
+    place, below, above = kinks
+    return _Bound(below, above, place, problem.loss.value(f, one) - problem.loss.value(place, one) + below @ place)
+
+
+def _restricted(constraint: Constraint, f: Array) -> Constraint:
+    """Return a constraint that is convex: for AtMost the one that keeps the zeros of f."""
+    if isinstance(constraint, AtMost):
+        return Fixed(np.flatnonzero(f == 0), np.zeros(np.count_nonzero(f == 0)))
+    return constraint
+
+
+def _linear_program(bound: _Bound, matrix: Any, lower: Array, upper: Array, d: int) -> tuple[float, Array] | None:
+    """Return the gap and a multiplier for every row, positive where its lower bound pushes up; None without a minimum.
+
+    A value with a kink k is the sum of a part up to k and a part above 0, each with its own slope.
+    """
+    from scipy import optimize, sparse
+
+    cost = np.concatenate([bound.below, np.zeros(matrix.shape[1] - d)])
+    ranges: Any = [(None, None)] * len(cost)
+    if bound.kinks is not None:
+        matrix = sparse.hstack([matrix, matrix[:, :d]], format="csr")
+        cost = np.concatenate([cost, bound.above])
+        ranges = [(None, k) for k in bound.kinks] + ranges[d:] + [(0, None)] * d
+    equal, above, below = lower == upper, (lower != upper) & np.isfinite(upper), (lower != upper) & np.isfinite(lower)
+    capped = sparse.vstack([matrix[np.flatnonzero(above)], -matrix[np.flatnonzero(below)]], format="csr")
+    caps = np.concatenate([upper[above], -lower[below]])
+    scale = max(float(np.abs(cost).max()), _TINY)  # HiGHS's tolerances are absolute
+    result: Any = optimize.linprog(
+        cost / scale, A_ub=capped, b_ub=caps, A_eq=matrix[np.flatnonzero(equal)], b_eq=lower[equal], bounds=ranges,
+        method="highs",
+    )  # fmt: skip
+    if result.status != 0:
+        return None
+    pushes = np.zeros(len(lower))
+    pushes[equal] = result.eqlin.marginals
+    pushes[above] += result.ineqlin.marginals[: np.count_nonzero(above)]
+    pushes[below] -= result.ineqlin.marginals[np.count_nonzero(above) :]
+    return float(bound.offset - cost @ result.x), scale * pushes
+
+
+def _by_duality(
+    gradient: Array, f: Array, modulus: float, matrix: Any, lower: Array, upper: Array
+) -> tuple[float, Array] | None:
+    """Return the gap ‖g - Aᵀν‖²/(2m) + Σ ν·slack of a strongly convex loss, and ν: any ν of the right sign gives a bound.
+
+    ν explains as much of the gradient as rows near their bounds can: least squares with signs.
+    """
+    from scipy import optimize
+
+    values = matrix @ f
+    low, high = values - lower <= _NEAR, upper - values <= _NEAR
+    near = np.flatnonzero(low | high)
+    pushes = np.zeros(len(lower))
+    if len(near):
+        signs = np.where(high[near], -np.inf, 0.0), np.where(low[near], np.inf, 0.0)
+        pushes[near] = optimize.lsq_linear(matrix[near].T, gradient, bounds=signs, tol=1e-14, lsmr_tol="auto").x
+    residue = gradient - matrix.T @ pushes
+    room = np.where(pushes > 0, values - lower, upper - values)
+    slack = float(np.sum(np.abs(pushes[near]) * room[near]))
+    return float(residue @ residue / (2 * modulus) + slack), pushes
+
+
+def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple[float, float]:
+    """Return gap and stationarity over constraints that only cvxpy knows; (inf, NaN) if the program fails."""
+    import cvxpy as cp
+
+    s = cp.Variable(d)
+    scale = max(float(np.abs(bound.below).max()), _TINY)  # as above: tolerances are absolute
+    objective = (bound.below / scale) @ s
+    if bound.kinks is not None:
+        objective += ((bound.above - bound.below) / scale) @ cp.pos(s - bound.kinks)
+    program = cp.Problem(cp.Minimize(objective), [form for c in members for form in c.cone_form(s)])
+    try:
+        data, chain, _ = program.get_problem_data(cp.CLARABEL)
+        raw = chain.solve_via_data(program, data, solver_opts=SETTINGS["high"]["CLARABEL"])
+    except cp.error.SolverError:
+        return np.inf, np.nan
+    if str(raw.status) != "Solved":
+        return np.inf, np.nan
+    # Its dual point z bounds the program from below by -bᵀz, whether or not the primal point is exact.
+    z = np.asarray(raw.z)
+    residue = np.max(np.abs(data["c"] + data["A"].T @ z))
+    return float(bound.offset + scale * (data["b"] @ z)), scale * float(residue)
+
+
+def _width(members: Sequence[Constraint], d: int) -> int:
+    """Return the number of rows that are neither bounds nor the total."""
+    rows = (c.rows(d) for c in members if not isinstance(c, SumsTo) and c.box(d) is None)
+    return sum(len(part.lower) for part in rows if part is not None)
+
+
+def _sorted_out(members: Sequence[Constraint], pushes: Array, d: int) -> tuple[Array, Array, Array]:
+    """Return μ, λ and ν from the multipliers of all rows."""
+    mu, bounds, others, at = 0.0, np.zeros(d), [np.empty(0)], 0
+    for member in members:
+        rows = member.rows(d)
+        assert isinstance(rows, Rows)  # sets that only cvxpy knows never come here
+        mine, at = pushes[at : at + len(rows.lower)], at + len(rows.lower)
+        if isinstance(member, SumsTo):
+            mu -= float(mine.sum())
+        elif member.box(d) is not None:
+            bounds += mine
+        else:
+            others.append(mine)
+    return np.asarray(mu), bounds, np.concatenate(others)

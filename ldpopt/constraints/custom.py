@@ -1,0 +1,59 @@
+"""Whatever cvxpy can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints.base import Constraint
+from ldpopt.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+
+class Custom(Constraint):
+    """Any cvxpy constraints on the frequencies.
+
+    Parameters
+    ----------
+    build
+        Function from a cvxpy expression of shape (d,) to a list of cvxpy constraints.
+
+    Examples
+    --------
+    >>> first_is_largest = Custom(lambda f: [f[0] >= f[1], f[0] >= f[2]])
+    >>> float(first_is_largest.violation(np.array([0.25, 0.5, 0.25])))
+    0.25
+    """
+
+    def __init__(self, build: Callable[[cp.Expression], Sequence[cp.Constraint]]) -> None:
+        if not callable(build):
+            raise InvalidTypeError(f"Custom takes a function from f to a list of cvxpy constraints, got {build!r}")
+        self.build = build
+
+    def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Return what the function returns; an error if that is not a list of cvxpy constraints."""
+        import cvxpy as cp
+
+        forms = self.build(f)
+        if not isinstance(forms, Sequence) or not all(isinstance(form, cp.Constraint) for form in forms):
+            raise InvalidTypeError(f"the function of Custom must return a list of cvxpy constraints, got {forms!r}")
+        return list(forms)
+
+    def violation(self, f: Array) -> Array:
+        """Return the largest violation that cvxpy measures."""
+        import cvxpy as cp
+
+        variable = cp.Variable(f.shape[-1])
+        forms = self.cone_form(variable)
+        result = np.zeros(f.shape[:-1])
+        for trial in np.ndindex(f.shape[:-1]):
+            variable.value = f[trial]
+            result[trial] = max((float(np.max(form.violation())) for form in forms), default=0.0)
+        return result

@@ -1,0 +1,150 @@
+"""Known totals, and any linear inequalities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.constraints.base import Polyhedron, Rows, distinct
+from ldpopt.constraints.bounds import Bounds
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+
+if TYPE_CHECKING:
+    pass
+
+Array = NDArray[np.float64]
+
+
+class SumsTo(Polyhedron):
+    """Σ f_v = total.
+
+    Parameters
+    ----------
+    total
+        A finite number; 1 for a distribution.
+
+    Examples
+    --------
+    >>> float(SumsTo(1.0).violation(np.array([0.5, 0.25])))
+    0.25
+    """
+
+    def __init__(self, total: float = 1.0) -> None:
+        self.total = validate.real("total", total)
+
+    def violation(self, f: Array) -> Array:
+        """Return abs(Σ f - total)."""
+        return np.asarray(np.abs(np.sum(f, axis=-1) - self.total))
+
+    def rows(self, d: int) -> Rows:
+        """Return one row of ones."""
+        from scipy import sparse
+
+        total = np.array([self.total])
+        return Rows(sparse.csr_array(np.ones((1, d))), total, total)
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the constraint."""
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return f"SumsTo({self.total:g})"
+
+
+class GroupTotals(Polyhedron):
+    """Σ_{v in group} f_v = total for each group: totals known from elsewhere, such as a census. Groups may overlap.
+
+    Parameters
+    ----------
+    groups
+        Index arrays, each without repetition.
+    totals
+        One finite number a group.
+
+    Examples
+    --------
+    >>> float(GroupTotals([[0, 1], [2]], [0.5, 0.5]).violation(np.array([0.25, 0.25, 0.25])))
+    0.25
+    """
+
+    def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
+        if not np.iterable(groups):
+            raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
+        self.groups = [distinct(f"group {i}", group) for i, group in enumerate(groups)]
+        self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
+        if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
+            raise InvalidInputError(f"totals must be {len(self.groups)} finite numbers, one a group, got {self.totals}")
+
+    def check(self, d: int) -> None:
+        """Raise an error if an index is outside the domain."""
+        for i, group in enumerate(self.groups):
+            validate.whole_numbers(f"group {i}", group, low=0, high=d - 1)
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether no value is in two groups."""
+        members = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *self.groups]))  # ten times np.unique's speed
+        return bool((members[1:] != members[:-1]).all())
+
+    def rows(self, d: int) -> Rows:
+        """Return the membership matrix of the groups."""
+        from ldpopt.queries import membership
+
+        return Rows(membership(self.groups, d), self.totals, self.totals)
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the group's number, size and total."""
+        return f"group {row} of {len(self.groups[row])} values sums to {self.totals[row]:g}"
+
+    def __repr__(self) -> str:
+        return f"GroupTotals(<{len(self.groups)} groups>)"
+
+
+class Linear(Polyhedron):
+    """lower <= A f <= upper.
+
+    Parameters
+    ----------
+    A
+        Matrix of shape (m, d), dense or scipy sparse.
+    lower, upper
+        Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an equality.
+
+    Examples
+    --------
+    >>> float(Linear([[1.0, -1.0]], 0.0, np.inf).violation(np.array([0.25, 0.5])))
+    0.25
+    """
+
+    def __init__(self, A: Any, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
+        from scipy import sparse
+
+        if not sparse.issparse(A) and np.ndim(A) > 2:
+            raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
+        dense_or_sparse: Any = A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
+        self.matrix = sparse.csr_array(dense_or_sparse)
+        m = self.matrix.shape[0]
+        bounds = Bounds(lower, upper)
+        if not np.isfinite(self.matrix.data).all():
+            raise InvalidInputError("A must be finite")
+        if bounds.lower.shape not in ((), (m,)) or bounds.upper.shape not in ((), (m,)):
+            raise InvalidInputError(f"lower and upper must be numbers or have shape ({m},), one a row of A")
+        self.lower, self.upper = bounds.box(m)
+
+    def check(self, d: int) -> None:
+        """Raise an error unless A has d columns."""
+        if self.matrix.shape[1] != d:
+            raise InvalidInputError(
+                f"A must have {d} columns, one a value of the domain, got shape {self.matrix.shape}"
+            )
+
+    def rows(self, d: int) -> Rows:
+        """Return A with its bounds."""
+        return Rows(self.matrix, self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        return f"Linear(<{self.matrix.shape[0]} rows>)"

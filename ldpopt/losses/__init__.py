@@ -1,0 +1,24 @@
+"""What is minimised: each loss gives its value, its gradient and the expression that a solver sees."""
+
+from ldpopt.losses.base import Loss
+from ldpopt.losses.deviation import LeastAbsolute
+from ldpopt.losses.divergence import KullbackLeibler
+from ldpopt.losses.likelihood import BinomialMLE, MultinomialMLE
+from ldpopt.losses.normalised import NormalisedGaussianMLE
+from ldpopt.losses.posterior import PosteriorMean
+from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
+from ldpopt.losses.reports import PerReportMLE
+
+__all__ = [
+    "BinomialMLE",
+    "GaussianMLE",
+    "KullbackLeibler",
+    "LeastAbsolute",
+    "LeastSquares",
+    "Loss",
+    "MultinomialMLE",
+    "NormalisedGaussianMLE",
+    "PerReportMLE",
+    "PosteriorMean",
+    "WeightedLeastSquares",
+]

@@ -1,0 +1,111 @@
+"""What every loss tells the paths and the certificate.
+
+Shapes: f and the estimate's frequencies are (..., d); values are (...); gradients are (..., d).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.estimate import FrequencyEstimate
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+
+class Loss(ABC):
+    """A function of the frequencies f, given an estimate: convex, but for those that say they are not."""
+
+    convex: ClassVar[bool] = True
+    """Whether it is convex. One that is not is solved through its ``majorant``, and certified by its last one."""
+
+    nonnegative_data: ClassVar[int] = 0
+    """How many of the first arrays of ``data`` are never negative, which the cone form may need."""
+
+    nonnegative_domain: ClassVar[bool] = False
+    """Whether the loss is infinite as soon as a value is negative."""
+
+    @abstractmethod
+    def check(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if the loss is not defined for this estimate."""
+
+    @abstractmethod
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the loss of f, in its own units."""
+
+    @abstractmethod
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the gradient at f; ``inf`` where a value must be zero."""
+
+    def subgradient(self, f: Array, estimate: FrequencyEstimate, target: Array) -> Array:
+        """Return the subgradient at f that is nearest to ``target``, shape (..., d): the gradient, where there is one."""
+        return self.gradient(f, estimate)
+
+    def kinks(self, estimate: FrequencyEstimate) -> tuple[Array, Array, Array] | None:
+        """Return (place, slope below, slope above), each (..., d), of a loss that is linear but for one kink a value."""
+        return None
+
+    def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:
+        """Return a convex loss that is nowhere smaller up to a constant and touches this one at f; itself, if convex."""
+        return self
+
+    @abstractmethod
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return the arrays of shape (..., d) by which one estimate differs from another: the solver's parameters."""
+
+    def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
+        """Return the numbers that are compiled into the solver's problem."""
+        return ()
+
+    @abstractmethod
+    def cone_form(
+        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return an expression with the same minimiser over f, in units of order 1, and the constraints it needs."""
+
+    def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
+        """Return where the loss lets a value be non-zero, shape (..., d); None is everywhere."""
+        return None
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array | None:
+        """Return, value by value, the minimiser of ℓ_v(f) + μ f over the line, ±inf where it escapes.
+
+        Parameters
+        ----------
+        mu
+            Multipliers, shape (m, 1).
+        data, constants
+            As ``data`` and ``constants`` return them, the arrays of shape (m, d).
+
+        Returns
+        -------
+        Shape (m, d), not increasing in μ; None if the loss is not separable or has no such formula.
+        """
+        return None
+
+    @property
+    def separable(self) -> bool:
+        """Whether values interact through the constraints only, and each has a ``response``."""
+        return type(self).response is not Loss.response
+
+    def domain_end(self, constants: tuple[float, ...]) -> float:
+        """Return the value of f_v at which the loss ends, ``inf`` if nowhere."""
+        return math.inf
+
+    def strong_convexity(self) -> float:
+        """Return m such that the loss minus m/2 ‖f‖² is convex; 0 if there is none."""
+        return 0.0
+
+    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
+        """Return m such that it is convex on 0 <= f <= ``largest``, shape (...): what turns a gap into a distance."""
+        return np.full(estimate.frequencies.shape[:-1], self.strong_convexity())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

@@ -1,0 +1,60 @@
+"""Absolute deviations, which no single wild estimate can pull far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.base import Loss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+_KINK = 1e-9  # distance to f̃ that counts as none: solvers leave about this much
+
+
+class LeastAbsolute(Loss):
+    """Σ |f_v - f̃_v|. Its minimiser is rarely the only one; the closed form returns the one nearest to f̃ in least squares.
+
+    Examples
+    --------
+    >>> float(LeastAbsolute().value(np.array([0.5, 0.25]), FrequencyEstimate([0.75, 0.25])))
+    0.25
+    """
+
+    def check(self, estimate: FrequencyEstimate) -> None:
+        """Accept every estimate."""
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ |f_v - f̃_v|."""
+        return np.asarray(np.sum(np.abs(f - estimate.frequencies), axis=-1))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the sign of f - f̃: one of the subgradients where they are equal."""
+        return np.sign(f - estimate.frequencies)
+
+    def subgradient(self, f: Array, estimate: FrequencyEstimate, target: Array) -> Array:
+        """Return the sign of f - f̃, and ``target`` clipped to [-1, 1] where they are equal."""
+        step = f - estimate.frequencies
+        return np.where(np.abs(step) <= _KINK, np.clip(target, -1.0, 1.0), np.sign(step))
+
+    def kinks(self, estimate: FrequencyEstimate) -> tuple[Array, Array, Array]:
+        """Return f̃, -1 and 1."""
+        one = np.ones(estimate.frequencies.shape)
+        return estimate.frequencies, -one, one
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃."""
+        return (estimate.frequencies,)
+
+    def cone_form(
+        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return ‖d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
+        import cvxpy as cp
+
+        return cp.norm1(f.size * (f - data[0])), []

@@ -1,0 +1,236 @@
+"""Partial orders: pooling on trees against solvers and an independent reference, which orders are forests, and cycles."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ldpopt import Problem, certify, closed_form
+from ldpopt.constraints import Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.errors import InvalidInputError
+from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
+
+OTHERS = {
+    "alone": [],
+    "non-negative": [NonNegative()],
+    "total": [SumsTo()],
+    "simplex": [NonNegative(), SumsTo()],
+}
+
+
+def random_forest(rng, d, roots=1):
+    """Parents of d shuffled values; each but the roots hangs below an earlier one."""
+    above = np.array([-1 if v < roots else rng.integers(0, v) for v in range(d)])
+    place = rng.permutation(d)
+    parents = np.full(d, -1)
+    parents[place] = np.where(above < 0, -1, place[above])
+    return parents
+
+
+def pairs_of(parents):
+    children = np.flatnonzero(parents >= 0)
+    return np.stack([parents[children], children], axis=1)
+
+
+def isotonic_by_minimax(f, parents, weights):
+    """Slow and independent: the least value over lower sets of the greatest mean over upper sets (min-max formula)."""
+    d = len(f)
+    sets = [np.array(bits, dtype=bool) for bits in itertools.product([0, 1], repeat=d)]
+    uppers = [s for s in sets if all(parents[v] < 0 or s[parents[v]] for v in np.flatnonzero(s))]
+
+    def mean(s):
+        return np.average(f[s], weights=weights[s])
+
+    result = np.empty(d)
+    for v in range(d):
+        result[v] = max(min(mean(up & ~low) for low in uppers if not low[v]) for up in uppers if up[v])
+    return result
+
+
+# --- pooling --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pooling_on_a_tree_is_the_min_max_formula(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 8))
+    parents = random_forest(rng, d, roots=int(rng.integers(1, d + 1)))
+    f, weights = rng.normal(0, 1, d), rng.uniform(0.2, 5, d)
+    expected = isotonic_by_minimax(f, parents, weights)
+    assert_allclose(closed_form.isotonic(f, parents, weights), expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 50, 1000])
+def test_a_chain_pools_alike_as_a_chain_and_as_a_tree(d, weighted):
+    rng = np.random.default_rng(d)
+    f, order = rng.normal(0, 1, (3, 2, d)), rng.permutation(d)
+    weights = rng.uniform(0.2, 5, d) if weighted else None
+    parents = np.full(d, -1)
+    parents[order[1:]] = order[:-1]
+    chain = closed_form.monotone(f, order, weights)
+    assert_allclose(closed_form.isotonic(f, parents, weights), chain, rtol=0, atol=10 * ROUNDING)
+
+
+def isotonic_properties(f, found, parents):
+    """Return how far the point breaks the KKT conditions of isotonic regression: the flow of the residuals up the tree."""
+    depth = np.zeros(len(f), dtype=int)
+    for v in range(len(f)):
+        u = v
+        while parents[u] >= 0:
+            u = parents[u]
+            depth[v] += 1
+    flow = f - found  # a child pushes its parent up by what its own subtree is held down by
+    broken = 0.0
+    for v in np.argsort(-depth):
+        if parents[v] < 0:
+            broken = max(broken, abs(flow[v]))
+            continue
+        room = found[parents[v]] - found[v]
+        broken = max(broken, -room, -flow[v], min(abs(flow[v]), room))
+        flow[parents[v]] += flow[v]
+    return broken
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 5), st.booleans())
+def test_pooling_on_any_forest_meets_the_kkt_conditions(seed, d, roots, ties):
+    rng = np.random.default_rng(seed)
+    parents = random_forest(rng, d, min(roots, d))
+    f = rng.integers(-2, 3, d) / 4 if ties else rng.normal(0, 1, d)
+    found = closed_form.isotonic(f.astype(float), parents)
+    assert isotonic_properties(f, found, parents) <= d * ROUNDING
+
+
+def test_the_trials_of_a_stack_are_solved_one_by_one():
+    rng = np.random.default_rng(3)
+    parents, f = random_forest(rng, 30, 3), rng.normal(0, 1, (2, 4, 30))
+    stacked = closed_form.isotonic(f, parents)
+    for trial in np.ndindex(2, 4):
+        assert_array_equal(stacked[trial], closed_form.isotonic(f[trial], parents))
+
+
+def test_deep_and_wide_trees_take_no_recursion():
+    d = 200_000
+    f = np.random.default_rng(4).normal(0, 1, d)
+    for parents in (np.arange(d) - 1, np.r_[-1, np.zeros(d - 1, dtype=int)]):
+        found = closed_form.isotonic(f, parents)
+        below = np.flatnonzero(parents >= 0)
+        assert (found[parents[below]] >= found[below]).all()
+        assert_allclose(found.sum(), f.sum(), rtol=0, atol=1e-9)
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+ORDERS = {
+    "tree": lambda d, rng: Monotone(pairs_of(random_forest(rng, d))),
+    "tree with its root lowest": lambda d, rng: Monotone(pairs_of(random_forest(rng, d))[:, ::-1]),
+    "two trees and free values": lambda d, rng: Monotone(pairs_of(random_forest(rng, d, 4))),
+    "several chains": lambda d, rng: Monotone([(v, v + 1) for v in range(d - 1) if v % 4]),
+    "unimodal": lambda d, rng: Unimodal(int(rng.integers(0, d))),
+    "rising": lambda d, rng: Unimodal(d - 1),
+}
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "QOCO"])
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("kind", ORDERS)
+def test_the_closed_form_of_an_order_agrees_with_the_solver(kind, others, solver):
+    for seed, d in enumerate([2, 5, 30]):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(1 / d, 0.3, (2, d))
+        problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), *OTHERS[others]])
+        exact, numeric = problem.solve(f, path="closed-form"), problem.solve(f, path="conic", solver=solver)
+        assert exact.certificate.violation.max() <= CERTIFIED
+        assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
+
+
+@pytest.mark.parametrize("others", ["alone", "non-negative"])
+@pytest.mark.parametrize("kind", [*ORDERS, "chain"])
+def test_the_weighted_closed_form_agrees_with_the_solver(kind, others):
+    d, rng = 12, np.random.default_rng(5)
+    order = Monotone(rng.permutation(d)) if kind == "chain" else ORDERS[kind](d, rng)
+    problem = Problem(WeightedLeastSquares(rng.uniform(0.2, 5, d)), [order, *OTHERS[others]])
+    f = rng.normal(1 / d, 0.3, d)
+    exact, numeric = problem.solve(f, path="closed-form"), problem.solve(f, path="conic")
+    assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(ORDERS)))
+def test_pooling_then_norm_sub_is_certified_on_every_forest(kind_seed, kind):
+    rng = np.random.default_rng(kind_seed)
+    d = int(rng.integers(2, 15))
+    problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), NonNegative(), SumsTo()])
+    solution = problem.solve(rng.normal(1 / d, 0.4, d))
+    assert solution.solver == "pava, norm-sub"
+    assert solution.certificate.is_optimal(CERTIFIED)
+
+
+def test_a_millionth_moved_within_a_tree_is_noticed():
+    problem = Problem(LeastSquares(), [Monotone([(0, 1), (0, 2), (2, 3)]), NonNegative(), SumsTo()])
+    f = np.array([0.2, 0.5, 0.4, 0.1])
+    right = problem.solve(f).frequencies
+    assert certify(problem, f, right).is_optimal(CERTIFIED)
+    assert not certify(problem, f, right + np.array([1e-6, 0, 0, -1e-6])).is_optimal(1e-9)
+
+
+def test_a_row_is_named_by_its_pair():
+    assert Monotone([(3, 1), (0, 2)]).row_name(1, 4) == "f[0] >= f[2]"
+    assert [Unimodal(1).row_name(row, 3) for row in range(2)] == ["f[1] >= f[0]", "f[1] >= f[2]"]
+
+
+@pytest.mark.parametrize("mode", range(5))
+def test_the_tree_of_a_mode_is_that_of_its_pairs(mode):
+    pairs = Monotone(Unimodal(mode).pairs(5))
+    parents, sign = Unimodal(mode).forest(5)
+    assert sign == pairs.forest(5)[1] == 1
+    assert_array_equal(parents, pairs.forest(5)[0])
+
+
+def test_orders_that_are_no_forest_go_to_a_solver():
+    diamond = Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])
+    problem = Problem(LeastSquares(), [diamond, NonNegative(), SumsTo()])
+    f = np.array([0.1, 0.5, 0.2, 0.4])
+    assert problem.explain(f).startswith("conic")
+    solution = problem.solve(f)
+    # By hand: 0 and 1 pool at 0.3, 2 and 3 at 0.3, and all have one mean; the sum 1.2 is then shared.
+    assert_allclose(solution.frequencies, 0.25, rtol=0, atol=SOLVER["CLARABEL"])
+    with pytest.raises(InvalidInputError, match="no closed form"):
+        problem.solve(f, path="closed-form")
+
+
+def test_a_weighted_tree_on_the_simplex_goes_to_a_solver():
+    problem = Problem(WeightedLeastSquares([1, 2, 3]), [Unimodal(1), NonNegative(), SumsTo()])
+    assert problem.explain([0.2, 0.5, 0.3]).startswith("conic")
+
+
+# --- cycles ---------------------------------------------------------------------------------------
+
+
+def test_an_error_names_a_cycle_in_the_order_of_its_pairs():
+    pairs = [(0, 1), (1, 2), (2, 7), (7, 5), (5, 1), (0, 9), (9, 5)]
+    with pytest.raises(InvalidInputError, match="cycle, found ") as error:
+        Monotone(pairs)
+    cycle = [int(v) for v in str(error.value).split("found ")[1].split(":")[0].split(" >= ")]
+    assert cycle[0] == cycle[-1]
+    assert sorted(cycle[1:]) == [1, 2, 5, 7]
+    assert set(itertools.pairwise(cycle)) <= set(pairs)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12))
+def test_pairs_are_refused_exactly_if_they_have_a_cycle(seed, d):
+    rng = np.random.default_rng(seed)
+    pairs = np.unique([rng.choice(d, 2, replace=False) for _ in range(d)], axis=0)
+    reach = np.eye(d, dtype=bool)
+    for _ in range(d):
+        for a, b in pairs:
+            reach[a] |= reach[b]
+    cyclic = (reach & reach.T & ~np.eye(d, dtype=bool)).any()
+    if cyclic:
+        with pytest.raises(InvalidInputError, match="cycle"):
+            Monotone(pairs)
+    else:
+        Monotone(pairs).check(d)
