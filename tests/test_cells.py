@@ -93,6 +93,9 @@ def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
     assert replace(base).key(1) == base.key(1)
     monkeypatch.setattr(ldpopt, "__version__", "other")
     assert base.key(1) not in keys
+    monkeypatch.undo()
+    monkeypatch.setitem(treatments.TREATMENTS, "base", treatments.Treatment("Base", (("norm", ()),)))
+    assert base.key(1) not in keys
 
 
 def test_chunks_are_streamed(monkeypatch):

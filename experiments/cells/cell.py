@@ -60,8 +60,11 @@ class Cell:
 
     def declaration(self) -> dict[str, Any]:
         """Return the cell as JSON takes it."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "measures"}
-        return fields | {"measures": [{"measure": type(m).__name__} | asdict(m) for m in self.measures]}
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "methods": {name: treatments.TREATMENTS[name].steps for name in self.methods},
+            "measures": [{"measure": type(m).__name__} | asdict(m) for m in self.measures],
+        }
 
     def key(self, seed: int) -> str:
         """Return the name of the result: it changes with the declaration, the seed, the format and what computes it."""

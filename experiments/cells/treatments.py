@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import ldpopt
 from ldpopt import METHODS, FrequencyEstimate
 
 Step = tuple[str, tuple[tuple[str, Any], ...]]
-_SIGNIFICANT: Step = ("base-cut", (("alpha", 0.05),))  # K Eq. 22: β = 0.05 false positives expected
+_SIGNIFICANT: Step = ("base-zero", (("beta", 0.05),))  # K Eq. 22
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Treatment:
     steps: tuple[Step, ...]
 
 
-TREATMENTS: Mapping[str, Treatment] = {
+TREATMENTS: dict[str, Treatment] = {
     **{name: Treatment(method.label, ((name, ()),)) for name, method in METHODS.items()},
     "power-ns": Treatment("PowerNS", (("power", ()), ("norm-sub", ()))),  # by its definition, sharing Power's work
     "oue": Treatment("OUE", (("base", ()),)),
