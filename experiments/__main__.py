@@ -95,7 +95,7 @@ def run(
     Finished cells are kept in the results file, so a run that was stopped at any moment resumes, and a changed figure
     computes only what changed. The same seed gives the same bits for any number of workers.
 
-    Exit status: 0 all done; 1 something failed; 2 wrong usage; 3 a data set is missing, and what needs it was skipped; 130
+    Exit status 0: all done. 1: something failed. 2: wrong usage. 3: a data set is missing; what needs it was skipped. 130:
     interrupted.
 
     Example: python -m experiments run all --workers 2 --compare

@@ -87,7 +87,12 @@ def pairs(figure: Figure, cells: Cells) -> list[Pair]:
 
     found, seen = [], set()
     for panel, cell, moments in _shown(figure, cells):
-        if cell.trials < 2 or panel.shown == "variance / n" or moments.query == "value":
+        if (
+            cell.trials < 2
+            or panel.shown == "variance / n"
+            or moments.query == "value"
+            or moments.metric == "share of choices"
+        ):
             continue
         reach = float(stdtrit(cell.trials - 1, 0.975)) / math.sqrt(cell.trials)
         names = [m for m in panel.methods if m in moments.methods]

@@ -21,7 +21,8 @@ from experiments.cells import measures, populations
 from experiments.cells.cell import FORMAT
 from experiments.cells.moments import dumps
 from experiments.cells.treatments import TREATMENTS
-from experiments.compare.findings import STATEMENTS, Verdict, statements
+from experiments.compare.corrections import CORRECTIONS
+from experiments.compare.findings import RESULTS, STATEMENTS, Verdict, statements
 from experiments.errors import ExperimentError
 from experiments.executors import Dask, InProcess, Processes
 from experiments.figures import FIGURES, Experiment
@@ -388,8 +389,16 @@ def test_statements_are_well_formed():
     for statement in STATEMENTS:
         assert statement.figure in FIGURES
         assert all(statement.figure == part.figure for part in statement.checks if hasattr(part, "figure"))
-        assert bool(statement.corrected) == bool(statement.corrected_checks)
         assert statement.source[0] in "NDK"
+    assert CORRECTIONS.keys() <= {statement.id for statement in STATEMENTS}
+
+
+def test_kept_results_give_the_kept_verdicts():
+    kept = {record["id"]: record["verdict"] for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))}
+    found = statements()
+    assert {finding.statement.id: str(finding.verdict) for finding in found} == kept
+    needed = {f.statement.id for f in found if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
+    assert CORRECTIONS.keys() <= needed
 
 
 def test_nothing_is_measured_without_results(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from experiments.compare.checks import Against, Ratio, Value
+from experiments.compare.checks import Against, Growth, Ratio, Value
 from experiments.compare.statement import Statement
 
 _KOSARAK, _RETAIL = {"dataset": "kosarak"}, {"dataset": "retail"}
@@ -47,8 +47,8 @@ def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
 STATEMENTS = (
     Statement(
         "k-fig3-tail", "K IV-A", "A large fraction of items have small frequencies, a very small fraction large ones (Retail).",
-        "calibrate-fig3", "Share of items with frequency 100 over that with frequency 1, below 0.05",
-        (Against("calibrate-fig3", "truth", 0, 0.05, partner=1.0, at=lambda f: f == 100, only=_RETAIL),),
+        "calibrate-fig3", "Share of items with a frequency around 100 over that with frequency 1, below 0.05",
+        (Against("calibrate-fig3", "truth", 0, 0.05, partner=1.0, at=lambda f: 80 <= f <= 120, only=_RETAIL),),
     ),
     Statement(
         "k-fig4-mean", "K IV-B", "The noise on Kosarak has the predicted mean 0 (fitted: −3.2).", "calibrate-fig4",
@@ -70,11 +70,8 @@ STATEMENTS = (
     ),
     Statement(
         "k-fig7-gain-grows", "K IV-B", "The performance gain is more significant as the privacy budget increases.", "calibrate-fig7",
-        "Ratio of errors below 0.5 at ε = 5 and above 0.8 at ε = 1",
-        (
-            Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", 0, 0.5, at=lambda e: e == 5),
-            Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", 0.8, 1, at=lambda e: e == 1),
-        ),
+        "Error of OUE-Zero over OUE-Calibrate's: at ε = 5 at least 1.2 times what it is at ε = 1",
+        (Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, _ANY),),
     ),
     _improvement("k-fig7-kosarak-1", _KOSARAK, "Kosarak", 1, 16, 0.79, 0.89),
     _improvement("k-fig7-kosarak-5", _KOSARAK, "Kosarak", 5, 97, 0.01, 0.06),

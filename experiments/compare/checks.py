@@ -152,6 +152,55 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """How much the ratio of two methods grows from one point of the axis to another; the two points' trials are independent."""
+
+    figure: str
+    over: str
+    under: str | tuple[str, ...]
+    first: float
+    last: float
+    low: float
+    high: float
+    along: str = "epsilon"
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for under in _names(self.under):
+            ratios: dict[str, dict[float, Measured]] = {}
+            below = {_key(row): row for row in results.select(self.figure, method=under)}
+            for row in results.select(self.figure, method=self.over):
+                if _key(row) in below:
+                    ratios.setdefault(row.dataset, {})[_x(row, self.along)] = results.ratio(row, below[_key(row)])
+            for dataset, by_x in ratios.items():
+                if self.first in by_x and self.last in by_x:
+                    grown = _quotient(by_x[self.last], by_x[self.first])
+                    yield Reading(f"{self.over} / {under}, {dataset}", grown, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Standard deviation of a method's trials over their mean."""
+
+    figure: str
+    method: str | tuple[str, ...]
+    low: float
+    high: float
+
+    def read(self, results: Results) -> Iterator[Reading]:
+        for method in _names(self.method):
+            for row in results.select(self.figure, method=method):
+                value = row.std / row.mean
+                yield Reading(f"{method}, {_spot(row, 'epsilon')}", Measured(value, value, value), self.low, self.high)
+
+
+def _quotient(over: Measured, under: Measured) -> Measured:
+    """Return the ratio of two independent ratios; their relative errors add in squares."""
+    value = over.value / under.value
+    reach = math.hypot(math.log(over.high / over.value), math.log(under.high / under.value))
+    return Measured(value, value * math.exp(-reach), value * math.exp(reach))
+
+
+@dataclass(frozen=True)
 class Share:
     """In how many of the other check's readings the value lies within its bounds: for statements such as "in some cases"."""
 

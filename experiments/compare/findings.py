@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.compare import calibrate, draft, ndss
 from experiments.compare.checks import Check, Reading
+from experiments.compare.corrections import CORRECTIONS
 from experiments.compare.results import Results
 from experiments.compare.statement import Statement
 
@@ -51,6 +52,11 @@ class Finding:
     verdict: Verdict
 
     @property
+    def correction(self) -> str:
+        """Return what holds instead, where that is the verdict."""
+        return CORRECTIONS[self.statement.id].text if self.verdict is Verdict.CORRECTED else ""
+
+    @property
     def evidence(self) -> dict[str, Any]:
         """Return the numbers in short: how many were read, how many agree, and the two extremes with their places."""
         return _summary(self.readings) | ({"corrected": _summary(self.corrected)} if self.corrected else {})
@@ -60,7 +66,7 @@ class Finding:
         s = self.statement
         return {
             "id": s.id, "source": s.source, "statement": s.text, "figure": s.figure, "how": s.how, "verdict": str(self.verdict),
-            "corrected": s.corrected if self.verdict is Verdict.CORRECTED else "", "instances": len(self.readings),
+            "corrected": self.correction, "instances": len(self.readings),
             "evidence": self.evidence,
         }  # fmt: skip
 
@@ -77,12 +83,13 @@ def statements(folder: Path = RESULTS) -> list[Finding]:
 def judge(statement: Statement, results: Results) -> Finding:
     """Return a statement's verdict on these results."""
     readings, complete = _read(statement.checks, results)
-    corrected, corrected_complete = _read(statement.corrected_checks, results)
-    if not complete:
+    correction = CORRECTIONS.get(statement.id)
+    corrected, corrected_complete = _read(correction.checks, results) if correction else ((), False)
+    if not complete or not readings:
         verdict = Verdict.NOT_MEASURED
     elif _holds(readings):
         verdict = Verdict.HOLDS
-    elif corrected and corrected_complete and _holds(corrected):
+    elif corrected_complete and _holds(corrected):
         verdict = Verdict.CORRECTED
     else:
         verdict = Verdict.FAILS

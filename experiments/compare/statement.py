@@ -21,8 +21,6 @@ class Statement:
         How it is measured, in words.
     checks
         The readings; all of them must agree.
-    corrected, corrected_checks
-        What holds instead, where the statement fails on our figures.
     """
 
     id: str
@@ -31,5 +29,11 @@ class Statement:
     figure: str
     how: str
     checks: tuple[Check, ...]
-    corrected: str = ""
-    corrected_checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What holds on our figures in the place of a statement that does not: in words, and as it is measured."""
+
+    text: str
+    checks: tuple[Check, ...]

@@ -120,13 +120,21 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
             ax.plot(x, mean, ".", color="#117733", markersize=3, label=label(method), zorder=1)
     for row in rows:
         if row.metric == "bias sum (counts)":
-            ax.set_title(f"{panel.title}, sum {row.mean + 0.0:+,.0f}".replace("-", "−").replace("+0", "0"))
+            ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
     scale = {"linthresh": 100} if figure.yscale == "symlog" else {}
     ax.set_xscale(figure.xscale)
     ax.set_yscale(figure.yscale, **scale)
+    if figure.yscale == "symlog":
+        low, high = ax.get_ylim()
+        ax.set_ylim(min(low, -200), max(high, 200))
     ax.minorticks_off()
     if figure.yscale == "log" and figure.name != "draft-fig6":
         ax.set_ylim(bottom=10)
+
+
+def _signed(number: float) -> str:
+    """Return a count with its sign, and 0 without one."""
+    return f"{number:+,.0f}".replace("-", "−") if abs(number) >= 0.5 else "0"
 
 
 def _share(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
