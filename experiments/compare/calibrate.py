@@ -102,6 +102,22 @@ STATEMENTS = (
         ),
     ),
     Statement(
+        "k-fig6-gain-below", "K IV-B", "The improvement of OUE-Calibrate (in F) is more significant when the threshold is smaller "
+        "(Retail).", "calibrate-fig6", "F-score over OUE's: above 1.05 below the significance threshold, within 5 % of 1 above it",
+        (
+            Ratio("calibrate-fig6", "oue-calibrate", "oue", 1.05, _ANY, "parameter", side=-1, only={"metric": "f-score"}),
+            Ratio("calibrate-fig6", "oue-calibrate", "oue", 0.95, 1.05, "parameter", side=1, only={"metric": "f-score"}),
+        ),
+    ),
+    Statement(
+        "k-fig6-zero-moves", "K IV-B", "As the threshold becomes smaller, OUE-Zero's precision increases and its recall decreases "
+        "(Retail).", "calibrate-fig6", "At half of each threshold below 900 counts: precision at least, recall at most what it is there",
+        (
+            Against("calibrate-fig6", "oue-zero", 0, 1, partner=lambda t: t / 2, at=lambda t: t < 900, only={"metric": "precision"}),
+            Against("calibrate-fig6", "oue-zero", 1, _ANY, partner=lambda t: t / 2, at=lambda t: t < 900, only={"metric": "recall"}),
+        ),
+    ),
+    Statement(
         "k-fig6-zero-below", "K IV-B", "When the threshold is smaller, OUE-Zero has higher precision but lower recall (Retail).",
         "calibrate-fig6", "Ratio of precisions at least 1, of recalls at most 1, below the significance threshold",
         (

@@ -122,8 +122,9 @@ class Against:
                 groups.setdefault((row.dataset, row.query), {})[_x(row, self.along)] = row
             for (dataset, _), by_x in groups.items():
                 for x in sorted(by_x):
-                    other = self.partner(x) if callable(self.partner) else self.partner
-                    if self.at(x) and other in by_x:
+                    wanted = self.partner(x) if callable(self.partner) else self.partner
+                    other = min(by_x, key=lambda at: abs(at - wanted))
+                    if self.at(x) and math.isclose(other, wanted, rel_tol=0.01):  # thresholds are rounded
                         where = f"{method}, {dataset}, {_short(x)} over {_short(other)}"
                         yield Reading(where, results.ratio(by_x[x], by_x[other]), self.low, self.high)
 

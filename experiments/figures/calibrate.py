@@ -48,7 +48,7 @@ FIGURES = (
         _scores("retail", "parameter"), "threshold (count)", "", "log", "linear", "thresholds",
     ),
     Figure(
-        "calibrate-fig7", "K Fig. 7", "Estimation error (MSE of counts), varying ε", _BY_EPSILON,
+        "calibrate-fig7", "K Fig. 7", "Estimation error (MSE of counts), and the gain of OUE-Calibrate on OUE-Zero", _BY_EPSILON,
         (tuple(Panel(p, POPULATIONS[p].label, p, _FOUR, "full domain", "mse (counts)", "epsilon") for p in _BOTH),),
         "ε", "estimation error", drawing="improvement",
     ),

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Page
+from PIL import Image  # matplotlib brings it
 
 from experiments.cells.measures import SELECTED, TRUTH
 from experiments.cells.treatments import TREATMENTS
 from experiments.figures import Figure, Panel
-from experiments.pictures.style import LOOKS, PAGE
+from experiments.pictures.style import LOOKS, PAGE, shades
 from experiments.tables import Row
 
+_LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
 
 
@@ -70,9 +73,18 @@ def _name_lines(figure: Figure, axes: np.ndarray) -> None:
 
 
 def _saved(page: Page, suffix: str) -> bytes:
+    """Return the page as a file, small enough to be kept: the same picture gives the same bytes."""
     file = io.BytesIO()
-    page.savefig(file, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else {"Software": None})
-    return file.getvalue()
+    if suffix == "svg":
+        page.savefig(file, format="svg", metadata={"Date": None})
+        return _LONG_NUMBER.sub(rb"\1", file.getvalue())
+    page.savefig(file, format="png", dpi=150, metadata={"Software": None})
+    small = io.BytesIO()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(shades())
+    drawn = Image.open(file).convert("RGB")
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
 def _absent(ax: Axes) -> None:
@@ -100,10 +112,13 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
             np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
         )  # a bar below 0 has no place on a log axis
         ax.errorbar(
-            x, mean, yerr=np.nan_to_num([low, std]), label=label(method), elinewidth=0.7, capsize=0,
-            markeredgewidth=0.8, **LOOKS[method].options(),
+            x, mean, yerr=np.nan_to_num([low, std]), label=label(method), elinewidth=0.6, capsize=0,
+            ecolor=mpl.colors.to_rgba(LOOKS[method].colour, 0.5), markeredgewidth=0.8, **LOOKS[method].options(),
         )  # fmt: skip
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
+    means = [row.mean for row in rows if row.mean > 0]
+    if figure.yscale == "log":  # of the means: bars that nearly reach 0 would stretch the axis over empty decades
+        ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
 
 
 def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
@@ -176,7 +191,12 @@ def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) ->
     _, calibrated, _ = _points(panel, rows, "oue-calibrate")
     for at, height, better in zip(x, zero, 1 - calibrated / zero, strict=True):
         ax.annotate(
-            f"{better:+.0%}", (at, height), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7.5
+            f"{better:+.0%}".replace("-", "−"),
+            (at, height),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7.5,
         )
 
 
