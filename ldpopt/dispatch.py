@@ -236,7 +236,7 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
         found = loss.response(mu, tuple(x[trials] for x in data), constants)
         assert found is not None  # closed_form() asks for a response
-        return np.clip(found, lower, upper)
+        return np.clip(found, lower, upper, out=found)
 
     everyone = np.arange(len(data[0]))
     if problem.total is None:

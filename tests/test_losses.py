@@ -220,7 +220,7 @@ def test_the_divergence_on_a_box_is_solved_by_one_root(bounds, total):
     assert solution.solver == "one root"
     assert solution.certificate.violation.max() < CERTIFIED
     assert solution.certificate.gap.max() < 1e-9
-    assert_allclose(solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=OBJECTIVE)
+    assert_allclose(solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=3 * OBJECTIVE)
 
 
 @pytest.mark.parametrize("path", ["auto", "conic"])

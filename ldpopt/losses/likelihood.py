@@ -104,10 +104,19 @@ class BinomialMLE(_Likelihood):
         floor, slope = constants
         m = mu / slope
         total = 1 + m
-        root = np.sqrt(np.maximum(total**2 - 4 * m * data[0], 0.0))
+        root = data[0] * (-4 * m)  # in place from here on: on long vectors fresh memory costs more than arithmetic
+        root += total**2
+        np.sqrt(np.maximum(root, 0.0, out=root), out=root)
         with np.errstate(divide="ignore", invalid="ignore"):
-            probability = np.where(total >= 0, 2 * data[0] / (total + root), (total - root) / (2 * m))
-        return np.asarray((np.nan_to_num(probability, nan=0.0) - floor) / slope)
+            other = (total - root) / (2 * m) if np.any(total < 0) else None
+            root += total
+            probability = np.divide(2 * data[0], root, out=root)
+        if other is not None:
+            probability = np.where(total >= 0, probability, other)
+        probability[np.isnan(probability)] = 0.0
+        probability -= floor
+        probability /= slope
+        return probability
 
 
 class MultinomialMLE(_Likelihood):

@@ -10,13 +10,14 @@ from importlib.metadata import version
 import jinja2
 
 from ldpopt.report.figures import agreement_figure
+from ldpopt.verify.figures import FIGURE_STATEMENTS
 from ldpopt.verify.run import Result
 
 _SHOWN = ("ldpopt", "numpy", "scipy", "cvxpy", "clarabel", "osqp", "qoco", "scs")
 
 
 def claims_page(results: Sequence[Result]) -> str:
-    """Return the page: a table of all claims, then each with its evidence and, for equivalences, its picture."""
+    """Return the page: all claims by topic, each with its evidence and its picture, and what only figures can show."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpopt.report", "templates"), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -29,6 +30,7 @@ def claims_page(results: Sequence[Result]) -> str:
     return environment.get_template("claims.html.j2").render(
         results=results,
         pictures=pictures,
+        figures=FIGURE_STATEMENTS,
         surprises=[result for result in results if not result.as_expected],
         seconds=sum(result.seconds for result in results),
         versions={"Python": platform.python_version(), **{name: version(name) for name in _SHOWN}},

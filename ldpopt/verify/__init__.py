@@ -1,22 +1,56 @@
 """The claims ledger: statements of the papers, each with a check that can fail and the verdict that is expected."""
 
-from ldpopt.verify import agreements, errata, guarantees, shapes, variants
-from ldpopt.verify.claim import LEDGER, Claim, Finding, Verdict
+from ldpopt.verify import (
+    accuracy,
+    agreements,
+    bias,
+    complexity,
+    errata,
+    guarantees,
+    likelihoods,
+    noise,
+    posterior,
+    protocols,
+    shapes,
+    variants,
+)
+from ldpopt.verify.claim import ENTERED, Claim, Finding, Verdict
+from ldpopt.verify.figures import FIGURE_STATEMENTS, FigureStatement
 from ldpopt.verify.instances import Bench
 from ldpopt.verify.run import Result, check, to_json
 
+_TOPICS = (
+    agreements,
+    variants,
+    shapes,
+    likelihoods,
+    posterior,
+    guarantees,
+    accuracy,
+    bias,
+    noise,
+    protocols,
+    complexity,
+    errata,
+)
+
+LEDGER: dict[str, Claim] = {
+    identifier: claim
+    for topic in _TOPICS
+    for identifier, claim in ENTERED.items()
+    if claim.check.__module__ == topic.__name__
+}
+"""All claims by id, in the order of the report."""
+
 __all__ = [
+    "FIGURE_STATEMENTS",
     "LEDGER",
     "Bench",
     "Claim",
+    "FigureStatement",
     "Finding",
     "Result",
     "Verdict",
-    "agreements",
     "check",
-    "errata",
-    "guarantees",
-    "shapes",
     "to_json",
-    "variants",
 ]

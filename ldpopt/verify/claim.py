@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -60,9 +61,14 @@ class Claim:
     expected: Verdict
     check: Callable[[Bench], Finding] = field(repr=False)
 
+    @property
+    def topic(self) -> str:
+        """What the claim's module is about: the first line of its docstring."""
+        return (sys.modules[self.check.__module__].__doc__ or "").partition("\n")[0].rstrip(".")
 
-LEDGER: dict[str, Claim] = {}
-"""All claims by id, in the order of the report."""
+
+ENTERED: dict[str, Claim] = {}
+"""All claims by id, in the order in which their modules were imported."""
 
 
 def claim(
@@ -71,7 +77,8 @@ def claim(
     """Enter the decorated check into the ledger."""
 
     def enter(check: Callable[[Bench], Finding]) -> Callable[[Bench], Finding]:
-        LEDGER[identifier] = Claim(identifier, source, statement, expected, check)
+        assert identifier not in ENTERED, identifier
+        ENTERED[identifier] = Claim(identifier, source, statement, expected, check)
         return check
 
     return enter

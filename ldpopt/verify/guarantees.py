@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import closed_form
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles import GRR, HadamardResponse, SubsetSelection
@@ -128,6 +129,72 @@ def _order_norm_hyb(bench: Bench) -> Finding:
     )
 
 
+@claim(
+    "order-iff",
+    "N IV-F, D 3.6",
+    "Under all methods f'_v1 <= f'_v2 if and only if f̃_v1 <= f̃_v2.",
+    Verdict.CORRECTED,
+)
+def _order_iff(bench: Bench) -> Finding:
+    """Only one direction: values that a method sets to 0 are tied, whichever of them was estimated higher."""
+    ties: dict[str, int] = {}
+    inversions, vectors = 0, 0
+    for name in _PAPER_ORDER:
+        for estimate, result in _outputs(bench, name):
+            order = np.argsort(estimate.frequencies, axis=-1, kind="stable")
+            before = np.diff(np.take_along_axis(estimate.frequencies, order, axis=-1), axis=-1)
+            after = np.diff(np.take_along_axis(result.frequencies, order, axis=-1), axis=-1)
+            ties[name] = ties.get(name, 0) + int(np.count_nonzero((before > 0) & (after == 0)))
+            inversions += _inversions(estimate.frequencies, result.frequencies)
+            vectors += len(result.frequencies)
+    return Finding(
+        holds=inversions == 0 and not any(ties.values()),
+        corrected=inversions == 0,
+        instances=vectors,
+        evidence={
+            **{f"neighbours of different estimates that are tied, {name}": count for name, count in ties.items()},
+            "neighbours in the wrong order": inversions,
+            "correction": "f̃_v1 <= f̃_v2 implies f'_v1 <= f'_v2, not the other way round",
+        },
+    )
+
+
+@claim(
+    "norm-hyb-norm-cut",
+    "D 3.3",
+    "With Norm-Cut's threshold θ in place of T, Norm-Hyb becomes Norm-Cut.",
+    Verdict.FAILS,
+)
+def _norm_hyb_norm_cut(bench: Bench) -> Finding:
+    """Norm-Hyb gives the others what is left of 1, Norm-Cut gives them 0: equal only where nothing is left."""
+    example = np.array([0.6, 0.3, 0.2, -0.1])
+    cut, hyb = closed_form.norm_cut(example), closed_form.norm_hyb(example, 0.3)
+    distances, left, vectors = [], 0.0, 0
+    for instance in bench.real:
+        f = instance.estimate.frequencies
+        kept = closed_form.norm_cut(f)
+        if not (kept > 0).any(axis=-1).all():
+            continue
+        theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1, keepdims=True)
+        distance = np.sum(np.abs(closed_form.norm_hyb(f, theta) - kept), axis=-1)
+        left = max(left, float(np.max(np.abs(distance - (1 - kept.sum(axis=-1))))))
+        distances.append(float(distance.max()))
+        vectors += instance.vectors
+    explained = left < 1e-9 and bool(np.allclose(cut, [0.6, 0.3, 0, 0]) and np.allclose(hyb, [0.6, 0.3, 0.1, 0]))
+    return Finding(
+        max(distances) < 1e-9 or not explained,
+        vectors + 1,
+        {
+            "[.6, .3, .2, -.1] by Norm-Cut, θ = .3": "[" + ", ".join(f"{x:.2f}" for x in cut) + "]",
+            "by Norm-Hyb with T = .3": "[" + ", ".join(f"{x:.2f}" for x in hyb) + "]",
+            "their distance in the 1-norm is what Norm-Cut leaves of 1, to": left,
+            "on real data: smallest distance": min(distances),
+            "median": float(np.median(distances)),
+            "largest": max(distances),
+        },
+    )
+
+
 def _inversions(before: Array, after: Array) -> int:
     """Return how many neighbours in the order of ``before`` come out in the wrong order, beyond rounding."""
     order = np.argsort(before, axis=-1, kind="stable")
@@ -177,5 +244,29 @@ def _norm_idle_hr(bench: Bench) -> Finding:
             "largest change of an estimate": shift,
             "1 - Σf̃ on a real estimate, which Norm spreads evenly": excess,
             "values that a report supports, by column, d = 5": " ".join(map(str, supported)),
+        },
+    )
+
+
+@claim(
+    "norm-changes-others",
+    "D 3.2",
+    "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, and estimates change.",
+    Verdict.CORRECTED,
+)
+def _norm_changes_others(bench: Bench) -> Finding:
+    shifts: dict[str, list[float]] = {}
+    for instance in bench.random + bench.real:
+        f = instance.estimate.frequencies
+        largest = np.max(np.abs(closed_form.norm(f) - f), axis=-1)
+        shifts.setdefault(type(instance.estimate.oracle).__name__, []).extend(largest.reshape(-1).tolist())
+    idle = {name for name, found in shifts.items() if max(found) < 1e-12}
+    return Finding(
+        holds=idle == {"GRR"},
+        corrected=idle == {"GRR", "SubsetSelection"},
+        instances=sum(map(len, shifts.values())),
+        evidence={
+            **{f"largest change of an estimate, {name}": max(found) for name, found in shifts.items()},
+            "correction": "the subsets of subset selection have a fixed size too (N IV-B)",
         },
     )
