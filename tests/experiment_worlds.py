@@ -12,7 +12,7 @@ def small(name, n=None):
     """Return Zipf-like counts on 48 values with every family of sets that a figure asks for."""
     counts = apportion(np.arange(1, D + 1) ** -1.5, n or N)
     sets = [np.arange(i, D, 6) for i in range(6)]
-    families = {family: sets for family in ("subcategory", "state", "division")}
+    families = dict.fromkeys(("subcategory", "state", "division"), sets)
     return Dataset(name, counts, tuple(map(str, range(D))), "made up", families, dict.fromkeys(families, tuple("abcdef")))
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from experiments import __main__ as command
@@ -359,7 +360,8 @@ def test_all_figures_from_data_to_comparison(tmp_path, tiny):
         assert {row["figure"] for row in rows} == {name}
         assert {panel.name for panel in FIGURES[name].panels} == {row["panel"] for row in rows}
         assert all(row["mean"] not in ("", "nan", "inf") for row in rows)
-        assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
         assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()[:400]
     page = (tmp_path / "compare.html").read_text("utf-8")
     assert page.count("<tr id=") == len(STATEMENTS)

@@ -61,7 +61,9 @@ def shades() -> bytes:
     """Return the palette of a PNG, 256 entries of three bytes: greys from white, and each colour in steps towards white."""
     colours = sorted({look.colour for look in LOOKS.values()} - {"#000000"})
     greys = 256 - len(colours) * _SHADES
-    palette = bytearray(round(255 * i / (greys - 1)) for i in range(greys - 1, -1, -1) for _ in range(3))
+    # No grey near white: the search for the nearest entry is coarse, and white must stay white.
+    palette = bytearray(b"\xff\xff\xff")
+    palette += bytes(round(236 * i / (greys - 2)) for i in range(greys - 1) for _ in range(3))
     for colour in colours:
         channels = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
         for step in range(_SHADES):  # the lightest is far enough from white to be told from it
