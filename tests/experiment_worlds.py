@@ -13,7 +13,9 @@ def small(name, n=None):
     counts = apportion(np.arange(1, D + 1) ** -1.5, n or N)
     sets = [np.arange(i, D, 6) for i in range(6)]
     families = dict.fromkeys(("subcategory", "state", "division"), sets)
-    return Dataset(name, counts, tuple(map(str, range(D))), "made up", families, dict.fromkeys(families, tuple("abcdef")))
+    return Dataset(
+        name, counts, tuple(map(str, range(D))), "made up", families, dict.fromkeys(families, tuple("abcdef"))
+    )
 
 
 class Bomb:

@@ -77,7 +77,8 @@ FIGURES = (
     ),
     Figure(
         "ndss-fig5", "N Fig. 5", "Users n′ that Base would need for the same MSE, Zipf's, ε = 1", _BY_N,
-        two_sided("N", ("zipf",), ("Zipf's",), "full domain", "mse", "n", shown="effective n"), "users n", "effective users n′",
+        two_sided("N", ("zipf",), ("Zipf's",), "full domain", "mse", "n", shown="effective n"), "users n",
+        "effective users n′", yscale="linear",
     ),
     Figure(
         "ndss-fig6", "N Fig. 6", "MSE of random sets of ρ % of the values, ε = 1", _SETS,
