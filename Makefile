@@ -22,7 +22,7 @@ lint: $(DEV)
 bench: $(DEV)  ## speeds as ratios within this run, peers included: about a quarter of an hour
 	$(BIN)/python -m experiments.bench
 
-figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: about a quarter of an hour
+figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: a few minutes
 	$(BIN)/python -m experiments run all --workers 2 --compare --out build/figures || [ $$? -eq 3 ]  # 3: data sets are missing
 
 $(RUNTIME): pyproject.toml

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import signal
@@ -19,11 +20,13 @@ from typer.testing import CliRunner
 from experiments import __main__ as command
 from experiments import executors, run
 from experiments.cells import measures, populations
-from experiments.cells.cell import FORMAT
+from experiments.cells.cell import FORMAT, compute
 from experiments.cells.moments import dumps
 from experiments.cells.treatments import TREATMENTS
+from experiments.compare.checks import Reading
 from experiments.compare.corrections import CORRECTIONS
 from experiments.compare.findings import RESULTS, STATEMENTS, Verdict, statements
+from experiments.compare.results import Measured, Results, student, within_factor
 from experiments.errors import ExperimentError
 from experiments.executors import Dask, InProcess, Processes
 from experiments.figures import FIGURES, Experiment
@@ -401,6 +404,41 @@ def test_kept_results_give_the_kept_verdicts():
     assert {finding.statement.id: str(finding.verdict) for finding in found} == kept
     needed = {f.statement.id for f in found if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
     assert CORRECTIONS.keys() <= needed
+
+
+def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
+    """From the tables alone, what all trials give: the covariance comes back from the deviation of the difference."""
+    assert invoke("run", "ndss-fig8", "--trials", 12, "--quick", "--out", tmp_path).exit_code == 0
+    results = Results(tmp_path)
+    at = {"figure": "ndss-fig8", "epsilon": 4.0}
+    base, sub = (next(results.select(**at, method=m)) for m in ("base", "norm-sub"))
+    found = results.ratio(base, sub)
+    (task,) = (
+        t for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values() if t.cell.epsilon == 4.0
+    )
+    (moments,) = compute(task).moments
+    m, r = moments.methods.index("base"), moments.methods.index("norm-sub")
+    c, mean = moments.covariance[0], moments.mean[0]
+    relative = c[m, m] / mean[m] ** 2 + c[r, r] / mean[r] ** 2 - 2 * c[m, r] / (mean[m] * mean[r])
+    assert found.value == pytest.approx(mean[m] / mean[r], rel=1e-4)
+    expected = math.exp(student(12) * math.sqrt(relative / 12))
+    assert found.high / found.value == pytest.approx(expected, rel=1e-3)
+    assert found.value / found.low == pytest.approx(expected, rel=1e-3)
+
+
+def test_nothing_is_known_where_the_interval_overflows():
+    found = within_factor(2.0, 1e6)
+    assert found.low == pytest.approx(0.0)
+    assert found.high > 1e300
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "verdict"),
+    [(1.0, 0.9, 1.1, "agrees"), (2.5, 1.5, 3.5, "undecided"), (2.5, 2.2, 2.8, "contradicts")],
+)
+def test_a_reading_agrees_contradicts_or_leaves_open(value, low, high, verdict):
+    reading = Reading("here", Measured(value, low, high), 0.5, 2.0)
+    assert (reading.agrees, reading.contradicts) == (verdict == "agrees", verdict == "contradicts")
 
 
 def test_nothing_is_measured_without_results(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from experiments.compare.results import Measured, Results, mean_of
+from experiments.compare.results import Measured, Results, mean_of, within_factor
 from experiments.tables import Row
 
 Where = Callable[[float], bool]
@@ -196,9 +196,12 @@ class Deviation:
 
 def _quotient(over: Measured, under: Measured) -> Measured:
     """Return the ratio of two independent ratios; their relative errors add in squares."""
-    value = over.value / under.value
-    reach = math.hypot(math.log(over.high / over.value), math.log(under.high / under.value))
-    return Measured(value, value * math.exp(-reach), value * math.exp(reach))
+    if not over.value > 0 or not under.value > 0:
+        value = over.value / under.value if under.value else math.inf
+        return Measured(value, value, value)
+    return within_factor(
+        over.value / under.value, math.hypot(math.log(over.high / over.value), math.log(under.high / under.value))
+    )
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,13 @@ class Results:
             variances[0] / over.mean**2 + variances[1] / under.mean**2 - 2 * covariance / (over.mean * under.mean)
         )
         reach = student(over.trials) * math.sqrt(max(relative, 0.0) / over.trials)
-        return Measured(value, value * math.exp(-reach), value * math.exp(reach))
+        return within_factor(value, reach)
+
+
+def within_factor(value: float, reach: float) -> Measured:
+    """Return a ratio with the interval that its logarithm ± ``reach`` has."""
+    factor = math.exp(min(reach, 700.0))  # beyond, doubles end: nothing is known
+    return Measured(value, value / factor, value * factor)
 
 
 def mean_of(row: Row, unit: float = 1.0) -> Measured:
