@@ -13,7 +13,7 @@ from experiments.cells import measures, treatments
 from experiments.cells.cell import ORACLES, Cell, Task, compute
 from experiments.cells.measures import SELECTED
 from experiments.cells.moments import Moments, dumps, loads
-from experiments.cells.populations import digest, one_item_a_line
+from experiments.cells.populations import POPULATIONS, digest, load, one_item_a_line
 from ldpopt import FrequencyEstimate
 from ldpopt.datasets import Transactions
 from tests.experiment_worlds import D, small
@@ -253,3 +253,17 @@ def test_one_item_a_line():
     wide = one_item_a_line("lines", lines, by_largest_id=True)
     assert (wide.n, wide.d) == (3, 10)
     assert wide.counts[5] == 2
+
+
+def test_pos_has_one_item_a_transaction(tmp_path, monkeypatch):
+    (tmp_path / "pos.dat").write_text("3 1\n3\n7 3 1\n")
+    monkeypatch.setenv("LDPOPT_DATA", str(tmp_path))
+    data = load("pos")
+    assert (data.name, data.n, data.labels) == ("pos", 3, ("1", "3", "7"))
+    assert np.array_equal(load("pos").counts, data.counts)
+
+
+def test_stand_ins_have_the_papers_number_of_users():
+    for name, n in (("emoji", 884_427), ("us-cities", 602_325)):
+        assert load(name).n == n
+        assert f"n = {n:,}" in POPULATIONS[name].note
