@@ -148,7 +148,7 @@ def compare(
     for case in cases:
         validate.lookup("problem", case, CASES)
     for setting in accuracies:
-        validate.lookup("accuracy", setting, conic.SETTINGS)  # type: ignore[arg-type]  # any text may be asked for
+        validate.lookup("accuracy", setting, conic.SETTINGS)
     validate.real("--time-limit", time_limit, above=0)
     for path in filter(None, (csv, plot)):
         _prepare(path.parent, path.name)

@@ -144,10 +144,12 @@ def posterior_mean(y, alpha, n, noise):
     return math.fsum(k * w for k, w in enumerate(weights, start=1)) / math.fsum(weights)
 
 
-def posterior(log_weight, y, counts, noise, slope=0.0):
-    """Mean, variance and log-evidence by summation over the given counts in extended precision; weights need no sum of 1."""
+def posterior(prior, y, counts, noise, slope=0.0):
+    """Mean, variance and log-evidence by summation over the given counts in extended precision.
+
+    The prior is given by the logarithm of each count's weight; weights need no sum of 1.
+    """
     k = np.asarray(counts, dtype=np.longdouble)
-    prior = np.array([log_weight(x) for x in k], dtype=np.longdouble)
     total = prior.max() + np.log(np.exp(prior - prior.max()).sum())
     variance = np.longdouble(noise) ** 2 + np.longdouble(slope) * k
     level = prior - (np.longdouble(y) - k) ** 2 / (2 * variance) - np.log(variance) / 2
@@ -158,12 +160,11 @@ def posterior(log_weight, y, counts, noise, slope=0.0):
     return float(mean), float(spread), float(evidence)
 
 
-def quantile(log_weight, y, counts, noise, probability):
+def quantile(prior, y, counts, noise, probability):
     """The smallest count with at least that much posterior mass up to it."""
-    level = [log_weight(k) - 0.5 * ((y - k) / noise) ** 2 for k in counts]
-    weights = [math.exp(x - max(level)) for x in level]
-    sums = list(itertools.accumulate(weights))
-    return next(k for k, upto in zip(counts, sums, strict=True) if upto >= probability * sums[-1])
+    level = prior - (np.longdouble(y) - np.asarray(counts)) ** 2 / (2 * np.longdouble(noise) ** 2)
+    upto = np.cumsum(np.exp(level - level.max()))
+    return counts[int(np.argmax(upto >= probability * upto[-1]))]
 
 
 def power(f, n, sigma):

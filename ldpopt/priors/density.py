@@ -361,7 +361,10 @@ class Density(Prior):
 
     @classmethod
     def start(cls, estimate: FrequencyEstimate) -> dict[str, float]:
-        """Return parameters to begin a search from: those of the fit by moments, away from limits."""
+        """Return parameters to begin a search from: those of the fit by moments, away from limits.
+
+        An error is raised where the family has no parameters.
+        """
         mean, variance, n = moments(estimate)
         if not cls.parameters():
             raise InvalidInputError(f"{cls.__name__} has no parameters to fit: construct it instead")
@@ -406,6 +409,8 @@ class Density(Prior):
         y = np.clip(counts.ravel(), 1 - FAR * noise.sd, self.n + FAR * noise.sd)
         nearest = np.clip(np.rint(y), 1, self.n)
         wanted, result = probability.ravel(), np.empty(len(y))
+        if not len(y):
+            return result.reshape(shape)
         for rows, (start, stop), k, level in self._weights(y, noise, nearest):
             top = level.max(axis=1, keepdims=True)
             mass = np.exp(level - top).reshape(len(rows), -1, NODES).sum(axis=2)

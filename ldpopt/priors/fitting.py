@@ -27,6 +27,9 @@ _FROM_FREE: dict[Kind, Callable[[float, float], float]] = {
 }
 
 _STEP = 1e-3  # of central differences, in free parameters of order 1: curvature to 1e-6 beside the curve's 1e-11
+_CURVED = 1e-4  # information of one estimate on a free parameter: differences of a curve known to 1e-11 show no less
+_NEWTON = 20  # steps at most: from where BFGS stops two are enough
+_DECREMENT = 1e-6  # squared distance of the fit from the maximum, in standard errors
 _WIDEST = 40.0  # free parameters are kept within: beyond, every family is at a limit
 
 
@@ -83,7 +86,8 @@ def maximise(
     n, _ = estimate.noise
     y, noise = estimate.frequencies * n, estimate.sigma * n
     names = list(kinds)
-    unit = {name: max(1.0, 0.1 * abs(start[name])) for name in names}  # of free parameters that may take any value
+    # Free parameters are of order 1: those of any value in tenths of their start, the others by logarithms.
+    unit = {name: max(1.0, 0.1 * abs(start[name])) if kinds[name] == "real" else 1.0 for name in names}
 
     def values(free: Array) -> dict[str, float]:
         return {
@@ -97,19 +101,18 @@ def maximise(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # differences of 1e300 where a step went far out
-        found = minimize(cost, np.zeros(len(names)), method="BFGS", options={"gtol": 1e-6})
-    free = np.asarray(found.x, dtype=np.float64)
-    for _ in range(2):
+        search = minimize(cost, np.zeros(len(names)), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5})
+    free, confirmed = np.asarray(search.x, dtype=np.float64), False
+    for _ in range(_NEWTON):
         gradient, hessian = _derivatives(cost, free)
         if not _positive_definite(hessian):
             break
-        better = free - np.linalg.solve(hessian, gradient)
-        if not np.isfinite(better).all() or cost(better) > cost(free):
+        step = np.linalg.solve(hessian, gradient)
+        confirmed = bool(gradient @ step * len(y) < _DECREMENT)
+        if confirmed or cost(free - step) > cost(free):
             break
-        free = better
-    gradient, hessian = _derivatives(cost, free)
-    inside = _positive_definite(hessian) and bool((np.abs(free) < _WIDEST).all())
-    converged = inside and bool(gradient @ np.linalg.solve(hessian, gradient) < 1e-6 / len(y))
+        free = free - step
+    converged = confirmed and bool((np.abs(free) < _WIDEST).all())
     fitted = values(free)
     if converged:  # the delta method, from free parameters to the others
         ahead, behind = values(free + _STEP), values(free - _STEP)
@@ -142,4 +145,4 @@ def _derivatives(cost: Callable[[Array], float], at: Array) -> tuple[Array, Arra
 
 
 def _positive_definite(matrix: Array) -> bool:
-    return bool(np.isfinite(matrix).all() and np.linalg.eigvalsh(matrix)[0] > 0)
+    return bool(np.isfinite(matrix).all() and np.linalg.eigvalsh(matrix)[0] > _CURVED)
