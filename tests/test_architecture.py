@@ -22,6 +22,7 @@ LAYERS = [
     {"iterative"},
     {"problem"},
     {"methods"},
+    {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"audit", "comparison", "verify", "report", "cli", "__main__"},
 ]
