@@ -73,6 +73,9 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Folder for claims.json and report.html, created where missing.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Results folder of the figures, whose judged statements join the ledger.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -81,14 +84,18 @@ def verify(
     Each claim is a statement of the papers with the verdict we expect. Closed forms are compared with solvers and
     certified by their own gap. Takes a minute or two. Exit status 1 if a verdict differs from the expected one.
 
+    Statements that only figures can show are judged by `python -m experiments run all --compare --out DIR`; with --figures DIR
+    they are part of the ledger too.
+
     Example: ldpopt verify --out build/verify
     """
     from ldpopt.report.page import claims_page
     from ldpopt.report.tables import claims_table
-    from ldpopt.verify import LEDGER, Bench, check, to_json
+    from ldpopt.verify import LEDGER, Bench, check, empirical, to_json
 
     if out is not None:
         _prepare(out, "claims.json", "report.html")
+    judged = [] if figures is None else empirical.results(figures)
     _errors.print(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
     bench, results = Bench(quick=quick), []
     with _progress() as progress:
@@ -97,6 +104,7 @@ def verify(
             progress.update(task, description=claim.id)
             results.append(check(claim, bench))
             progress.advance(task)
+    results += judged
     as_text = to_json(results)
     if as_json:
         typer.echo(as_text, nl=False)
