@@ -18,4 +18,4 @@ MAKERS = {
 
 def reports_of(oracle, n, seed=0):
     rng = np.random.default_rng(seed)
-    return oracle.perturb(rng.integers(oracle.d, size=n), rng)
+    return oracle.perturb(rng.integers(oracle.d, size=n), rng=rng)

@@ -22,8 +22,9 @@ LAYERS = [
     {"iterative"},
     {"problem"},
     {"methods"},
+    {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"comparison", "verify", "report", "reports", "cli", "__main__"},
+    {"audit", "comparison", "verify", "report", "reports", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 

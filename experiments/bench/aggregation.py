@@ -118,7 +118,7 @@ def cores(settings: Mapping[str, Any]) -> list[Row]:
 
 def sample(oracle: FrequencyOracle, n: int) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(0)
-    distinct = oracle.perturb(rng.integers(oracle.d, size=min(n, _DISTINCT)), rng)
+    distinct = oracle.perturb(rng.integers(oracle.d, size=min(n, _DISTINCT)), rng=rng)
     return np.resize(distinct, (n, *distinct.shape[1:]))
 
 

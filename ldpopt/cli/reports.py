@@ -64,7 +64,7 @@ def perturb(
     with ReportWriter(path, made, labels=known.labels) as writer:
         while first is not None:
             indices, ids = first
-            writer.write(made.perturb(indices, rng), ids)
+            writer.write(made.perturb(indices, rng=rng), ids)
             n, first = n + len(indices), next(batches, None)
     errors.print(escape(f"Wrote {n:,} reports to {path}."), soft_wrap=True, highlight=False)
 
