@@ -14,6 +14,7 @@ LAYERS = [
     {"errors"},
     {"validate"},
     {"queries", "pure"},
+    {"intervals"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "mixture", "priors"},
     {"losses", "constraints"},

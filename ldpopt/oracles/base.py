@@ -72,6 +72,11 @@ class FrequencyOracle(PureProtocol, ABC):
         two values are independent, s = q. All oracles here reach e^ε, to rounding.
         """
 
+    @property
+    @abstractmethod
+    def pair_support(self) -> tuple[float, float]:
+        """P(a report supports both of two values): where one of them is the user's own, and where neither is."""
+
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
 

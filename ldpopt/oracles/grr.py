@@ -45,6 +45,11 @@ class GRR(FrequencyOracle):
         """p/q: a report is the one value it supports."""
         return self.p / self.q
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Zero: a report supports one value."""
+        return 0.0, 0.0
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         return respond(values, self.d, self.p, rng).astype(self._dtype)
 

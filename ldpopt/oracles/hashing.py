@@ -47,6 +47,11 @@ class LocalHashing(FrequencyOracle):
         """The ratio p (g-1)/(1-p): a hash sends a value to one of g buckets."""
         return self.p * (self.g - 1) / (1 - self.p)
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Under an ideal hash buckets are independent: pq and q²."""
+        return self.p * self.q, self.q**2
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty(len(values), dtype=self._dtype)
         reports["seed"] = randomness.words(rng, len(values))

@@ -40,6 +40,11 @@ class UnaryEncoding(FrequencyOracle):
         """The ratio p (1-q)/(q (1-p)): bits that do not know the value are 1 with probability q."""
         return self.p * (1 - self.q) / (self.q * (1 - self.p))
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Bits are flipped independently: pq and q²."""
+        return self.p * self.q, self.q**2
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.q, len(values), self.d)
         rows, byte, mask = np.arange(len(values)), values >> 3, (0x80 >> (values & 7)).astype(np.uint8)
