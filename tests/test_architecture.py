@@ -24,7 +24,7 @@ LAYERS = [
     {"problem"},
     {"methods"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"comparison", "verify", "report", "cli", "__main__"},
+    {"comparison", "poisoning", "verify", "report", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 
