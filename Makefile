@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 OUT ?= build/verify
 
-.PHONY: verify test lint bench clean
+.PHONY: verify test lint bench figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT)
@@ -21,6 +21,9 @@ lint: $(DEV)
 
 bench: $(DEV)  ## speeds as ratios within this run, peers included: about a quarter of an hour
 	$(BIN)/python -m experiments.bench
+
+figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: a few minutes
+	$(BIN)/python -m experiments run all --workers 2 --compare --out build/figures || [ $$? -eq 3 ]  # 3: data sets are missing
 
 $(RUNTIME): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -14,6 +14,7 @@ from ldpopt.certificate import Certificate, certify
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.problem import Problem, Solution
+from ldpopt.selection import Selection, select_method
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "FrequencyEstimate",
     "Problem",
+    "Selection",
     "Solution",
     "__version__",
     "certify",
@@ -30,4 +32,5 @@ __all__ = [
     "losses",
     "oracles",
     "postprocess",
+    "select_method",
 ]

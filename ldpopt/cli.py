@@ -79,7 +79,7 @@ def verify(
     """Check every claim of the ledger on random, adversarial and real estimates.
 
     Each claim is a statement of the papers with the verdict we expect. Closed forms are compared with solvers and
-    certified by their own gap. Takes about a minute. Exit status 1 if a verdict differs from the expected one.
+    certified by their own gap. Takes a minute or two. Exit status 1 if a verdict differs from the expected one.
 
     Example: ldpopt verify --out build/verify
     """
@@ -89,7 +89,7 @@ def verify(
 
     if out is not None:
         _prepare(out, "claims.json", "report.html")
-    _errors.print(f"Checking {len(LEDGER)} claims; this takes about a minute.")
+    _errors.print(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
     bench, results = Bench(quick=quick), []
     with _progress() as progress:
         task = progress.add_task("", total=len(LEDGER))
@@ -148,7 +148,7 @@ def compare(
     for case in cases:
         validate.lookup("problem", case, CASES)
     for setting in accuracies:
-        validate.lookup("accuracy", setting, conic.SETTINGS)  # type: ignore[arg-type]  # any text may be asked for
+        validate.lookup("accuracy", setting, conic.SETTINGS)
     validate.real("--time-limit", time_limit, above=0)
     for path in filter(None, (csv, plot)):
         _prepare(path.parent, path.name)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InfeasibleError, SolverError, UnsupportedProblemError
 from ldpopt.losses import Loss
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[np.float64]
 Accuracy = Literal["low", "default", "high"]
@@ -35,7 +32,7 @@ _PIQP = *_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel"
 _QOCO = "abstol", "reltol"
 _HIGHS = "primal_feasibility_tolerance", "dual_feasibility_tolerance"
 
-SETTINGS: dict[Accuracy, dict[str, dict[str, Any]]] = {
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "low": {
         "CLARABEL": _tolerances(1e-4, *_CLARABEL),
         "HIGHS": _tolerances(1e-4, *_HIGHS),
@@ -105,19 +102,18 @@ def installed(name: str) -> str:
 
 
 def settings(solver: str, accuracy: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a solver's settings at a named accuracy, with options over them; an error names a wrong accuracy."""
-    validate.lookup("accuracy", accuracy, dict.fromkeys(get_args(Accuracy)))
-    return {**SETTINGS[accuracy].get(solver, {}), **options}  # type: ignore[index]  # looked up
+    """Return a solver's settings at a named accuracy, with options over them."""
+    return {**SETTINGS[accuracy].get(solver, {}), **options}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A solver's point, how it ended, and the seconds that compiling and solving took."""
+    """A solver's point, how it ended, and the seconds that compiling took and that the solver itself took."""
 
     point: Array
     status: Status
     compile_seconds: float
-    solve_seconds: float
+    solver_seconds: float
 
 
 class CompiledProblem:
@@ -156,9 +152,10 @@ class CompiledProblem:
             else []
         )
         # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made for numbers of order 1.
-        self._f = cp.Variable(d) / d
-        objective, extra = loss.cone_form(self._f, tuple(self._parameters or data), constants)
-        forms = [form for c in constraints for form in c.cone_form(self._f)]
+        self._x = cp.Variable(d)
+        f = self._x / d
+        objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
+        forms = [form for c in constraints for form in c.cone_form(f)]
         self._problem = cp.Problem(cp.Minimize(objective), [*extra, *forms])
         self._set(data)
         try:
@@ -181,27 +178,33 @@ class CompiledProblem:
         """
         import cvxpy as cp
 
-        began = time.perf_counter()
         self._set(data)
+        options = dict(options)  # cvxpy's interfaces write their defaults into it
         reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
         if reserved:
             raise SolverError(f"{reserved[0]!r} is not a solver option here: pass options of {self._solver} itself")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "solution may be inaccurate" is what the status says
-                self._problem.solve(solver=self._solver, warm_start=False, **options)
+                # What Problem.solve does, without the values of duals and objective, which nobody asks for.
+                form, chain, inverse = self._problem.get_problem_data(self._solver, solver_opts=options)
+                began = time.perf_counter()
+                raw = chain.solve_via_data(self._problem, form, warm_start=False, solver_opts=options)
+                seconds = time.perf_counter() - began
+                solution = chain.invert(raw, inverse)
         except cp.error.SolverError as error:
             raise SolverError(f"{self._solver} returned no solution: {error}") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise SolverError(f"{self._solver} does not take these options {options}: {error}") from error
-        status, point = self._problem.status, self._f.value
+        status = solution.status
         if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
             raise InfeasibleError(f"no vector satisfies the constraints ({self._solver}: {status})")
+        point = solution.primal_vars.get(self._x.id) if solution.primal_vars else None
         if point is None or status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
             raise SolverError(f"{self._solver} returned no point (status {status}): try another solver or accuracy")
         compiling, self._unreported = self._unreported, 0.0
         ended = Status.OPTIMAL if status == cp.OPTIMAL else Status.INACCURATE
-        return Answer(np.asarray(point, dtype=np.float64), ended, compiling, time.perf_counter() - began)
+        return Answer(np.asarray(point, dtype=np.float64) / self._x.size, ended, compiling, seconds)
 
     @property
     def is_dpp(self) -> bool:

@@ -25,7 +25,7 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import (
     GaussianMLE,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Kind = TypeVar("Kind", bound=Constraint)
 _STEEPEST = 1500.0  # twice the exponent range of doubles
+_ROUNDING = 1e-12  # by how much the sum of all groups may differ from the total
 NO_MINIMUM = "{!r} has no minimum here, it falls without end: add SumsTo(...) or upper Bounds"
 
 
@@ -100,17 +101,18 @@ def _consistent(estimate: FrequencyEstimate, problem: Problem) -> Array:
 
 def _grouped(estimate: FrequencyEstimate, problem: Problem) -> Array:
     groups = _of(problem, GroupTotals)
-    rest = problem.total - groups.totals.sum() if problem.total is not None else None
+    rest = max(problem.total - groups.totals.sum(), 0.0) if problem.total is not None else None
     return closed_form.group_totals(_target(estimate, problem), groups.groups, groups.totals, rest)
 
 
 def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
-    """Return whether the groups do not overlap and leave room for what the total asks of the others."""
+    """Return whether the groups do not overlap and leave to the others what the total asks of them."""
     groups = _of(problem, GroupTotals)
     if not groups.disjoint or (groups.totals < 0).any() or any(not len(group) for group in groups.groups):
         return False
+    rest = 0.0 if problem.total is None else problem.total - groups.totals.sum()
     covered = sum(map(len, groups.groups)) == estimate.d
-    return problem.total is None or (not covered and problem.total >= groups.totals.sum())
+    return abs(rest) <= _ROUNDING * max(1.0, abs(problem.total or 0.0)) or (rest > 0 and not covered)
 
 
 _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
@@ -222,13 +224,8 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     """
     d, loss = estimate.d, problem.loss
     lower, upper = problem.box(d)
-    support = loss.support(estimate)
-    forced = np.broadcast_to(False, lower.shape) if support is None else ~support & (lower > 0)
-    if forced.any():
-        at = validate.first(forced)
-        raise InvalidInputError(
-            f"{loss!r} is infinite: the value at {validate.where(at)} must be zero, and is bounded from below by {lower[at[-1]]}"
-        )
+    if (support := loss.support(estimate)) is not None:
+        _check_support(loss, support, lower, upper, problem.total)
     constants = loss.constants(estimate)
     upper = np.minimum(upper, (1 - 1e-9) * loss.domain_end(constants))  # the gradient is finite short of the end
     data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
@@ -258,3 +255,21 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     )
     bracket = low, high
     return closed_form.one_root(minimiser, bracket, (lower, upper), problem.total).reshape(shape)
+
+
+def _check_support(loss: Loss, support: NDArray[np.bool_], lower: Array, upper: Array, total: float | None) -> None:
+    """Raise an error if bounds and total ask for values that the loss keeps at zero."""
+    forced = ~support & (lower > 0)
+    if forced.any():
+        *trial, v = validate.first(forced)
+        bound = f"f[{v}] = {lower[v]:g}" if lower[v] == upper[v] else f"{lower[v]:g} <= f[{v}]"
+        where = f" in trial {', '.join(str(int(i)) for i in trial)}" if trial else ""
+        raise InfeasibleError(
+            f"no vector satisfies the constraints{where}; these conflict: f[{v}] = 0, else {loss!r} is infinite; {bound}"
+        )
+    most = np.sum(np.where(support, upper, 0.0), axis=-1)
+    if total is not None and np.any(most < total):
+        raise InfeasibleError(
+            f"no vector satisfies the constraints: {loss!r} keeps values at zero, and the bounds of the others let the sum be at "
+            f"most {float(np.min(most)):g}, not {total:g}"
+        )

@@ -6,19 +6,43 @@ On polyhedra one linear program decides: how much all bounds must give way at le
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Rows, SumsTo
+from ldpopt.constraints import Constraint, Fixed, Rows, SumsTo
 from ldpopt.errors import InfeasibleError
+from ldpopt.losses import Loss
 
 Array = NDArray[np.float64]
 
-_TOLERANCE = 1e-9  # by how much bounds may give way before a conflict is one: HiGHS's feasibility, scaled
+LARGEST = 2048
+"""Number of values up to which the linear program is cheap beside the solve: a long order takes it minutes at 40,000."""
+
+HIGHS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+"""The tightest that HiGHS takes: its own 1e-7 is more than what a certificate should notice."""
+
+_TOLERANCE = 1e-9  # by how much bounds may give way before a conflict is one
 _SHOWN = 6  # rows named in a message
+
+
+class Domain(Fixed):
+    """f_v = 0 outside the values where a loss is finite for f_v > 0."""
+
+    def __init__(self, loss: Loss, support: NDArray[np.bool_]) -> None:
+        outside = np.flatnonzero(~support)
+        super().__init__(outside, np.zeros(len(outside)))
+        self._loss = loss
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return which value the loss keeps at zero."""
+        return f"f[{row}] = 0, else {self._loss!r} is infinite"
+
+    def __repr__(self) -> str:
+        return f"the {len(self.indices)} values that {self._loss!r} keeps at zero"
 
 
 def check(constraints: Sequence[Constraint], d: int) -> None:
@@ -33,9 +57,7 @@ def check(constraints: Sequence[Constraint], d: int) -> None:
         With the rows that conflict, and by how much they do.
     """
     parts = [(c, rows) for c in constraints if (rows := c.rows(d)) is not None]
-    totals = [c.total for c, _ in parts if isinstance(c, SumsTo)]
-    level = np.full(d, (totals[0] if totals else 1.0) / d)
-    if all(np.all(c.violation(level) <= _TOLERANCE) for c, _ in parts):
+    if all(np.all(c.violation(_level(constraints, d)) <= _TOLERANCE) for c, _ in parts):
         return
     excess, pushes = _elastic([rows for _, rows in parts], d)
     if excess <= _TOLERANCE:
@@ -46,6 +68,16 @@ def check(constraints: Sequence[Constraint], d: int) -> None:
     raise InfeasibleError(
         f"no vector satisfies the constraints; these conflict: {shown} (each would have to give way by {excess:.3g})"
     )
+
+
+def _level(constraints: Sequence[Constraint], d: int) -> Array:
+    """Return equal frequencies of all values that may be positive, with the total asked for, or 1."""
+    positive = np.ones(d, dtype=np.bool_)
+    for constraint in constraints:
+        if (box := constraint.box(d)) is not None:
+            positive &= box[1] > 0
+    total: float = next((c.total for c in constraints if isinstance(c, SumsTo)), 1.0)
+    return np.where(positive, total / max(int(np.count_nonzero(positive)), 1), 0.0)
 
 
 def _elastic(parts: list[Rows], d: int) -> tuple[float, Array]:
@@ -60,7 +92,7 @@ def _elastic(parts: list[Rows], d: int) -> tuple[float, Array]:
     cost = np.zeros(rows.shape[1])
     cost[-1] = 1.0
     free: Any = [(None, None)] * (len(cost) - 1) + [(0, None)]
-    result: Any = optimize.linprog(cost, A_ub=rows, b_ub=caps, bounds=free, method="highs-ds")
+    result: Any = optimize.linprog(cost, A_ub=rows, b_ub=caps, bounds=free, method="highs-ds", options=HIGHS)
     if result.status != 0:
         return 0.0, np.zeros(len(lower))  # undecided: the solver of the problem itself will tell
     pushes = np.zeros(len(lower))
@@ -97,12 +129,19 @@ def conflict(constraints: Sequence[Constraint], d: int) -> str:
     def possible(kept: Sequence[Constraint]) -> bool:
         f = cp.Variable(d) / d
         program = cp.Problem(cp.Minimize(0), [form for c in kept for form in c.cone_form(f)])
-        program.solve(solver=cp.CLARABEL)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an inaccurate answer counts by its status
+                program.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError:
+            return True
         return program.status not in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE)
 
+    if possible(constraints):
+        return "the constraints alone do not conflict, but leave no point where the loss is finite"
     needed = list(constraints)
-    for candidate in list(constraints):
+    for candidate in constraints:
         rest = [c for c in needed if c is not candidate]
         if rest and not possible(rest):
             needed = rest
-    return ", ".join(map(repr, needed))
+    return f"these conflict: {', '.join(map(repr, needed))}"

@@ -14,7 +14,7 @@ from ldpopt import validate
 from ldpopt.certificate import certify
 from ldpopt.conic import Accuracy, Status
 from ldpopt.constraints import NonNegative, SumsTo
-from ldpopt.errors import LdpoptWarning
+from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import PerReportMLE
 from ldpopt.mixture import mixture_weights
@@ -48,6 +48,8 @@ def _mixture(
     assert isinstance(problem.loss, PerReportMLE)  # find() asks for it
     assert problem.total is not None
     assert start.n == problem.loss.n  # the loss has checked that they are its reports
+    if problem.total == 0:
+        raise InvalidInputError("with SumsTo(0) every report is impossible: the likelihood needs a positive total")
     unknown = sorted(set(options) - {"max_steps", "progress"})
     if unknown:
         raise validate.unknown_name(f"option of {method}", unknown[0], ("max_steps", "progress"))
@@ -63,8 +65,9 @@ def convex_concave(
     """Return a stationary point of a loss that is not convex, how it ended, and the number of steps.
 
     Every step minimises the loss with the tangent of its concave part (Yuille, Rangarajan 2003), so the loss never rises. It
-    ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when a
-    step within the solver's accuracy no longer lowers the loss. The first tangent is that of equal frequencies.
+    ends when the gap of the next step is that of the accuracy, at a point that its own convex problem cannot improve, or when
+    a step neither lowers the loss nor halves the gap, which is the solver's accuracy. The first tangent is that of equal
+    frequencies.
 
     Parameters
     ----------
@@ -73,14 +76,14 @@ def convex_concave(
     """
     f = np.full(start.frequencies.shape, 1 / start.d)
     stage = type(problem)(problem.loss.majorant(f, start), problem.constraints)
-    before = np.full(f.shape[:-1], np.inf)
+    before = gap_before = np.full(f.shape[:-1], np.inf)
     for step in range(1, _TANGENTS + 1):
         found = stage.solve(start, accuracy=accuracy, **options)
         f = found.frequencies
-        value = problem.loss.value(f, start)
-        idle = before - value <= _IDLE * (1 + np.abs(value))
-        if np.all(idle | (certify(problem, start, f).gap <= GAPS[accuracy])):
+        value, gap = problem.loss.value(f, start), certify(problem, start, f).gap
+        idle = (before - value <= _IDLE * (1 + np.abs(value))) & (gap >= gap_before / 2)
+        if np.all(idle | (gap <= GAPS[accuracy])):
             return f, found.status, step
-        before = value
+        before, gap_before = value, gap
         stage.loss = problem.loss.majorant(f, start)  # what was compiled stays: the tangent is a parameter
     return f, Status.INACCURATE, _TANGENTS

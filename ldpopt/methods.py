@@ -18,6 +18,7 @@ from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
 _ALPHA = 2.0  # expected number of false positives above the threshold (N IV-A)
+_BETA = 0.05  # the same, of OUE-Zero: one vector in twenty has a false positive (K Eq. 22)
 Answer = Literal["yes", "no", "almost"]
 
 
@@ -81,6 +82,11 @@ def _base_cut(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int 
     return closed_form.base_cut(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
 
+def _base_zero(estimate: FrequencyEstimate, *, beta: float = _BETA) -> Array:
+    threshold = closed_form.significance_threshold(estimate.d, estimate.sigma, validate.real("beta", beta, above=0))
+    return closed_form.base_cut(estimate.frequencies, threshold)
+
+
 def _norm_hyb(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None) -> Array:
     return closed_form.norm_hyb(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
@@ -102,7 +108,16 @@ def _mle_apx(estimate: FrequencyEstimate) -> Array:
 
 
 def _power(estimate: FrequencyEstimate) -> Array:
-    return priors.power(estimate.frequencies, estimate.noise[0], estimate.sigma)
+    return priors.posterior_mean(estimate, priors.PowerLaw)
+
+
+def _npmle(estimate: FrequencyEstimate) -> Array:
+    return priors.posterior_mean(estimate, priors.NPMLE)
+
+
+def _mixture(estimate: FrequencyEstimate) -> Array:
+    # The sum of the true counts is known: without its noise the bottom of the prior is found better.
+    return priors.posterior_mean(replace(estimate, frequencies=closed_form.norm(estimate.frequencies)), priors.Mixture)
 
 
 _ALL = [
@@ -147,11 +162,31 @@ _ALL = [
     ),
     Method(
         "power", "Power", "posterior mean under a fitted power law", "min E‖f-f′‖²", "N IV-E, K III", "yes", "no", True,
-        "O(n + √n d)", _power,
+        "O(d)", _power,
     ),
     Method(
         "power-ns", "PowerNS", "Norm-Sub after Power", "min E‖f-f′‖² over the simplex", "N IV-E", "yes", "yes", True,
-        "O(n + √n d)", lambda e: closed_form.norm_sub(_power(e)),
+        "O(d log d)", lambda e: closed_form.norm_sub(_power(e)),
+    ),
+    Method(
+        "base-zero", "OUE-Zero", "estimates below T = Φ⁻¹(1-β/d)σ to 0", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0", "K IV-A", "yes",
+        "no", True, "O(d)", _base_zero,
+    ),
+    Method(
+        "npmle", "NPMLE", "posterior mean under the likeliest prior of all", "min E‖f-f′‖²", "Kiefer, Wolfowitz 1956",
+        "yes", "no", True, "O(d)", _npmle,
+    ),
+    Method(
+        "npmle-ns", "NPMLE-NS", "Norm-Sub after NPMLE", "min E‖f-f′‖² over the simplex", "Kiefer, Wolfowitz 1956", "yes",
+        "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_npmle(e)),
+    ),
+    Method(
+        "mixture", "Mixture", "posterior mean under a prior mixed from simple shapes", "min E‖f-f′‖²", "ours", "yes",
+        "no", True, "O(d)", _mixture,
+    ),
+    Method(
+        "mixture-ns", "Mixture-NS", "Norm-Sub after the mixture's posterior mean", "min E‖f-f′‖² over the simplex",
+        "ours", "yes", "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_mixture(e)),
     ),
 ]  # fmt: skip
 
@@ -170,7 +205,7 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
         A name in ``METHODS``.
     **options
         Of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of values of interest, if known) for
-        ``base-cut`` and ``norm-hyb``.
+        ``base-cut`` and ``norm-hyb``; ``beta`` (expected false positives, .05) for ``base-zero``.
 
     Returns
     -------

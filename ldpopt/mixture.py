@@ -299,6 +299,8 @@ def _search(model: _Model, at: _Point, target: Array) -> _Point | None:
     change = model.over(probability - at.probability, at.probability)
     rise = float(model.share @ change)
     if rise <= _FLAT:  # too flat to compare likelihoods: the full step, if its gap is smaller
+        if not probability[model.observed].all():  # nor is it flat: something observed would become impossible
+            return None
         ahead = model.point(target, probability)
         return ahead if ahead.gap < at.gap else None
     part = 1.0

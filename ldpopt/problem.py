@@ -166,6 +166,7 @@ class Problem:
         """
         start = self._checked(estimate)
         validate.lookup("path", path, dict.fromkeys(_PATHS))
+        validate.lookup("accuracy", accuracy, conic.SETTINGS)
         form, algorithms = dispatch.find(self, start), iterative.find(self)
         if path in ("closed-form", "iterative") and not (form if path == "closed-form" else algorithms):
             _, _, reason = self.explain(start).partition(": ")
@@ -174,7 +175,7 @@ class Problem:
             raise InvalidInputError(
                 "path='closed-form' takes no solver: leave out solver and its options, or use path='conic'"
             )
-        if solver_options and solver is None and path != "conic":
+        if solver_options and solver is None and path not in ("conic", "iterative"):
             named = ", ".join(solver_options)
             raise InvalidInputError(f"options of a solver ({named}) need a solver: name one, or use path='conic'")
         began = time.perf_counter()
@@ -190,8 +191,8 @@ class Problem:
         if not self.loss.convex:
             f, status, steps = iterative.convex_concave(self, start, accuracy, {"solver": used, **solver_options})
             return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, steps=steps)
-        f, status, compiling = self._solve_conic(start, used, settings)
-        return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, compiling)
+        f, status, compiling, solving = self._solve_conic(start, used, settings)
+        return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, compiling, solving)
 
     def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         start = FrequencyEstimate.of(estimate)
@@ -201,30 +202,49 @@ class Problem:
 
     def _solve_conic(
         self, start: FrequencyEstimate, solver: str, options: dict[str, Any]
-    ) -> tuple[Array, Status, float]:
-        """Return point, status and seconds of compilation."""
-        self._check_feasible(start.d)
+    ) -> tuple[Array, Status, float, float]:
+        """Return point, status, and the seconds of compilation and of the solver itself."""
+        if start.d <= feasibility.LARGEST:
+            self._check_feasible(start)
         constants, data = self.loss.constants(start), self.loss.data(start)
+        support = self.loss.support(start)
         result = np.empty_like(start.frequencies)
-        worst, compiling = Status.OPTIMAL, 0.0
+        worst, compiling, solving = Status.OPTIMAL, 0.0, 0.0
         for trial in np.ndindex(start.frequencies.shape[:-1]):
             row = [array[trial] for array in data]
             try:
                 answer = self._compiled_for(start.d, row, constants, solver).solve(row, options)
             except InfeasibleError as error:
-                raise InfeasibleError(f"{error}: {feasibility.conflict(self.constraints, start.d)} conflict") from None
+                asked = self._asked(None if support is None else support[trial])
+                feasibility.check(asked, start.d)
+                raise InfeasibleError(f"{error}: {feasibility.conflict(asked, start.d)}") from None
             result[trial] = answer.point
             compiling += answer.compile_seconds
+            solving += answer.solver_seconds
             worst = worst if answer.status is Status.OPTIMAL else answer.status
         if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
             raise InvalidInputError(NO_MINIMUM.format(self.loss))
-        support = self.loss.support(start)  # a solver's residue outside would make the loss infinite
-        return (result if support is None else np.where(support, result, 0.0)), worst, compiling
+        if support is not None:  # a solver's residue outside would make the loss infinite
+            result = np.where(support, result, 0.0)
+        if self.loss.nonnegative_domain:  # and so would one below zero
+            result = np.maximum(result, 0.0)
+        return result, worst, compiling, solving
 
-    def _check_feasible(self, d: int) -> None:
-        if d not in self._feasible:
-            feasibility.check(self.constraints, d)
-            self._feasible.add(d)
+    def _asked(self, support: NDArray[np.bool_] | None) -> list[Constraint]:
+        """Return the constraints, and those that the loss makes by itself."""
+        asked = [*self.constraints, *([NonNegative()] if self.loss.nonnegative_domain else [])]
+        if support is not None and not support.all():
+            asked.append(feasibility.Domain(self.loss, support))
+        return asked
+
+    def _check_feasible(self, start: FrequencyEstimate) -> None:
+        """Raise an error that names the conflict if no vector satisfies the constraints where the loss is finite."""
+        if start.d not in self._feasible:
+            feasibility.check(self._asked(None), start.d)
+            self._feasible.add(start.d)
+        if (support := self.loss.support(start)) is not None:
+            for one in np.unique(support.reshape(-1, start.d), axis=0):
+                feasibility.check(self._asked(one), start.d)
 
     def _compiled_for(self, d: int, data: list[Array], constants: tuple[float, ...], solver: str) -> CompiledProblem:
         if not conic.parametric(d):  # the data are compiled in
@@ -258,8 +278,9 @@ class Solution:
         ``"closed-form"``, ``"iterative"`` or ``"conic"``.
     solver
         The name of the solver, the algorithm or the closed form.
-    seconds, compile_seconds
-        Wall time of it all, and the part of it in which cvxpy compiled the problem: nothing when a shape is solved again.
+    seconds, compile_seconds, solver_seconds
+        Wall time of it all, and the parts of it in which cvxpy compiled the problem, nothing when a shape is solved again, and
+        in which the solver itself ran: 0 on the other paths.
     steps
         Number of steps of an iterative algorithm, 0 on the other paths.
     """
@@ -272,6 +293,7 @@ class Solution:
     solver: str
     seconds: float
     compile_seconds: float = 0.0
+    solver_seconds: float = 0.0
     steps: int = 0
 
     @cached_property

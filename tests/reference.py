@@ -144,6 +144,29 @@ def posterior_mean(y, alpha, n, noise):
     return math.fsum(k * w for k, w in enumerate(weights, start=1)) / math.fsum(weights)
 
 
+def posterior(prior, y, counts, noise, slope=0.0):
+    """Mean, variance and log-evidence by summation over the given counts in extended precision.
+
+    The prior is given by the logarithm of each count's weight; weights need no sum of 1.
+    """
+    k = np.asarray(counts, dtype=np.longdouble)
+    total = prior.max() + np.log(np.exp(prior - prior.max()).sum())
+    variance = np.longdouble(noise) ** 2 + np.longdouble(slope) * k
+    level = prior - (np.longdouble(y) - k) ** 2 / (2 * variance) - np.log(variance) / 2
+    weight = np.exp(level - level.max())
+    mean = (weight * k).sum() / weight.sum()
+    spread = (weight * (k - mean) ** 2).sum() / weight.sum()
+    evidence = level.max() + np.log(weight.sum()) - np.log(2 * np.longdouble(np.pi)) / 2 - total
+    return float(mean), float(spread), float(evidence)
+
+
+def quantile(prior, y, counts, noise, probability):
+    """The smallest count with at least that much posterior mass up to it."""
+    level = prior - (np.longdouble(y) - np.asarray(counts)) ** 2 / (2 * np.longdouble(noise) ** 2)
+    upto = np.cumsum(np.exp(level - level.max()))
+    return counts[int(np.argmax(upto >= probability * upto[-1]))]
+
+
 def power(f, n, sigma):
     counts = [x * n for x in f]
     mean = math.fsum(counts) / len(counts)

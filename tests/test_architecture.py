@@ -23,6 +23,7 @@ LAYERS = [
     {"iterative"},
     {"problem"},
     {"methods"},
+    {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"comparison", "poisoning", "verify", "report", "cli", "__main__"},
 ]

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, oracles
-from ldpopt.constraints import AtMost, Bounds, Custom, GroupTotals, Linear, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Bounds, Custom, GroupTotals, Linear, Monotone, NonNegative, Rows, SumsTo
+from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import InvalidInputError
-from ldpopt.losses import BinomialMLE, GaussianMLE, KullbackLeibler, LeastSquares
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    KullbackLeibler,
+    LeastAbsolute,
+    LeastSquares,
+    WeightedLeastSquares,
+)
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12
@@ -462,3 +470,235 @@ def test_a_value_that_must_be_zero_leaves_the_gap_a_number():
     bounded = Problem(KullbackLeibler(), [Bounds(0.0, 1.0)])
     found = certify(bounded, [0.5, 0.6, -0.1], np.array([0.5, 0.6, 0.0]) / np.e)
     assert abs(float(found.gap)) < 1e-12
+
+
+# --- multipliers on polyhedra ---------------------------------------------------------------------
+
+EVERY_SET = {
+    **POLYHEDRA,
+    "simplex": SIMPLEX,
+    "capped": [Bounds(0, 0.25), SumsTo()],
+    "crossed orders": [*SIMPLEX, Monotone([0, 1, 2]), Monotone([4, 3]), Linear([[1, 1] + [0] * (D - 2)], -np.inf, 0.5)],
+    "monotone alone": [Monotone(range(D))],
+    "linear alone": [Linear(np.eye(D)[:4], [-np.inf, 0, 0.2, -np.inf], [0.3, 0.2, np.inf, np.inf])],
+    "sum alone as a row": [Linear(np.ones((1, D)), 1, 1)],
+    "custom": [*SIMPLEX, Custom(lambda f: [f[:-1] >= f[1:]])],
+}
+BOUNDED = [name for name in EVERY_SET if "alone" not in name and name != "custom"]
+
+
+def other_rows(problem):
+    """Matrix and bounds of all rows that are neither bounds nor the total."""
+    parts = [c.rows(D) for c in problem.constraints if not isinstance(c, SumsTo) and c.box(D) is None]
+    matrix = np.vstack([np.zeros((0, D)), *(part.matrix.toarray() for part in parts)])
+    return (matrix, *(np.concatenate([[], *(getattr(p, side) for p in parts)]) for side in ("lower", "upper")))
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_SET if name != "custom"])
+@pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), LeastAbsolute(), BinomialMLE()], ids=repr)
+def test_multipliers_explain_the_gradient_with_the_documented_signs(loss, name):
+    if "alone" in name and not isinstance(loss, LeastSquares | LeastAbsolute):
+        return  # no bound is known
+    problem, estimate = Problem(loss, EVERY_SET[name]), collected(6)
+    solution = problem.solve(estimate)
+    f, certificate = solution.frequencies, solution.certificate
+    near = 1e-6 if solution.path == "conic" else CERTIFIED
+    matrix, lower, upper = other_rows(problem)
+    mu, lambdas, nu = certificate.sum_multiplier, certificate.bound_multipliers, certificate.row_multipliers
+    assert nu.shape == (len(matrix),)
+    explained = lambdas + matrix.T @ nu - mu
+    slope = loss.subgradient(f, estimate, explained)
+    assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
+    assert certificate.stationarity <= 200 * SOLVER["CLARABEL"] if solution.path == "conic" else CERTIFIED
+    low, high = problem.box(D)
+    values = matrix @ f
+    # Positive only where a lower bound pushes up, negative only where an upper one pushes down.
+    for multipliers, room_below, room_above in ((lambdas, f - low, high - f), (nu, values - lower, upper - values)):
+        assert np.all(np.isfinite(room_below[multipliers > 0]))
+        assert np.all(np.isfinite(room_above[multipliers < 0]))
+        room = np.where(multipliers > 0, room_below, room_above)
+        products = np.abs(multipliers) * np.where(multipliers == 0, 0.0, room)
+        assert products.max(initial=0) <= certificate.complementarity + near
+    assert certificate.active.tolist() == (np.minimum(f - low, high - f) <= 1e-9).tolist()
+
+
+def test_a_multiplier_of_a_row_is_the_change_of_the_minimum_with_its_bound():
+    estimate = collected(6)
+
+    def solved(shift):
+        cap = Linear([[1.0, 1.0] + [0.0] * (D - 2)], -np.inf, 0.4 + shift)
+        floor = Linear(np.eye(D)[5:6], 0.2 - shift, np.inf)
+        return Problem(LeastSquares(), [*SIMPLEX, cap]).solve(estimate, path="conic"), Problem(
+            LeastSquares(), [*SIMPLEX, floor]
+        ).solve(estimate, path="conic")
+
+    for before, at, after, sign in zip(solved(-1e-3), solved(0.0), solved(1e-3), (-1, 1), strict=True):
+        nu = float(at.certificate.row_multipliers[0])
+        assert sign * nu > 0.01  # a cap pushes down, a floor up
+        assert_allclose((after.objective - before.objective) / 2e-3, -abs(nu), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("box", ["capped", "low", "mixed", "half and half"])
+@pytest.mark.parametrize("loss", [LeastSquares(), BinomialMLE()], ids=repr)
+def test_multipliers_of_bounds_and_total_agree_whichever_way_the_set_is_said(loss, box):
+    if box == "half and half" and isinstance(loss, BinomialMLE):
+        return  # not defined below zero
+    estimate, bounds = collected(1), BOXES[box]
+    f = Problem(loss, [bounds, SumsTo()]).solve(estimate).frequencies
+    greedy = certify(Problem(loss, [bounds, SumsTo()]), estimate, f)
+    rows = certify(Problem(loss, [Linear(np.eye(D), *bounds.box(D)), SumsTo()]), estimate, f)
+    all_rows = certify(Problem(loss, [Linear(np.eye(D), *bounds.box(D)), Linear(np.ones((1, D)), 1, 1)]), estimate, f)
+    assert np.abs(greedy.bound_multipliers).max() > 1e-3
+    assert_allclose(rows.sum_multiplier, greedy.sum_multiplier, rtol=0, atol=1e-9)
+    assert_allclose(rows.row_multipliers, greedy.bound_multipliers, rtol=0, atol=1e-9)
+    assert_allclose(all_rows.row_multipliers, [*greedy.bound_multipliers, -greedy.sum_multiplier], rtol=0, atol=1e-9)
+    assert_allclose([rows.gap, all_rows.gap], greedy.gap, rtol=0, atol=CERTIFIED)
+    assert not np.any(rows.bound_multipliers)
+
+
+@pytest.mark.parametrize("name", ["monotone alone", "linear alone", "sum alone as a row"])
+@given(seed=seeds)
+def test_the_gap_on_polyhedra_without_bound_bounds_the_distance(name, seed):
+    problem, rng = Problem(LeastSquares(), EVERY_SET[name]), np.random.default_rng(seed)
+    estimate = rng.normal(0.1, 0.3, D)
+    best = problem.solve(rng.normal(0.1, 0.3, D)).frequencies  # some feasible point
+    certificate = certify(problem, estimate, best)
+    excess = certificate.gap - (
+        problem.loss.value(best, FrequencyEstimate(estimate)) - problem.solve(estimate).objective
+    )
+    assert excess >= -1e-6
+    assert np.isfinite(certificate.gap)
+    assert certify(problem, estimate, problem.solve(estimate).frequencies).gap <= 1e-8
+
+
+def exact_point(problem, estimate):
+    """A right answer: the closed form, or the solver's point improved until its gap is rounding."""
+    if problem.explain(estimate).startswith("closed-form"):
+        return problem.solve(estimate).frequencies
+    if any(isinstance(c, Custom) for c in problem.constraints):
+        return Problem(problem.loss, POLYHEDRA["monotone"]).solve(estimate).frequencies
+    # Least squares on the rows that hold with equality at the solver's point.
+    f = problem.solve(estimate, path="conic", solver="PIQP").frequencies
+    rows = [c.rows(D) for c in problem.constraints]
+    matrix = np.vstack([r.matrix.toarray() for r in rows])
+    lower, upper = (np.concatenate([getattr(r, side) for r in rows]) for side in ("lower", "upper"))
+    values = matrix @ f
+    bound = np.where(values - lower < 1e-7, lower, upper)
+    held = (values - lower < 1e-7) | (upper - values < 1e-7)
+    target = estimate.frequencies
+    return target + np.linalg.pinv(matrix[held]) @ (bound[held] - matrix[held] @ target)
+
+
+@pytest.mark.parametrize("name", EVERY_SET)
+def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
+    problem, estimate = Problem(LeastSquares(), EVERY_SET[name]), collected(7)
+    f = exact_point(problem, estimate)
+    custom = name == "custom"
+    right = certify(problem, estimate, f)
+    assert right.is_optimal(1e-9 if custom else 1e-11)
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(20):
+        # Towards another feasible point: still feasible, a millionth away.
+        other = problem.solve(rng.normal(1 / D, 0.1, D), path="conic").frequencies
+        step = other - f
+        certificate = certify(problem, estimate, f + 1e-6 * step / np.abs(step).max())
+        assert certificate.violation <= 1e-9
+        refused += not certificate.is_optimal(1e-9)
+        # A vertex of the gap's program feels a millionth along an active face by its square only.
+        assert certificate.gap > 1e-14
+    if "alone" not in name:
+        assert refused == 20
+    # And out of the set in any direction.
+    assert not certify(problem, estimate, f + 1e-6).is_optimal(1e-9) or "alone" in name
+
+
+@pytest.mark.parametrize(("accuracy", "solver"), [("low", "CLARABEL"), ("low", "PIQP"), ("low", "QOCO")])
+@pytest.mark.parametrize("name", ["simplex", "capped", "monotone", "groups"])
+def test_an_optimal_solver_is_told_apart_from_an_exact_one(name, accuracy, solver):
+    problem, estimate = Problem(LeastSquares(), EVERY_SET[name]), collected(8)
+    solution = problem.solve(estimate, path="conic", solver=solver, accuracy=accuracy)
+    assert solution.status == "optimal"
+    assert not solution.certificate.is_optimal(1e-9)
+    assert solution.certificate.gap > 100 * abs(certify(problem, estimate, exact_point(problem, estimate)).gap)
+
+
+@pytest.mark.parametrize("solver", ["SCS"])  # the others do better than their default tolerances here
+def test_default_tolerances_on_a_real_size_are_optimal_and_not_exact(solver):
+    problem, estimate = Problem(LeastSquares(), SIMPLEX), collected(8, d=1000, n=10**5)
+    solution = problem.solve(estimate, path="conic", solver=solver, accuracy="default")
+    assert solution.status == "optimal"
+    assert not solution.certificate.is_optimal(1e-9)
+    assert problem.solve(estimate).certificate.is_optimal(CERTIFIED)
+
+
+class TotalVariation(Polyhedron):
+    """Σ |f_{v+1} - f_v| <= limit by auxiliary variables: steps -t <= f_{v+1} - f_v <= t and Σ t <= limit."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def violation(self, f):
+        return np.maximum(np.abs(np.diff(f, axis=-1)).sum(axis=-1) - self.limit, 0.0)
+
+    def rows(self, d):
+        from scipy import sparse
+
+        steps, one = (
+            sparse.diags_array([-np.ones(d - 1), np.ones(d - 1)], offsets=[0, 1], shape=(d - 1, d)),
+            sparse.eye_array(d - 1),
+        )
+        matrix = sparse.vstack([steps, -steps, sparse.csr_array((1, d))], format="csr")
+        auxiliary = sparse.vstack([one, one, sparse.csr_array(np.ones((1, d - 1)))], format="csr")
+        lower = np.concatenate([np.zeros(2 * (d - 1)), [-np.inf]])
+        upper = np.concatenate([np.full(2 * (d - 1), np.inf), [self.limit]])
+        return Rows(matrix, lower, upper, auxiliary)
+
+
+@pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), LeastAbsolute()], ids=repr)
+def test_rows_with_auxiliary_variables_are_certified(loss):
+    estimate, limit = collected(9), 0.2
+    said = Problem(loss, [*SIMPLEX, TotalVariation(limit)])
+    custom = Problem(loss, [*SIMPLEX, Custom(lambda f: [cp.tv(f) <= limit])])
+    solution = said.solve(estimate)
+    assert_allclose(solution.objective, custom.solve(estimate).objective, rtol=0, atol=1e-6)
+    certificate = solution.certificate
+    assert certificate.is_optimal(GAP * SOLVER["CLARABEL"])
+    assert certificate.row_multipliers.shape == (2 * (D - 1) + 1,)
+    assert certificate.row_multipliers[-1] < 0  # the limit pushes down
+    matrix = said.constraints[-1].rows(D)
+    assert_allclose(matrix.auxiliary.T @ certificate.row_multipliers, 0, atol=1e-9)  # t costs nothing
+    explained = (
+        certificate.bound_multipliers + matrix.matrix.T @ certificate.row_multipliers - certificate.sum_multiplier
+    )
+    slope = loss.subgradient(solution.frequencies, estimate, explained)
+    assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
+    for seed in range(3):
+        f = feasible(custom.constraints, seed)
+        assert_allclose(certify(said, estimate, f).gap, certify(custom, estimate, f).gap, rtol=1e-5)
+        assert loss.value(f, estimate) - solution.objective <= certify(said, estimate, f).gap + SOLVER["CLARABEL"]
+
+
+def test_a_steep_loss_does_not_hide_a_millionth_in_the_programs_tolerances():
+    # HiGHS's own tolerance, 1e-7 of the largest slope, let such points pass.
+    weights, estimate = np.ones(D), np.linspace(0.3, 0.05, D)
+    weights[0], estimate[0] = 100.0, -0.5  # its slope at 0 is 50, and those of the others are of order 0.1
+    simplex = Problem(WeightedLeastSquares(weights), SIMPLEX)
+    problem = Problem(simplex.loss, [BOX_ROWS, SumsTo()])
+    f = simplex.solve(estimate).frequencies
+    assert f[0] == 0
+    assert certify(problem, estimate, f).is_optimal(1e-11)
+    for v in range(2, D):
+        moved = f.copy()
+        moved[[1, v]] += 1e-6, -1e-6
+        gap = certify(simplex, estimate, moved).gap
+        assert gap > 1e-8
+        assert_allclose(certify(problem, estimate, moved).gap, gap, rtol=1e-3)
+
+
+def test_where_the_loss_is_infinite_so_is_the_gap():
+    estimate = collected(1)
+    wide = [Bounds(-100, 100), SumsTo()]
+    f = np.array([60.0, -59.0, *[0.0] * (D - 2)])
+    assert BinomialMLE().value(f, estimate) == np.inf
+    assert certify(Problem(BinomialMLE(), wide), estimate, f).gap == np.inf
+    assert certify(Problem(GaussianMLE(), wide), estimate, f).gap == np.inf

@@ -1,15 +1,17 @@
 """Losses: values against independent formulas, gradients against differences, responses against their definition."""
 
+import gc
 import math
+import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles
-from ldpopt.constraints import Bounds, NonNegative, SumsTo
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
+from ldpopt.constraints import AtMost, Bounds, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
 
 D, N = 5, 400
@@ -230,8 +232,13 @@ def test_without_a_total_the_divergence_is_least_at_the_estimate_over_e(path):
     assert_allclose(found, np.maximum(raw, 0) / math.e, rtol=0, atol=SOLVER["CLARABEL"])
 
 
+def test_the_divergence_refuses_a_total_that_its_values_cannot_reach():
+    with pytest.raises(InfeasibleError, match=r"keeps values at zero.*at most 0\.6, not 1"):
+        Problem(losses.KullbackLeibler(), [Bounds(0.0, 0.6), SumsTo()]).solve([0.5, -0.2, -0.7])
+
+
 def test_the_divergence_refuses_a_lower_bound_where_the_estimate_is_not_positive():
-    with pytest.raises(InvalidInputError, match=r"infinite: the value at index 1 must be zero.*below by 0\.1"):
+    with pytest.raises(InfeasibleError, match=r"f\[1\] = 0, else KullbackLeibler\(\) is infinite; 0\.1 <= f\[1\]"):
         Problem(losses.KullbackLeibler(), [Bounds(0.1, 1.0), SumsTo()]).solve([0.5, -0.2, 0.7])
 
 
@@ -313,3 +320,150 @@ def test_a_likelihood_names_the_trial_that_is_not_raw():
 def test_a_likelihood_without_an_oracle_is_refused(name, estimate):
     with pytest.raises(InvalidInputError, match="noise level"):
         Problem(LOSSES[name], [NonNegative(), SumsTo()]).solve(estimate)
+
+
+# --- absolute deviations --------------------------------------------------------------------------
+
+LAD = losses.LeastAbsolute()
+
+
+def test_absolute_deviations_are_their_sum_and_their_slopes_the_signs():
+    estimate = FrequencyEstimate([[0.5, 0.2, -0.1], [0.1, 0.1, 0.1]])
+    f = np.array([[0.4, 0.2, 0.4], [0.2, 0.0, 0.1]])
+    assert_allclose(LAD.value(f, estimate), [0.6, 0.2], rtol=SUM)
+    assert LAD.gradient(f, estimate).tolist() == [[-1, 0, 1], [1, -1, 0]]
+
+
+@pytest.mark.parametrize(("target", "expected"), [(-3.0, -1.0), (0.25, 0.25), (7.0, 1.0)])
+def test_the_subgradient_at_a_kink_is_the_one_nearest_to_the_target(target, expected):
+    estimate = FrequencyEstimate([0.5, 0.2, -0.1])
+    f = np.array([0.5, 0.2 + 1e-10, 0.3])  # at a kink, as near as solvers come, and off it
+    found = LAD.subgradient(f, estimate, np.full(3, target))
+    assert found.tolist() == [expected, expected, 1.0]
+
+
+def test_every_subgradient_bounds_absolute_deviations_from_below():
+    estimate, rng = FrequencyEstimate([0.5, 0.2, -0.1]), np.random.default_rng(0)
+    f = np.array([0.5, 0.1, -0.1])
+    for target in rng.normal(0, 1, (20, 3)):
+        slope = LAD.subgradient(f, estimate, target)
+        for other in rng.normal(0, 1, (20, 3)):
+            assert LAD.value(other, estimate) >= LAD.value(f, estimate) + slope @ (other - f) - SUM
+
+
+# --- expected squared error under a prior ---------------------------------------------------------
+
+PRIOR_N = 60
+
+
+def posterior_by_counting(y, alpha, n, noise):
+    """Mean and variance of a count by summation over all of 1 .. n."""
+    k = np.arange(1, n + 1)
+    weight = k**-alpha * np.exp(-0.5 * ((y - k) / noise) ** 2)
+    weight /= weight.sum()
+    return weight, float(weight @ k), float(weight @ k**2 - (weight @ k) ** 2)
+
+
+def small_estimate(trials=None):
+    oracle = oracles.OUE(epsilon=3.0, d=3)
+    counts = [[24, 10, 4], [18, 18, 3], [5, 22, 6]]
+    return oracle.estimate(counts[0] if trials is None else counts[:trials], PRIOR_N)
+
+
+def test_the_expected_squared_error_is_that_of_the_enumerated_posterior():
+    estimate, prior = small_estimate(), priors.PowerLaw(alpha=1.2, n=PRIOR_N)
+    f, expected = np.array([0.6, 0.3, 0.1]), 0.0
+    for value, y in zip(f, estimate.frequencies * PRIOR_N, strict=True):
+        weight, _, _ = posterior_by_counting(y, 1.2, PRIOR_N, estimate.sigma * PRIOR_N)
+        expected += weight @ (value - np.arange(1, PRIOR_N + 1) / PRIOR_N) ** 2 / 2
+    loss = losses.PosteriorMean(prior)
+    assert_allclose(loss.value(f, estimate), expected, rtol=1e-9)
+    for v, step in enumerate(np.eye(3) * STEP):
+        slope = (loss.value(f + step, estimate) - loss.value(f - step, estimate)) / (2 * STEP)
+        assert_allclose(loss.gradient(f, estimate)[v], slope, rtol=0, atol=FINITE_DIFFERENCE)
+
+
+@pytest.mark.parametrize("prior", [priors.PowerLaw(alpha=1.2, n=PRIOR_N), priors.PowerLaw], ids=["given", "family"])
+def test_the_target_is_the_posterior_mean_in_every_trial(prior):
+    stack, loss = small_estimate(3), losses.PosteriorMean(prior)
+    assert_allclose(loss.target(stack), priors.posterior_mean(stack, prior), rtol=1e-12)
+    f = np.full((3, 3), 1 / 3)
+    for trial, row in enumerate(stack.frequencies):
+        alone = FrequencyEstimate(row, n=PRIOR_N, oracle=stack.oracle)
+        assert_allclose(loss.target(stack)[trial], loss.target(alone), rtol=1e-12)
+        assert_allclose(loss.value(f, stack)[trial], loss.value(f[trial], alone), rtol=1e-12)
+        assert_allclose(loss.gradient(f, stack)[trial], loss.gradient(f[trial], alone), rtol=1e-9)
+
+
+def test_a_prior_that_is_given_takes_all_trials_at_once_and_a_posterior_is_found_once(monkeypatch):
+    calls, original = [], priors.PowerLaw.posterior
+    monkeypatch.setattr(priors.PowerLaw, "posterior", lambda *a: calls.append(a) or original(*a))
+    stack = small_estimate(3)
+    problem = Problem(losses.PosteriorMean(priors.PowerLaw(1.2, PRIOR_N)), [NonNegative(), SumsTo(), Monotone([0, 1])])
+    assert problem.solve(stack).certificate.is_optimal(1e-6)
+    assert len(calls) == 1
+    solution = Problem(losses.PosteriorMean(priors.PowerLaw), problem.constraints).solve(stack)
+    assert solution.certificate.is_optimal(1e-6)
+    assert len(calls) == 1 + 3
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [],
+        [NonNegative()],
+        [SumsTo()],
+        [NonNegative(), SumsTo()],
+        [NonNegative(), SumsTo(), Monotone([2, 0, 1])],
+        [Bounds(0, 0.5), SumsTo()],
+        [NonNegative(), GroupTotals([[0, 1]], [0.75])],
+        [NonNegative(), SumsTo(), AtMost(2)],
+    ],
+    ids=str,
+)
+def test_under_any_constraints_it_is_least_squares_from_the_posterior_mean(constraints):
+    stack, prior = small_estimate(2), priors.PowerLaw
+    solution = Problem(losses.PosteriorMean(prior), constraints).solve(stack)
+    plain = Problem(losses.LeastSquares(), constraints).solve(priors.posterior_mean(stack, prior))
+    assert solution.path == plain.path == "closed-form"
+    assert solution.solver == f"{plain.solver} of the posterior mean"
+    assert_allclose(solution.frequencies, plain.frequencies, rtol=0, atol=CERTIFIED)
+    numeric = [] if constraints[-1:] and isinstance(constraints[-1], AtMost) else ["conic"]
+    for path in numeric:
+        other = Problem(losses.PosteriorMean(prior), constraints).solve(stack, path=path)
+        assert_allclose(other.frequencies, solution.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+def test_on_the_simplex_the_posterior_mean_under_a_fitted_power_law_is_power_ns():
+    estimate = small_estimate(3)
+    solution = Problem(losses.PosteriorMean(priors.PowerLaw), [NonNegative(), SumsTo()]).solve(estimate)
+    assert_allclose(solution.frequencies, postprocess(estimate, "power-ns").frequencies, rtol=0, atol=CERTIFIED)
+
+
+def test_a_posterior_mean_pickles_without_what_it_found():
+    loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
+    before = loss.target(estimate)
+    again = pickle.loads(pickle.dumps(loss))
+    assert not len(again._known)
+    assert_allclose(again.target(estimate), before, rtol=0, atol=0)
+    assert repr(again) == repr(loss) == f"PosteriorMean(PowerLaw(alpha=1.5, n={N}))"
+
+
+def test_what_was_found_is_forgotten_with_the_estimate():
+    loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
+    loss.target(estimate)
+    assert len(loss._known) == 1
+    del estimate
+    gc.collect()
+    assert not len(loss._known)
+
+
+@pytest.mark.parametrize("prior", ["power", None, 1.5, dict, FrequencyEstimate])
+def test_a_prior_must_be_one_or_a_family(prior):
+    with pytest.raises(InvalidTypeError, match=r"prior must be a prior from ldpopt\.priors or a family"):
+        losses.PosteriorMean(prior)
+
+
+def test_a_posterior_needs_the_noise_level():
+    with pytest.raises(InvalidInputError, match="noise level"):
+        Problem(losses.PosteriorMean(priors.PowerLaw), [SumsTo()]).solve([0.5, 0.5])

@@ -15,7 +15,7 @@ TABLE_I = [
     "base", "base-pos", "post-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub", "norm-hyb", "mle-apx",
     "power", "power-ns",
 ]  # fmt: skip
-NEEDS_NOISE = {"base-cut", "norm-hyb", "mle-apx", "power", "power-ns"}
+NEEDS_NOISE = {"base-cut", "norm-hyb", "mle-apx", "power", "power-ns", "base-zero"}
 SIZES = [2, 3, 5, 8, 13, 40, 200]
 ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
 ALL_DISTRIBUTIONS = [name for name in TABLE_I if METHODS[name].sums_to_one == "yes"]
@@ -115,6 +115,25 @@ def test_alpha_sets_the_expected_number_of_false_positives(name, alpha):
     estimate = collected(13, seed=3)
     expected = literal(name, estimate.frequencies.tolist(), estimate, alpha=alpha)
     assert_allclose(apply(name, estimate, alpha=alpha).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("beta", [0.001, 0.05, 1, 50])
+@pytest.mark.parametrize("d", [2, 13, 200])
+def test_base_zero_is_base_cut_with_its_own_number_of_false_positives(d, beta):
+    estimate = collected(d, trials=5)
+    found = apply("base-zero", estimate, beta=beta)
+    assert_array_equal(found.frequencies, apply("base-cut", estimate, alpha=beta).frequencies)
+    assert_array_equal(apply("base-zero", estimate).frequencies, apply("base-zero", estimate, beta=0.05).frequencies)
+    expected = reference.base_cut(estimate.frequencies[2].tolist(), reference.threshold(d, estimate.sigma, beta))
+    assert_allclose(found.frequencies[2], expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("beta", "error"), [(0, InvalidInputError), (np.nan, InvalidInputError), ("2", InvalidTypeError)]
+)
+def test_beta_out_of_range_is_refused_by_name(beta, error):
+    with pytest.raises(error, match="beta"):
+        postprocess(collected(5), "base-zero", beta=beta)
 
 
 @pytest.mark.parametrize("name", TABLE_I)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, closed_form, dispatch, losses, oracles
-from ldpopt.constraints import Bounds, Fixed, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
 from ldpopt.dispatch import solve_one_root
 from tests import reference
 from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
@@ -343,3 +343,89 @@ def test_the_capped_simplex_projection_ignores_shifts_and_follows_permutations(f
     order = np.random.default_rng(seed).permutation(CAPPED)
     assert_allclose(problem.solve(f[order]).frequencies, found[order], rtol=0, atol=CERTIFIED)
     assert np.all(np.diff(found[np.argsort(f, kind="stable")]) >= -CERTIFIED)
+
+
+# --- absolute deviations --------------------------------------------------------------------------
+
+DEVIATIONS = {
+    "simplex": ([0.9, 0.6, -0.1, 0.0], 0.0, INF, 1.0),
+    "too little": ([0.1, -0.6, 0.2, 0.0], 0.0, INF, 1.0),
+    "caps": ([0.9, 0.6, -0.1, 0.2], 0.0, 0.4, 1.0),
+    "floors": ([0.9, 0.6, -0.1, 0.2], [0.1, 0.2, 0.3, 0.1], INF, 1.0),
+    "no bounds": ([0.9, 0.6, -0.1, 0.2], -INF, INF, 1.0),
+    "one side": ([0.9, 0.6, -0.1, 0.2], -INF, 0.3, -1.0),
+    "mixed": ([0.9, 0.6, -0.1, 0.2], [-INF, 0, -1, -INF], [INF, 0.2, INF, 0.1], 1.0),
+    "kinks outside": ([3.0, -2.0, 5.0, -1.0], 0.0, 0.5, 1.0),
+    "ties": ([0.5, 0.5, 0.5, 0.5], 0.0, INF, 1.0),
+    "a sum that fits": ([0.4, 0.3, 0.2, 0.1], 0.0, INF, 1.0),
+    "one value": ([0.3], 0.0, INF, 1.0),
+    "one value above": ([7.0], -INF, INF, 1.0),
+    "fixed": ([0.9, 0.6, -0.1, 0.2], [0.25, 0.0, 0.0, 0.0], [0.25, 1.0, 1.0, 1.0], 1.0),
+    "without a total": ([0.9, 0.6, -0.1, 0.2], 0.0, 0.5, None),
+    "nothing at all": ([0.9, 0.6, -0.1, 0.2], -INF, INF, None),
+}
+
+
+def deviations(name):
+    f, lower, upper, total = DEVIATIONS[name]
+    return np.array(f), Problem(
+        losses.LeastAbsolute(), [Bounds(lower, upper), *([SumsTo(total)] if total is not None else [])]
+    )
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "HIGHS", "SCIPY"])
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_absolute_deviations_agree_with_linear_programs(name, solver):
+    f, problem = deviations(name)
+    exact, numeric = problem.solve(f), problem.solve(f, path="conic", solver=solver)
+    assert (exact.path, exact.solver) == ("closed-form", "clip, then least squares")
+    assert_allclose(exact.objective, numeric.objective, rtol=0, atol=OBJECTIVE)
+    for solution, accuracy in ((exact, CERTIFIED), (numeric, OBJECTIVE)):
+        certificate = solution.certificate
+        assert certificate.is_optimal(accuracy)
+        assert max(certificate.stationarity, certificate.complementarity) <= accuracy  # at a vertex too
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_of_all_minimisers_of_absolute_deviations_it_is_the_nearest(name):
+    import cvxpy as cp
+
+    f, problem = deviations(name)
+    solution = problem.solve(f)
+    x = cp.Variable(len(f))
+    forms = [form for c in problem.constraints for form in c.cone_form(x)]
+    nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - f)), [*forms, cp.norm1(x - f) <= solution.objective + 1e-9])
+    nearest.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert_allclose(solution.frequencies, x.value, rtol=0, atol=1e-5)
+
+
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 8))
+def test_stacks_of_absolute_deviations_are_certified_by_the_box_and_by_a_linear_program(seed, d):
+    rng = np.random.default_rng(seed)
+    lower = np.where(rng.random(d) < 0.3, -INF, rng.normal(0, 0.3, d).round(1))
+    upper = np.where(rng.random(d) < 0.3, INF, np.where(np.isinf(lower), 0.5, lower) + rng.random(d).round(1))
+    low, high = np.clip(lower, -2, 2).sum(), np.clip(upper, -2, 2).sum()
+    total = low + rng.random() * (high - low)
+    f = rng.normal(1 / d, 0.5, (3, d)).round(1)
+    problem = Problem(losses.LeastAbsolute(), [Bounds(lower, upper), SumsTo(total)])
+    rows = Problem(losses.LeastAbsolute(), [Linear(np.eye(d), lower, upper), SumsTo(total)])
+    solution = problem.solve(f)
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert certify(rows, f, solution.frequencies).is_optimal(1e-10)
+    other = np.clip(solution.frequencies + rng.normal(0, 0.1, (3, d)), lower, upper)
+    assert_allclose(certify(problem, f, other).gap, certify(rows, f, other).gap, rtol=0, atol=1e-9)
+    alone = [problem.solve(row).frequencies for row in f]
+    assert_allclose(solution.frequencies, alone, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize("off", [1e-10, -1e-10, 1e-13])
+def test_a_point_just_off_a_kink_is_certified_and_one_further_off_is_not(off):
+    estimate = np.array([0.5, 0.3, 0.25, -0.05])
+    problem = Problem(losses.LeastAbsolute(), [NonNegative(), SumsTo()])
+    f = np.array([0.45, 0.3, 0.25, 0.0])  # one of the minimisers
+    assert certify(problem, estimate, f).is_optimal(CERTIFIED)
+    near = f + np.array([0, off, -off, 0])
+    certificate = certify(problem, estimate, near)
+    assert certificate.is_optimal(1e-9)
+    assert certificate.stationarity <= CERTIFIED
+    assert not certify(problem, estimate, f + np.array([0, 1e-6, -1e-6, 0])).is_optimal(1e-9)

@@ -7,12 +7,34 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess
+from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess, priors
 from ldpopt.conic import DEFAULT_SOLVER
-from ldpopt.constraints import AtMost, GroupTotals, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Hierarchy,
+    Linear,
+    Monotone,
+    NonNegative,
+    SumsTo,
+    Unimodal,
+)
 from ldpopt.dispatch import CLOSED_FORMS
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE, WeightedLeastSquares
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    KullbackLeibler,
+    LeastAbsolute,
+    LeastSquares,
+    MultinomialMLE,
+    NormalisedGaussianMLE,
+    PosteriorMean,
+    WeightedLeastSquares,
+)
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
 
@@ -388,3 +410,80 @@ def test_a_large_feasible_problem_is_not_called_infeasible():
     d = 5000
     f = np.random.default_rng(0).normal(1 / d, 0.002, d)
     assert_allclose(CLS.solve(f, path="conic", solver="OSQP").frequencies, CLS.solve(f).frequencies, rtol=0, atol=1e-8)
+
+
+# --- explain is what solve does -------------------------------------------------------------------
+
+D = 6
+MATRIX_LOSSES = {
+    "least squares": LeastSquares(),
+    "weighted": WeightedLeastSquares([1.0, 2.0, 0.5, 1.0, 4.0, 1.0]),
+    "gaussian": GaussianMLE(),
+    "binomial": BinomialMLE(),
+    "multinomial": MultinomialMLE(),
+    "divergence": KullbackLeibler(),
+    "deviations": LeastAbsolute(),
+    "posterior": PosteriorMean(priors.PowerLaw),
+    "normalised": NormalisedGaussianMLE(),
+}
+MATRIX_SETS = {
+    "simplex": [NonNegative(), SumsTo()],
+    "twice": [NonNegative(), SumsTo(), NonNegative()],
+    "capped": [Bounds(0, 0.5), SumsTo()],
+    "box": [Bounds(0, 0.5)],
+    "fixed": [NonNegative(), Fixed([0], [0.25]), SumsTo()],
+    "order": [NonNegative(), SumsTo(), Monotone(range(D))],
+    "part of an order": [NonNegative(), SumsTo(), Monotone([0, 1])],
+    "two orders": [NonNegative(), SumsTo(), Monotone([0, 1]), Monotone([3, 2])],
+    "groups": [NonNegative(), GroupTotals([[0, 1], [2, 3]], [0.5, 0.25])],
+    "groups and total": [NonNegative(), SumsTo(), GroupTotals([[0, 1], [2, 3]], [0.5, 0.25])],
+    "all groups and total": [NonNegative(), SumsTo(), GroupTotals([[0, 1], range(2, D)], [0.7, 0.3])],
+    "overlapping groups": [NonNegative(), SumsTo(), GroupTotals([[0, 1], [1, 2]], [0.5, 0.25])],
+    "rows": [NonNegative(), SumsTo(), Linear([[1, -1, 0, 0, 0, 0]], 0, np.inf)],
+    "custom": [NonNegative(), SumsTo(), Custom(lambda f: [f[0] >= f[1]])],
+}
+
+
+@pytest.mark.parametrize("kind", MATRIX_SETS)
+@pytest.mark.parametrize("name", MATRIX_LOSSES)
+def test_explain_says_what_solve_does(name, kind):
+    loss = MATRIX_LOSSES[name]
+    problem = Problem(loss, MATRIX_SETS[kind])
+    chosen = (oracles.GRR if name == "multinomial" else oracles.OUE)(epsilon=3.0, d=D)
+    estimate = chosen.estimate(chosen.simulate_counts([900, 500, 300, 150, 100, 50], 0), 2000)
+    said = problem.explain(estimate)
+    if (name, kind) == ("multinomial", "groups"):  # values outside the groups may grow without end
+        with pytest.raises(InvalidInputError, match="no minimum here"):
+            problem.solve(estimate)
+        return
+    solution = problem.solve(estimate)
+    path, _, rest = said.partition(": ")
+    assert path == solution.path
+    assert rest.startswith(f"{loss!r} under ")
+    assert solution.solver in rest
+    assert solution.certificate.violation <= SOLVER["CLARABEL"]
+    if problem.total is not None:
+        assert solution.certificate.gap <= GAP * SOLVER["CLARABEL"]
+    for other in ("closed-form", "iterative"):
+        if other == solution.path:
+            assert problem.solve(estimate, path=other).solver == solution.solver
+        else:
+            with pytest.raises(InvalidInputError, match=f"path='{other}' is not available"):
+                problem.solve(estimate, path=other)
+
+
+def test_groups_that_hold_every_value_and_their_total_have_the_closed_form():
+    problem = Problem(LeastSquares(), MATRIX_SETS["all groups and total"])
+    solution = problem.solve(collected(D))
+    assert solution.solver == "norm-sub by group"
+    assert solution.certificate.is_optimal(CERTIFIED)
+    numeric = problem.solve(collected(D), path="conic", solver="OSQP").frequencies
+    assert_allclose(numeric, solution.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+def test_groups_that_leave_nothing_to_the_others_have_the_closed_form():
+    groups = GroupTotals([[0, 1], [2, 3]], [0.1 + 0.2, 0.7])  # 0.1 + 0.2 + 0.7 is not 1 in floating point
+    solution = Problem(LeastSquares(), [NonNegative(), SumsTo(), groups]).solve(collected(D))
+    assert solution.solver == "norm-sub by group"
+    assert solution.frequencies[4:].tolist() == [0.0, 0.0]
+    assert solution.certificate.is_optimal(CERTIFIED)

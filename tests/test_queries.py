@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import FrequencyEstimate, queries
+from ldpopt import FrequencyEstimate, closed_form, oracles, postprocess, queries
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
-from tests.tolerances import SUM
+from tests.tolerances import SIGMAS, SUM
 
 D = 9
 SETS = [[0], [8, 2, 5], [], [3, 4], list(range(D))]
@@ -113,3 +113,53 @@ def test_errors_by_hand():
     assert_allclose(queries.mean_absolute_error(stack, truth), [0, 1 / 3, 2 / 3], rtol=SUM)
     assert queries.mean_squared_error(stack[1], truth).shape == ()
     assert queries.mean_absolute_error(stack.reshape(3, 1, 3), truth).shape == (3, 1)
+
+
+# --- heavy hitters --------------------------------------------------------------------------------
+
+
+def test_heavy_hitters_lie_strictly_above_the_threshold():
+    assert queries.heavy_hitters([[0.2, 0.3], [0.30000001, -1.0]], 0.3).tolist() == [[False, False], [True, False]]
+
+
+@given(
+    st.lists(st.lists(st.integers(-3, 6), min_size=5, max_size=5), min_size=1, max_size=4),
+    st.lists(st.integers(0, 6), min_size=5, max_size=5),
+    st.integers(-1, 5),
+)
+def test_precision_recall_and_f_count_sets(estimates, truth, threshold):
+    found = queries.identification(np.array(estimates) / 10, np.array(truth) / 10, threshold / 10)
+    real = {v for v, count in enumerate(truth) if count > threshold}
+    for row, estimate in enumerate(estimates):
+        named = {v for v, count in enumerate(estimate) if count > threshold}
+        precision = len(named & real) / len(named) if named else 1.0
+        recall = len(named & real) / len(real) if real else 1.0
+        f_score = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        assert_allclose([found.precision[row], found.recall[row], found.f_score[row]], [precision, recall, f_score])
+
+
+def test_significant_estimates_of_empty_values_are_as_rare_as_the_threshold_says():
+    d, beta, trials, rng = 200, 0.05, 4000, np.random.default_rng(6)
+    threshold = closed_form.significance_threshold(d, 0.01, beta)
+    false = queries.heavy_hitters(0.01 * rng.standard_normal((trials, d)), threshold).sum()
+    assert abs(false / trials - beta) <= SIGMAS * math.sqrt(beta / trials)
+
+
+def test_base_zero_changes_no_answer_about_significant_values():
+    oracle = oracles.OUE(epsilon=1.0, d=300)
+    truth = np.append(np.full(3, 0.3), np.full(297, 0.1 / 297))
+    raw = FrequencyEstimate(truth + oracle.sd(10**4) * np.random.default_rng(0).standard_normal(300), 10**4, oracle)
+    threshold = closed_form.significance_threshold(300, raw.sigma, 0.05)
+    zeroed = postprocess(raw, "base-zero").frequencies
+    at = queries.identification(zeroed, truth, threshold), queries.identification(raw.frequencies, truth, threshold)
+    assert at[0].precision == at[1].precision == 1
+    assert at[0].recall == at[1].recall == 1
+
+
+def test_identification_refuses_what_does_not_match():
+    with pytest.raises(InvalidInputError, match="same last axis"):
+        queries.identification([0.5, 0.5], [0.5, 0.3, 0.2], 0.1)
+    with pytest.raises(InvalidInputError, match="threshold must be a finite number"):
+        queries.heavy_hitters([0.5], math.nan)
+    with pytest.raises(InvalidInputError, match="found nan at index 0"):
+        queries.heavy_hitters([math.nan], 0.1)

@@ -13,9 +13,10 @@ SUM = 64 * EPS
 CERTIFIED = 1e-12
 """Gap and violation of a closed form: rounding of a gradient of order 1 over up to 10⁴ values."""
 
-SOLVER = {"CLARABEL": 2e-5, "QOCO": 4e-5, "OSQP": 1e-8, "SCS": 1e-7}
-"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.conic reach up to d = 200.
-An interior point method's error in x is the square root of its error in the objective, 1e-9; OSQP polishes."""
+SOLVER = {"CLARABEL": 2e-5, "QOCO": 4e-5, "OSQP": 1e-8, "SCS": 1e-7, "PIQP": 2e-6, "HIGHS": 1e-6, "SCIPY": 1e-9}
+"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.conic reach up to d = 300.
+An interior point method's error in x is the square root of its error in the objective, 1e-9 (PIQP: 1e-10, and below); OSQP
+polishes; HiGHS regularises quadratic programs by 1e-7; SCIPY solves linear programs only, at a vertex."""
 
 GAP = 20.0
 """Gap of a solver's point over its tolerance: the gap is of first order in the error, times a curvature up to 20."""
@@ -30,7 +31,14 @@ ZETA = 1e-12
 """Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a tail below them."""
 
 POSTERIOR = 1e-10
-"""Posterior means, relative: the exponent of the prior is a root found to 1e-13, times the logarithm of a count."""
+"""Posterior means and evidence, relative: quadrature to 1e-11, and a polynomial cut off at 1e-11 of the smallest value."""
+
+SPREAD = 1e-7
+"""Posterior variances, relative to themselves and 1e-6 counts: a difference of moments of a size that the mean varies by
+within a cell, known to 1e-11."""
+
+STANDARD_ERROR = 0.35
+"""Spread of 40 maximum likelihood fits over its standard error, less 1: three times the 11 % that 40 draws leave."""
 
 FINITE_DIFFERENCE = 1e-6
 """Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided by it."""

@@ -67,6 +67,8 @@ def bench(
                 continue
             store.add(name, benchmark.settings, machine(), rows)
         console.print(table(benchmark.title, rows, details=console.width >= WIDE))
+        if benchmark.picture is not None:
+            benchmark.picture(benchmark.settings, rows).savefig(out / f"{name}.png", dpi=110)
     console.print(f"Written to {out / 'bench.json'} and {out / 'bench.csv'}")
     raise typer.Exit(int(failed))
 

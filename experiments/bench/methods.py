@@ -15,7 +15,7 @@ from experiments.bench.timing import measure
 from ldpopt import FrequencyEstimate, datasets, oracles
 
 PAPER = tuple(ldpopt.METHODS)[:12]  # what follows the papers' twelve methods is our own
-POSTERIOR_MEANS = ("power", "power-ns")  # the only two of them that fit a prior to every trial: fewer trials will do
+POSTERIOR_MEANS = ("power", "power-ns")  # they fit a prior to every trial: a benchmark of their own
 TARGET_SECONDS = 3.0
 
 

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.bench import closed_forms, framework, imports, methods, peers, simulation, solvers
+from experiments.bench import (
+    closed_forms,
+    framework,
+    imports,
+    methods,
+    nonparametric,
+    peers,
+    priors,
+    simulation,
+    solvers,
+)
 from experiments.bench.row import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -18,6 +31,7 @@ class Benchmark:
     run: Callable[[Mapping[str, Any]], list[Row]]
     settings: Mapping[str, Any]
     downloads: bool = False
+    picture: Callable[[Mapping[str, Any], list[Row]], Figure] | None = None
 
 
 BENCHMARKS = {
@@ -35,6 +49,26 @@ BENCHMARKS = {
         "Every method on a stack of 5,000 trials",
         methods.run,
         {"trials": 5000, "few_trials": 10, "epsilon": 1.0, "repeats": 5},
+    ),
+    "priors": Benchmark(
+        "Power against direct summation, n and d",
+        priors.run,
+        {
+            "d": 1024,
+            "n": 10**6,
+            "kosarak": [42178, 990002],
+            "trials": 5000,
+            "users": [10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10],
+            "sizes": [10**2, 10**3, 10**4, 10**5, 3 * 10**5],  # a mean count below 1 has no power law
+            "epsilon": 1.0,
+            "repeats": 20,
+        },
+        picture=priors.picture,
+    ),
+    "nonparametric": Benchmark(
+        "NPMLE and the mixture, fits included",
+        nonparametric.run,
+        {"sizes": [[1024, 10**6], [42178, 990002], [10**6, 10**6]], "trials": 50, "epsilon": 1.0, "repeats": 5},
     ),
     "simulate": Benchmark(
         "1,000 simulated collections of 10^6 users", simulation.run, {"trials": 1000, "epsilon": 1.0, "repeats": 3}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldpopt.problem import Problem
 
 Array = NDArray[np.float64]
+NEAR = 1e-9  # distance at which a bound holds: an interior point method leaves about this much
 
 
 def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
@@ -23,11 +24,16 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
     loss, total = problem.loss, problem.total
     gradient = loss.gradient(point, start)
     below, above = point - lower, upper - point
-    mu = _sum_multiplier(gradient, np.minimum(below, above)) if total is not None else np.zeros(point.shape[:-1])
+    mu = np.zeros(point.shape[:-1])
     kinks = loss.kinks(start)
     if kinks is None:
+        if total is not None:
+            mu = _sum_multiplier(gradient, np.minimum(below, above))
         gap = _box_gap(gradient, point, loss.strong_convexity(), total, lower, upper)
     else:
+        if total is not None:
+            least, most = (loss.subgradient(point, start, np.full(point.shape, end)) for end in (-np.inf, np.inf))
+            mu = _kinked_multiplier(least, most, below <= NEAR, above <= NEAR)
         gap = loss.value(point, start) - _kinked_minimum(problem, start, kinks, lower, upper)
         gradient = loss.subgradient(point, start, np.broadcast_to(-mu[..., None], point.shape))
     with np.errstate(invalid="ignore"):
@@ -53,6 +59,18 @@ def _sum_multiplier(gradient: Array, room: Array) -> Array:
     weights = np.where(free, 1.0, np.maximum(np.where(np.isinf(room), 0.0, room), 0.0))
     mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
     return np.asarray(-weighted_sum(gradient, weights) / mass)
+
+
+def _kinked_multiplier(least: Array, most: Array, at_lower: NDArray[np.bool_], at_upper: NDArray[np.bool_]) -> Array:
+    """Return the multiplier nearest to 0 that subgradients between ``least`` and ``most``, and bounds, can explain.
+
+    Each value sets limits: -most <= μ unless its upper bound pushes down, μ <= -least unless its lower one pushes up. Where
+    limits cross, the middle leaves least unexplained.
+    """
+    low = np.where(at_upper, -np.inf, -most).max(axis=-1)
+    high = np.where(at_lower, np.inf, -least).min(axis=-1)
+    with np.errstate(invalid="ignore"):  # of infinite limits, which do not cross
+        return np.asarray(np.where(low <= high, np.clip(0.0, low, high), (low + high) / 2))
 
 
 def _box_gap(gradient: Array, f: Array, modulus: float, total: float | None, lower: Array, upper: Array) -> Array:

@@ -38,8 +38,9 @@ class Certificate:
     Attributes
     ----------
     gap
-        Upper bound of L(f) - min L in the loss's own units; ``inf`` if undefined. It is undefined on sets without bound,
-        as without a total, unless the loss is strongly convex or the gradient is exactly what the bounds explain.
+        Upper bound of L(f) - min L in the loss's own units; ``inf`` if undefined. It is undefined where the loss is infinite,
+        and on sets without bound, as without a total, unless the loss is strongly convex or the gradient is exactly what the
+        bounds explain.
     violation
         Largest violation of a constraint, in units of frequency.
     stationarity
@@ -83,7 +84,6 @@ class Certificate:
 
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
-_ACTIVE = 1e-9  # an interior point method leaves about this much where the solution is zero
 
 
 def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: FrequencyEstimate | ArrayLike) -> Certificate:
@@ -126,10 +126,11 @@ def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: Freque
     violation = np.max([np.zeros(point.shape[:-1]), *(c.violation(point) for c in problem.constraints)], axis=0)
     lower, upper = problem.box(start.d)
     evidence = box.evidence(problem, start, point) if problem.is_box else polyhedron.evidence(problem, start, point)
+    defined = np.isfinite(problem.loss.value(point, start))  # outside its domain a gradient tells nothing
     return Certificate(
-        **evidence._asdict(),
+        **evidence._replace(gap=np.where(defined, evidence.gap, np.inf))._asdict(),
         violation=violation,
-        active=np.minimum(point - lower, upper - point) <= _ACTIVE,
+        active=np.minimum(point - lower, upper - point) <= box.NEAR,
         scope=_scope(problem),
     )
 

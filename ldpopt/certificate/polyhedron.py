@@ -34,16 +34,18 @@ class _Bound(NamedTuple):
 
 def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
     """Return what certificates of all trials are made of: one program a trial."""
-    parts = [_of_one(problem, start, point, trial) for trial in np.ndindex(point.shape[:-1])]
+    gradient = problem.loss.gradient(point, start)
+    parts = []
+    for trial in np.ndindex(point.shape[:-1]):
+        one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+        parts.append(_of_one(problem, one, point[trial], gradient[trial]))
     return Evidence(
         *(np.stack(field).reshape((*point.shape[:-1], *np.shape(field[0]))) for field in zip(*parts, strict=True))
     )
 
 
-def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tuple[int, ...]) -> Evidence:
-    one, f = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle), point[trial]
+def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> Evidence:
     d, loss = len(f), problem.loss
-    gradient = loss.gradient(f, one)
     members = [*problem.constraints, *([NonNegative()] if loss.nonnegative_domain else [])]
     members = [_restricted(c, f) for c in members]
     # A value with an infinite gradient must be zero, whatever the constraints say.
@@ -51,8 +53,11 @@ def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tup
     if len(closed):
         members.append(Fixed(closed, np.zeros(len(closed))))
         gradient = np.where(np.isposinf(gradient), 0.0, gradient)
-    parts = [rows for c in members if (rows := c.rows(d)) is not None]
-    unknown = np.full(d, np.nan), np.full(_width(members, d), np.nan)
+    said = [c.rows(d) for c in members]
+    parts = [rows for rows in said if rows is not None]
+    own = [not isinstance(c, SumsTo) and c.box(d) is None for c in members]
+    width = sum(len(rows.lower) for rows, mine in zip(said, own, strict=True) if rows is not None and mine)
+    unknown = np.full(d, np.nan), np.full(width, np.nan)
     bound = _bound(problem, one, f, gradient)
     if not np.isfinite(bound.below).all():
         return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
@@ -76,7 +81,7 @@ def _of_one(problem: Problem, start: FrequencyEstimate, point: Array, trial: tup
         values, pushed = matrix @ f, pushes != 0
         room = np.where(pushes > 0, values - lower, upper - values)
         products = np.max(np.abs(pushes[pushed] * room[pushed]), initial=0.0)
-    return _made(gap, np.max(np.abs(slope - explained)), products, *_sorted_out(members, pushes, d))
+    return _made(gap, np.max(np.abs(slope - explained)), products, *_sorted_out(members, parts, own, pushes))
 
 
 def _made(*fields: Any) -> Evidence:
@@ -118,7 +123,7 @@ def _linear_program(bound: _Bound, matrix: Any, lower: Array, upper: Array, d: i
     scale = max(float(np.abs(cost).max()), _TINY)  # HiGHS's tolerances are absolute
     result: Any = optimize.linprog(
         cost / scale, A_ub=capped, b_ub=caps, A_eq=matrix[np.flatnonzero(equal)], b_eq=lower[equal], bounds=ranges,
-        method="highs",
+        method="highs", options=feasibility.HIGHS,
     )  # fmt: skip
     if result.status != 0:
         return None
@@ -174,23 +179,17 @@ def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple
     return float(bound.offset + scale * (data["b"] @ z)), scale * float(residue)
 
 
-def _width(members: Sequence[Constraint], d: int) -> int:
-    """Return the number of rows that are neither bounds nor the total."""
-    rows = (c.rows(d) for c in members if not isinstance(c, SumsTo) and c.box(d) is None)
-    return sum(len(part.lower) for part in rows if part is not None)
-
-
-def _sorted_out(members: Sequence[Constraint], pushes: Array, d: int) -> tuple[Array, Array, Array]:
-    """Return μ, λ and ν from the multipliers of all rows."""
-    mu, bounds, others, at = 0.0, np.zeros(d), [np.empty(0)], 0
-    for member in members:
-        rows = member.rows(d)
-        assert isinstance(rows, Rows)  # sets that only cvxpy knows never come here
-        mine, at = pushes[at : at + len(rows.lower)], at + len(rows.lower)
-        if isinstance(member, SumsTo):
-            mu -= float(mine.sum())
-        elif member.box(d) is not None:
-            bounds += mine
+def _sorted_out(
+    members: Sequence[Constraint], parts: Sequence[Rows], own: Sequence[bool], pushes: Array
+) -> tuple[Array, Array, Array]:
+    """Return μ, λ and ν from the multipliers of all rows; those of a member's own rows are its ν."""
+    mu, bounds, others, at = 0.0, np.zeros(parts[0].matrix.shape[1]), [np.empty(0)], 0
+    for member, rows, mine in zip(members, parts, own, strict=True):
+        found, at = pushes[at : at + len(rows.lower)], at + len(rows.lower)
+        if mine:
+            others.append(found)
+        elif isinstance(member, SumsTo):
+            mu -= float(found.sum())
         else:
-            others.append(mine)
+            bounds += found
     return np.asarray(mu), bounds, np.concatenate(others)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ldpopt.datasets import folder
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.datasets.readers import decompress, parse_transactions, read_bytes
+from ldpopt.datasets.readers import Transactions, decompress, parse_transactions, read_bytes
 from ldpopt.errors import DataUnavailableError
 
 _FIMI = "https://www.cs.rpi.edu/~zaki/Workshops/FIMI/data"  # a copy; the FIMI repository's own address is dead
@@ -99,6 +99,11 @@ def retail() -> Dataset:
 
 
 def _load(published: Published) -> Dataset:
+    return transactions(published).to_dataset(published.name, published.source)
+
+
+def transactions(published: Published) -> Transactions:
+    """Return the lines of a published file; DataUnavailableError as for its data set."""
     given = folder.data_folder()
     if given is None:
         path = _download(published)
@@ -111,7 +116,7 @@ def _load(published: Published) -> Dataset:
             f"{path}: the sha256 of the decompressed file is {checksum}, expected {published.sha256}; "
             f"get it again from {published.address}"
         )
-    return parse_transactions(content, path).to_dataset(published.name, published.source)
+    return parse_transactions(content, path)
 
 
 def _download(published: Published) -> Path:

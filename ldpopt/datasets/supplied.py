@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldpopt.datasets import folder
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.datasets.readers import read_column, read_transactions
+from ldpopt.datasets.readers import Transactions, read_column, read_transactions
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
 
 _POS_ORIGIN = "BMS-POS of the KDD Cup 2000 (Zheng, Kohavi and Mason 2001), one transaction a line"
@@ -46,6 +46,11 @@ def pos() -> Dataset:
     data = transactions.to_dataset("pos", f"{_POS_ORIGIN} (supplied file)")
     _compare(path, "transactions", transactions.offsets.size - 1, 515_597, "items", data.d, 1_657)
     return data
+
+
+def pos_transactions() -> Transactions:
+    """Return the transactions behind ``pos``; DataUnavailableError if the file is missing or not one of transactions."""
+    return read_transactions(_supplied("pos.dat", _POS_ORIGIN))
 
 
 def fire() -> Dataset:

@@ -41,9 +41,10 @@ class NormalisedGaussianMLE(Loss):
         self._distance.check(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n)."""
+        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` where a variance is not positive."""
         n, oracle = estimate.noise
-        spread = np.sum(np.log(oracle.a + oracle.b * f), axis=-1)
+        variance = oracle.a + oracle.b * f
+        spread = np.sum(np.log(variance, out=np.zeros_like(variance), where=variance > 0), axis=-1)
         return np.asarray(self._distance.value(f, estimate) / 2 + spread / (2 * n))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:

@@ -56,14 +56,14 @@ class PosteriorMean(LeastSquares):
     def _moments(self, estimate: FrequencyEstimate) -> tuple[Array, Array]:
         """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""
         if estimate not in self._known:
-            n = estimate.noise[0]
-            mean, variance = np.empty(estimate.frequencies.shape), np.empty(estimate.frequencies.shape[:-1])
-            for trial in np.ndindex(variance.shape):
-                one = FrequencyEstimate(estimate.frequencies[trial], n, estimate.oracle)
-                prior = self.prior if isinstance(self.prior, Prior) else self.prior.fit(one)
-                posterior = prior.posterior(n * one.frequencies, n * one.sigma)
-                mean[trial], variance[trial] = posterior.mean / n, posterior.variance.sum() / n**2
-            self._known[estimate] = mean, variance
+            n, f = estimate.noise[0], estimate.frequencies
+            mean, variance = np.empty(f.shape), np.empty(f.shape)
+            given = self.prior if isinstance(self.prior, Prior) else None
+            for part in [()] if given else np.ndindex(f.shape[:-1]):  # a prior that is given takes all trials at once
+                prior = given or self.prior.fit(FrequencyEstimate(f[part], n, estimate.oracle))
+                posterior = prior.posterior(n * f[part], n * estimate.sigma)
+                mean[part], variance[part] = posterior.mean / n, posterior.variance / n**2
+            self._known[estimate] = mean, variance.sum(axis=-1)
         return self._known[estimate]
 
     def target(self, estimate: FrequencyEstimate) -> Array:
@@ -76,7 +76,11 @@ class PosteriorMean(LeastSquares):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was computed."""
-        return {**self.__dict__, "_known": WeakKeyDictionary()}
+        return {"prior": self.prior}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing computed."""
+        self.__init__(**state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         prior = self.prior if isinstance(self.prior, Prior) else self.prior.__name__

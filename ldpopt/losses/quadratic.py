@@ -151,9 +151,12 @@ class GaussianMLE(Loss):
         check_weighted_domain(estimate.frequencies, self.constants(estimate)[0])
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ (f_v - f̃_v)²/(a + b f_v)."""
+        """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         oracle = estimate.noise[1]
-        return np.asarray(np.sum((f - estimate.frequencies) ** 2 / (oracle.a + oracle.b * f), axis=-1))
+        variance = oracle.a + oracle.b * f
+        inside = np.all(variance > 0, axis=-1)
+        squares = (f - estimate.frequencies) ** 2 / np.where(variance > 0, variance, 1.0)
+        return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""

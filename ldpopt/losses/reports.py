@@ -118,7 +118,8 @@ class PerReportMLE(Loss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -Wᵀ(1/(W f))/n."""
         channel = self.channel
-        return np.asarray(-channel.rmatvec(1 / channel.matvec(f)) / self.n)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where a report is impossible, and the loss infinite
+            return np.asarray(-channel.rmatvec(1 / channel.matvec(f)) / self.n)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃, by which no solution depends on the estimate: the reports are compiled in."""

@@ -1,6 +1,31 @@
 """Priors over true counts, their fits, and posterior means under them (K III, N IV-E)."""
 
 from ldpopt.priors.base import Posterior, Prior, posterior_mean
-from ldpopt.priors.power_law import PowerLaw, power
+from ldpopt.priors.density import Density
+from ldpopt.priors.discrete import Discrete
+from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
+from ldpopt.priors.fitting import LikelihoodFit
+from ldpopt.priors.histogram import Histogram
+from ldpopt.priors.mixture import Mixture
+from ldpopt.priors.npmle import NPMLE
+from ldpopt.priors.power_law import PowerLaw
+from ldpopt.priors.zero_inflated import ZeroInflated
 
-__all__ = ["Posterior", "PowerLaw", "Prior", "posterior_mean", "power"]
+__all__ = [
+    "NPMLE",
+    "Custom",
+    "Density",
+    "Discrete",
+    "Gaussian",
+    "Histogram",
+    "Laplace",
+    "LikelihoodFit",
+    "LogNormal",
+    "Mixture",
+    "Poisson",
+    "Posterior",
+    "PowerLaw",
+    "Prior",
+    "ZeroInflated",
+    "posterior_mean",
+]

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
@@ -37,8 +38,8 @@ class Prior(ABC):
     n: int
 
     @abstractmethod
-    def posterior(self, counts: ArrayLike, noise: float) -> Posterior:
-        """Return the posterior moments and evidence for estimated counts y = k + N(0, s²) (K Eq. 11).
+    def posterior(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Posterior:
+        """Return the posterior moments and evidence for estimated counts y = k + N(0, s² + slope k) (K Eq. 11).
 
         Parameters
         ----------
@@ -46,31 +47,73 @@ class Prior(ABC):
             Estimated counts y, any shape; negative ones and ones above n too.
         noise
             Standard deviation s of the noise in counts, > 0.
+        slope
+            Growth of the variance with the true count; 0 is the papers' constant noise.
         """
 
     @abstractmethod
-    def interval(self, counts: ArrayLike, noise: float, level: float = 0.95) -> tuple[Array, Array]:
+    def interval(
+        self, counts: ArrayLike, noise: float, level: float = 0.95, *, slope: float = 0.0
+    ) -> tuple[Array, Array]:
         """Return (lower, upper): the equal-tailed credible interval of each true count."""
 
     @classmethod
     @abstractmethod
-    def fit(cls, estimate: FrequencyEstimate, **options: Any) -> Self:
+    def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:
         """Return the member of this family that fits one vector of estimated frequencies."""
 
-    def posterior_mean(self, counts: ArrayLike, noise: float) -> Array:
+    @classmethod
+    def fitted_means(cls, estimate: FrequencyEstimate, slope: float) -> Array:
+        """Return posterior mean counts with a fit for each trial of a stack."""
+        n, oracle = estimate.noise
+        f = estimate.frequencies
+        result = np.empty_like(f)
+        for trial in np.ndindex(f.shape[:-1]):
+            fitted = cls.fit(FrequencyEstimate(f[trial], n, oracle))
+            result[trial] = fitted.posterior_mean(f[trial] * n, estimate.sigma * n, slope=slope)
+        return result
+
+    def posterior_mean(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Array:
         """Return E[k | y] = Σ k π(k) φ((y-k)/s) / Σ π(k) φ((y-k)/s) (K Eq. 12), of the shape of ``counts``."""
-        return self.posterior(counts, noise).mean
+        return self.posterior(counts, noise, slope=slope).mean
 
 
-def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior]) -> Array:
-    """Return posterior mean frequencies, shape (..., d), under a prior or under a family fitted to each trial (K III)."""
-    n, _ = estimate.noise
-    noise = estimate.sigma * n
+def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False) -> Array:
+    """Return posterior mean frequencies E[f_v | f̃_v], the estimator with the least mean squared error (K Theorem 2).
+
+    Parameters
+    ----------
+    estimate
+        Raw estimates of shape (..., d), with n and an oracle.
+    prior
+        A prior for all trials, or a family of priors: a member is then fitted to each trial by its moments.
+    value_dependent
+        Whether an estimate's variance depends on the true count, n (a + b k/n), instead of being n a for all (K Eq. 14).
+
+    Returns
+    -------
+    Frequencies of shape (..., d), each in 0 .. 1; their sum is not 1.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the noise level is not known or ``prior`` is neither a prior nor a family.
+
+    Notes
+    -----
+    Cost: that of one smooth curve, which grows with log n at most, and a polynomial a value.
+
+    Examples
+    --------
+    >>> from ldpopt import oracles, priors
+    >>> estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=1000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> posterior_mean(estimate, priors.PowerLaw(alpha=1.0, n=1000)).round(3)
+    array([0.695, 0.39 , 0.008])
+    """
+    n, oracle = estimate.noise
+    slope = oracle.b if value_dependent else 0.0
     if isinstance(prior, Prior):
-        return prior.posterior_mean(estimate.frequencies * n, noise) / n
-    f = estimate.frequencies
-    result = np.empty_like(f)
-    for trial in np.ndindex(f.shape[:-1]):
-        fitted = prior.fit(FrequencyEstimate(f[trial], n, estimate.oracle))
-        result[trial] = fitted.posterior_mean(f[trial] * n, noise) / n
-    return result
+        return prior.posterior_mean(estimate.frequencies * n, estimate.sigma * n, slope=slope) / n
+    if not (isinstance(prior, type) and issubclass(prior, Prior)):
+        raise InvalidTypeError(f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}")
+    return prior.fitted_means(estimate, slope) / n

@@ -1,32 +1,37 @@
-"""Posterior means under a prior over true counts: the power law of Calibrate and Power (K III, N IV-E)."""
+"""The power law of Calibrate and Power (K III, N IV-E)."""
 
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ldpopt.errors import LdpoptWarning
+from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.base import Posterior, Prior
+from ldpopt.priors.density import FAR, Density, Noise, point
+from ldpopt.priors.fitting import Kind
+from ldpopt.priors.many import many_means
+from ldpopt.priors.trouble import warn
+from ldpopt.priors.zeta import log_power_sum
 
 Array = NDArray[np.float64]
 
-_DIRECT = 1 << 12  # terms that a partial zeta sum adds one by one before the Euler-Maclaurin tail
-_STEEPEST, _FLATTEST = 60.0, -500.0  # exponents beyond which all mass is on one count in double precision
-_REACH = 10.0  # noise standard deviations beyond which a count's weight, exp(-50), is dropped
-_CELLS = 1 << 22  # weights held at a time
+_STEEPEST, _FLATTEST = (
+    60.0,
+    -60.0,
+)  # exponents, the latter per count: beyond them all mass is on one count in double precision
 
 
 @dataclass(frozen=True)
-class PowerLaw(Prior):
+class PowerLaw(Density):
     """π(k) ∝ k^(-alpha) over true counts k = 1 .. n.
 
-    ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n.
+    ``alpha = inf`` is the limit with all mass on one user, ``-inf`` the one with all mass on all n. An error is raised where
+    alpha is no number or n < 1.
 
     Examples
     --------
@@ -37,126 +42,146 @@ class PowerLaw(Prior):
     alpha: float
     n: int
 
-    def mean(self) -> float:
-        """Return E[k], between 1 and n. Cost: does not depend on n."""
+    def __post_init__(self) -> None:
+        if not isinstance(self.alpha, float) or not math.isinf(self.alpha):
+            object.__setattr__(self, "alpha", validate.real("alpha", self.alpha))
+        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+
+    def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
         if math.isinf(self.alpha):
-            return 1.0 if self.alpha > 0 else float(self.n)
-        # Powers of k/n where large counts dominate: nothing overflows.
-        scale = 1.0 if self.alpha > 0 else float(self.n)
-        return scale * _power_sum(self.alpha - 1, self.n, scale) / _power_sum(self.alpha, self.n, scale)
+            return point(k, 1.0 if self.alpha > 0 else float(self.n))
+        return np.asarray(-self.alpha * np.log(k))
+
+    @property
+    def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
+        return np.array([2.0, self.n]) if math.isinf(self.alpha) else np.empty(0)
+
+    @cached_property
+    def _mass(self) -> tuple[float, float, float]:
+        if math.isinf(self.alpha):
+            return 0.0, 1.0 if self.alpha > 0 else float(self.n), 0.0
+        total, first, second = log_power_sum(self.alpha - np.arange(3), self.n)
+        mean = math.exp(first - total)
+        return float(total), mean, max(math.exp(second - total) - mean**2, 0.0)
+
+    # --- fits ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parameters(cls) -> Mapping[str, Kind]:
+        """Return what a fit determines."""
+        return {"alpha": "real"}
+
+    @classmethod
+    def from_moments(cls, mean: float, variance: float, n: int) -> PowerLaw:
+        """Return the power law with this mean; the variance is not used. Warnings as of ``fit_mean``."""
+        return cls.fit_mean(mean, n)
 
     @classmethod
     def fit_mean(cls, mean: float, n: int) -> PowerLaw:
         """Return the power law with the given mean (K Eq. 17 for one parameter).
 
-        Where none has it (mean <= 1 or >= n) the limiting law is returned, with a warning.
+        A mean above (n+1)/2, that of equal weights, has a rising law, alpha < 0; a mean below 1 or above n has none, and the
+        limit next to it is returned. Both come with a warning.
 
         Examples
         --------
         >>> round(PowerLaw.fit_mean(1.3469387755102042, n=3).alpha, 9)
         2.0
         """
-        if mean <= cls(_STEEPEST, n).mean() or mean >= cls(_FLATTEST, n).mean():
-            limit = cls(math.inf if mean < (n + 1) / 2 else -math.inf, n)
-            if not math.isclose(mean, limit.mean(), rel_tol=1e-9):
-                warnings.warn(
-                    f"no power law on counts 1 .. {n} has the mean {mean:g} of the estimated counts: the limit with all mass on "
-                    f"{limit.mean():g} is used; with this much noise power tells little, consider norm-sub",
-                    LdpoptWarning,
-                    stacklevel=6,  # through power, the method and postprocess to the caller
-                )
-            return limit
-        from scipy.optimize import brentq  # slow to import, and only fits need it
-
-        return cls(float(brentq(lambda alpha: cls(alpha, n).mean() - mean, _FLATTEST, _STEEPEST, xtol=1e-13)), n)
+        alpha = float(exponents(np.array([mean]), n)[0])
+        _explain(np.array([mean]), np.array([alpha]), n)
+        return cls(alpha, n)
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, **options: Any) -> PowerLaw:
-        """Return the power law whose mean is that of the estimated counts (K Eq. 17)."""
+    def fitted_means(cls, estimate: FrequencyEstimate, slope: float) -> Array:
+        """Return posterior mean counts with an exponent for each trial: their curves are interpolated in alpha as well."""
         n, _ = estimate.noise
-        return cls.fit_mean(float(np.mean(estimate.frequencies)) * n, n)
-
-    def interval(self, counts: ArrayLike, noise: float, level: float = 0.95) -> tuple[Array, Array]:
-        """Not there yet."""
-        raise NotImplementedError
-
-    def posterior(self, counts: ArrayLike, noise: float) -> Posterior:
-        """Return E[k | y] for estimated counts y = k + N(0, noise²): Σ k π(k) φ((y-k)/s) / Σ π(k) φ((y-k)/s) (K Eq. 7).
-
-        Parameters
-        ----------
-        counts
-            Estimated counts y, any shape; negative ones and ones above n too.
-        noise
-            Standard deviation s of the noise in counts, > 0.
-
-        Notes
-        -----
-        Direct summation over all counts up to 10 standard deviations above y: O(y + 10 s) terms a value.
-        """
-        counts = np.asarray(counts, dtype=np.float64)
-        if math.isinf(self.alpha):
-            evidence = -0.5 * ((counts - self.mean()) / noise) ** 2 - math.log(noise * math.sqrt(2 * math.pi))
-            return Posterior(np.full(counts.shape, self.mean()), np.zeros(counts.shape), evidence)
-        y, back = np.unique(counts, return_inverse=True)
-        # Far below 0 or above n the weights fall off from the nearest count on.
-        last = np.ceil(np.clip(y, 1, self.n) + _REACH * noise).clip(max=self.n).astype(np.int64)
-        result, variance, evidence = np.empty_like(y), np.empty_like(y), np.empty_like(y)
-        total = math.log(_power_sum(self.alpha, self.n, 1.0) * noise * math.sqrt(2 * math.pi))
-        start = 0
-        while start < len(y):
-            stop = start + max(1, int(np.searchsorted(np.arange(1, len(y) - start + 1) * last[start:], _CELLS)))
-            k = np.arange(1, last[min(stop, len(y)) - 1] + 1, dtype=np.float64)
-            exponent = -0.5 * ((y[start:stop, None] - k) / noise) ** 2 - self.alpha * np.log(k)
-            top = exponent.max(axis=1, keepdims=True)
-            weight = np.exp(exponent - top)
-            evidence[start:stop] = top[:, 0] + np.log(weight.sum(axis=1)) - total
-            weight /= weight.sum(axis=1, keepdims=True)
-            result[start:stop] = weight @ k
-            variance[start:stop] = np.sum(weight * (k - result[start:stop, None]) ** 2, axis=1)
-            start = stop
-        shape = counts.shape
-        return Posterior(*(part[back].reshape(shape) for part in (result, variance, evidence)))
+        f = estimate.frequencies.reshape(-1, estimate.d)
+        if not len(f):
+            return np.empty_like(estimate.frequencies)
+        # Beyond 10¹² standard deviations a posterior mean is at an end of 1 .. n anyway, and squares stay finite.
+        far = FAR * estimate.sigma
+        means = np.clip(np.sum(f / estimate.d, axis=1), -1e200, 1e200) * n
+        alphas = exponents(means, n)
+        _explain(means, alphas, n)
+        counts = np.clip(f, -far, 1 + far) * n
+        noise = Noise.checked(estimate.sigma * n, slope, n, counts)
+        limit = np.isinf(alphas)
+        result = np.empty_like(counts)
+        result[limit] = np.where(alphas[limit] > 0, 1.0, float(n))[:, None]
+        result[~limit] = many_means(lambda alpha: cls(alpha, n), counts[~limit], alphas[~limit], noise, n)
+        return result.reshape(estimate.frequencies.shape)
 
 
-def _power_sum(alpha: float, n: int, scale: float) -> float:
-    """Return Σ_{k=1..n} (k/scale)^(-alpha): the first terms directly, the rest by Euler-Maclaurin."""
-    head = np.arange(1, min(n, _DIRECT) + 1) / scale
-    total = float(np.sum(head**-alpha))
-    if n <= _DIRECT:
-        return total
-    low, high = _DIRECT / scale, n / scale
-    rise = math.log(n / _DIRECT)
+def exponents(means: Array, n: int) -> Array:
+    """Return the exponent of the power law on 1 .. n with each mean; ``inf`` or ``-inf`` where none has it.
 
-    def term(x: float) -> float:  # ½ f + Σ B_2j/(2j)! f^(2j-1), with f' = -alpha f/k and so on, per unit of k
-        k = x * scale
-        first = -alpha / k
-        third = first * (alpha + 1) * (alpha + 2) / k**2
-        return float(x**-alpha * (first / 12 + third / -720))
-
-    power = 1 - alpha  # of the integral, written from its larger end: no overflow, no cancellation at 0
-    larger, sign = (high, -1) if power > 0 else (low, 1)
-    integral = larger**power * (sign * math.expm1(sign * power * rise) / power if power else rise)
-    return float(total + scale * integral + 0.5 * (high**-alpha - low**-alpha) + term(high) - term(low))
-
-
-def power(frequencies: Array, n: int, noise: float) -> Array:
-    """Return posterior mean frequencies under a power law fitted to each vector by its mean (Power; N IV-E, K III).
-
-    Parameters
-    ----------
-    frequencies
-        Estimates of shape (..., d).
-    n
-        Number of users.
-    noise
-        Standard deviation of an estimate of a value that nobody has, as a frequency.
+    Bracketed by a table, then regula falsi (Illinois) on the logarithm of the mean, for all at once: to a relative error of
+    1e-13 in the mean.
     """
-    d = frequencies.shape[-1]
-    # Beyond 10¹² standard deviations the posterior mean is at an end of 1 .. n anyway, and squares stay finite.
-    counts = np.clip(frequencies, -1e12 * noise, 1 + 1e12 * noise) * n
-    result = np.empty_like(counts)
-    for trial in np.ndindex(counts.shape[:-1]):
-        mean = float(np.clip(np.sum(frequencies[trial] / d), -1e200, 1e200)) * n
-        result[trial] = PowerLaw.fit_mean(mean, n).posterior_mean(counts[trial], noise * n)
-    return result / n
+    table, logs = _table(n)
+    result = np.where(means <= 1, np.inf, -np.inf)
+    inside = (means > 1) & (means < n)
+    target = np.log(means[inside])
+    result[inside] = np.where(target <= logs[-1], np.inf, -np.inf)
+    inside[inside] = (target > logs[-1]) & (target < logs[0])
+    target = np.log(means[inside])
+    if not len(target):
+        return result
+    place = np.clip(len(table) - np.searchsorted(logs[::-1], target, side="right"), 1, len(table) - 1)
+    low, high = table[place - 1], table[place]  # the mean falls as the exponent rises
+    above, below = logs[place - 1] - target, logs[place] - target
+    last = np.zeros(len(target))
+    found = low
+    for _ in range(60):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middle = (low * below - high * above) / (below - above)
+        middle = np.where((middle > low) & (middle < high), middle, (low + high) / 2)
+        error = _log_mean(middle, n) - target
+        over = error > 0
+        # Illinois: an end that stays twice counts half, so that both ends move.
+        below = np.where(over, np.where(last > 0, below / 2, below), error)
+        above = np.where(over, error, np.where(last < 0, above / 2, above))
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+        last = np.where(over, 1.0, -1.0)
+        found = middle
+        if (np.abs(error) <= 1e-14 * (1 + np.abs(target))).all() or (high - low <= 4e-16 * np.abs(low)).all():
+            break
+    result[inside] = found
+    return result
+
+
+def _log_mean(alpha: Array, n: int) -> Array:
+    first, total = log_power_sum(np.stack([alpha - 1, alpha]), n)
+    return np.asarray(first - total)
+
+
+@lru_cache(maxsize=64)
+def _table(n: int) -> tuple[Array, Array]:
+    """Return ascending exponents and the logarithms of their means, which fall."""
+    steep = np.concatenate([np.linspace(-2, 6, 161)[:-1], np.geomspace(6, _STEEPEST, 40)])
+    rising = -np.geomspace(2, -_FLATTEST * n, 60)[:0:-1] if -_FLATTEST * n > 2 else np.empty(0)
+    table = np.concatenate([rising, steep])
+    return table, np.minimum.accumulate(_log_mean(table, n))
+
+
+def _explain(means: Array, alphas: Array, n: int) -> None:
+    """Warn of means that no power law has, and of laws that rise."""
+    limits = np.where(alphas > 0, 1.0, float(n))
+    none = np.isinf(alphas) & (np.abs(means - limits) > 1e-9 * limits)
+    of = f" (and in {np.count_nonzero(none) - 1} further trials)" if np.count_nonzero(none) > 1 else ""
+    if none.any():
+        first = int(np.argmax(none))
+        warn(
+            f"no power law on counts 1 .. {n} has the mean {means[first]:g} of the estimated counts{of}: the limit with all mass "
+            f"on {limits[first]:g} is used; with this much noise power tells little, consider norm-sub"
+        )
+    rising = ~none & (means > (n + 1) / 2)
+    of = f" (and in {np.count_nonzero(rising) - 1} further trials)" if np.count_nonzero(rising) > 1 else ""
+    if rising.any():
+        warn(
+            f"the mean {means[np.argmax(rising)]:g} of the estimated counts{of} is above {(n + 1) / 2:g}, that of equal weights: "
+            "the fitted power law rises, large counts are the likelier ones"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,43 @@ from ldpopt.constraints import Constraint, Hierarchy, Monotone, NonNegative, Sum
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from ldpopt.problem import Problem
+from ldpopt.pure import PureProtocol
 from ldpopt.verify.agreement import Agreement, compare
+from ldpopt.verify.batches import compare_joined
 from ldpopt.verify.claim import Finding, Verdict, claim
 from ldpopt.verify.instances import Bench, Instance
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+Solve = Callable[[FrequencyEstimate], Array]
+
 _BRANCHING = 3
+_ALONE = 32  # values from which vectors go to the solvers one by one; smaller ones many at a time
+
+
+def _compared(
+    bench: Bench,
+    make: Callable[[int], tuple[Problem, Solve]],
+    solvers: tuple[str, ...],
+    seen: Callable[[Instance], Instance] = lambda instance: instance,
+) -> Agreement:
+    """Return the comparison over random instances and emoji, with one problem for every size.
+
+    ``seen`` makes what the problem is about from an instance.
+    """
+    emoji = [i for i in bench.real if i.name in ("emoji GRR", "emoji OUE")]
+    large = [i for i in bench.random if i.estimate.d >= _ALONE] + emoji
+    parts, known = [], dict[int, tuple[Problem, Solve]]()
+    for pool, joined in ((large, False), (bench.crowd, True)):
+        for instance in pool:
+            d = instance.estimate.d
+            if d < 3:
+                continue
+            problem, solve = known.setdefault(d, make(d))
+            each = compare_joined if joined else compare
+            parts.append(each(problem, solve, [seen(instance)], solvers))
+    return Agreement.merged(parts)
 
 
 def _finding(parts: list[Agreement]) -> Finding:
@@ -27,42 +57,41 @@ def _finding(parts: list[Agreement]) -> Finding:
     return Finding(merged.holds, merged.vectors, merged.evidence, agreement=merged)
 
 
-def _collected(bench: Bench) -> list[Instance]:
-    """Return the random instances, and emoji."""
-    return [i for i in bench.random + bench.real if i.kind == "random" or i.name.startswith("emoji")]
-
-
 # --- hierarchies ----------------------------------------------------------------------------------
 
 
-def _of_every_level(instance: Instance, rng: np.random.Generator) -> tuple[Instance, Hierarchy]:
+def _of_every_level(instance: Instance) -> Instance:
     """Return an instance whose values are the leaves of a tree; what is above is estimated with the same noise."""
-    leaves = instance.estimate.frequencies.reshape(-1, instance.estimate.d)
-    tree = Hierarchy.balanced(leaves.shape[1], _BRANCHING, total=1.0)
-    exact = np.zeros((len(leaves), len(tree.parents)))
-    exact[:, tree.leaves] = leaves
+    n, oracle = instance.estimate.noise
+    tree = Hierarchy.balanced(instance.estimate.d, _BRANCHING)
+    exact: Array = np.zeros((*instance.estimate.frequencies.shape[:-1], len(tree.parents)))
+    exact[..., tree.leaves] = instance.estimate.frequencies
     for node in range(len(tree.parents) - 1, 0, -1):  # parents come first
-        exact[:, tree.parents[node]] += exact[:, node]
-    noise = instance.estimate.sigma * rng.standard_normal(exact.shape)
-    noise[:, tree.leaves] = 0.0  # they have theirs
-    return Instance(f"{instance.name}, every level", instance.kind, FrequencyEstimate(exact + noise)), tree
+        exact[..., tree.parents[node]] += exact[..., node]
+    noise = instance.estimate.sigma * np.random.default_rng(n + oracle.d).standard_normal(exact.shape)
+    noise[..., tree.leaves] = 0.0  # they have theirs
+    protocol = PureProtocol(oracle.epsilon, len(tree.parents), p=oracle.p, q=oracle.q)
+    name = f"{instance.name}, every level"
+    return Instance(name, instance.kind, FrequencyEstimate(exact + noise, n, protocol))
 
 
 def _hierarchies(bench: Bench, others: list[Constraint]) -> Finding:
     """Return the finding of least squares on trees, with equal weights and with random ones."""
-    parts, rng = [], bench.rng()
-    for instance in _collected(bench):
-        nodes, tree = _of_every_level(instance, rng)
-        weights = rng.uniform(0.5, 4.0, len(tree.parents))
-        for loss, trust in ((LeastSquares(), None), (WeightedLeastSquares(weights), weights)):
 
-            def solve(e: FrequencyEstimate, tree: Hierarchy = tree, trust: Array | None = trust) -> Array:
-                return closed_form.tree_consistency(
-                    e.frequencies, tree.parents, trust, tree.total, nonnegative=bool(others)
-                )
+    def make(d: int, *, weighted: bool) -> tuple[Problem, Solve]:
+        tree = Hierarchy.balanced(d, _BRANCHING, total=1.0)
+        trust = bench.rng().uniform(0.5, 4.0, len(tree.parents)) if weighted else None
+        loss = LeastSquares() if trust is None else WeightedLeastSquares(trust)
 
-            parts.append(compare(Problem(loss, [tree, *others]), solve, [nodes], ("CLARABEL", "OSQP")))
-    return _finding(parts)
+        def solve(e: FrequencyEstimate) -> Array:
+            return closed_form.tree_consistency(
+                e.frequencies, tree.parents, trust, tree.total, nonnegative=bool(others)
+            )
+
+        return Problem(loss, [tree, *others]), solve
+
+    makers = (partial(make, weighted=weighted) for weighted in (False, True))
+    return _finding([_compared(bench, maker, ("CLARABEL", "OSQP"), _of_every_level) for maker in makers])
 
 
 @claim(
@@ -88,18 +117,15 @@ def _nonnegative_tree_consistency(bench: Bench) -> Finding:
 # --- orders ---------------------------------------------------------------------------------------
 
 
-def _orders(bench: Bench, make: Callable[[int, np.random.Generator], tuple[Monotone | Unimodal, Index]]) -> Finding:
+def _orders(bench: Bench, order: Callable[[int], tuple[Monotone | Unimodal, Index]]) -> Finding:
     """Return the finding of isotonic regression on trees, then Norm-Sub."""
-    parts, rng = [], bench.rng()
-    for instance in _collected(bench):
-        order, above = make(instance.estimate.d, rng)
 
-        def solve(e: FrequencyEstimate, above: Index = above) -> Array:
-            return closed_form.norm_sub(closed_form.isotonic(e.frequencies, above))
+    def make(d: int) -> tuple[Problem, Solve]:
+        constraint, above = order(d)
+        problem = Problem(LeastSquares(), [constraint, NonNegative(), SumsTo(1.0)])
+        return problem, lambda e: closed_form.norm_sub(closed_form.isotonic(e.frequencies, above))
 
-        problem = Problem(LeastSquares(), [order, NonNegative(), SumsTo(1.0)])
-        parts.append(compare(problem, solve, [instance], ("CLARABEL", "QOCO")))
-    return _finding(parts)
+    return _finding([_compared(bench, make, ("CLARABEL", "QOCO"))])
 
 
 @claim(
@@ -109,11 +135,12 @@ def _orders(bench: Bench, make: Callable[[int, np.random.Generator], tuple[Monot
     Verdict.HOLDS,
 )
 def _tree_order(bench: Bench) -> Finding:
-    def make(d: int, rng: np.random.Generator) -> tuple[Monotone, Index]:
+    def order(d: int) -> tuple[Monotone, Index]:
+        rng = np.random.default_rng(bench.seed + d)
         parents = np.array([-1, *(rng.integers(0, v) for v in range(1, d))])
         return Monotone(np.stack([parents[1:], np.arange(1, d)], axis=1)), parents
 
-    return _orders(bench, make)
+    return _orders(bench, order)
 
 
 @claim(
@@ -123,8 +150,8 @@ def _tree_order(bench: Bench) -> Finding:
     Verdict.HOLDS,
 )
 def _unimodal(bench: Bench) -> Finding:
-    def make(d: int, rng: np.random.Generator) -> tuple[Unimodal, Index]:
-        mode, v = int(rng.integers(0, d)), np.arange(d)
+    def order(d: int) -> tuple[Unimodal, Index]:
+        mode, v = int(np.random.default_rng(bench.seed + d).integers(0, d)), np.arange(d)
         return Unimodal(mode), np.where(v < mode, v + 1, np.where(v > mode, v - 1, -1))
 
-    return _orders(bench, make)
+    return _orders(bench, order)

@@ -1,0 +1,51 @@
+"""Priors without a formula: fit and posterior means of a vector as large as Kosarak, and of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import ldpopt
+from experiments.bench import populations
+from experiments.bench.row import Row
+from experiments.bench.timing import measure
+from ldpopt import datasets, oracles
+
+METHODS = ("npmle-ns", "mixture-ns")
+TARGET_SECONDS, LARGEST = 1.0, 42_178  # the target is set for Kosarak's size
+
+
+def run(settings: Mapping[str, Any]) -> list[Row]:
+    """Return each method's time by size of the domain, and a trial's share of a stack."""
+    epsilon, repeats, trials = (settings[key] for key in ("epsilon", "repeats", "trials"))
+    rows = []
+    for d, n in settings["sizes"]:
+        estimate = populations.oue_estimate(d, n, epsilon, np.random.default_rng(d))
+        for method in METHODS:
+            timing = measure(partial(ldpopt.postprocess, estimate, method), repeats=repeats)
+            rows.append(
+                Row(
+                    what=f"{method}, d = {d:,}, n = {n:,}",
+                    seconds=timing.best,
+                    measure="seconds",
+                    target=TARGET_SECONDS if d <= LARGEST else None,
+                    first_seconds=timing.first,
+                )
+            )
+    data = datasets.load("zipf")
+    oracle = oracles.OUE(epsilon, data.d)
+    stack = oracle.estimate(oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n)
+    for method in METHODS:
+        timing = measure(partial(ldpopt.postprocess, stack, method), repeats=1)
+        rows.append(
+            Row(
+                what=f"{method}, {trials} trials of d = {data.d:,}",
+                seconds=timing.best,
+                measure="seconds",
+                detail=f"{timing.best / trials * 1e3:.3g} ms a trial, with a fit for each",
+            )
+        )
+    return rows

@@ -1,0 +1,143 @@
+"""A cell: one population, oracle, number of users and budget; all trials, methods and measures of an experiment on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import ldpopt
+from experiments.cells import treatments
+from experiments.cells.measures import Measure
+from experiments.cells.moments import Moments
+from ldpopt import oracles
+from ldpopt.datasets import Dataset
+from ldpopt.errors import LdpoptWarning
+from ldpopt.oracles.base import FrequencyOracle
+
+FORMAT = 1  # of the stored results: raise it whenever the same declaration would give other numbers
+
+ORACLES: Mapping[str, Callable[..., FrequencyOracle]] = {
+    "olh": oracles.OLH,  # N: g is the nearest integer to e^ε + 1
+    "olh-floor": partial(oracles.OLH, rounding="floor"),  # D
+    "oue": oracles.OUE,
+}
+
+_AT_A_TIME = 1 << 19  # values of a chunk of trials: what one method holds at a time
+_MOST_TRIALS = 256  # of a chunk
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The declaration of a cell: everything that its numbers follow from, but the seed.
+
+    Attributes
+    ----------
+    population, n, d, digest
+        Whose data: a name in POPULATIONS, its size, and a hash of the data themselves.
+    oracle, epsilon
+        A name in ORACLES and the budget; empty and 0 where the data themselves are shown.
+    methods, measures, trials
+        What is done and measured, and how often.
+    """
+
+    population: str
+    n: int
+    d: int
+    digest: str
+    oracle: str
+    epsilon: float
+    methods: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    trials: int
+
+    def declaration(self) -> dict[str, Any]:
+        """Return the cell as JSON takes it."""
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "methods": {name: treatments.TREATMENTS[name].steps for name in self.methods},
+            "measures": [{"measure": type(m).__name__} | asdict(m) for m in self.measures],
+        }
+
+    def key(self, seed: int) -> str:
+        """Return the name of the result: it changes with the declaration, the seed, the format and what computes it."""
+        made_by = {"format": FORMAT, "ldpopt": ldpopt.__version__, "numpy": np.__version__}
+        text = json.dumps(self.declaration() | {"seed": seed} | made_by, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def chunk(self) -> int:
+        """Trials simulated at a time. It depends on the domain alone, so results do not depend on who computes them."""
+        return max(1, min(_MOST_TRIALS, _AT_A_TIME // self.d))
+
+    @property
+    def cost(self) -> float:
+        """Rough work, to order cells and to tell the time left."""
+        inner = sum(getattr(m, "trials", 0) * len(getattr(m, "fits", ())) for m in self.measures)
+        return 1e5 + self.trials * self.d * len(self.methods) * (1 + inner)
+
+    def generator(self, seed: int, *branch: int | str) -> np.random.Generator:
+        """Return the generator of one use: spawned from the seed by what the cell is, not by when it runs.
+
+        Methods, measures and the number of trials have no part in it: all experiments on the same population, oracle and
+        budget see the same reports.
+        """
+        identity = json.dumps([self.population, self.n, self.oracle, self.epsilon, *branch])
+        spawn_key = np.frombuffer(hashlib.sha256(identity.encode()).digest(), dtype="<u4")
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(map(int, spawn_key))))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell with its data and seed: all that whoever computes it needs."""
+
+    cell: Cell
+    data: Dataset
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Name of the result."""
+        return self.cell.key(self.seed)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A computed cell: its moments, and how long it took (in all, and each method's post-processing)."""
+
+    moments: tuple[Moments, ...]
+    seconds: float
+    method_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def compute(task: Task) -> Outcome:
+    """Simulate, post-process and measure all trials of a cell, a chunk at a time."""
+    cell, data, seed = task.cell, task.data, task.seed
+    start = time.perf_counter()
+    oracle = ORACLES[cell.oracle](cell.epsilon, data.d) if cell.oracle else None
+    evaluations = [m.start(data, oracle, cell.generator(seed, "sets", type(m).__name__)) for m in cell.measures]
+    if oracle is None:
+        found = [moments for evaluate in evaluations for moments in evaluate(None, {}, None)]
+        return Outcome(tuple(found), time.perf_counter() - start)
+
+    total: list[Moments] = []
+    seconds: dict[str, float] = {}
+    for number, first in enumerate(range(0, cell.trials, cell.chunk)):
+        trials = min(cell.chunk, cell.trials - first)
+        counts = oracle.simulate_counts(data.counts, cell.generator(seed, "reports", number), trials=trials)
+        raw = oracle.estimate(counts, data.n)
+        inner = cell.generator(seed, "inner", number)
+        with warnings.catch_warnings():
+            # A power law without an exponent falls back to its limit: with little signal that is one of the results.
+            warnings.simplefilter("ignore", LdpoptWarning)
+            estimates = treatments.apply(cell.methods, raw, seconds)
+            part = [moments for evaluate in evaluations for moments in evaluate(raw, estimates, inner)]
+        total = [a.merged(b) for a, b in zip(total, part, strict=True)] if total else part
+    return Outcome(tuple(total), time.perf_counter() - start, seconds)

@@ -1,0 +1,107 @@
+"""Means and covariances over trials, accumulated a chunk at a time: memory does not grow with the trials."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Label = str | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """One quantity for several parameters and methods, measured on the same trials.
+
+    Attributes
+    ----------
+    query, metric
+        What was asked, and how the answer is judged.
+    parameters, methods
+        Labels of the axes.
+    count
+        Number of trials.
+    mean
+        Over trials, shape (parameters, methods).
+    scatter
+        Σ (x - mean)(x - mean)ᵀ over trials, shape (parameters, methods, methods): with it every difference and ratio of
+        two methods has a paired interval.
+    """
+
+    query: str
+    metric: str
+    parameters: tuple[Label, ...]
+    methods: tuple[str, ...]
+    count: int
+    mean: Array
+    scatter: Array
+
+    @classmethod
+    def of(cls, query: str, metric: str, parameters: Sequence[Label], methods: Sequence[str], values: Array) -> Moments:
+        """Return the moments of values of shape (trials, parameters, methods)."""
+        mean = values.mean(axis=0)
+        off = values - mean
+        # einsum and not a matrix product: its sums do not depend on the number of threads
+        scatter = np.einsum("tkm,tkl->kml", off, off)
+        return cls(query, metric, tuple(parameters), tuple(methods), len(values), mean, scatter)
+
+    def merged(self, other: Moments) -> Moments:
+        """Return the moments of both groups of trials (Chan, Golub and LeVeque 1983)."""
+        count = self.count + other.count
+        step = other.mean - self.mean
+        outer = step[:, :, None] * step[:, None, :]
+        return replace(
+            self,
+            count=count,
+            mean=self.mean + step * (other.count / count),
+            scatter=self.scatter + other.scatter + outer * (self.count * other.count / count),
+        )
+
+    @property
+    def covariance(self) -> Array:
+        """Unbiased covariance of the methods, shape (parameters, methods, methods); NaN for one trial."""
+        return self.scatter / (self.count - 1) if self.count > 1 else np.full_like(self.scatter, np.nan)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation over trials, shape (parameters, methods)."""
+        return np.sqrt(np.einsum("kmm->km", self.covariance))
+
+    def difference_std(self, method: str, reference: str) -> Array:
+        """Return the standard deviation over trials of one method's value minus another's, shape (parameters,)."""
+        m, r = self.methods.index(method), self.methods.index(reference)
+        c = self.covariance
+        return np.sqrt(np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0))
+
+
+def dumps(results: Sequence[Moments]) -> bytes:
+    """Return the moments as bytes; equal moments give equal bytes."""
+    heads = [
+        {"query": m.query, "metric": m.metric, "parameters": m.parameters, "methods": m.methods, "count": m.count}
+        for m in results
+    ]
+    arrays: dict[str, Any] = {"heads": np.array(json.dumps(heads))}
+    for i, m in enumerate(results):
+        arrays |= {f"mean{i}": m.mean, f"scatter{i}": m.scatter}
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def loads(content: bytes) -> tuple[Moments, ...]:
+    """Return what ``dumps`` was given."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        heads = json.loads(str(arrays["heads"]))
+        return tuple(
+            Moments(
+                head["query"], head["metric"], tuple(head["parameters"]), tuple(head["methods"]), head["count"],
+                arrays[f"mean{i}"], arrays[f"scatter{i}"],
+            )
+            for i, head in enumerate(heads)
+        )  # fmt: skip

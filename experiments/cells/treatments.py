@@ -1,0 +1,54 @@
+"""What is done to an estimate under each name of the figures: one method, or several in a row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import ldpopt
+from ldpopt import METHODS, FrequencyEstimate
+
+Step = tuple[str, tuple[tuple[str, Any], ...]]
+_SIGNIFICANT: Step = ("base-zero", (("beta", 0.05),))  # K Eq. 22
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A name of the figures: its label, and the steps of ``postprocess`` that it stands for."""
+
+    label: str
+    steps: tuple[Step, ...]
+
+
+TREATMENTS: dict[str, Treatment] = {
+    **{name: Treatment(method.label, ((name, ()),)) for name, method in METHODS.items()},
+    "power-ns": Treatment("PowerNS", (("power", ()), ("norm-sub", ()))),  # by its definition, sharing Power's work
+    "oue": Treatment("OUE", (("base", ()),)),
+    "oue-zero": Treatment("OUE-Zero", (_SIGNIFICANT,)),
+    "oue-calibrate": Treatment("OUE-Calibrate", (("power", ()),)),
+    "oue-calibrate-zero": Treatment("OUE-Calibrate, then zero", (("power", ()), _SIGNIFICANT)),
+}
+
+
+def apply(names: Iterable[str], raw: FrequencyEstimate, seconds: dict[str, float]) -> dict[str, FrequencyEstimate]:
+    """Return the raw estimate after each treatment; common first steps are taken once.
+
+    ``seconds`` is added to: the time of each treatment, shared steps counted for all who share them.
+    """
+    done: dict[tuple[Step, ...], tuple[FrequencyEstimate, float]] = {(): (raw, 0.0)}
+    result = {}
+    for name in names:
+        steps = TREATMENTS[name].steps
+        for end in range(1, len(steps) + 1):
+            if steps[:end] in done:
+                continue
+            before, spent = done[steps[: end - 1]]
+            start = time.perf_counter()
+            method, options = steps[end - 1]
+            after = ldpopt.postprocess(before, method, **dict(options))
+            done[steps[:end]] = after, spent + time.perf_counter() - start
+        result[name], spent = done[steps]
+        seconds[name] = seconds.get(name, 0.0) + spent
+    return result

@@ -1,0 +1,161 @@
+"""What a figure is: an experiment, and panels that show some of its numbers. Declarations say nothing about how to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from experiments.cells import measures
+from experiments.cells.measures import Measure
+
+LEFT = ("base", "base-pos", "post-pos", "norm", "norm-mul", "norm-sub")  # of a row of two panels (N V-A)
+RIGHT = {
+    "N": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns"),
+    "D": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "norm-hyb", "power"),
+}
+METHODS = {paper: tuple(dict.fromkeys(LEFT + right)) for paper, right in RIGHT.items()}
+
+QUICK = 4  # trials of a quick run
+_QUICK_POINTS = 4  # of a grid
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is simulated: the product of populations, numbers of users and budgets, each a cell.
+
+    Attributes
+    ----------
+    populations
+        Names in ``cells.populations.POPULATIONS``.
+    oracle, epsilons
+        A name in ``cells.cell.ORACLES``, and budgets; none where the data themselves are shown.
+    methods
+        Names in ``cells.treatments.TREATMENTS``.
+    measures
+        What is measured on every trial.
+    trials
+        As many as in the paper.
+    ns
+        Numbers of users to scale the population to; empty for its own.
+    """
+
+    populations: tuple[str, ...]
+    oracle: str
+    epsilons: tuple[float, ...]
+    methods: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    trials: int = 30
+    ns: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        measures.check_names(self.methods)
+
+    def quick(self) -> Experiment:
+        """Return the same experiment with a few trials at a few points: to see whether everything runs."""
+        return replace(
+            self,
+            epsilons=_thinned(self.epsilons),
+            ns=_thinned(self.ns),
+            trials=min(self.trials, QUICK if self.trials < 1000 else 50),
+            measures=tuple(_quick(m) for m in self.measures),
+        )
+
+
+def _thinned(grid: tuple) -> tuple:
+    """Return at most a few points, the ends among them."""
+    if len(grid) <= _QUICK_POINTS:
+        return grid
+    last = _QUICK_POINTS - 1
+    return tuple(grid[round(i * (len(grid) - 1) / last)] for i in range(_QUICK_POINTS))
+
+
+def _quick(measure: Measure) -> Measure:
+    match measure:
+        case measures.RandomSets():
+            return replace(measure, sets=20)
+        case measures.Selection():
+            return replace(measure, trials=2)
+    return measure
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes
+    ----------
+    name, title
+        In the tables, and above the axes.
+    population
+        Whose cells it shows.
+    methods
+        Its lines.
+    query, metric
+        Which moments of the cells.
+    x
+        What runs along the axis: "epsilon", "n" or "parameter".
+    shown
+        What becomes of the metric: "mean" as it is, "effective n", "variance / n" or "regret".
+    only
+        Of the parameters, these; all if empty.
+    """
+
+    name: str
+    title: str
+    population: str
+    methods: tuple[str, ...]
+    query: str
+    metric: str
+    x: Literal["epsilon", "n", "parameter"]
+    shown: Literal["mean", "effective n", "variance / n", "regret"] = "mean"
+    only: tuple[str | float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper.
+
+    Attributes
+    ----------
+    name, source, title
+        As the command line, the papers and the caption call it.
+    experiment
+        What is simulated.
+    rows
+        Panels as they stand on the page.
+    drawing
+        How panels are drawn: a name in ``pictures.draw.DRAWINGS``.
+    xlabel, ylabel, xscale, yscale
+        Of the axes.
+    """
+
+    name: str
+    source: str
+    title: str
+    experiment: Experiment
+    rows: tuple[tuple[Panel, ...], ...]
+    xlabel: str
+    ylabel: str
+    xscale: Literal["linear", "log"] = "linear"
+    yscale: Literal["linear", "log", "symlog"] = "log"
+    drawing: str = "curves"
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """All panels, row by row."""
+        return tuple(panel for row in self.rows for panel in row)
+
+
+def two_sided(
+    paper: str, populations: Iterable[str], titles: Iterable[str], query: str, metric: str, x: str, **options: object
+) -> tuple[tuple[Panel, ...], ...]:
+    """Return a row of two panels for each population, with the methods on the left and right as in N V-A."""
+    also = options.pop("also_right", ())
+    return tuple(
+        tuple(
+            Panel(f"{population} {side}", title, population, methods, query, metric, x, **options)
+            for side, methods in (("left", LEFT), ("right", (*also, *RIGHT[paper])))
+        )
+        for population, title in zip(populations, titles, strict=True)
+    )

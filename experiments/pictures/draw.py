@@ -1,0 +1,238 @@
+"""From a figure's rows to its picture, with the panels of the paper."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Page
+from PIL import Image  # matplotlib brings it
+
+from experiments.cells.measures import SELECTED, TRUTH
+from experiments.cells.treatments import TREATMENTS
+from experiments.figures import Figure, Panel
+from experiments.pictures.style import LOOKS, PAGE, shades
+from experiments.tables import Row
+
+_LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
+_SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
+
+
+def label(method: str) -> str:
+    """Return a method's name as the papers write it."""
+    return _SPOKEN[method] if method in _SPOKEN else TREATMENTS[method].label
+
+
+def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
+    """Return the picture as SVG and PNG; panels whose data are missing say so."""
+    with mpl.rc_context(PAGE):
+        heights, widths = len(figure.rows), max(map(len, figure.rows))
+        here = {row.panel for row in rows}
+        tall = 2.0 if heights * widths > 6 else 2.7
+        ratios = [tall if any(panel.name in here for panel in panels) else 0.35 for panels in figure.rows]
+        page = Page(figsize=(2.9 * widths if widths > 2 else 3.9 * widths, sum(ratios) + 0.7), layout="constrained")
+        axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
+        for panels, row in zip(figure.rows, axes, strict=True):
+            for panel, ax in zip(panels, row, strict=False):
+                own = [r for r in rows if r.panel == panel.name]
+                ax.set_title(panel.title)
+                if own:
+                    _DRAWINGS[figure.drawing](ax, figure, panel, own)
+                else:
+                    _absent(ax)
+        if figure.drawing in _NAMED_ABOVE:
+            _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
+        for row in axes:
+            first = next((ax for ax in row if ax.axison), row[0])
+            first.set_ylabel(first.get_ylabel() or figure.ylabel)
+        for column in axes.T:
+            last = next((ax for ax in reversed(column) if ax.axison), column[-1])
+            last.set_xlabel(figure.xlabel)
+        page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
+        page.draw_without_rendering()
+        page.set_layout_engine("none")  # the layout is settled: once for both files
+        return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
+
+
+def _name_lines(figure: Figure, axes: np.ndarray) -> None:
+    """Name the lines above the panels, so that no line is hidden: of each column, or once where all columns are alike."""
+    alike = len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2
+    for column in range(1 if alike else axes.shape[1]):
+        named = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
+        if named:
+            above = axes[0, axes.shape[1] // 2 if alike else column]
+            above.legend(
+                *named[0].get_legend_handles_labels(), frameon=False, ncols=4 if alike else 3,
+                loc="lower center", bbox_to_anchor=(0.5, 1.0),
+                borderaxespad=2.3, handlelength=2.4, columnspacing=1.0, labelspacing=0.25,
+            )  # fmt: skip
+
+
+def _saved(page: Page, suffix: str) -> bytes:
+    """Return the page as a file, small enough to be kept: the same picture gives the same bytes."""
+    file = io.BytesIO()
+    if suffix == "svg":
+        page.savefig(file, format="svg", metadata={"Date": None})
+        return _LONG_NUMBER.sub(rb"\1", file.getvalue())
+    page.savefig(file, format="png", dpi=150, metadata={"Software": None})
+    small = io.BytesIO()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(shades())
+    drawn = Image.open(file).convert("RGB")
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def _absent(ax: Axes) -> None:
+    ax.text(
+        0.5, 0.6, "not on this machine", ha="center", va="center", transform=ax.transAxes, color="0.4"
+    )  # fmt: skip
+    ax.set_axis_off()
+
+
+def _points(panel: Panel, rows: Sequence[Row], method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, mean and standard deviation of a method's line, by increasing x."""
+    own = [r for r in rows if r.method == method and not (panel.x == "parameter" and isinstance(r.parameter, str))]
+    x = np.array([getattr(r, panel.x) for r in own], dtype=float)
+    order = np.argsort(x)
+    return x[order], np.array([r.mean for r in own])[order], np.array([r.std for r in own])[order]
+
+
+def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """One line a method, with its standard deviation over trials where it can be seen."""
+    for method in panel.methods:
+        x, mean, std = _points(panel, rows, method)
+        if not x.size:
+            continue
+        low = (
+            np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
+        )  # a bar below 0 has no place on a log axis
+        ax.errorbar(
+            x, mean, yerr=np.nan_to_num([low, std]), label=label(method), elinewidth=0.6, capsize=0,
+            ecolor=mpl.colors.to_rgba(LOOKS[method].colour, 0.5), markeredgewidth=0.8, **LOOKS[method].options(),
+        )  # fmt: skip
+    ax.set(xscale=figure.xscale, yscale=figure.yscale)
+    means = [row.mean for row in rows if row.mean > 0]
+    if figure.yscale == "log":  # of the means: bars that nearly reach 0 would stretch the axis over empty decades
+        ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
+
+
+def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """Values by rank: dots for a method, a line for the truth; the sum over the domain beside them where there is one."""
+    if panel.methods == (TRUTH,):
+        x, mean, _ = _points(panel, rows, TRUTH)
+        ax.plot(x[mean > 0], mean[mean > 0], color=LOOKS[TRUTH].colour)
+    for method in panel.methods if panel.methods != (TRUTH,) else ():
+        x, mean, _ = _points(panel, rows, method)
+        if method == TRUTH:
+            ax.plot(x, mean, color="black", linewidth=1.2, label="truth")
+            ax.legend(frameon=False)
+        else:
+            ax.plot(x, mean, ".", color="#117733", markersize=3, label=label(method), zorder=1)
+    for row in rows:
+        if row.metric == "bias sum (counts)":
+            ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
+    scale = {"linthresh": 100} if figure.yscale == "symlog" else {}
+    ax.set_xscale(figure.xscale)
+    ax.set_yscale(figure.yscale, **scale)
+    if figure.yscale == "symlog":
+        low, high = ax.get_ylim()
+        ax.set_ylim(min(low, -200), max(high, 200))
+    ax.minorticks_off()
+    if figure.yscale == "log" and figure.name != "draft-fig6":
+        ax.set_ylim(bottom=10)
+
+
+def _signed(number: float) -> str:
+    """Return a count with its sign, and 0 without one."""
+    return f"{number:+,.0f}".replace("-", "−") if abs(number) >= 0.5 else "0"
+
+
+def _share(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    x, mean, _ = _points(panel, rows, TRUTH)
+    ax.plot(x, mean, ".", color=LOOKS[TRUTH].colour, markersize=3)
+    ax.set(xscale=figure.xscale, yscale=figure.yscale)
+
+
+def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """Histogram of the noise beside the predicted density; fitted and predicted mean and variance in the corner."""
+    density = [r for r in rows if r.metric == "density"]
+    x, mean, _ = _points(panel, density, "oue")
+    ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
+    x, mean, _ = _points(panel, density, "predicted")
+    ax.plot(x, mean, color=LOOKS["predicted"].colour, label="N(0, n q(1-q)/(p-q)²)")
+    found = {(r.method, r.metric.split()[0]): r.mean for r in rows if r.metric != "density"}
+    ax.text(
+        0.02, 0.97,
+        "\n".join(
+            f"{who}: mean {found[m, 'mean']:.3g}, variance {found[m, 'variance']:,.0f}"
+            for m, who in (("oue", "fitted"), ("predicted", "predicted"))
+        ), transform=ax.transAxes, va="top", fontsize=8,
+    )  # fmt: skip
+    ax.legend(frameon=False, loc="center right")
+
+
+def _thresholds(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """Curves over thresholds, with a vertical line at the significance threshold, the middle of the grid."""
+    _curves(ax, figure, panel, rows)
+    thresholds = sorted({r.parameter for r in rows})
+    ax.axvline(thresholds[len(thresholds) // 2], color="0.4", linestyle=":", linewidth=1)
+    ax.set_ylim(-0.03, 1.03)
+
+
+def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """Curves, and by how much OUE-Calibrate improves on OUE-Zero above each ε."""
+    _curves(ax, figure, panel, rows)
+    x, zero, _ = _points(panel, rows, "oue-zero")
+    _, calibrated, _ = _points(panel, rows, "oue-calibrate")
+    for at, height, better in zip(x, zero, 1 - calibrated / zero, strict=True):
+        ax.annotate(
+            f"{better:+.0%}".replace("-", "−"),
+            (at, height),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7.5,
+        )
+
+
+def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    """Errors on synthetic and real data above; below, which method is chosen how often, and what that costs."""
+    if panel.metric == "share of choices":
+        bottom: np.ndarray | float = 0.0
+        for method in panel.methods:
+            x, share, _ = _points(panel, rows, method)
+            if share.any():
+                ax.bar(x, share, bottom=bottom, width=0.16, color=LOOKS[method].colour, label=label(method))
+                bottom = bottom + share
+        ax.set_ylabel("share of the trials")
+        ax.set_ylim(0, 1.5)
+        ax.set_yticks([0, 0.5, 1])
+        ax.legend(frameon=False, ncols=3, loc="upper center", fontsize=7, handlelength=0.8, columnspacing=0.7)
+    elif panel.shown == "regret":
+        for fit in sorted({str(row.parameter) for row in rows}):
+            x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
+            ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
+        ax.set_ylabel("regret in %")
+        ax.axhline(0, color="0.6", linewidth=0.8)
+        ax.set_ylim(top=1.35 * ax.get_ylim()[1])
+        ax.legend(frameon=False, loc="upper center", ncols=1)
+    else:
+        _curves(ax, figure, panel, rows)
+
+
+_NAMED_ABOVE = ("curves", "thresholds", "improvement", "selection")
+
+_DRAWINGS: dict[str, Callable[[Axes, Figure, Panel, Sequence[Row]], None]] = {
+    "curves": _curves,
+    "ranks": _ranks,
+    "points": _share,
+    "noise": _noise,
+    "thresholds": _thresholds,
+    "improvement": _improvement,
+    "selection": _selection,
+}

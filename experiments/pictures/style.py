@@ -1,0 +1,92 @@
+"""One colour and marker for every method, everywhere.
+
+The colours are those of Tol's muted scheme and of Okabe and Ito, told apart by every eye; no two methods share a marker and
+a line style within a panel, so a print in grey can be read too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.cells.measures import SELECTED, TRUTH
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+    filled: bool = True
+
+    def options(self) -> dict[str, Any]:
+        """Return the look as matplotlib's ``plot`` takes it."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "markerfacecolor": self.colour if self.filled else "white",
+        }
+
+
+LOOKS = {
+    "base": Look("#332288", "o"),
+    "base-pos": Look("#E69F00", "^"),
+    "post-pos": Look("#88CCEE", "v"),
+    "norm": Look("#117733", "s", "--", filled=False),
+    "norm-mul": Look("#D55E00", "X"),
+    "norm-sub": Look("#000000", "D"),
+    "mle-apx": Look("#999933", "P", "--", filled=False),
+    "base-cut": Look("#44AA99", "<"),
+    "norm-cut": Look("#882255", ">"),
+    "norm-hyb": Look("#AA4499", "h", "-.", filled=False),
+    "power": Look("#CC6677", "*", "-."),
+    "power-ns": Look("#0072B2", "p"),
+    TRUTH: Look("#000000", "", "-"),
+    SELECTED: Look("#000000", "o"),
+    "predicted": Look("#D55E00", "", "-"),
+    "oue": Look("#332288", "o"),
+    "oue-zero": Look("#44AA99", "<"),
+    "oue-calibrate": Look("#CC6677", "*"),
+    "oue-calibrate-zero": Look("#AA4499", "s", "--", filled=False),
+}
+
+
+_SHADES = 14  # of a colour, for the edges of lines
+
+
+def shades() -> bytes:
+    """Return the palette of a PNG, 256 entries of three bytes: greys from white, and each colour in steps towards white."""
+    colours = sorted({look.colour for look in LOOKS.values()} - {"#000000"})
+    greys = 256 - len(colours) * _SHADES
+    # No grey near white: the search for the nearest entry is coarse, and white must stay white.
+    palette = bytearray(b"\xff\xff\xff")
+    palette += bytes(round(236 * i / (greys - 2)) for i in range(greys - 1) for _ in range(3))
+    for colour in colours:
+        channels = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        for step in range(_SHADES):  # the lightest is far enough from white to be told from it
+            palette += bytes(round(c + 0.85 * (255 - c) * step / _SHADES) for c in channels)
+    return bytes(palette)
+
+
+PAGE = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "svg.fonttype": "none",  # text stays text: small files that can be searched
+    "svg.hashsalt": "ldpopt",  # the same picture gives the same bytes
+    "figure.dpi": 150,
+}

@@ -1,0 +1,106 @@
+"""Finished cells on disk: one SQLite file, one transaction a cell. A run cut short at any moment loses none of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection
+from pathlib import Path
+from types import TracebackType
+
+from experiments.cells.cell import FORMAT, Outcome, Task
+from experiments.cells.moments import dumps, loads
+from experiments.errors import ExperimentError
+
+_APPLICATION = 0x6C647066  # "ldpf" in the header of the file: it is ours
+_PATIENCE = 30.0  # seconds to wait for another run that writes to the same file
+
+_SCHEMA = """
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY,
+    declaration TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    moments BLOB NOT NULL,
+    seconds REAL NOT NULL,
+    method_seconds TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class Store:
+    """The results file. Errors of SQLite become ExperimentError with what is kept and what to do."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=_PATIENCE)
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise ExperimentError(
+                f"cannot use {path} as the results file ({error}): give another --out or --store, or move the file away"
+            ) from None
+
+    def _open(self) -> None:
+        with self._connection as connection:
+            application, version, tables = (
+                connection.execute(query).fetchone()[0]
+                for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+            )
+            if not tables:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(_SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+                return
+        if application != _APPLICATION:
+            raise ExperimentError(
+                f"{self.path} is not a results file of these experiments: give another --out or --store"
+            )
+        if version != FORMAT:
+            raise ExperimentError(
+                f"{self.path} has results of format {version}, this version writes format {FORMAT}: nothing in it was "
+                "touched; give another --out or --store, or move the file away to compute everything anew"
+            )
+
+    def keys(self) -> set[str]:
+        """Return the names of all finished cells."""
+        return {key for (key,) in self._connection.execute("SELECT key FROM cells")}
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """Keep a finished cell: when this returns it is on disk."""
+        row = (
+            task.key, json.dumps(task.cell.declaration(), sort_keys=True), task.seed, dumps(outcome.moments),
+            outcome.seconds, json.dumps(outcome.method_seconds),
+        )  # fmt: skip
+        try:
+            with self._connection as connection:
+                connection.execute("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", row)
+        except sqlite3.Error as error:
+            raise ExperimentError(
+                f"cannot write to {self.path}: {error}. The cells that finished before are kept; make room or free the "
+                "file, then run the same command again"
+            ) from None
+
+    def get(self, keys: Collection[str]) -> dict[str, Outcome]:
+        """Return those of the named cells that are finished."""
+        found = {}
+        for key in keys:
+            row = self._connection.execute(
+                "SELECT moments, seconds, method_seconds FROM cells WHERE key = ?", (key,)
+            ).fetchone()
+            if row is not None:
+                found[key] = Outcome(loads(row[0]), row[1], json.loads(row[2]))
+        return found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

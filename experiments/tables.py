@@ -1,0 +1,223 @@
+"""Tidy tables: from the moments of a figure's cells to its CSV files, and back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, fields
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from experiments.cells.cell import ORACLES, Cell
+from experiments.cells.measures import SELECTED
+from experiments.cells.moments import Label, Moments
+from experiments.figures import Figure, Panel
+
+_ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
+_RANKS_A_DECADE = 50
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a figure: a mean over trials with its standard deviation (NaN where it has none)."""
+
+    figure: str
+    panel: str
+    dataset: str
+    oracle: str
+    n: int
+    d: int
+    epsilon: float
+    method: str
+    query: str
+    parameter: Label
+    metric: str
+    mean: float
+    std: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How much a method's value exceeds another's on the same reports: mean, its 95 % interval, and sd over trials."""
+
+    figure: str
+    panel: str
+    dataset: str
+    n: int
+    epsilon: float
+    query: str
+    parameter: Label
+    metric: str
+    method: str
+    reference: str
+    difference: float
+    low: float
+    high: float
+    std: float
+    trials: int
+
+
+Cells = Mapping[Cell, tuple[Moments, ...]]
+
+
+def rows(figure: Figure, cells: Cells) -> list[Row]:
+    """Return the numbers of a figure's panels, of the cells that are there."""
+    found = []
+    for panel, cell, moments in _shown(figure, cells):
+        for k, parameter in _parameters(panel, moments):
+            for method, mean, std in _numbers(panel, cell, moments, k):
+                found.append(
+                    Row(
+                        figure.name, panel.name, cell.population, cell.oracle, cell.n, cell.d, cell.epsilon, method,
+                        moments.query, parameter, panel.metric if panel.shown == "mean" else panel.shown,
+                        mean, std, cell.trials,
+                    )
+                )  # fmt: skip
+    return found + list(_summaries(figure, cells))
+
+
+def pairs(figure: Figure, cells: Cells) -> list[Pair]:
+    """Return the paired differences of all methods that share a panel."""
+    from scipy.special import stdtrit
+
+    found, seen = [], set()
+    for panel, cell, moments in _shown(figure, cells):
+        if (
+            cell.trials < 2
+            or panel.shown == "variance / n"
+            or moments.query == "value"
+            or moments.metric == "share of choices"
+        ):
+            continue
+        reach = float(stdtrit(cell.trials - 1, 0.975)) / math.sqrt(cell.trials)
+        names = [m for m in panel.methods if m in moments.methods]
+        for reference, method in combinations(names, 2):
+            std = moments.difference_std(method, reference)
+            m, r = moments.methods.index(method), moments.methods.index(reference)
+            for k, parameter in _parameters(panel, moments):
+                key = (cell, moments.query, moments.metric, parameter, method, reference)
+                if key in seen:
+                    continue
+                seen.add(key)
+                middle, half = float(moments.mean[k, m] - moments.mean[k, r]), reach * float(std[k])
+                found.append(
+                    Pair(
+                        figure.name, panel.name, cell.population, cell.n, cell.epsilon, moments.query, parameter,
+                        moments.metric, method, reference, middle, middle - half, middle + half, float(std[k]), cell.trials,
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _shown(figure: Figure, cells: Cells) -> Iterator[tuple[Panel, Cell, Moments]]:
+    for panel in figure.panels:
+        for cell, results in cells.items():
+            if cell.population == panel.population:
+                for moments in results:
+                    if (moments.query, moments.metric) == (panel.query, panel.metric):
+                        yield panel, cell, moments
+
+
+def _parameters(panel: Panel, moments: Moments) -> list[tuple[int, Label]]:
+    """Return the positions and labels of the parameters that a panel shows; long lists of ranks are thinned."""
+    chosen = [(k, p) for k, p in enumerate(moments.parameters) if not panel.only or p in panel.only]
+    if moments.query not in ("value", "items") or len(chosen) <= 2 * _ALL_RANKS:
+        return chosen
+    decades = math.log10(len(chosen) / _ALL_RANKS)
+    further = np.geomspace(_ALL_RANKS, len(chosen) - 1, round(decades * _RANKS_A_DECADE))
+    return [chosen[i] for i in sorted({*range(_ALL_RANKS), *further.round().astype(int).tolist()})]
+
+
+def _numbers(panel: Panel, cell: Cell, moments: Moments, k: int) -> Iterator[tuple[str, float, float]]:
+    """Yield method, mean and standard deviation of what the panel shows."""
+    std = moments.std[k]
+    if panel.shown == "regret":
+        yield (SELECTED, *_regret(moments, k))
+        return
+    for method in panel.methods:
+        m = moments.methods.index(method)
+        mean, sd = float(moments.mean[k, m]), float(std[m])
+        if panel.shown == "variance / n":
+            yield method, sd**2 / cell.n, math.nan
+        elif panel.shown == "effective n":
+            oracle = ORACLES[cell.oracle](cell.epsilon, cell.d)
+            users = (oracle.a + oracle.b / cell.d) / mean  # n′ of MSE = a/n′ + b/(d n′) (N V-C)
+            yield method, users, users * sd / mean
+        else:
+            yield method, mean, sd
+
+
+def _regret(moments: Moments, k: int) -> tuple[float, float]:
+    """Return by which share the choices' error exceeds the best method's, and its standard deviation a trial."""
+    names = [m for m in moments.methods if m != SELECTED]
+    means = dict(zip(moments.methods, moments.mean[k], strict=True))
+    best = min(names, key=lambda m: means[m])
+    ratio = float(means[SELECTED] / means[best])
+    s, b = moments.methods.index(SELECTED), moments.methods.index(best)
+    c = moments.covariance[k]
+    variance = c[s, s] - 2 * ratio * c[s, b] + ratio**2 * c[b, b]
+    return ratio - 1, math.sqrt(max(float(variance), 0.0)) / float(means[best])
+
+
+def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
+    """Yield the single numbers that a figure prints beside its curves: sums of biases, fitted means and variances."""
+    wanted = {"ndss-fig2": ("bias sum (counts)",), "calibrate-fig4": ("mean (counts)", "variance (counts)")}
+    for cell, results in cells.items():
+        for moments in results:
+            if moments.metric in wanted.get(figure.name, ()):
+                for m, method in enumerate(moments.methods):
+                    panel = method if any(panel.name == method for panel in figure.panels) else figure.panels[0].name
+                    yield Row(
+                        figure.name, panel, cell.population, cell.oracle, cell.n, cell.d, cell.epsilon, method, moments.query,
+                        "", moments.metric, float(moments.mean[0, m]), float(moments.std[0, m]), cell.trials,
+                    )  # fmt: skip
+
+
+def to_csv(table: Iterable[Row] | Iterable[Pair], kind: type[Row] | type[Pair]) -> str:
+    """Return the table as CSV; six significant digits, empty for NaN."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(kind))
+    writer.writerows([_cell(value) for value in astuple(row)] for row in table)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return value
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a figure's CSV."""
+    return [_parse(Row, record) for record in _records(path)]
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Return the rows of a figure's paired CSV."""
+    return [_parse(Pair, record) for record in _records(path)]
+
+
+def _records(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _parse(kind, record):
+    """Return a Row or Pair from text; a parameter is a number where it reads as one."""
+    types = {"int": int, "float": lambda text: float(text) if text else math.nan, "str": str, "Label": _label}
+    return kind(**{field.name: types[field.type](record[field.name]) for field in fields(kind)})
+
+
+def _label(text: str) -> Label:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

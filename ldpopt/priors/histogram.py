@@ -1,0 +1,102 @@
+"""A prior from what some users shared openly: a histogram of counts (K III-C, the hybrid setting)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.priors.density import Density
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Density):
+    """Mass ``masses[i]`` spread evenly over the counts ``edges[i]`` .. ``edges[i+1] - 1``.
+
+    Parameters
+    ----------
+    edges
+        First counts of the bins, ascending whole numbers from 1 on, and the count after the last bin, at most n + 1.
+    masses
+        Non-negative weights of the bins, one less than edges, with a positive sum; they are normalised.
+    n
+        Number of users.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If edges do not ascend within 1 .. n + 1, or masses are negative, all zero or not one less than edges.
+
+    Examples
+    --------
+    >>> prior = Histogram(edges=[1, 2, 101], masses=[0.5, 0.5], n=1000)
+    >>> round(prior.mean(), 9)  # (1 + 51)/2
+    26.0
+    """
+
+    edges: Array
+    masses: Array
+    n: int
+
+    def __post_init__(self) -> None:
+        n = validate.integer("n (the number of reports)", self.n, minimum=1)
+        edges = validate.whole_numbers("edges", self.edges, low=1, high=n + 1).astype(np.float64)
+        masses = np.asarray(validate.array("masses", self.masses), dtype=np.float64)
+        if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
+            raise InvalidInputError("edges must be at least two counts in ascending order")
+        if masses.shape != (len(edges) - 1,):
+            raise InvalidInputError(f"{len(edges)} edges need {len(edges) - 1} masses, got shape {masses.shape}")
+        if not (np.isfinite(masses) & (masses >= 0)).all() or masses.sum() <= 0:
+            raise InvalidInputError("masses must be finite, none negative and not all zero")
+        for name, value in {"n": n, "edges": edges, "masses": masses / masses.sum()}.items():
+            object.__setattr__(self, name, value)
+
+    def log_density(self, k: Array) -> Array:
+        """Return log π(k) up to a constant, for real k."""
+        with np.errstate(divide="ignore"):
+            heights = np.concatenate([[-np.inf], np.log(self.masses / np.diff(self.edges)), [-np.inf]])
+        return np.asarray(heights[np.searchsorted(self.edges, k, side="right")])
+
+    @property
+    def breaks(self) -> Array:
+        """First counts of smooth pieces after the first."""
+        return self.edges
+
+    @classmethod
+    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike) -> Histogram:  # type: ignore[override] # it needs other data
+        """Return the histogram of what users who report openly say of the true counts.
+
+        Their counts are scaled to all n users. The first bin holds what they cannot see, counts up to n/m for m of them; each
+        further bin is as long as all before it.
+
+        Parameters
+        ----------
+        estimate
+            The estimate that the prior is for: it gives d and n.
+        opt_in
+            How many of the open users have each value, shape (d,).
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If n is not known, or ``opt_in`` is not d whole numbers with a sum in 1 .. n.
+        """
+        n, _ = estimate.noise
+        counts = validate.whole_numbers("opt_in", opt_in, low=0, high=n)
+        if counts.shape != (estimate.d,):
+            raise InvalidInputError(f"opt_in must have shape ({estimate.d},), got {counts.shape}")
+        total = int(counts.sum())
+        if not 1 <= total <= n:
+            raise InvalidInputError(f"opt_in must sum to a number of users in 1 .. {n}, got {total}")
+        scaled = np.clip(np.rint(counts * (n / total)), 1, n)
+        edges = [1, max(2, -(-n // total))]
+        while edges[-1] <= n:
+            edges.append(min(2 * edges[-1], n + 1))
+        masses, _ = np.histogram(scaled, np.array(edges) - 0.5)
+        return cls(np.array(edges, dtype=np.float64), masses.astype(np.float64), n)

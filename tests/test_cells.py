@@ -1,0 +1,269 @@
+"""Cells of the experiments: what is measured, its moments over trials, and where their randomness comes from."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ldpopt
+from experiments.cells import measures, treatments
+from experiments.cells.cell import ORACLES, Cell, Task, compute
+from experiments.cells.measures import SELECTED
+from experiments.cells.moments import Moments, dumps, loads
+from experiments.cells.populations import POPULATIONS, digest, load, one_item_a_line
+from ldpopt import FrequencyEstimate
+from ldpopt.datasets import Transactions
+from tests.experiment_worlds import D, small
+from tests.tolerances import SIGMAS
+
+DATA = small("zipf")
+
+
+def cell(*what, methods=("base", "norm-sub"), trials=6, epsilon=1.0, oracle="oue", data=DATA):
+    return Cell(data.name, data.n, data.d, digest(data), oracle, epsilon, tuple(methods), what, trials)
+
+
+def raw_estimates(task):
+    """Return the estimates of a task's one chunk, as ``compute`` draws them."""
+    oracle = ORACLES[task.cell.oracle](task.cell.epsilon, task.cell.d)
+    rng = task.cell.generator(task.seed, "reports", 0)
+    return oracle.estimate(oracle.simulate_counts(task.data.counts, rng, trials=task.cell.trials), task.data.n)
+
+
+def by_name(outcome):
+    return {(m.query, m.metric): m for m in outcome.moments}
+
+
+# --- moments ----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**31))
+def test_merged_moments_are_those_of_all_trials(first, second, seed):
+    values = np.random.default_rng(seed).normal(3.0, 1.0, (first + second, 2, 3))
+    parts = [Moments.of("q", "m", "ab", "xyz", part) for part in (values[:first], values[first:])]
+    whole, merged = Moments.of("q", "m", "ab", "xyz", values), parts[0].merged(parts[1])
+    assert merged.count == whole.count == first + second
+    np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(merged.scatter, whole.scatter, atol=1e-11)
+    np.testing.assert_allclose(whole.std, values.std(axis=0, ddof=1), rtol=1e-9)
+    difference = values[:, :, 2] - values[:, :, 0]
+    np.testing.assert_allclose(merged.difference_std("z", "x"), difference.std(axis=0, ddof=1), atol=1e-9)
+
+
+def test_moments_survive_their_bytes():
+    values = np.random.default_rng(0).normal(size=(4, 2, 3))
+    found = [Moments.of("q", "m", [1, 2.5], "xyz", values), Moments.of("r", "m", ["a", ""], "xyz", values + 1)]
+    assert dumps(found) == dumps(found)
+    for before, after in zip(found, loads(dumps(found)), strict=True):
+        assert (after.query, after.parameters, after.methods, after.count) == (
+            before.query, before.parameters, before.methods, before.count,
+        )  # fmt: skip
+        assert np.array_equal(after.mean, before.mean)
+        assert np.array_equal(after.scatter, before.scatter)
+
+
+def test_one_trial_has_no_spread():
+    assert np.isnan(Moments.of("q", "m", "a", "x", np.ones((1, 1, 1))).std).all()
+
+
+# --- randomness -------------------------------------------------------------------------------------
+
+
+def test_reports_depend_on_the_cell_and_not_on_what_is_done_with_them():
+    a, b = cell(measures.FullDomain(), methods=("base",)), cell(measures.Top((2,)), methods=("norm", "base"))
+    same = by_name(compute(Task(replace(b, measures=a.measures), DATA, 1)))["full domain", "mse"]
+    alone = by_name(compute(Task(a, DATA, 1)))["full domain", "mse"]
+    assert alone.mean[0, 0] == same.mean[0, 1]
+    streams = [c.generator(1, "reports", 0).random() for c in (a, replace(a, epsilon=2.0), replace(a, n=7))]
+    assert len({*streams, a.generator(2, "reports", 0).random(), a.generator(1, "reports", 1).random()}) == 5
+
+
+def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
+    base = cell(measures.RandomSets((10,)))
+    others = [
+        replace(base, epsilon=2.0), replace(base, n=1), replace(base, methods=("base",)), replace(base, trials=7),
+        replace(base, digest="x"), replace(base, oracle="olh"), replace(base, measures=(measures.RandomSets((10,), 5),)),
+        replace(base, measures=(measures.Top((10,)),)),
+    ]  # fmt: skip
+    keys = {base.key(1), base.key(2), *(other.key(1) for other in others)}
+    assert len(keys) == len(others) + 2
+    assert replace(base).key(1) == base.key(1)
+    monkeypatch.setattr(ldpopt, "__version__", "other")
+    assert base.key(1) not in keys
+    monkeypatch.undo()
+    monkeypatch.setitem(treatments.TREATMENTS, "base", treatments.Treatment("Base", (("norm", ()),)))
+    assert base.key(1) not in keys
+
+
+def test_chunks_are_streamed(monkeypatch):
+    monkeypatch.setattr("experiments.cells.cell._MOST_TRIALS", 4)
+    found = compute(Task(cell(measures.FullDomain(), trials=10), DATA, 1))
+    assert by_name(found)["full domain", "mse"].count == 10
+
+
+def test_digest_sees_counts_and_sets():
+    other_sets = replace(DATA, sets={"state": [np.array([0])]})
+    assert len({digest(DATA), digest(small("zipf", 29_999)), digest(other_sets)}) == 3
+
+
+# --- treatments -------------------------------------------------------------------------------------
+
+
+def test_shared_steps_give_what_the_methods_give():
+    raw = raw_estimates(Task(cell(), DATA, 5))
+    seconds = {}
+    found = treatments.apply(["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"], raw, seconds)
+    assert np.array_equal(found["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies)
+    assert np.array_equal(found["power"].frequencies, ldpopt.postprocess(raw, "power").frequencies)
+    zero = ldpopt.postprocess(raw, "base-cut", alpha=0.05).frequencies
+    assert np.array_equal(found["oue-zero"].frequencies, zero)
+    assert np.array_equal(found["oue"].frequencies, raw.frequencies)
+    calibrated = found["power"].frequencies
+    kept = found["oue-calibrate-zero"].frequencies > 0
+    assert np.array_equal(found["oue-calibrate-zero"].frequencies, np.where(kept, calibrated, 0))
+    assert seconds["power-ns"] >= seconds["power"] > 0
+
+
+# --- measures against slow references ---------------------------------------------------------------
+
+
+def test_full_domain_top_and_fixed_sets():
+    methods = ("base", "post-pos", "norm")
+    task = Task(
+        cell(measures.FullDomain(), measures.Top((1, 3)), measures.FixedSets(("state",)), methods=methods), DATA, 2
+    )
+    found, raw = by_name(compute(task)), raw_estimates(task)
+    truth = DATA.frequencies
+    for column, name in enumerate(methods):
+        f = ldpopt.postprocess(raw, name).frequencies
+        single = np.maximum(f, 0) if name == "post-pos" else f
+        off = single - truth
+        assert found["full domain", "mse"].mean[0, column] == pytest.approx((off**2).mean())
+        assert found["full domain", "mae"].mean[0, column] == pytest.approx(np.abs(off).mean())
+        assert found["top k", "mse"].mean[1, column] == pytest.approx((off[:, :3] ** 2).mean())
+        sums = np.stack([f[:, s].sum(axis=1) for s in DATA.sets["state"]], axis=1)
+        sums = np.maximum(sums, 0) if name == "post-pos" else sums
+        real = np.array([truth[s].sum() for s in DATA.sets["state"]])
+        assert found["state sets", "mse"].mean[0, column] == pytest.approx(((sums - real) ** 2).mean())
+
+
+def test_random_sets_have_their_size_and_their_error():
+    oracle = ORACLES["oue"](1.0, D)
+    measure = measures.RandomSets((0, 10, 100), sets=50)
+    evaluate = measure.start(DATA, oracle, np.random.default_rng(0))
+    raw = FrequencyEstimate(np.full((2, D), 1.0), n=DATA.n, oracle=oracle)
+    (found,) = evaluate(raw, {"base": raw}, None)
+    assert found.parameters == (0, 10, 100)
+    assert found.mean[0, 0] == 0
+    assert found.mean[2, 0] == pytest.approx((D - 1) ** 2)
+    size = D * 10 // 100
+    assert (size - 1) ** 2 < found.mean[1, 0] < size**2
+
+
+def test_random_sets_error_of_base_is_its_variance():
+    """Σ over a set of m independent values has variance Σ (a + b f)/n; 1,500 trials, 5 sigma."""
+    found = by_name(compute(Task(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), DATA, 3)))
+    moments = found["random sets", "mse"]
+    oracle = ORACLES["oue"](1.0, D)
+    expected = (D // 2 * oracle.a + oracle.b / 2) / DATA.n
+    # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves b/2 by less than 2 %.
+    assert abs(moments.mean[0, 0] - expected) < SIGMAS * moments.std[0, 0] / math.sqrt(1500) + 0.02 * oracle.b / DATA.n
+
+
+def test_heavy_hitters():
+    task = Task(cell(measures.HeavyHitters((0.25, 1.0, 1e6)), methods=("oue", "oue-zero")), DATA, 4)
+    found, raw = by_name(compute(task)), raw_estimates(task)
+    thresholds = found["heavy hitters", "recall"].parameters
+    for k, threshold in enumerate(thresholds):
+        scores = []
+        for vector in raw.frequencies:
+            said = {v for v in range(D) if vector[v] * DATA.n >= threshold}
+            real = {v for v in range(D) if DATA.counts[v] >= threshold}
+            hits = len(said & real)
+            scores.append(
+                (
+                    hits / len(said) if said else 1, hits / len(real) if real else 1,
+                    2 * hits / (len(said) + len(real)) if said or real else 1,
+                )
+            )  # fmt: skip
+        for metric, mean in zip(("precision", "recall", "f-score"), np.mean(scores, axis=0), strict=True):
+            assert found["heavy hitters", metric].mean[k, 0] == pytest.approx(mean)
+    assert found["heavy hitters", "precision"].mean[2].tolist() == [1.0, 1.0]
+
+
+def test_by_rank_sums_its_biases():
+    found = by_name(compute(Task(cell(measures.ByRank(), methods=("base", "norm-sub", "base-pos")), DATA, 4)))
+    bias, total = found["value", "bias (counts)"], found["full domain", "bias sum (counts)"]
+    np.testing.assert_allclose(bias.mean.sum(axis=0), total.mean[0], atol=1e-6)
+    assert abs(total.mean[0, 1]) < 1e-6
+    assert total.mean[0, 2] > 0
+    counts = found["value", "count"]
+    assert counts.mean[:, counts.methods.index("truth")].tolist() == sorted(DATA.counts, reverse=True)
+
+
+def test_noise_has_the_predicted_mean_and_variance():
+    """500 trials of 48 values: the fitted mean and variance within 5 standard errors."""
+    found = by_name(compute(Task(cell(measures.Noise(), methods=("oue",), trials=500), DATA, 4)))
+    for metric in ("mean (counts)", "variance (counts)"):
+        m = found["noise", metric]
+        slack = (
+            0.02 * m.mean[0, 1]
+        )  # the part of the variance that the prediction leaves out, b f, and that of the mean over d
+        assert abs(m.mean[0, 0] - m.mean[0, 1]) < SIGMAS * m.std[0, 0] / math.sqrt(500) + slack
+    density = found["noise", "density"]
+    width = density.parameters[1] - density.parameters[0]
+    assert density.mean.sum(axis=0) * width == pytest.approx([1.0, 1.0], abs=0.01)
+
+
+def test_selection_reports_the_real_error_of_each_choice():
+    names = ("base", "norm-sub", "norm-mul")
+    task = Task(cell(measures.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), DATA, 9)
+    found = by_name(compute(task))
+    choices, errors = found["state sets", "share of choices"], found["state sets", "mse of the choice"]
+    assert choices.mean.sum() == pytest.approx(1)
+    assert errors.methods == (*names, SELECTED)
+    assert errors.mean[0, :3].min() <= errors.mean[0, 3] <= errors.mean[0, :3].max()
+    assert (found["state sets", "simulated mse"].mean > 0).all()
+
+
+def test_data_are_shown_without_an_oracle():
+    found = by_name(
+        compute(
+            Task(
+                cell(measures.RankedCounts(), measures.FrequencyShares(), methods=(), oracle="", epsilon=0.0, trials=0),
+                DATA,
+                1,
+            )
+        )
+    )
+    assert found["value", "count"].mean[:, 0].tolist() == sorted(DATA.counts, reverse=True)
+    shares = found["items", "share of items"]
+    assert shares.mean.sum() == pytest.approx(1)
+    assert list(shares.parameters) == sorted(set(DATA.counts.tolist()))
+
+
+def test_one_item_a_line():
+    lines = Transactions(np.array([1, 2, 9, 5, 5]), np.array([0, 3, 4, 5]))
+    data = one_item_a_line("lines", lines)
+    assert (data.n, data.labels) == (3, ("1", "2", "5", "9"))
+    assert data.counts[2] == 2
+    wide = one_item_a_line("lines", lines, by_largest_id=True)
+    assert (wide.n, wide.d) == (3, 10)
+    assert wide.counts[5] == 2
+
+
+def test_pos_has_one_item_a_transaction(tmp_path, monkeypatch):
+    (tmp_path / "pos.dat").write_text("3 1\n3\n7 3 1\n")
+    monkeypatch.setenv("LDPOPT_DATA", str(tmp_path))
+    data = load("pos")
+    assert (data.name, data.n, data.labels) == ("pos", 3, ("1", "3", "7"))
+    assert np.array_equal(load("pos").counts, data.counts)
+
+
+def test_stand_ins_have_the_papers_number_of_users():
+    for name, n in (("emoji", 884_427), ("us-cities", 602_325)):
+        assert load(name).n == n
+        assert f"n = {n:,}" in POPULATIONS[name].note

@@ -1,0 +1,445 @@
+"""Runs of the experiments: resumption, failures, executors, and everything from declarations to the comparison page."""
+
+import csv
+import json
+import math
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from experiments import __main__ as command
+from experiments import executors, run
+from experiments.cells import measures, populations
+from experiments.cells.cell import FORMAT, compute
+from experiments.cells.moments import dumps
+from experiments.cells.treatments import TREATMENTS
+from experiments.compare.checks import Reading
+from experiments.compare.corrections import CORRECTIONS
+from experiments.compare.findings import RESULTS, STATEMENTS, Verdict, statements
+from experiments.compare.results import Measured, Results, student, within_factor
+from experiments.errors import ExperimentError
+from experiments.executors import Dask, InProcess, Processes
+from experiments.figures import FIGURES, Experiment
+from experiments.pictures.style import LOOKS
+from experiments.run import compute_cells, plan
+from experiments.store import Store
+from tests.experiment_worlds import Bomb, small
+
+ROOT = Path(command.__file__).parent.parent
+COLUMNS = "figure,panel,dataset,oracle,n,d,epsilon,method,query,parameter,metric,mean,std,trials"
+NAMES = {f"ndss-fig{i}" for i in range(1, 11)} | {f"draft-fig{i}" for i in range(1, 10)}
+NAMES |= {f"calibrate-fig{i}" for i in range(3, 10)}
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(command.app, list(map(str, arguments)))
+
+
+def bare(text):
+    """Return what was printed without colours and line breaks."""
+    return re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", text))
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Put a small population in the place of every data set."""
+    monkeypatch.setattr(populations, "load", small)
+
+
+@pytest.fixture
+def tasks(tiny):
+    """The cells of one figure: 20 trials at 5 budgets of two populations."""
+    figure = FIGURES["ndss-fig4"]
+    experiment = replace(
+        figure.experiment, methods=("base", "norm-sub", "power-ns"), epsilons=(0.2, 0.5, 1, 2, 4), trials=20
+    )
+    return plan([replace(figure, experiment=experiment)]).distinct
+
+
+def bits(path, tasks):
+    with Store(path) as store:
+        return {key: dumps(outcome.moments) for key, outcome in store.get(tasks).items()}
+
+
+# --- declarations -----------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_the_papers():
+    assert set(FIGURES) == NAMES
+    assert list(FIGURES) == sorted(FIGURES, key=list(FIGURES).index)
+
+
+def test_papers_trials():
+    for name, figure in FIGURES.items():
+        expected = 5000 if name in ("ndss-fig1", "ndss-fig2", "ndss-fig3") else 30 if figure.experiment.oracle else 0
+        assert figure.experiment.trials == expected
+
+
+def test_every_panel_shows_methods_that_are_simulated_and_have_a_look():
+    for figure in FIGURES.values():
+        extra = {measures.TRUTH, measures.SELECTED, "predicted"}
+        for panel in figure.panels:
+            assert set(panel.methods) - extra <= set(figure.experiment.methods)
+            assert panel.population in figure.experiment.populations
+            assert set(panel.methods) <= set(LOOKS)
+
+
+def test_no_two_methods_of_a_panel_look_alike():
+    for figure in FIGURES.values():
+        for panel in figure.panels:
+            looks = [LOOKS[m] for m in panel.methods if m in TREATMENTS]
+            for part in ("colour", "marker"):
+                assert len({getattr(look, part) for look in looks}) == len(looks)
+
+
+def test_figures_on_the_same_experiment_share_their_cells(tiny):
+    shared = plan([FIGURES[f"ndss-fig{i}"] for i in (1, 2, 3)], quick=True)
+    assert len(shared.distinct) == 1
+    assert [len(tasks) for tasks in shared.tasks.values()] == [1, 1, 1]
+
+
+def test_a_changed_declaration_recomputes_only_what_changed(tiny):
+    figure = FIGURES["ndss-fig5"]
+    before = plan([figure]).distinct
+    after = plan([replace(figure, experiment=replace(figure.experiment, ns=(200_000, 123_456)))]).distinct
+    assert len(after.keys() - before.keys()) == 1
+
+
+# --- the same bits for everybody --------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_workers_or_order(tmp_path, tasks):
+    orders = {
+        "in-order": lambda ts: ts,
+        "backwards": lambda ts: ts[::-1],
+        "shuffled": lambda ts: ts[3::2] + ts[:3] + ts[4::2],
+    }
+    for name, order in orders.items():
+        with Store(tmp_path / name) as store:
+            assert len(compute_cells(tasks, store, InProcess(), order=order).computed) == len(tasks) == 10
+    with Store(tmp_path / "two") as store:
+        compute_cells(tasks, store, Processes(2))
+    expected = bits(tmp_path / "in-order", tasks)
+    assert len(expected) == len(tasks)
+    for name in ("backwards", "shuffled", "two"):
+        assert bits(tmp_path / name, tasks) == expected
+
+
+def test_dask_gives_the_same_bits_though_a_worker_dies(tmp_path, tasks, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with Store(tmp_path / "alone") as store:
+        compute_cells(tasks, store, InProcess())
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        killed = []
+
+        def finished(task):
+            if not killed:
+                workers = cluster.scheduler_info["workers"].values()
+                with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+                    processes = client.run(os.getpid)
+                assert len(workers) == len(processes) == 2
+                killed.append(next(iter(processes.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        with Store(tmp_path / "dask") as store:
+            summary = compute_cells(tasks, store, Dask(cluster.scheduler_address), finished=finished)
+    assert killed
+    assert not summary.failed
+    assert len(summary.computed) == len(tasks)
+    assert bits(tmp_path / "dask", tasks) == bits(tmp_path / "alone", tasks)
+
+
+def test_nobody_answers_at_the_dask_address(tmp_path, tiny, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "_DASK_PATIENCE", 0.5)
+    for address in ("tcp://127.0.0.1:1", "no-such-protocol://x"):
+        with pytest.raises(ExperimentError, match="no Dask scheduler answers"):
+            list(Dask(address).run([]))
+
+
+# --- nothing finished is lost -----------------------------------------------------------------------
+
+
+def test_a_killed_run_resumes(tmp_path):
+    """A real process, killed with SIGKILL after its first finished cells, loses none of them."""
+    arguments = [sys.executable, "-m", "experiments", "run", "ndss-fig8", "--trials", "40", "--out", str(tmp_path)]
+    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    path, there = tmp_path / "cells.sqlite", 0
+    deadline = time.monotonic() + 300
+    while there < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+        try:
+            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+                (there,) = connection.execute("SELECT count(*) FROM cells").fetchone()
+        except sqlite3.OperationalError:
+            continue
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    tasks = plan([FIGURES["ndss-fig8"]], trials=40).distinct
+    kept = bits(path, tasks)
+    assert 2 <= len(kept) < len(tasks)
+
+    some = {key: task for key, task in tasks.items() if key in kept or len(kept) < 20}
+    again = dict(list(some.items())[:3]) | {key: tasks[key] for key in kept}
+    with Store(path) as store:
+        summary = compute_cells(again, store, InProcess())
+        assert sorted(summary.reused) == sorted(kept)
+        assert set(summary.computed) == again.keys() - kept.keys()
+    with Store(tmp_path / "whole") as store:
+        compute_cells({key: tasks[key] for key in kept}, store, InProcess())
+    assert bits(tmp_path / "whole", kept) == kept
+
+
+class Interrupted(InProcess):
+    """Ctrl-C after three cells."""
+
+    def run(self, tasks):
+        for number, finished in enumerate(super().run(tasks)):
+            if number == 3:
+                raise KeyboardInterrupt
+            yield finished
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(command, "InProcess", Interrupted)
+    result = invoke("run", "ndss-fig5", "--trials", 2, "--out", tmp_path)
+    assert result.exit_code == command.INTERRUPTED
+    assert "3 new cells are kept" in bare(result.stderr)
+    monkeypatch.undo()
+    monkeypatch.setattr(populations, "load", small)
+    result = invoke("run", "ndss-fig5", "--trials", 2, "--out", tmp_path)
+    assert result.exit_code == 0
+    assert "7 cells computed, 3 reused" in bare(result.stderr)
+
+
+def test_ctrl_c_stops_the_workers(tmp_path, tasks):
+    def finished(task):
+        raise KeyboardInterrupt
+
+    with Store(tmp_path / "s") as store:
+        with pytest.raises(KeyboardInterrupt):
+            compute_cells(tasks, store, Processes(2), finished=finished)
+        assert len(store.keys()) == 1
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path, tasks):
+    """SQLite's own limit of pages in the place of the disk's: the same error, 'database or disk is full'."""
+    with Store(tmp_path / "s") as store:
+        first = dict(list(tasks.items())[:1])
+        compute_cells(first, store, InProcess())
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+        with pytest.raises(ExperimentError, match=r"disk is full.*kept.*run the same command again"):
+            compute_cells(tasks, store, InProcess())
+        kept = store.keys()
+        assert first.keys() <= kept < tasks.keys()
+    with Store(tmp_path / "s") as store:
+        assert len(compute_cells(tasks, store, InProcess()).computed) == len(tasks) - len(kept)
+
+
+def test_a_full_disk_while_writing_the_pictures(tmp_path, tiny, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(run, "replace_bytes", full)
+    result = invoke("run", "ndss-fig5", "--quick", "--out", tmp_path)
+    assert isinstance(result.exception, ExperimentError)
+    assert "No space left" in str(result.exception)
+    assert "kept" in str(result.exception)
+    monkeypatch.undo()
+    monkeypatch.setattr(populations, "load", small)
+    assert "0 cells computed, 4 reused" in bare(invoke("run", "ndss-fig5", "--quick", "--out", tmp_path).stderr)
+
+
+def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, tiny, monkeypatch):
+    real = executors.compute
+
+    def compute(task):
+        if task.cell.n == 1_400_000:
+            raise ValueError("this one")
+        return real(task)
+
+    monkeypatch.setattr(executors, "compute", compute)
+    result = invoke("run", "ndss-fig5", "--quick", "--out", tmp_path)
+    assert result.exit_code == command.FAILED
+    assert "3 cells computed, 0 reused, 1 failed" in bare(result.stderr)
+    assert "n = 1400000, ε = 1: ValueError('this one')" in bare(result.stderr)
+
+
+def test_a_worker_that_dies_is_said_so(tmp_path, tasks):
+    key, task = next(iter(tasks.items()))
+    with Store(tmp_path / "s") as store, pytest.raises(ExperimentError, match="worker process died"):
+        compute_cells({key: replace(task, data=Bomb())}, store, Processes(2))
+
+
+def test_results_of_another_version_are_left_alone(tmp_path, tasks):
+    path = tmp_path / "s"
+    Store(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    before = path.read_bytes()
+    with pytest.raises(ExperimentError, match=f"format {FORMAT + 1}.*nothing in it was touched"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_not_ours_are_refused(tmp_path):
+    (tmp_path / "text").write_text("not a database, but long enough to look like something " * 20)
+    with sqlite3.connect(tmp_path / "other") as connection:
+        connection.execute("CREATE TABLE t (x)")
+    for name in ("text", "other"):
+        with pytest.raises(ExperimentError, match="results file"):
+            Store(tmp_path / name)
+    with pytest.raises(ExperimentError, match="results file"):
+        Store(tmp_path / "text" / "below")
+
+
+def test_fresh_computes_again(tmp_path, tiny):
+    arguments = ("run", "ndss-fig5", "--quick", "--out", tmp_path)
+    assert "4 cells computed, 0 reused" in bare(invoke(*arguments).stderr)
+    assert "0 cells computed, 4 reused" in bare(invoke(*arguments).stderr)
+    assert "4 cells computed, 0 reused" in bare(invoke(*arguments, "--fresh").stderr)
+
+
+# --- the command line -------------------------------------------------------------------------------
+
+
+def test_unknown_figure_names_the_nearest():
+    result = invoke("run", "ndss-fg4")
+    assert result.exit_code == 2
+    assert "'ndss-fig4'" in result.stderr
+
+
+def test_workers_and_dask_exclude_each_other():
+    assert invoke("run", "ndss-fig4", "--dask", "tcp://x:1", "--workers", 2).exit_code == 2
+
+
+def test_list():
+    assert all(name in invoke("list").stdout for name in NAMES)
+    assert {record["figure"] for record in json.loads(invoke("list", "--json").stdout)} == NAMES
+
+
+def test_missing_data_are_named_and_skipped(tmp_path, monkeypatch):
+    monkeypatch.setenv("LDPOPT_DATA", str(tmp_path / "empty"))
+    (tmp_path / "empty").mkdir()
+    result = invoke("run", "draft-fig6", "calibrate-fig4", "--out", tmp_path / "out")
+    assert result.exit_code == command.SKIPPED
+    said = bare(result.stderr)
+    for name in ("kosarak", "kosarak-sessions", "pos", "fire"):
+        assert f"Skipped {name} in" in said
+    assert "nothing is left of calibrate-fig4" in said
+    assert "no kosarak.dat.gz or kosarak.dat in" in said
+    assert (tmp_path / "out" / "draft-fig6.csv").exists()
+    assert not (tmp_path / "out" / "calibrate-fig4.csv").exists()
+
+
+def test_a_prefix_of_kosarak_is_not_taken_for_kosarak(tmp_path, monkeypatch):
+    monkeypatch.setenv("LDPOPT_DATA", str(tmp_path))
+    (tmp_path / "kosarak-prefix.dat").write_text("1 2 3\n")
+    assert plan([FIGURES["calibrate-fig4"]]).missing.keys() == {"kosarak"}
+    (tmp_path / "kosarak.dat").write_text("1 2 3\n")
+    assert "sha256" in plan([FIGURES["calibrate-fig4"]]).missing["kosarak"]
+
+
+def test_all_figures_from_data_to_comparison(tmp_path, tiny):
+    """Every figure on small populations, Kosarak, POS and Fire among them: tables, pictures, and a verdict on everything."""
+    result = invoke("run", "all", "--quick", "--trials", 3, "--out", tmp_path, "--compare", "--workers", 2)
+    assert result.exit_code == 0, result.stderr
+    for name in NAMES:
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert ",".join(rows[0]) == COLUMNS
+        assert {row["figure"] for row in rows} == {name}
+        assert {panel.name for panel in FIGURES[name].panels} == {row["panel"] for row in rows}
+        assert all(row["mean"] not in ("", "nan", "inf") for row in rows)
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+        assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()[:400]
+    page = (tmp_path / "compare.html").read_text("utf-8")
+    assert page.count("<tr id=") == len(STATEMENTS)
+    records = json.loads((tmp_path / "statements.json").read_text("utf-8"))
+    assert [record["id"] for record in records] == [statement.id for statement in STATEMENTS]
+
+
+def test_pictures_are_the_same_bytes_each_time(tmp_path, tiny):
+    for folder in ("a", "b"):
+        assert invoke("run", "ndss-fig5", "--quick", "--out", tmp_path / folder).exit_code == 0
+    for suffix in ("csv", "paired.csv", "svg", "png"):
+        a, b = ((tmp_path / folder / f"ndss-fig5.{suffix}").read_bytes() for folder in ("a", "b"))
+        assert a == b
+
+
+def test_quick_keeps_the_ends_of_a_grid():
+    experiment = Experiment(("zipf",), "oue", tuple(float(i) for i in range(1, 21)), ("base",), (), trials=30)
+    assert experiment.quick().epsilons == (1.0, 7.0, 14.0, 20.0)
+    assert experiment.quick().trials < 10
+
+
+# --- what the papers say ----------------------------------------------------------------------------
+
+
+def test_statements_are_well_formed():
+    assert len({statement.id for statement in STATEMENTS}) == len(STATEMENTS)
+    for statement in STATEMENTS:
+        assert statement.figure in FIGURES
+        assert all(statement.figure == part.figure for part in statement.checks if hasattr(part, "figure"))
+        assert statement.source[0] in "NDK"
+    assert CORRECTIONS.keys() <= {statement.id for statement in STATEMENTS}
+
+
+def test_kept_results_give_the_kept_verdicts():
+    kept = {record["id"]: record["verdict"] for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))}
+    found = statements()
+    assert {finding.statement.id: str(finding.verdict) for finding in found} == kept
+    needed = {f.statement.id for f in found if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
+    assert CORRECTIONS.keys() <= needed
+
+
+def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
+    """From the tables alone, what all trials give: the covariance comes back from the deviation of the difference."""
+    assert invoke("run", "ndss-fig8", "--trials", 12, "--quick", "--out", tmp_path).exit_code == 0
+    results = Results(tmp_path)
+    at = {"figure": "ndss-fig8", "epsilon": 4.0}
+    base, sub = (next(results.select(**at, method=m)) for m in ("base", "norm-sub"))
+    found = results.ratio(base, sub)
+    (task,) = (
+        t for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values() if t.cell.epsilon == 4.0
+    )
+    (moments,) = compute(task).moments
+    m, r = moments.methods.index("base"), moments.methods.index("norm-sub")
+    c, mean = moments.covariance[0], moments.mean[0]
+    relative = c[m, m] / mean[m] ** 2 + c[r, r] / mean[r] ** 2 - 2 * c[m, r] / (mean[m] * mean[r])
+    assert found.value == pytest.approx(mean[m] / mean[r], rel=1e-4)
+    expected = math.exp(student(12) * math.sqrt(relative / 12))
+    assert found.high / found.value == pytest.approx(expected, rel=1e-3)
+    assert found.value / found.low == pytest.approx(expected, rel=1e-3)
+
+
+def test_nothing_is_known_where_the_interval_overflows():
+    found = within_factor(2.0, 1e6)
+    assert found.low == pytest.approx(0.0)
+    assert found.high > 1e300
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "verdict"),
+    [(1.0, 0.9, 1.1, "agrees"), (2.5, 1.5, 3.5, "undecided"), (2.5, 2.2, 2.8, "contradicts")],
+)
+def test_a_reading_agrees_contradicts_or_leaves_open(value, low, high, verdict):
+    reading = Reading("here", Measured(value, low, high), 0.5, 2.0)
+    assert (reading.agrees, reading.contradicts) == (verdict == "agrees", verdict == "contradicts")
+
+
+def test_nothing_is_measured_without_results(tmp_path):
+    assert {finding.verdict for finding in statements(tmp_path)} == {Verdict.NOT_MEASURED}
