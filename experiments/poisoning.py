@@ -18,7 +18,10 @@ from ldpopt import FrequencyEstimate, datasets, poisoning
 from ldpopt.oracles import GRR, OLH, OUE, FrequencyOracle
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = "figure,panel,dataset,oracle,n,d,epsilon,method,query,parameter,metric,mean,std,trials".split(",")
+COLUMNS = [
+    "figure", "panel", "dataset", "oracle", "n", "d", "epsilon",
+    "method", "query", "parameter", "metric", "mean", "std", "trials",
+]  # fmt: skip
 ORACLES = (GRR, OUE, OLH)
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.1)
 """Malicious users among all."""
@@ -63,14 +66,9 @@ def rows(n: int = 50_000, epsilon: float = 1.0, trials: int = 8, seed: int = 0) 
                     error = ((found - data.frequencies) ** 2).mean(axis=-1)
                     gain = (found - data.frequencies)[:, targets].sum(axis=-1)
                     for metric, values in (("mse", error), ("gain", gain)):
-                        yield dict(
-                            zip(
-                                COLUMNS,
-                                ["poisoning", attack, "emoji", make.__name__, n, data.d, epsilon, method, "values"]
-                                + [share, metric, f"{values.mean():.4g}", f"{values.std(ddof=1):.3g}", trials],
-                                strict=True,
-                            )
-                        )
+                        setting = ["poisoning", attack, "emoji", make.__name__, n, data.d, epsilon, method, "values"]
+                        result = [share, metric, f"{values.mean():.4g}", f"{values.std(ddof=1):.3g}", trials]
+                        yield dict(zip(COLUMNS, [*setting, *result], strict=True))
 
 
 def poisoned_counts(
@@ -99,7 +97,7 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
                 axes.set(title=make.__name__, yscale="log")
             else:
                 axes.axhline(0, color="0.7", linewidth=0.6, zorder=0)
-                axes.set(xlabel="malicious users among all", yscale="symlog")
+                axes.set(xlabel="malicious users among all", yscale="symlog", ylim=(-0.3, None))
     panels[0, 0].set_ylabel("mean squared error")
     panels[1, 0].set_ylabel("gain of ten targets")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
