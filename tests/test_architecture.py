@@ -19,7 +19,7 @@ LAYERS = [
     {"oracles", "datasets", "closed_form", "mixture", "priors"},
     {"losses", "constraints"},
     {"feasibility", "conic"},
-    {"certificate", "dispatch"},
+    {"certificate", "dispatch", "ranges"},
     {"iterative"},
     {"problem"},
     {"methods"},

@@ -10,8 +10,9 @@ from scipy import optimize, stats
 from scipy.sparse import csr_array
 
 import ldpopt
-from ldpopt import FrequencyEstimate, intervals
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt import FrequencyEstimate, Problem, constraints, intervals
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
 from ldpopt.pure import PureProtocol
@@ -214,7 +215,7 @@ def test_the_interval_around_norm_sub_fails_in_the_head_and_the_cut_raw_one_does
 
 # --- the method -----------------------------------------------------------------------------------
 
-RAW = OUE(epsilon=1.0, d=5).estimate([450, 380, 350, 300, 260], 1000)
+RAW = OUE(epsilon=1.0, d=5).estimate([361, 338, 315, 292, 264], 1000)
 
 
 def test_intervals_of_a_raw_estimate_surround_it_and_may_leave_the_unit_interval():
@@ -289,3 +290,53 @@ def test_a_protocol_known_by_p_and_q_has_intervals_for_values_and_none_for_sets(
     assert np.shape(ldpopt.postprocess(known, "norm-sub").interval()) == (2, 2)
     with pytest.raises(InvalidInputError, match="joint law"):
         known.interval(sets=[[0, 1]])
+
+
+# --- under other constraints ----------------------------------------------------------------------
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+SOLVED = 1e-6  # Clarabel on frequencies times d; HiGHS is closer
+
+
+def test_linear_programs_on_the_simplex_find_the_closed_form():
+    found = Problem(LeastSquares(), SIMPLEX).interval(RAW, 0.9)
+    assert_allclose(found, intervals.on_simplex(*RAW.interval(1 - 0.1 / 5)), atol=SOLVED)
+    post = ldpopt.postprocess(RAW, "norm-sub")
+    assert_array_equal(Problem(LeastSquares(), SIMPLEX).interval(post, 0.9), found)
+
+
+def test_cone_programs_agree_with_linear_ones():
+    sets = [[0, 1], [2, 3, 4]]
+    order = constraints.Monotone(range(5))
+    said = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
+    linear, conic = (Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, said))
+    assert_allclose(conic, linear, atol=SOLVED)
+
+
+def test_the_range_under_an_order_is_the_running_bound():
+    lower, upper = Problem(LeastSquares(), [constraints.Monotone(range(5))]).interval(RAW, 0.9)
+    box = RAW.interval(1 - 0.1 / 5)
+    assert_allclose(upper, np.minimum.accumulate(box[1]), atol=SOLVED)
+    assert_allclose(lower, np.maximum.accumulate(box[0][::-1])[::-1], atol=SOLVED)
+
+
+def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
+    oracle, trials = OUE(1.0, 8), 60
+    counts = np.array([1000, 600, 400, 400, 300, 200, 50, 50])
+    truth = counts / 3000
+    raw = oracle.estimate(oracle.simulate_counts(counts, rng=6, trials=trials), 3000)
+    lower, upper = Problem(LeastSquares(), [*SIMPLEX, constraints.Monotone(range(8))]).interval(raw)
+    covered = ((lower <= truth + SOLVED) & (truth <= upper + SOLVED)).all(axis=1).sum()
+    assert covered >= stats.binom.ppf(1e-6, trials, 0.95)
+    plain = intervals.on_simplex(*raw.interval(1 - 0.05 / 8))
+    assert (upper - lower).mean() < 0.95 * (plain[1] - plain[0]).mean()
+
+
+def test_constraints_that_the_reports_refute_are_named_as_such():
+    for constraint in (constraints.Linear([[1, 1, 0, 0, 0]], upper=0.2), constraints.Custom(lambda f: [f[0] <= 0.05])):
+        with pytest.raises(InfeasibleError, match="refuted"):
+            Problem(LeastSquares(), [*SIMPLEX, constraint]).interval(RAW)
+    known = Problem(LeastSquares(), [*SIMPLEX, constraints.Fixed([0], [0.05])]).interval(RAW)
+    assert_allclose([end[0] for end in known], 0.05, atol=SOLVED)
+    with pytest.raises(InvalidInputError, match="not convex"):
+        Problem(LeastSquares(), [*SIMPLEX, constraints.AtMost(2)]).interval(RAW)
