@@ -9,7 +9,7 @@ OUT ?= build/verify
 .PHONY: verify test lint bench figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
-	$(BIN)/ldpopt verify --out $(OUT)
+	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results
 
 test: $(DEV) lint  ## everything that guards the code
 	$(BIN)/python -m pytest -n auto --dist loadfile -q

@@ -73,6 +73,9 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Folder for claims.json and report.html, created where missing.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Results folder of the figures, whose judged statements join the ledger.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -81,14 +84,18 @@ def verify(
     Each claim is a statement of the papers with the verdict we expect. Closed forms are compared with solvers and
     certified by their own gap. Takes a minute or two. Exit status 1 if a verdict differs from the expected one.
 
+    Statements that only figures can show are judged by `python -m experiments run all --compare --out DIR`; with --figures DIR
+    they are part of the ledger too.
+
     Example: ldpopt verify --out build/verify
     """
     from ldpopt.report.page import claims_page
     from ldpopt.report.tables import claims_table
-    from ldpopt.verify import LEDGER, Bench, check, to_json
+    from ldpopt.verify import LEDGER, Bench, check, empirical, to_json
 
     if out is not None:
         _prepare(out, "claims.json", "report.html")
+    judged = [] if figures is None else empirical.results(figures)
     _errors.print(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
     bench, results = Bench(quick=quick), []
     with _progress() as progress:
@@ -97,6 +104,7 @@ def verify(
             progress.update(task, description=claim.id)
             results.append(check(claim, bench))
             progress.advance(task)
+    results += judged
     as_text = to_json(results)
     if as_json:
         typer.echo(as_text, nl=False)
@@ -173,6 +181,41 @@ def compare(
         _write(plot, comparison_figure(rows))
     for path in filter(None, (csv, plot)):
         _errors.print(escape(f"Wrote {path}."), soft_wrap=True)
+
+
+@app.command()
+def audit(
+    oracle: Annotated[str, typer.Option(help="One of grr, sue, oue, olh, blh, ss, hr.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget in nats.")],
+    d: Annotated[int, typer.Option(help="Number of values in the domain.")],
+    reports: Annotated[
+        int, typer.Option(help="Reports of each of two values; a million finds a q that is off by 1 %.")
+    ] = 1_000_000,
+    confidence: Annotated[float, typer.Option(help="Share of audits of correct clients that pass, at least.")] = 0.999,
+    as_json: Json = False,
+) -> None:
+    """Audit an oracle's privacy: exactly from its probabilities, statistically from its client's reports.
+
+    The exact loss is the log of the largest ratio of a report's probabilities under two values, in rational arithmetic. The
+    reports use the operating system's entropy; their bound is Clopper–Pearson's, on an event chosen on other reports. Exit
+    status 1 if the audit fails. Audit your own client with ldpopt.audit.audit(client, epsilon, values) in Python.
+
+    Example: ldpopt audit --oracle oue --epsilon 1 --d 64
+    """
+    from ldpopt.audit import audit_oracle
+    from ldpopt.oracles import ORACLES
+    from ldpopt.report.tables import audit_table
+
+    found = audit_oracle(validate.lookup("oracle", oracle, ORACLES)(epsilon, d), reports=reports, confidence=confidence)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        _output.print(audit_table(found))
+    for finding in found.findings:
+        _errors.print(f"[bold red]Failed:[/] {escape(finding)}", highlight=False, soft_wrap=True)
+    if not found.passed:
+        raise typer.Exit(1)
+    _errors.print("[green]Passed:[/] the probabilities keep ε, and no report contradicts them.", highlight=False)
 
 
 @app.command()

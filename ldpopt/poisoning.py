@@ -75,7 +75,7 @@ def random_item(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed =
     array([2, 2, 2, 2, 2], dtype=uint8)
     """
     m, chosen, generator = _checked(oracle, m, targets, rng)
-    return oracle.perturb(generator.choice(chosen, m), generator)
+    return oracle.perturb(generator.choice(chosen, m), rng=generator)
 
 
 def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:

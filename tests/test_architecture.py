@@ -25,7 +25,7 @@ LAYERS = [
     {"methods"},
     {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"comparison", "poisoning", "verify", "report", "cli", "__main__"},
+    {"audit", "comparison", "poisoning", "verify", "report", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 

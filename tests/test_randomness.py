@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from ldpopt.oracles import randomness
 from tests.tolerances import SIGMAS
 
 FALSE_ALARM = 1e-6  # of one chi-square test, on fixed seeds
-PROBABILITIES = [0.5, 0.2689, 1 / 3, 1e-3, 0.999]
+PROBABILITIES = [Fraction(x) for x in (0.5, 0.2689, 1 / 3, 1e-3, 0.999)]  # floats above 2⁻¹¹ are multiples of 2⁻⁶⁴
 SOURCES = [1, None]  # a seed, and the operating system: its checks fail once in 1.7 million runs each
 
 
@@ -22,6 +23,7 @@ def generator(seed):
 
 
 def assert_mean(bits, probability):
+    probability = float(probability)
     spread = math.sqrt(probability * (1 - probability) / bits.size)
     assert abs(bits.mean() - probability) < SIGMAS * spread
 
@@ -76,6 +78,7 @@ def test_bernoulli_has_its_probability_and_independent_neighbours(seed, probabil
 
 
 def assert_uncorrelated(x, y, probability):
+    probability = float(probability)
     products = (x - probability) * (y - probability)
     assert abs(products.mean()) < SIGMAS * probability * (1 - probability) / math.sqrt(products.size)
 
@@ -88,7 +91,7 @@ def test_packed_bits_have_their_probability_in_every_column(seed, probability):
         assert_mean(column, probability)
 
 
-@pytest.mark.parametrize("probability", [0.5, 0.2689, 0.9])
+@pytest.mark.parametrize("probability", [Fraction(x) for x in (0.5, 0.2689, 0.9)])
 def test_packed_bits_are_independent_of_their_neighbours(probability):
     bits = unpack(randomness.packed_bernoulli(generator(2), probability, 40_000, 16), 16).astype(np.float64)
     assert_uncorrelated(bits[:, 1:], bits[:, :-1], probability)  # in a row
@@ -99,7 +102,7 @@ def test_packed_bits_are_independent_of_their_neighbours(probability):
 @pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 15, 63, 64, 65])
 @pytest.mark.parametrize("n", [0, 1, 3, 100])
 def test_packed_rows_have_zero_padding(n, d):
-    packed = randomness.packed_bernoulli(generator(3), 0.999, n, d)
+    packed = randomness.packed_bernoulli(generator(3), Fraction(0.999), n, d)
     assert packed.dtype == np.uint8
     assert packed.shape == (n, math.ceil(d / 8))
     padding = np.unpackbits(packed, axis=1)[:, d:]
@@ -108,7 +111,7 @@ def test_packed_rows_have_zero_padding(n, d):
 
 def test_packed_bits_do_not_repeat_from_block_to_block(monkeypatch):
     monkeypatch.setattr(randomness, "_BLOCK", 16)
-    packed = randomness.packed_bernoulli(generator(4), 0.3, 3_000, 8 * 8)
+    packed = randomness.packed_bernoulli(generator(4), Fraction(0.3), 3_000, 8 * 8)
     assert len(np.unique(packed, axis=0)) == 3_000
     assert_mean(unpack(packed, 64), 0.3)
 
@@ -199,4 +202,10 @@ def test_below_refuses_a_bound_that_it_could_never_draw(monkeypatch, bound):
     ("probability", "threshold"), [(0.5, 2**63), (0.25, 2**62), (2.0**-64, 1), (1 - 2**-53, 2**64 - 2**11)]
 )
 def test_probabilities_become_whole_multiples(probability, threshold):
-    assert randomness._threshold(probability) == threshold
+    assert randomness._threshold(Fraction(probability)) == threshold
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 3), Fraction(1, 2**65), Fraction(0), Fraction(1), Fraction(-1, 2)])
+def test_a_coin_that_words_cannot_toss_exactly_is_refused(probability):
+    with pytest.raises(InvalidInputError, match="not with probability"):
+        randomness.bernoulli(generator(1), probability, 3)

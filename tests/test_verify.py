@@ -1,16 +1,29 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ldpopt import closed_form
+from ldpopt.errors import DataUnavailableError
 from ldpopt.losses import GaussianMLE, LeastSquares
 from ldpopt.oracles import ORACLES, OUE
 from ldpopt.priors import PowerLaw
 from ldpopt.report.page import claims_page
-from ldpopt.verify import FIGURE_STATEMENTS, LEDGER, Bench, Verdict, check, likelihoods, noise, protocols, to_json
+from ldpopt.verify import (
+    FIGURE_STATEMENTS,
+    LEDGER,
+    Bench,
+    Verdict,
+    check,
+    empirical,
+    likelihoods,
+    noise,
+    protocols,
+    to_json,
+)
 from ldpopt.verify.agreement import compare
 from ldpopt.verify.agreements import CLS, WEIGHTED_MLE, _apply_mle_apx
 from ldpopt.verify.batches import compare_joined
@@ -302,3 +315,32 @@ def test_operations_are_counted_and_change_nothing():
 def test_a_likelihood_paired_with_itself_differs_by_nothing():
     setting = likelihoods._settings()[0]
     assert likelihoods.paired(setting, LeastSquares(), np.random.default_rng(0), trials=3) == (0.0, 0.0)
+
+
+RESULTS = Path(__file__).parent.parent / "experiments" / "results"
+
+
+def test_the_judged_statements_of_the_figures_join_the_ledger():
+    judged = empirical.results(RESULTS)
+    assert len(judged) > 100
+    assert all(result.as_expected for result in judged)
+    assert {str(r.finding.verdict) for r in judged} == {"holds", "holds-as-corrected"}
+    assert len({r.claim.topic for r in judged}) == 1
+    rows = json.loads(to_json(judged))
+    assert all(row["instances"] > 0 and row["evidence"]["figure"] for row in rows)
+    assert not {row["id"] for row in rows} & set(LEDGER)
+
+
+def test_a_statement_whose_verdict_changes_is_a_surprise(tmp_path):
+    records = json.loads((RESULTS / empirical.NAME).read_text("utf-8"))
+    records[0]["verdict"] = "fails"
+    (tmp_path / empirical.NAME).write_text(json.dumps(records), "utf-8")
+    assert [r.claim.id for r in empirical.results(tmp_path) if not r.as_expected] == [records[0]["id"]]
+
+
+@pytest.mark.parametrize("content", [None, "{", "[1]", '[{"verdict": "holds"}]'])
+def test_a_results_folder_that_is_none_is_an_error(tmp_path, content):
+    if content is not None:
+        (tmp_path / empirical.NAME).write_text(content, "utf-8")
+    with pytest.raises(DataUnavailableError, match=r"statements\.json"):
+        empirical.results(tmp_path)

@@ -71,7 +71,7 @@ def rows_of(
     """Return our times for one protocol beside each peer's; the targets are set on the peers they name."""
     protocol, n = type(oracle).__name__, len(values)
     rng = np.random.default_rng(1)
-    client = measure(lambda: oracle.perturb(values, rng), repeats=repeats)
+    client = measure(lambda: oracle.perturb(values, rng=rng), repeats=repeats)
     server = measure(lambda: oracle.estimate(oracle.support_counts(client.value), n), repeats=repeats)
     secure = measure(lambda: oracle.perturb(values), repeats=repeats)
     ours = client.median + server.median

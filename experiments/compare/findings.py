@@ -62,10 +62,15 @@ class Finding:
         return _summary(self.readings) | ({"corrected": _summary(self.corrected)} if self.corrected else {})
 
     def record(self) -> dict[str, Any]:
-        """Return id, source, statement, verdict and evidence as JSON takes them."""
+        """Return id, source, statement, verdict and evidence as JSON takes them.
+
+        The verdict that is expected is that of the statement as it is kept: corrected where a correction is worded.
+        """
         s = self.statement
+        expected = Verdict.CORRECTED if s.id in CORRECTIONS else Verdict.HOLDS
         return {
             "id": s.id, "source": s.source, "statement": s.text, "figure": s.figure, "how": s.how, "verdict": str(self.verdict),
+            "expected": str(expected),
             "corrected": self.correction, "instances": len(self.readings),
             "evidence": self.evidence,
         }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
+from ldpopt.oracles.exact import log_above
 from ldpopt.pure import PureProtocol
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ PER_USER = "one draw per user"
 _USERS_AT_A_TIME = 1 << 16  # users drawn at a time in a per-user simulation: bounds memory whatever n is
 
 
-_RAREST = 2.0**-32  # probability of the rarest event of a client: words of 64 bits then keep it to 2⁻³² of itself
+_RAREST = Fraction(1, 2**32)  # probability of the rarest event of a client: words of 64 bits keep it to 2⁻³² of itself
 
 
 def budget(epsilon: object) -> float:
@@ -44,11 +46,22 @@ class FrequencyOracle(PureProtocol, ABC):
 
     Reports are numpy arrays with one row a user: they can be sliced, concatenated and saved. Subclasses compute p and q
     and implement ``_perturb``, ``_support_counts`` and ``_support_products`` on checked input.
+
+    Attributes
+    ----------
+    p, q
+        The probabilities of the client, each rounded once to a float: what estimates are made with.
+    exact_p, exact_q
+        The same as fractions: what the client realises, on uniform words. They are rounded so that no report is more than
+        e^ε times as likely under one value as under another.
+    exact_both
+        Probability that a report supports the own value and a given other one.
     """
 
-    def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
-        super().__init__(epsilon, d, p=p, q=q)
-        if min(self.q, 1 - self.p) < _RAREST:
+    def __init__(self, epsilon: float, d: int, *, p: Fraction, q: Fraction, both: Fraction) -> None:
+        super().__init__(epsilon, d, p=float(p), q=float(q))
+        self.exact_p, self.exact_q, self.exact_both = p, q, both
+        if min(q, 1 - p) < _RAREST:
             raise InvalidInputError(
                 f"epsilon = {self.epsilon:g} with d = {self.d} gives a probability below 2**-32 (p = {self.p!r}, "
                 f"q = {self.q:.3g}), too rare to be drawn exactly: use a smaller epsilon or domain"
@@ -63,14 +76,24 @@ class FrequencyOracle(PureProtocol, ABC):
         """Information in one report, in bits: the least that an ideal encoding needs to send any of them."""
 
     @property
-    @abstractmethod
-    def likelihood_ratio(self) -> float:
-        """P(report | a value it supports) / P(report | one it does not), the same for all reports.
+    def exact_ratio(self) -> Fraction:
+        """P(report | a value it supports) / P(report | one it does not): (p-x)/(q-x) with x = ``exact_both``.
 
-        Reports come from a law that does not know the value, of which a share s supports any given value; only whether the
-        own value is supported has the probability p instead of s. So the ratio is p (1-s)/((1-p) s). Where the supports of
-        two values are independent, s = q. All oracles here reach e^ε, to rounding.
+        The ratio is the same for all reports and values, and 1 where both or neither are supported: reports come from a law
+        that does not know the value, and only whether the own value is supported is drawn with another probability. So all
+        reports that support u and not v together have the ratio of each, P(u and not v | u) / P(u and not v | v).
         """
+        return (self.exact_p - self.exact_both) / (self.exact_q - self.exact_both)
+
+    @property
+    def exact_epsilon(self) -> float:
+        """The privacy loss of the client: log ``exact_ratio``, rounded up. Between ε - 10⁻⁹ and ε."""
+        return log_above(self.exact_ratio)
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """``exact_ratio`` as a float: what the likelihood of a report is made of."""
+        return float(self.exact_ratio)
 
     @property
     @abstractmethod
@@ -91,7 +114,7 @@ class FrequencyOracle(PureProtocol, ABC):
     def _support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
 
-    def perturb(self, values: ArrayLike, rng: np.random.Generator | int | None = None) -> Reports:
+    def perturb(self, values: ArrayLike, *, rng: np.random.Generator | int | None = None) -> Reports:
         """Randomise users' values: the client side.
 
         Parameters
@@ -99,8 +122,8 @@ class FrequencyOracle(PureProtocol, ABC):
         values
             Whole numbers in 0 .. d-1, shape (n,): one value a user.
         rng
-            ``None`` uses the operating system's entropy. A Generator or a seed makes reports repeatable and thereby
-            voids their privacy: for simulations and tests.
+            ``None`` uses the operating system's entropy. A Generator or a seed, given by name, makes reports repeatable and
+            thereby voids their privacy: whoever knows or guesses it can undo the randomisation. For simulations and tests.
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.oracles import randomness
 from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
+from ldpopt.oracles.exact import exp_below, word_below
 
 
 class GRR(FrequencyOracle):
     """Generalised randomised response (N III-A): p = e^ε/(e^ε+d-1), q = 1/(e^ε+d-1).
 
-    A report is one value, stored in the smallest unsigned integer type.
+    The client keeps the value with the largest p of 64 bits that has p (d-1)/(1-p) <= e^ε, and q = (1-p)/(d-1). A report is
+    one value, stored in the smallest unsigned integer type.
 
     Examples
     --------
@@ -31,8 +34,9 @@ class GRR(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
-        odds = math.exp(-epsilon)
-        super().__init__(epsilon, d, p=1 / (1 + (d - 1) * odds), q=odds / (1 + (d - 1) * odds))
+        ratio = exp_below(epsilon)
+        p = word_below(ratio / (ratio + d - 1))
+        super().__init__(epsilon, d, p=p, q=(1 - p) / (d - 1), both=Fraction(0))
         self._dtype = np.min_scalar_type(d - 1)
 
     @property
@@ -41,17 +45,12 @@ class GRR(FrequencyOracle):
         return math.log2(self.d)
 
     @property
-    def likelihood_ratio(self) -> float:
-        """p/q: a report is the one value it supports."""
-        return self.p / self.q
-
-    @property
     def pair_support(self) -> tuple[float, float]:
         """Zero: a report supports one value."""
         return 0.0, 0.0
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        return respond(values, self.d, self.p, rng).astype(self._dtype)
+        return respond(values, self.d, self.exact_p, rng).astype(self._dtype)
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         check_integer_reports(reports, high=self.d - 1)
@@ -71,7 +70,7 @@ class GRR(FrequencyOracle):
         return np.asarray(kept + uniform, dtype=np.int64)
 
 
-def respond(values: NDArray[np.int64], size: int, keep: float, rng: randomness.Rng) -> NDArray[np.int64]:
+def respond(values: NDArray[np.int64], size: int, keep: Fraction, rng: randomness.Rng) -> NDArray[np.int64]:
     """Return each value with probability ``keep``, else a uniform one of the other ``size - 1`` values."""
     other = randomness.below(rng, size - 1, len(values))
     other += other >= values

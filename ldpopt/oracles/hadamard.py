@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from ldpopt import validate
 from ldpopt.closed_form import norm_sub
 from ldpopt.oracles import randomness
 from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
+from ldpopt.oracles.exact import exp_below, word_below
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -25,7 +27,8 @@ class HadamardResponse(FrequencyOracle):
 
     Value v owns row v+1 of the K x K Sylvester-Hadamard matrix, K the smallest power of two above d. A report is an index
     in 0 .. K-1, uniform among the columns where the row is +1 with probability p and among the others otherwise; it
-    supports the values whose rows are +1 there.
+    supports the values whose rows are +1 there, half of which any two rows share. p is the largest of 64 bits that has
+    p/(1-p) <= e^ε.
 
     Examples
     --------
@@ -37,7 +40,9 @@ class HadamardResponse(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
-        super().__init__(epsilon, d, p=1 / (1 + math.exp(-epsilon)), q=0.5)
+        ratio = exp_below(epsilon)
+        p = word_below(ratio / (ratio + 1))
+        super().__init__(epsilon, d, p=p, q=Fraction(1, 2), both=p / 2)
         self.columns = 1 << d.bit_length()
         self._dtype = np.min_scalar_type(self.columns - 1)
 
@@ -45,11 +50,6 @@ class HadamardResponse(FrequencyOracle):
     def report_bits(self) -> float:
         """log₂ K."""
         return math.log2(self.columns)
-
-    @property
-    def likelihood_ratio(self) -> float:
-        """p/(1-p): half of the columns support a value."""
-        return self.p / (1 - self.p)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -96,7 +96,7 @@ class HadamardResponse(FrequencyOracle):
         row = values + 1
         index = randomness.below(rng, self.columns, len(values))
         positive = np.bitwise_count(index & row) & 1 == 0
-        wanted = randomness.bernoulli(rng, self.p, len(values))
+        wanted = randomness.bernoulli(rng, self.exact_p, len(values))
         # Flipping one bit that the row has changes the sign and maps one half of the columns onto the other.
         return np.where(positive == wanted, index, index ^ (row & -row)).astype(self._dtype)
 

@@ -1,12 +1,14 @@
 """Randomness of the client side: everything is made from uniform 64-bit words.
 
 ``rng=None`` draws the words from the operating system, which is what privacy rests on; a seeded numpy Generator gives the
-same reports again and is for simulation and tests only. Probabilities are used as whole multiples of 2⁻⁶⁴.
+same reports again and is for simulation and tests only. Probabilities are whole multiples of 2⁻⁶⁴, given as fractions, and
+every draw has exactly the probability that is asked for if the words are uniform.
 """
 
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -28,12 +30,17 @@ def words(rng: Rng, shape: int | tuple[int, ...]) -> Words:
     return rng.integers(0, 2**64 - 1, size=shape, dtype=np.uint64, endpoint=True)
 
 
-def _threshold(probability: float) -> int:
-    """Return the whole number T with T/2⁶⁴ nearest to a probability in (0, 1)."""
-    return min(round(probability * 2**64), 2**64 - 1)
+def _threshold(probability: Fraction) -> int:
+    """Return the whole number T with T/2⁶⁴ = probability, in (0, 1); an error where there is none."""
+    threshold = probability * 2**64
+    if threshold.denominator != 1 or not 0 < threshold < 2**64:
+        raise InvalidInputError(
+            f"a coin shows heads in T of 2**64 cases, T > 0 whole: not with probability {probability}"
+        )
+    return int(threshold)
 
 
-def bernoulli(rng: Rng, probability: float, size: int) -> NDArray[np.bool_]:
+def bernoulli(rng: Rng, probability: Fraction, size: int) -> NDArray[np.bool_]:
     """Return independent bits that are true with the given probability."""
     return words(rng, size) < np.uint64(_threshold(probability))
 
@@ -51,17 +58,17 @@ def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
     return (product >> np.uint64(32)).astype(np.int64)
 
 
-def packed_bernoulli(rng: Rng, probability: float, n: int, d: int) -> NDArray[np.uint8]:
+def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray[np.uint8]:
     """Return n rows of d independent bits, packed eight to a byte as by ``np.packbits``; padding bits are zero.
 
     A bit is true if a uniform number u < T/2⁶⁴. Comparing 64 lanes at once from the leading binary digit on, each random
     word settles half of the lanes that are still open, so about eight words are drawn where a plain comparison needs 64.
     """
     width = -(-d // 8)
-    bits = np.empty(-(-n * width // 8), dtype=np.uint64)
+    bits, threshold = np.empty(-(-n * width // 8), dtype=np.uint64), _threshold(probability)
     for start in range(0, len(bits), _BLOCK):
         block = bits[start : start + _BLOCK]
-        block[:] = _bernoulli_words(rng, _threshold(probability), len(block))
+        block[:] = _bernoulli_words(rng, threshold, len(block))
     rows = bits.view(np.uint8)[: n * width].reshape(n, width)
     if d % 8:
         rows[:, -1] &= np.uint8(0xFF << (8 - d % 8) & 0xFF)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
 from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
+from ldpopt.oracles.exact import exp_below, word_below
 
 _CELLS = 1 << 21  # users x values of membership flags held at a time
 
@@ -19,7 +21,8 @@ _CELLS = 1 << 21  # users x values of membership flags held at a time
 class SubsetSelection(FrequencyOracle):
     """Subset selection (Ye and Barg 2018, Wang et al. 2016) with k = max(1, round(d/(e^ε+1))).
 
-    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1). A report is the k chosen values in ascending order, so
+    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1), with the largest p of 64 bits that has
+    p (d-k)/((1-p) k) <= e^ε. A report is the k chosen values in ascending order, so
     that their order tells nothing.
 
     Examples
@@ -32,20 +35,16 @@ class SubsetSelection(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
-        self.k = k = max(1, round(d / (math.exp(epsilon) + 1)))
-        p = k / (k + (d - k) * math.exp(-epsilon))
-        super().__init__(epsilon, d, p=p, q=(p * (k - 1) + (1 - p) * k) / (d - 1))
+        ratio = exp_below(epsilon)
+        self.k = k = max(1, round(d / (ratio + 1)))
+        p, others = word_below(k * ratio / (k * ratio + d - k)), Fraction(k - 1, d - 1)
+        super().__init__(epsilon, d, p=p, q=p * others + (1 - p) * Fraction(k, d - 1), both=p * others)
         self._dtype = np.min_scalar_type(d - 1)
 
     @property
     def report_bits(self) -> float:
         """log₂ of the number of k-subsets."""
         return (math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)) / math.log(2)
-
-    @property
-    def likelihood_ratio(self) -> float:
-        """The ratio p (d-k)/((1-p) k): k/d of the sets hold a value."""
-        return self.p * (self.d - self.k) / ((1 - self.p) * self.k)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -72,7 +71,7 @@ class SubsetSelection(FrequencyOracle):
         are equally likely: independent bits bring most of them at once, uniform proposals the missing ones.
         """
         rows = np.arange(len(values))
-        own = randomness.bernoulli(rng, self.p, len(values))
+        own = randomness.bernoulli(rng, self.exact_p, len(values))
         wanted = self.k - own
         members, missing = self._most_members(values, wanted, rng)
         members[rows, values] = True  # occupied: proposals never take it
@@ -92,11 +91,12 @@ class SubsetSelection(FrequencyOracle):
         """Return flags of at most ``wanted`` other values a row, and how many are missing."""
         share = self.k / self.d
         share -= 2 * math.sqrt(share * (1 - share) / self.d)  # one row in forty has too many and is drawn again
-        if share <= 0:
+        coin = word_below(Fraction(share))  # any coin will do: all sets of as many values stay equally likely
+        if coin <= 0:
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
 
         def draw(values: NDArray[np.int64]) -> NDArray[np.bool_]:
-            packed = randomness.packed_bernoulli(rng, share, len(values), self.d)
+            packed = randomness.packed_bernoulli(rng, coin, len(values), self.d)
             flags = np.unpackbits(packed, axis=1, count=self.d).view(np.bool_)
             flags[np.arange(len(values)), values] = False
             return flags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ldpopt.oracles.base import (
     check_integer_reports,
     simulate_independent,
 )
+from ldpopt.oracles.exact import exp_below, word_below
 from ldpopt.oracles.packed import bit_counts, bit_sums
 
 _ROWS = 255  # rows that a column of uint8 can count without overflow
@@ -36,19 +37,14 @@ class UnaryEncoding(FrequencyOracle):
         return float(self.d)
 
     @property
-    def likelihood_ratio(self) -> float:
-        """The ratio p (1-q)/(q (1-p)): bits that do not know the value are 1 with probability q."""
-        return self.p * (1 - self.q) / (self.q * (1 - self.p))
-
-    @property
     def pair_support(self) -> tuple[float, float]:
         """Bits are flipped independently: pq and q²."""
         return self.p * self.q, self.q**2
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        reports = randomness.packed_bernoulli(rng, self.q, len(values), self.d)
+        reports = randomness.packed_bernoulli(rng, self.exact_q, len(values), self.d)
         rows, byte, mask = np.arange(len(values)), values >> 3, (0x80 >> (values & 7)).astype(np.uint8)
-        own = randomness.bernoulli(rng, self.p, len(values))
+        own = randomness.bernoulli(rng, self.exact_p, len(values))
         reports[rows, byte] = np.where(own, reports[rows, byte] | mask, reports[rows, byte] & ~mask)
         return reports
 
@@ -79,7 +75,8 @@ class UnaryEncoding(FrequencyOracle):
 class SUE(UnaryEncoding):
     """Symmetric unary encoding, basic RAPPOR (Erlingsson et al. 2014): p = e^{ε/2}/(e^{ε/2}+1), q = 1-p.
 
-    p + q = 1, so κ = 0 and the weighted MLE is exactly the least-squares estimate.
+    p is the largest of 64 bits that has (p/q)² <= e^ε. p + q = 1, so κ = 0 and the weighted MLE is exactly the least-squares
+    estimate.
 
     Examples
     --------
@@ -88,8 +85,9 @@ class SUE(UnaryEncoding):
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        flip = 1 / (math.exp(budget(epsilon) / 2) + 1)
-        super().__init__(epsilon, d, p=1 - flip, q=flip)
+        root = exp_below(Fraction(budget(epsilon)) / 2)
+        p = word_below(root / (root + 1))
+        super().__init__(epsilon, d, p=p, q=1 - p, both=p * (1 - p))
 
     @property
     def b(self) -> float:
@@ -100,13 +98,16 @@ class SUE(UnaryEncoding):
 class OUE(UnaryEncoding):
     """Optimised unary encoding (Wang et al. 2017; N III-C): p = 1/2, q = 1/(e^ε+1).
 
+    q is the smallest of 64 bits that has (1-q)/q <= e^ε.
+
     Examples
     --------
     >>> oracle = OUE(epsilon=1.0, d=1024)
-    >>> round(oracle.kappa, 6) == round(math.sinh(0.5) ** 2, 6)
-    True
+    >>> round(oracle.q, 6), round(oracle.kappa, 6)  # 1/(e + 1), sinh²(1/2)
+    (0.268941, 0.27154)
     """
 
     def __init__(self, epsilon: float, d: int) -> None:
-        flip = 1 / (math.exp(budget(epsilon)) + 1)
-        super().__init__(epsilon, d, p=0.5, q=flip)
+        ratio, p = exp_below(budget(epsilon)), Fraction(1, 2)
+        q = 1 - word_below(ratio / (ratio + 1))
+        super().__init__(epsilon, d, p=p, q=q, both=p * q)

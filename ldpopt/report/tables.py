@@ -8,6 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from ldpopt.audit import OracleAudit
 from ldpopt.comparison import Row
 from ldpopt.methods import METHODS
 from ldpopt.verify.claim import Verdict
@@ -48,6 +49,31 @@ def methods_table() -> Table:
         table.add_row(
             method.name, description, method.nonnegative, method.sums_to_one, order, method.complexity
         )  # fmt: skip
+    return table
+
+
+def audit_table(found: OracleAudit) -> Table:
+    """Return what an audit compared: a row each for the exact loss, the reports, p and q."""
+    oracle = found.oracle
+    name = f"{type(oracle).__name__}, ε = {oracle.epsilon:g}, d = {oracle.d:,}"
+    table = Table(box=box.SIMPLE_HEAD, title=f"Audit of {escape(name)}", title_justify="left")
+    for column in ("what", "claimed", "found", ""):
+        table.add_column(column)
+
+    def row(what: str, claimed: str, seen: str, passed: bool) -> None:
+        table.add_row(what, claimed, seen, "[green]passed[/]" if passed else "[bold red]failed[/]")
+
+    exact = f"ε - {oracle.epsilon - found.loss:.1e}" if found.loss < oracle.epsilon else repr(found.loss)
+    row("privacy loss, exactly", f"<= {oracle.epsilon:g}", exact, found.loss <= oracle.epsilon)
+    pair = f"\n[dim]{found.reports.reports:,} reports each of {found.reports.pair[0]} and {found.reports.pair[1]}[/]"
+    row(
+        f"privacy loss, by reports{pair}",
+        f"<= {oracle.epsilon:g}",
+        f">= {found.reports.lower:.4f}",
+        found.reports.passed,
+    )
+    for what, share in (("own value supported", found.own), ("another value supported", found.other)):
+        row(what, f"{share.expected:.5f}", f"{share.low:.5f} .. {share.high:.5f}", share.passed)
     return table
 
 

@@ -5,6 +5,7 @@ from ldpopt.verify import (
     agreements,
     bias,
     complexity,
+    empirical,
     errata,
     guarantees,
     likelihoods,
@@ -54,5 +55,6 @@ __all__ = [
     "Result",
     "Verdict",
     "check",
+    "empirical",
     "to_json",
 ]

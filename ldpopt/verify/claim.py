@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from ldpopt.verify.agreement import Agreement
 from ldpopt.verify.instances import Bench
@@ -64,7 +65,8 @@ class Claim:
     @property
     def topic(self) -> str:
         """What the claim's module is about: the first line of its docstring."""
-        return (sys.modules[self.check.__module__].__doc__ or "").partition("\n")[0].rstrip(".")
+        check = self.check.func if isinstance(self.check, partial) else self.check
+        return (sys.modules[check.__module__].__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 ENTERED: dict[str, Claim] = {}

@@ -26,7 +26,7 @@ _EPSILONS = (0.1, 0.4, 0.5, 0.69, 1.0, 2.0, 4.0)
 def _olh_p(bench: Bench) -> Finding:
     n, rng = 200_000, bench.rng()
     oracle = OLH(epsilon=1.0, d=16)
-    counts = oracle.support_counts(oracle.perturb(np.full(n, 3), rng))
+    counts = oracle.support_counts(oracle.perturb(np.full(n, 3), rng=rng))
     share = float(counts[3]) / n
     e = math.exp(oracle.epsilon)
     printed, right = (e - 1) / (e + oracle.g - 1), e / (e + oracle.g - 1)
@@ -57,7 +57,7 @@ def _oue_estimator(bench: Bench) -> Finding:
     rng = bench.rng()
     oracle = OUE(epsilon=1.0, d=d)
     users = rng.multinomial(n, rng.dirichlet(np.ones(d)))
-    counts = oracle.support_counts(oracle.perturb(np.repeat(np.arange(d), users), rng))
+    counts = oracle.support_counts(oracle.perturb(np.repeat(np.arange(d), users), rng=rng))
     truth, sd = users / n, np.sqrt(oracle.variance(n, users / n))
     printed = np.max(np.abs(counts / (oracle.p - oracle.q) - truth) / sd)
     right = np.max(np.abs(oracle.estimate(counts, n).frequencies - truth) / sd)

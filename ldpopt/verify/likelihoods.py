@@ -113,7 +113,7 @@ def _per_report(bench: Bench) -> Finding:
     for oracle in (OUE(epsilon=3.0, d=d), OLH(epsilon=3.0, d=d), OUE(epsilon=1.0, d=d)):
         errors: dict[str, list[float]] = {"reports": [], "counts": [], "Norm-Sub": []}
         for _ in range(trials):
-            reports = oracle.perturb(values, rng)
+            reports = oracle.perturb(values, rng=rng)
             raw = oracle.estimate(oracle.support_counts(reports), n)
             losses = (PerReportMLE(oracle, reports), BinomialMLE(), LeastSquares())
             for loss, found in zip(losses, errors.values(), strict=True):
