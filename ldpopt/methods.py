@@ -209,8 +209,8 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
 
     Returns
     -------
-    FrequencyEstimate with the same n and oracle, named after the method. A further method starts from its frequencies: the
-    clipping of answers by ``post-pos`` does not carry over.
+    FrequencyEstimate with the same n and oracle, named after the method, which keeps the raw one for intervals. A further
+    method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over.
 
     Raises
     ------
@@ -236,4 +236,5 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
             raise validate.unknown_name(f"option of {method}", option, chosen.options)
     frequencies = chosen.apply(start, **options)
     frequencies.flags.writeable = False  # nobody else has it: no copy needed
-    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers)
+    known = start if start.method == "base" else start.raw
+    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers, raw=known)

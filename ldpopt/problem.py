@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt import conic, dispatch, feasibility, iterative, validate
+from ldpopt import conic, dispatch, feasibility, iterative, queries, ranges, validate
 from ldpopt.certificate import Certificate, certify
 from ldpopt.conic import Accuracy, CompiledProblem, Status
 from ldpopt.constraints import Constraint, NonNegative, SumsTo
@@ -193,6 +193,54 @@ class Problem:
             return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, steps=steps)
         f, status, compiling, solving = self._solve_conic(start, used, settings)
         return Solution(self, start, f, status, "conic", used, time.perf_counter() - began, compiling, solving)
+
+    def interval(
+        self, estimate: FrequencyEstimate, level: float = 0.95, sets: queries.Sets | None = None
+    ) -> tuple[Array, Array]:
+        """Return confidence intervals for values or sets that use the constraints; they hold jointly.
+
+        Each is the range over all vectors that satisfy the constraints and lie within the joint raw intervals of all d
+        values and of the sets (Bonferroni); a raw interval beyond a value's own bounds counts as reaching the nearer one. The
+        loss plays no part. On the simplex, ``FrequencyEstimate.interval`` has
+        closed forms, and narrower intervals where each may fail on its own.
+
+        Parameters
+        ----------
+        estimate
+            A raw estimate with n and oracle, or a post-processed one that knows it.
+        level
+            Probability, in (0, 1), that all intervals of a trial cover, if the truth satisfies the constraints.
+        sets
+            As in ``FrequencyEstimate.query``; None for the values.
+
+        Returns
+        -------
+        Ends (lower, upper) of shape (..., d), or (..., m).
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As ``FrequencyEstimate.interval``; and if a constraint is not convex.
+        InfeasibleError, SolverError
+            If the constraints contradict each other or, at this level, the reports; if a solver fails.
+
+        Notes
+        -----
+        Cost: two linear programs an answer and trial; cone programs where a constraint is not polyhedral.
+
+        Examples
+        --------
+        >>> from ldpopt import constraints, losses, oracles
+        >>> raw = oracles.OUE(epsilon=1.0, d=3).estimate([3_750, 3_850, 2_750], 10_000)
+        >>> ranked = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0), constraints.Monotone([0, 1, 2])])
+        >>> [end.round(3) for end in ranked.interval(raw)]
+        [array([ 0.464,  0.454, -0.016]), array([0.508, 0.508, 0.073])]
+        """
+        start = self._checked(estimate)
+        feasibility.check(self.constraints, start.d)
+        if start.method != "base" and start.raw is not None:
+            start = start.raw
+        return ranges.interval(self.constraints, start, validate.real("level", level, above=0, below=1), sets)
 
     def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         start = FrequencyEstimate.of(estimate)

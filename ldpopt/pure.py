@@ -7,12 +7,16 @@ probability q < p. Nothing else about a protocol matters once its reports are co
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class PureProtocol:
@@ -94,6 +98,76 @@ class PureProtocol:
     def sd(self, n: int) -> float:
         """Return σ = sqrt(a/n), the standard deviation of the estimate of a value that nobody has."""
         return math.sqrt(self.a / validate.integer("n (the number of reports)", n, minimum=1))
+
+    @property
+    def pair_support(self) -> tuple[float, float] | None:
+        """P(a report supports both of two values): where one of them is the user's own, and where neither is.
+
+        None where only p and q are known: they do not say how the counts of two values vary together.
+        """
+        return None
+
+    def answer_variance(
+        self, frequencies: NDArray[np.float64], members: csr_array | None = None, *, centred: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (α, β): the answer to a set query has n Var = α + β F, where F is the set's true frequency.
+
+        With 0/1 weights w of a set, n Var[Σ w f̃] = Σ w² (a + b f) + Σ_{u≠v} w_u w_v (r + s (f_u + f_v)), where r and s follow
+        from p, q and ``pair_support``: zero for unary encoding and hashing, negative for GRR (one multinomial draw a user)
+        and subset selection. Answers that use Σf = 1 are those of f̃ + (1 - Σf̃)/d, the method Norm: w less its mean.
+
+        Parameters
+        ----------
+        frequencies
+            Raw estimates (..., d): where a protocol's variance depends on more of the truth than F, what is put for it.
+        members
+            Sparse (m, d) of zeros and ones; None for every value by itself.
+        centred
+            Whether the answer is Norm's.
+
+        Returns
+        -------
+        Two arrays that broadcast to (..., m), or to (..., d).
+
+        Raises
+        ------
+        InvalidInputError
+            If ``pair_support`` is None and the answer needs it.
+
+        Notes
+        -----
+        The users' values are given, and their reports independent: this is the error about the frequencies among these
+        users, without that of drawing the users from a larger population.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_array
+        >>> from ldpopt.oracles import GRR
+        >>> everyone = csr_array([[1.0, 1.0, 1.0]])  # the counts of GRR sum to n
+        >>> alpha, beta = GRR(epsilon=1.0, d=3).answer_variance(np.zeros(3), everyone)
+        >>> abs(alpha + beta).max() < 1e-12
+        np.True_
+        """
+        size = np.ones(1) if members is None else np.asarray(members.sum(axis=1))
+        if self.pair_support is None:
+            if centred or members is not None:
+                raise InvalidInputError(
+                    "the variance of a sum of estimates needs the joint law of two counts, which p and q alone do not give: "
+                    "use an oracle from ldpopt.oracles"
+                )
+            return np.full(1, self.a), np.full(1, self.b)
+        own, neither = self.pair_support
+        gap = self.p - self.q
+        r = (neither - self.q**2) / gap**2
+        s = (own - self.p * self.q) / gap**2 - r
+        share = size / self.d if centred else np.zeros_like(size)
+        inside, outside = np.where(size > 0, 1 - share, 0.0), np.where(size < self.d, share, 0.0)
+        squares = size * inside**2 + (self.d - size) * outside**2
+        total = size * inside - (self.d - size) * outside
+        # Σ w² f = inside² F + outside² (1 - F); the total is 0 wherever there is an outside weight.
+        constant = (self.a - r) * squares + r * total**2 + (self.b - 2 * s) * outside**2
+        slope = (self.b - 2 * s) * (inside**2 - outside**2) + 2 * s * total
+        return constant, slope
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(epsilon={self.epsilon:g}, d={self.d}, p={self.p:.6g}, q={self.q:.6g})"

@@ -71,7 +71,11 @@ def membership(sets: Sets, d: int) -> csr_array:
 
 def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]:
     """Return the total frequency of each set: (..., d) and m sets to (..., m). Cost: one pass over the members."""
-    members = membership(sets, frequencies.shape[-1])
+    return totals(frequencies, membership(sets, frequencies.shape[-1]))
+
+
+def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.float64]:
+    """Return the same for sets that are already a matrix."""
     flat = frequencies.reshape(-1, frequencies.shape[-1])
     result: NDArray[np.float64] = (members @ flat.T).T.reshape(*frequencies.shape[:-1], members.shape[0])
     return result

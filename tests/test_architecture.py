@@ -14,17 +14,18 @@ LAYERS = [
     {"errors"},
     {"validate", "storage"},
     {"queries", "pure"},
+    {"intervals"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "mixture", "priors"},
     {"losses", "constraints"},
     {"feasibility", "conic"},
-    {"certificate", "dispatch"},
+    {"certificate", "dispatch", "ranges"},
     {"iterative"},
     {"problem"},
     {"methods"},
     {"selection"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"audit", "comparison", "verify", "report", "reports", "cli", "__main__"},
+    {"audit", "comparison", "poisoning", "verify", "report", "reports", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 

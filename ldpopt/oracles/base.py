@@ -95,6 +95,11 @@ class FrequencyOracle(PureProtocol, ABC):
         """``exact_ratio`` as a float: what the likelihood of a report is made of."""
         return float(self.exact_ratio)
 
+    @property
+    @abstractmethod
+    def pair_support(self) -> tuple[float, float]:
+        """P(a report supports both of two values): where one of them is the user's own, and where neither is."""
+
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
 

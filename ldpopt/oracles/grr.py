@@ -44,6 +44,11 @@ class GRR(FrequencyOracle):
         """log₂ d."""
         return math.log2(self.d)
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Zero: a report supports one value."""
+        return 0.0, 0.0
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         return respond(values, self.d, self.exact_p, rng).astype(self._dtype)
 

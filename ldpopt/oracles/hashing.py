@@ -48,6 +48,11 @@ class LocalHashing(FrequencyOracle):
         """64 bits of seed and log₂ g of bucket."""
         return 64 + math.log2(self.g)
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Under an ideal hash buckets are independent: pq and q²."""
+        return self.p * self.q, self.q**2
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty(len(values), dtype=self._dtype)
         reports["seed"] = randomness.words(rng, len(values))

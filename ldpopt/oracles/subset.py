@@ -46,6 +46,14 @@ class SubsetSelection(FrequencyOracle):
         """log₂ of the number of k-subsets."""
         return (math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)) / math.log(2)
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """The others in a set are a uniform subset of all others: k-1 of them if the own value is in it, else k."""
+        others, k = self.d - 1, self.k
+        with_own, without = (k - 1) * (k - 2), k * (k - 1)
+        pairs = max(others * (others - 1), 1)  # d = 2 has no pair without the own value
+        return self.p * (k - 1) / others, (self.p * with_own + (1 - self.p) * without) / pairs
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty((len(values), self.k), dtype=self._dtype)
         step = max(1, _CELLS // self.d)

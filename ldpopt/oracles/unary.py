@@ -36,6 +36,11 @@ class UnaryEncoding(FrequencyOracle):
         """D times the entropy bound of a bit: d."""
         return float(self.d)
 
+    @property
+    def pair_support(self) -> tuple[float, float]:
+        """Bits are flipped independently: pq and q²."""
+        return self.p * self.q, self.q**2
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.exact_q, len(values), self.d)
         rows, byte, mask = np.arange(len(values)), values >> 3, (0x80 >> (values & 7)).astype(np.uint8)

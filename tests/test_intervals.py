@@ -1,0 +1,342 @@
+"""Intervals: the variance of any set by enumeration, ends by their definition, and coverage computed from the exact law."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize, stats
+from scipy.sparse import csr_array
+
+import ldpopt
+from ldpopt import FrequencyEstimate, Problem, constraints, intervals
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.losses import LeastSquares
+from ldpopt.methods import METHODS
+from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
+from ldpopt.pure import PureProtocol
+from tests.tolerances import SIGMAS
+
+SMALL = 1e-10  # sums over up to 2.6e5 reports; variances of order 10
+TRUTH = np.array([0.4, 0.25, 0.2, 0.15, 0.0])
+SETS = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 0, 1, 1], [0, 1, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+MEMBERS = csr_array(SETS.astype(float))
+
+
+def reports_of(name, oracle):
+    """Return the support of every report, (reports, d), and the law of reports given each value, (d, reports)."""
+    d = oracle.d
+    if name == "grr":
+        supports = np.eye(d)
+    elif name == "ss":
+        supports = np.array([np.isin(range(d), c) for c in itertools.combinations(range(d), oracle.k)], dtype=float)
+    elif name == "hr":
+        supports = (scipy.linalg.hadamard(oracle.columns)[1 : d + 1].T + 1) / 2
+    elif name in ("olh", "blh"):  # all functions, and all buckets
+        functions = np.array(list(itertools.product(range(oracle.g), repeat=d)))
+        supports = np.concatenate([functions == bucket for bucket in range(oracle.g)]).astype(float)
+        weight = np.where(supports.T == 1, oracle.p, (1 - oracle.p) / (oracle.g - 1))
+        return supports, weight / len(functions)
+    else:
+        supports = np.array(list(itertools.product([0, 1], repeat=d)), dtype=float)
+        one = np.where(np.eye(d) == 1, oracle.p, oracle.q)[:, None, :]
+        return supports, np.prod(np.where(supports == 1, one, 1 - one), axis=-1)
+    holding = supports.sum(axis=0)[:, None]
+    law = np.where(supports.T == 1, oracle.p / holding, (1 - oracle.p) / (len(supports) - holding))
+    return supports, law
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_variance_of_sets_is_that_of_all_reports_enumerated(name, epsilon, centred):
+    oracle = ORACLES[name](epsilon, 5)
+    supports, law = reports_of(name, oracle)
+    assert_allclose(law.sum(axis=1), 1, rtol=SMALL)
+    assert_allclose(law @ supports, np.where(np.eye(5) == 1, oracle.p, oracle.q), atol=SMALL)
+    for rows, members in ((SETS, MEMBERS), (np.eye(5), None)):
+        weights = rows - rows.sum(axis=1, keepdims=True) / 5 * centred
+        answers = supports @ weights.T / (oracle.p - oracle.q)
+        given_value = law @ answers**2 - (law @ answers) ** 2
+        constant, slope = oracle.answer_variance(TRUTH, members, centred=centred)
+        assert_allclose(constant + slope * (rows @ TRUTH), TRUTH @ given_value, atol=SMALL)
+
+
+def test_the_variance_of_a_value_is_the_papers():
+    for make in ORACLES.values():
+        oracle = make(1.0, 5)
+        constant, slope = oracle.answer_variance(TRUTH)
+        assert_allclose(constant + slope * TRUTH, 100 * oracle.variance(100, TRUTH), rtol=SMALL)
+
+
+def test_hadamard_variances_of_a_stack_are_those_of_its_rows():
+    oracle = HadamardResponse(1.0, 5)
+    stack = np.stack([TRUTH, TRUTH[::-1], np.full(5, 0.2)])
+    for members, centred in itertools.product((None, MEMBERS), (False, True)):
+        together, _ = oracle.answer_variance(stack, members, centred=centred)
+        for row, one in zip(np.broadcast_to(together, (3, together.shape[-1])), stack, strict=True):
+            assert_allclose(row, oracle.answer_variance(one, members, centred=centred)[0], rtol=SMALL)
+
+
+def test_ends_of_a_score_interval_are_z_deviations_away_by_their_own_variance():
+    answers, z, n = np.linspace(-0.1, 1.1, 50), 1.7, 1000
+    for slope in (-0.9, 0.0, 30.0):
+        for end in intervals.score(answers, np.array([4.0]), np.array([slope]), n, z):
+            assert_allclose((answers - end) ** 2, z**2 * (4.0 + slope * end) / n, atol=SMALL)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_clopper_pearson_is_scipys(level):
+    counts = np.array([0, 1, 7, 19, 20, 7])
+    lower, upper = intervals.clopper_pearson(counts.astype(float), np.array([20.0]), level)
+    expected = [stats.binomtest(int(c), 20).proportion_ci(level) for c in counts]
+    assert_allclose(lower, [e.low for e in expected], atol=1e-10)
+    assert_allclose(upper, [e.high for e in expected], atol=1e-10)
+    apart = intervals.clopper_pearson(counts.astype(float), np.full(6, 20.0), level)
+    assert_array_equal(apart, (lower, upper))
+
+
+def test_the_range_on_the_simplex_is_that_of_linear_programs():
+    rng = np.random.default_rng(2)
+    missed = 0
+    for _ in range(40):
+        centre = rng.dirichlet(np.ones(4)) + rng.normal(0, 0.1, 4)
+        box = centre - rng.uniform(0, 0.15, 4), centre + rng.uniform(0, 0.15, 4)
+        found = np.array(intervals.on_simplex(*box))
+        bounds = list(np.clip(box, 0, 1).T)
+        for v in range(4):
+            programs = [
+                optimize.linprog(sign * np.eye(4)[v], A_eq=[[1] * 4], b_eq=[1], bounds=bounds) for sign in (1, -1)
+            ]
+            if programs[0].status == 0:
+                assert_allclose(found[:, v], [programs[0].fun, -programs[1].fun], atol=1e-9)
+            else:  # the box misses the simplex
+                missed += 1
+                assert_array_equal(found[:, v], np.clip(np.array(box)[:, v], 0, 1))
+    assert 0 < missed < 80
+
+
+# --- coverage, from the exact law of one count ----------------------------------------------------
+
+
+def coverage(oracle, n, holders, interval):
+    """Return P(interval covers holders/n) under Binomial(holders, p) + Binomial(n - holders, q)."""
+    law = np.convolve(
+        stats.binom.pmf(np.arange(holders + 1), holders, oracle.p),
+        stats.binom.pmf(np.arange(n - holders + 1), n - holders, oracle.q),
+    )
+    frequencies = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
+    lower, upper = interval(frequencies)
+    return law @ ((lower <= holders / n) & (holders / n <= upper))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("name", ORACLES)
+def test_values_are_covered_at_the_boundary_in_the_tail_and_in_the_head(name, epsilon, level):
+    for d, n in ((128, 2000), (2000, 300)):
+        oracle = ORACLES[name](epsilon, d)
+        for holders in (0, 1, n // 100, n // 10, n // 2, n):
+            covered = coverage(oracle, n, holders, lambda f: intervals.raw(f, n, oracle, level))  # noqa: B023
+            assert covered >= level - 0.01, (d, n, holders)
+
+
+@pytest.mark.parametrize("holders", [0, 3])
+def test_normal_tails_alone_would_not_cover_small_counts(holders):
+    oracle, n, level = GRR(epsilon=1.0, d=2000), 1000, 0.95  # half a report of a value that nobody has
+    z = stats.norm.ppf((1 + level) / 2)
+    normal = coverage(oracle, n, holders, lambda f: intervals.score(f, *oracle.answer_variance(f), n, z))
+    assert normal < level - 0.01
+    assert coverage(oracle, n, holders, lambda f: intervals.raw(f, n, oracle, level)) >= level
+
+
+def test_sets_of_grr_with_small_counts_are_covered():
+    oracle, n, level = GRR(epsilon=1.0, d=2000), 500, 0.95
+    pair = PureProtocol(1.0, 2, p=oracle.p + oracle.q, q=2 * oracle.q)  # a report supports one of two values
+    members = csr_array(np.eye(2, 2000) + np.eye(2, 2000, k=2))[[0]]
+
+    def of_set(answers):
+        frequencies = np.zeros((len(answers), 2000))
+        frequencies[:, 0] = answers
+        return (end[:, 0] for end in intervals.raw(frequencies, n, oracle, level, members))
+
+    for holders in (0, 2, 50):
+        assert coverage(pair, n, holders, of_set) >= level
+
+
+# --- coverage, simulated --------------------------------------------------------------------------
+
+POPULATION = np.array([450] * 4 + [60] * 15 + [3] * 20 + [0] * 25)
+"""Users by value: head, middle, tail and boundary, 2,760 in all."""
+GROUPS = {"head": slice(0, 4), "middle": slice(4, 19), "tail": slice(19, 39), "boundary": slice(39, 64)}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_simulated_coverage_after_post_processing(name):
+    oracle, n, level, trials = ORACLES[name](1.0, 64), int(POPULATION.sum()), 0.95, 800
+    raw = oracle.estimate(oracle.simulate_counts(POPULATION, rng=11, trials=trials), n)
+    post = ldpopt.postprocess(raw, "norm-sub")
+    truth = POPULATION / n
+    lower, upper = post.interval(level)
+    covered = (lower <= truth) & (truth <= upper)
+    for name, values in GROUPS.items():
+        rates = covered[:, values].mean(axis=1)
+        assert rates.mean() >= level - 0.01 - 2 * rates.std() / np.sqrt(trials), name
+    sets = [range(4), range(0, 64, 2), range(1, 64), range(30, 64)]
+    answers = FrequencyEstimate(truth).query(sets)
+    for estimate in (raw, post):
+        lower, upper = estimate.interval(level, sets)
+        rates = ((lower <= answers) & (answers <= upper)).mean(axis=0)
+        assert (rates >= level - SIGMAS * np.sqrt(level * (1 - level) / trials)).all(), rates
+        lower, upper = estimate.interval(level, simultaneous=True)
+        joint = ((lower <= truth) & (truth <= upper)).all(axis=-1).mean()
+        assert joint >= level - SIGMAS * np.sqrt(level * (1 - level) / trials)
+
+
+def test_the_interval_around_norm_sub_fails_in_the_head_and_the_cut_raw_one_does_not():
+    oracle, n, level, trials = OUE(epsilon=1.0, d=128), 20_000, 0.95, 4000
+    weights = np.arange(1, 129) ** -1.3
+    counts = np.floor(n * weights / weights.sum()).astype(int)
+    counts[0] += n - counts.sum()
+    truth = counts / n
+    raw = oracle.estimate(oracle.simulate_counts(counts, rng=3, trials=trials), n)
+    post = ldpopt.postprocess(raw, "norm-sub")
+    z = stats.norm.ppf((1 + level) / 2)
+    naive = z * np.sqrt(oracle.variance(n, post.frequencies.clip(0, 1)))
+    error = SIGMAS * np.sqrt(level * (1 - level) / trials)  # 0.017
+    assert (np.abs(post.frequencies - truth) <= naive)[:, 0].mean() < level - error
+    lower, upper = post.interval(level)
+    assert ((lower <= truth) & (truth <= upper))[:, 0].mean() >= level - error
+    raw_lower, raw_upper = raw.interval(level)
+    narrower = 1 - (upper - lower).mean() / (raw_upper - raw_lower).mean()
+    assert 0.40 < narrower < 0.45
+
+
+# --- the method -----------------------------------------------------------------------------------
+
+RAW = OUE(epsilon=1.0, d=5).estimate([361, 338, 315, 292, 264], 1000)
+
+
+def test_intervals_of_a_raw_estimate_surround_it_and_may_leave_the_unit_interval():
+    lower, upper = RAW.interval()
+    assert (lower < RAW.frequencies).all()
+    assert (upper > RAW.frequencies).all()
+    assert lower.min() < 0
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "base"])
+def test_every_method_keeps_the_raw_estimate_and_gives_its_intervals(method):
+    post = ldpopt.postprocess(RAW, method)
+    assert post.raw is RAW
+    again = ldpopt.postprocess(post, "norm-sub")
+    assert again.raw is RAW
+    assert_array_equal(post.interval(0.9), again.interval(0.9))
+    lower, upper = post.interval(0.9)
+    assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_set_and_all_other_values_have_the_same_interval_once_the_sum_is_known(name):
+    oracle = ORACLES[name](1.0, 5)
+    raw = oracle.estimate(oracle.simulate_counts([400, 300, 200, 100, 0], rng=4, trials=3), 1000)
+    lower, upper = ldpopt.postprocess(raw, "norm-sub").interval(0.9, [[0, 3], [1, 2, 4], range(5), []])
+    assert_allclose(lower[:, 0], 1 - upper[:, 1], atol=1e-9)
+    assert_allclose(upper[:, 0], 1 - lower[:, 1], atol=1e-9)
+    # A variance of zero, rounded: its root is 1e-8.
+    assert_allclose([lower[:, 2], upper[:, 2]], 1, atol=1e-7)
+    assert_allclose([lower[:, 3], upper[:, 3]], 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", [GRR, OUE, OLH, SubsetSelection, HadamardResponse])
+def test_trials_are_answered_row_by_row(make):
+    oracle = make(1.0, 5)
+    raw = oracle.estimate(oracle.simulate_counts([400, 300, 200, 100, 0], rng=4, trials=3), 1000)
+    post = ldpopt.postprocess(raw, "norm-sub")
+    for options in ({}, {"sets": [[0, 1], [3]]}, {"simultaneous": True}):
+        lower, upper = post.interval(**options)
+        for trial in range(3):
+            single = oracle.estimate(np.round(1000 * (oracle.q + (oracle.p - oracle.q) * raw.frequencies[trial])), 1000)
+            row = ldpopt.postprocess(single, "norm-sub").interval(**options)
+            assert_allclose([lower[trial], upper[trial]], row, atol=1e-9)
+
+
+def test_simultaneous_intervals_are_wider_and_the_sum_narrows_them():
+    post = ldpopt.postprocess(RAW, "norm-sub")
+    widths = [np.subtract(*post.interval(simultaneous=joint)[::-1]) for joint in (False, True)]
+    assert (widths[1] >= widths[0]).all()
+    assert widths[1].sum() > widths[0].sum()
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 95, float("nan"), "0.95"])
+def test_a_level_outside_is_refused(level):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match="level"):
+        RAW.interval(level)
+
+
+def test_what_is_not_known_is_an_error():
+    with pytest.raises(InvalidInputError, match="noise level"):
+        FrequencyEstimate([0.5, 0.5]).interval()
+    with pytest.raises(InvalidInputError, match="does not know"):
+        FrequencyEstimate([0.5, 0.5], n=10, oracle=OUE(1.0, 2), method="norm-sub").interval()
+    with pytest.raises(InvalidInputError, match="set 0"):
+        RAW.interval(sets=[[7]])
+
+
+def test_a_protocol_known_by_p_and_q_has_intervals_for_values_and_none_for_sets():
+    known = FrequencyEstimate.from_counts([50, 30], 100, PureProtocol(1.0, 2, p=0.5, q=0.25))
+    oracle = OUE(epsilon=np.log(3), d=2)
+    assert_allclose(known.interval(), FrequencyEstimate.from_counts([50, 30], 100, oracle).interval(), rtol=1e-9)
+    assert np.shape(ldpopt.postprocess(known, "norm-sub").interval()) == (2, 2)
+    with pytest.raises(InvalidInputError, match="joint law"):
+        known.interval(sets=[[0, 1]])
+
+
+# --- under other constraints ----------------------------------------------------------------------
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+SOLVED = 1e-6  # Clarabel on frequencies times d; HiGHS is closer
+
+
+def test_linear_programs_on_the_simplex_find_the_closed_form():
+    found = Problem(LeastSquares(), SIMPLEX).interval(RAW, 0.9)
+    assert_allclose(found, intervals.on_simplex(*RAW.interval(1 - 0.1 / 5)), atol=SOLVED)
+    post = ldpopt.postprocess(RAW, "norm-sub")
+    assert_array_equal(Problem(LeastSquares(), SIMPLEX).interval(post, 0.9), found)
+
+
+def test_cone_programs_agree_with_linear_ones():
+    sets = [[0, 1], [2, 3, 4]]
+    order = constraints.Monotone(range(5))
+    said = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
+    linear, conic = (Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, said))
+    assert_allclose(conic, linear, atol=SOLVED)
+
+
+def test_the_range_under_an_order_is_the_running_bound():
+    lower, upper = Problem(LeastSquares(), [constraints.Monotone(range(5))]).interval(RAW, 0.9)
+    box = RAW.interval(1 - 0.1 / 5)
+    assert_allclose(upper, np.minimum.accumulate(box[1]), atol=SOLVED)
+    assert_allclose(lower, np.maximum.accumulate(box[0][::-1])[::-1], atol=SOLVED)
+
+
+def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
+    oracle, trials = OUE(1.0, 8), 60
+    counts = np.array([1000, 600, 400, 400, 300, 200, 50, 50])
+    truth = counts / 3000
+    raw = oracle.estimate(oracle.simulate_counts(counts, rng=6, trials=trials), 3000)
+    lower, upper = Problem(LeastSquares(), [*SIMPLEX, constraints.Monotone(range(8))]).interval(raw)
+    covered = ((lower <= truth + SOLVED) & (truth <= upper + SOLVED)).all(axis=1).sum()
+    assert covered >= stats.binom.ppf(1e-6, trials, 0.95)
+    plain = intervals.on_simplex(*raw.interval(1 - 0.05 / 8))
+    assert (upper - lower).mean() < 0.95 * (plain[1] - plain[0]).mean()
+
+
+def test_constraints_that_the_reports_refute_are_named_as_such():
+    for constraint in (constraints.Linear([[1, 1, 0, 0, 0]], upper=0.2), constraints.Custom(lambda f: [f[0] <= 0.05])):
+        with pytest.raises(InfeasibleError, match="refuted"):
+            Problem(LeastSquares(), [*SIMPLEX, constraint]).interval(RAW)
+    known = Problem(LeastSquares(), [*SIMPLEX, constraints.Fixed([0], [0.05])]).interval(RAW)
+    assert_allclose([end[0] for end in known], 0.05, atol=SOLVED)
+    with pytest.raises(InvalidInputError, match="not convex"):
+        Problem(LeastSquares(), [*SIMPLEX, constraints.AtMost(2)]).interval(RAW)
