@@ -159,7 +159,7 @@ def _share(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
 
 
 def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """Histogram of the noise beside the predicted density; fitted and predicted mean and variance in the corner."""
+    """Histogram of the noise beside the predicted density; fitted and predicted mean and standard deviation in the corner."""
     density = [r for r in rows if r.metric == "density"]
     x, mean, _ = _points(panel, density, "oue")
     ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
@@ -169,7 +169,7 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     ax.text(
         0.02, 0.97,
         "\n".join(
-            f"{who}: mean {found[m, 'mean']:.3g}, variance {found[m, 'variance']:,.0f}"
+            f"{who}: mean {found[m, 'mean']:.3g}, standard deviation {np.sqrt(found[m, 'variance']):,.0f}"
             for m, who in (("oue", "fitted"), ("predicted", "predicted"))
         ), transform=ax.transAxes, va="top", fontsize=8,
     )  # fmt: skip

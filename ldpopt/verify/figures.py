@@ -234,7 +234,8 @@ FIGURE_STATEMENTS: tuple[FigureStatement, ...] = tuple(
         ),
         (
             "K IV-B",
-            "OUE's noise on Kosarak is Gaussian: predicted mean 0 and variance 5,434, fitted -3.2 and 5,405.",
+            "OUE's noise on Kosarak is Gaussian: predicted mean 0 and variance 5,434, fitted -3.2 and 5,405 (printed as "
+            "variances, they are standard deviations at ε = 1).",
             "calibrate-fig4",
         ),
         (
