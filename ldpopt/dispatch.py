@@ -227,7 +227,7 @@ def solve_one_root(estimate: FrequencyEstimate, problem: Problem) -> Array:
     if (support := loss.support(estimate)) is not None:
         _check_support(loss, support, lower, upper, problem.total)
     constants = loss.constants(estimate)
-    upper = np.minimum(upper, (1 - 1e-9) * loss.domain_end(constants))  # the gradient is finite short of the end
+    upper = np.minimum(upper, (1 - 1e-9) * loss.domain(constants)[1])  # the gradient is finite short of the end
     data = tuple(np.broadcast_to(x, estimate.frequencies.shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:

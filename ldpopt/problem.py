@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import conic, dispatch, feasibility, iterative, queries, ranges, validate
 from ldpopt.certificate import Certificate, certify
 from ldpopt.conic import Accuracy, CompiledProblem, Status
-from ldpopt.constraints import Constraint, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Constraint, NonNegative, SumsTo
 from ldpopt.dispatch import NO_MINIMUM
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
@@ -67,7 +67,7 @@ class Problem:
                 f"constraints must be a list of instances from ldpopt.constraints, such as [NonNegative()], got {constraints!r}"
             )
         self.loss = loss
-        self.constraints = list(constraints)
+        self.constraints = tuple(constraints)  # what is compiled depends on them
         totals = {c.total for c in self.constraints if isinstance(c, SumsTo)}
         if len(totals) > 1:
             raise InfeasibleError(f"the frequencies cannot have different totals: {sorted(totals)}")
@@ -124,6 +124,8 @@ class Problem:
         where = f"{self.loss!r} under {', '.join(map(repr, self.constraints)) or 'no constraints'}"
         if form := dispatch.find(self, start):
             return f"closed-form: {where} is solved by {form.name}"
+        if any(isinstance(c, AtMost) for c in self.constraints):
+            return f"none: {where} is not convex and has no closed form, which AtMost needs: {AtMost.NEEDS}"
         if algorithms := iterative.find(self):
             return f"iterative: {where} has no closed form; it is solved by {' or '.join(algorithms)}"
         return f"conic: {where} has no closed form; {conic.DEFAULT_SOLVER} solves it through cvxpy"
@@ -307,7 +309,7 @@ class Problem:
         return {**self.__dict__, "_compiled": {}}
 
     def __repr__(self) -> str:
-        return f"Problem({self.loss!r}, {self.constraints!r})"
+        return f"Problem({self.loss!r}, {list(self.constraints)!r})"
 
 
 @dataclass(frozen=True, eq=False)

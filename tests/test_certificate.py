@@ -8,9 +8,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, oracles
-from ldpopt.constraints import AtMost, Bounds, Custom, GroupTotals, Linear, Monotone, NonNegative, Rows, SumsTo
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    Rows,
+    Smooth,
+    SumsTo,
+)
 from ldpopt.constraints.base import Polyhedron
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -702,3 +714,43 @@ def test_where_the_loss_is_infinite_so_is_the_gap():
     assert BinomialMLE().value(f, estimate) == np.inf
     assert certify(Problem(BinomialMLE(), wide), estimate, f).gap == np.inf
     assert certify(Problem(GaussianMLE(), wide), estimate, f).gap == np.inf
+
+
+# --- boxes without bounds on some values, and losses that end -------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("constraints", "raw", "mu"),
+    [
+        ([SumsTo(1), Fixed([0], [0.2])], [0.5, 0.4, 0.3], -0.05),
+        ([SumsTo(1), Bounds([0, -np.inf, -np.inf], np.inf)], [-0.5, 0.4, 0.3], -0.15),
+        ([SumsTo(1), Bounds(-np.inf, [0.3, np.inf, np.inf])], [0.5, 0.4, 0.3], 0.0),
+    ],
+    ids=["fixed", "lower", "upper"],
+)
+def test_a_total_with_bounds_on_some_values_is_certified(constraints, raw, mu):
+    problem = Problem(LeastSquares(), constraints)
+    certificate = problem.solve(raw).certificate
+    assert certificate.is_optimal(1e-8)
+    assert certificate.stationarity < 1e-8
+    assert certificate.sum_multiplier == pytest.approx(mu, abs=1e-8)
+    worse = certify(problem, raw, problem.solve(raw).frequencies + np.array([0, 1e-3, -1e-3]))
+    assert 1e-8 < worse.gap < 1e-5
+
+
+@pytest.mark.parametrize("where", [[Bounds(-5, 5)], [NonNegative()], []], ids=str)
+def test_a_count_of_zero_or_all_is_certified_at_the_end_of_the_likelihood(where):
+    estimate = oracles.OUE(epsilon=1.0, d=3).estimate([0, 50, 100], 100)
+    certificate = Problem(BinomialMLE(), where).solve(estimate).certificate
+    assert certificate.is_optimal(1e-9)
+    assert certificate.stationarity < 1e-9
+
+
+def test_unbounded_sets_with_auxiliary_variables_are_certified():
+    solution = Problem(LeastSquares(), [Smooth(0.1)]).solve([0.5, 0.1, 0.7, 0.2])
+    assert solution.certificate.is_optimal(1e-8)
+
+
+def test_only_a_problem_can_be_certified():
+    with pytest.raises(InvalidTypeError, match="takes a Problem first"):
+        certify(LeastSquares(), [0.5], [0.5])

@@ -377,3 +377,28 @@ def test_what_only_a_solver_finds_empty_is_infeasible_too(constraints):
 def test_a_total_at_the_edge_of_the_box_is_feasible(total):
     solution = Problem(LeastSquares(), [Bounds(0, 0.2), SumsTo(total)]).solve(F)
     assert_allclose(solution.frequencies, max(total, 0) / 4, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda f: [f[0] ** 2 >= 0.1], "not convex by cvxpy"),
+        (lambda f: [f[9] >= 0.1], "function of Custom failed on 3 values"),
+        (lambda f: [0 <= f[0] <= 1], "function of Custom failed on 3 values"),
+    ],
+    ids=["not convex", "index", "chained"],
+)
+def test_a_custom_function_that_fails_is_named(build, match):
+    with pytest.raises(InvalidInputError, match=match):
+        Problem(LeastSquares(), [Custom(build)]).solve([0.5, 0.1, 0.4])
+
+
+def test_sparsity_without_a_closed_form_is_explained_and_refused():
+    problem = Problem(LeastSquares(), [AtMost(2)])
+    assert problem.explain([0.5, 0.1, 0.4]).startswith("none: ")
+    with pytest.raises(InvalidInputError, match="closed form with LeastSquares"):
+        problem.solve([0.5, 0.1, 0.4])
+
+
+def test_constraints_cannot_change_after_the_problem_is_made():
+    assert isinstance(Problem(LeastSquares(), [NonNegative()]).constraints, tuple)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldpopt.problem import Problem
 
 Array = NDArray[np.float64]
+_END = 1e-8  # distance at which a loss has ended: paths stay short of it by a billionth
 NEAR = 1e-9  # distance at which a bound holds: an interior point method leaves about this much
 
 
@@ -22,6 +23,11 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
     """Return gap, multipliers, and how well they explain the gradient."""
     lower, upper = problem.box(start.d)
     loss, total = problem.loss, problem.total
+    first, last = loss.domain(
+        loss.constants(start)
+    )  # beyond it the loss is infinite: an end that is reached is a bound
+    lower = np.where(point - first <= _END, np.maximum(lower, first), lower)
+    upper = np.where(last - point <= _END, np.minimum(upper, last), upper)
     gradient = loss.gradient(point, start)
     below, above = point - lower, upper - point
     mu = np.zeros(point.shape[:-1])
@@ -29,7 +35,7 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
     if kinks is None:
         if total is not None:
             mu = _sum_multiplier(gradient, np.minimum(below, above))
-        gap = _box_gap(gradient, point, loss.strong_convexity(), total, lower, upper)
+        gap = _box_gap(gradient, point, loss.strong_convexity(), total, lower, upper, mu)
     else:
         if total is not None:
             least, most = (loss.subgradient(point, start, np.full(point.shape, end)) for end in (-np.inf, np.inf))
@@ -54,9 +60,12 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
 
 
 def _sum_multiplier(gradient: Array, room: Array) -> Array:
-    """Return minus the mean gradient, weighted by how far a value is from its bounds: at a bound it tells nothing."""
-    free = np.isinf(room).all(axis=-1, keepdims=True)
-    weights = np.where(free, 1.0, np.maximum(np.where(np.isinf(room), 0.0, room), 0.0))
+    """Return minus the mean gradient, weighted by how far a value is from its bounds: at a bound it tells nothing.
+
+    Where values have no bounds at all they alone tell.
+    """
+    free = np.isinf(room)
+    weights = np.where(free.any(axis=-1, keepdims=True), free, np.maximum(np.where(free, 0.0, room), 0.0))
     mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
     return np.asarray(-weighted_sum(gradient, weights) / mass)
 
@@ -73,8 +82,10 @@ def _kinked_multiplier(least: Array, most: Array, at_lower: NDArray[np.bool_], a
         return np.asarray(np.where(low <= high, np.clip(0.0, low, high), (low + high) / 2))
 
 
-def _box_gap(gradient: Array, f: Array, modulus: float, total: float | None, lower: Array, upper: Array) -> Array:
-    """Return an upper bound of L(f) - min L over {lower <= f <= upper, Σf = total if given}."""
+def _box_gap(
+    gradient: Array, f: Array, modulus: float, total: float | None, lower: Array, upper: Array, mu: Array
+) -> Array:
+    """Return an upper bound of L(f) - min L over {lower <= f <= upper, Σf = total if given}; any μ gives one."""
     unbounded = (np.isinf(lower) & np.isinf(upper)).all()
     if modulus > 0 and (total is None or unbounded):
         # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m: a clip or a shift on these sets.
@@ -87,8 +98,13 @@ def _box_gap(gradient: Array, f: Array, modulus: float, total: float | None, low
             terms = np.where((gradient == 0) | (f == end), 0.0, gradient * (f - end))
         return np.asarray(np.sum(terms, axis=-1))
     if np.isfinite(upper).all():  # with the others at their upper bounds the total bounds every value below
-        lower = np.maximum(lower, total - (upper.sum() - upper))
+        lower = np.maximum(lower, total - (upper.sum(axis=-1, keepdims=True) - upper))
     if not np.isfinite(lower).all():
+        if modulus > 0:  # the total in the objective, at the price μ: values are apart then
+            slope = gradient + mu[..., None]
+            s = np.clip(f - slope / modulus, lower, upper)
+            apart = np.sum(slope * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1)
+            return np.asarray(apart - mu * (np.sum(f, axis=-1) - total))
         flat = np.all(gradient == gradient[..., :1], axis=-1)
         return np.where(flat & unbounded, gradient[..., 0] * (np.sum(f, axis=-1) - total), np.inf)
     return np.asarray(weighted_sum(gradient, f) - _greedy_minimum(gradient, lower, upper, total))
@@ -98,7 +114,7 @@ def _greedy_minimum(gradient: Array, lower: Array, upper: Array, total: float) -
     """Return min <g, s> over the box with the total: from the lower bounds, fill up where the gradient is least."""
     base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
     room = np.broadcast_to(upper - lower, gradient.shape)
-    return np.asarray(base + _fill(gradient, room, np.full(base.shape, total - lower.sum())))
+    return np.asarray(base + _fill(gradient, room, np.broadcast_to(total - lower.sum(axis=-1), base.shape)))
 
 
 def _fill(price: Array, room: Array, amount: Array) -> Array:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.certificate import box, polyhedron
 from ldpopt.constraints import AtMost
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: Freque
 
     Raises
     ------
-    InvalidInputError
+    InvalidInputError, InvalidTypeError
         If f is not finite or has another shape, or the loss is not defined for the estimate.
 
     Notes
@@ -117,6 +117,8 @@ def certify(problem: Problem, estimate: FrequencyEstimate | ArrayLike, f: Freque
     >>> certify(cls, [0.5, 0.2, -0.01], [0.65, 0.35, 0.0]).is_optimal(1e-6)
     False
     """
+    if not hasattr(problem, "constraints"):  # the class itself is built on this module
+        raise InvalidTypeError(f"certify takes a Problem first, got {problem!r}")
     start = FrequencyEstimate.of(estimate)
     problem.loss.check(start)
     problem.check(start.d)

@@ -68,6 +68,9 @@ def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array)
     found = _linear_program(bound, matrix, lower, upper, d)
     if found is None and bound.kinks is None and loss.strong_convexity() > 0 and matrix.shape[1] == d:
         found = _by_duality(gradient, f, loss.strong_convexity(), matrix, lower, upper)
+    if found is None and bound.kinks is None and loss.strong_convexity() > 0:
+        gap, residue = _cone_program(bound, members, d, loss.strong_convexity(), f)
+        return _made(gap, residue, abs(gap), np.nan, *unknown)
     if found is None:
         return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
     gap, pushes = found
@@ -156,8 +159,13 @@ def _by_duality(
     return float(residue @ residue / (2 * modulus) + slack), pushes
 
 
-def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple[float, float]:
-    """Return gap and stationarity over constraints that only cvxpy knows; (inf, NaN) if the program fails."""
+def _cone_program(
+    bound: _Bound, members: Sequence[Constraint], d: int, modulus: float = 0.0, f: Array | None = None
+) -> tuple[float, float]:
+    """Return gap and stationarity over any constraints; (inf, NaN) if the program fails.
+
+    ``modulus`` and the point f make the bound quadratic, for sets without bound.
+    """
     import cvxpy as cp
 
     s = cp.Variable(d)
@@ -165,6 +173,8 @@ def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple
     objective = (bound.below / scale) @ s
     if bound.kinks is not None:
         objective += ((bound.above - bound.below) / scale) @ cp.pos(s - bound.kinks)
+    if modulus > 0 and f is not None:
+        objective += modulus / (2 * scale) * cp.sum_squares(s - f)
     program = cp.Problem(cp.Minimize(objective), [form for c in members for form in c.cone_form(s)])
     try:
         data, chain, _ = program.get_problem_data(cp.CLARABEL)
@@ -173,10 +183,11 @@ def _cone_program(bound: _Bound, members: Sequence[Constraint], d: int) -> tuple
         return np.inf, np.nan
     if str(raw.status) != "Solved":
         return np.inf, np.nan
-    # Its dual point z bounds the program from below by -bᵀz, whether or not the primal point is exact.
-    z = np.asarray(raw.z)
-    residue = np.max(np.abs(data["c"] + data["A"].T @ z))
-    return float(bound.offset + scale * (data["b"] @ z)), scale * float(residue)
+    # Its dual point (x, z) bounds the program from below by -½ xᵀPx - bᵀz, whether or not the primal point is exact.
+    x, z = np.asarray(raw.x), np.asarray(raw.z)
+    curved = data["P"] @ x if "P" in data else 0.0
+    residue = np.max(np.abs(data["c"] + curved + data["A"].T @ z))
+    return float(bound.offset + scale * (np.sum(x * curved) / 2 + data["b"] @ z)), scale * float(residue)
 
 
 def _sorted_out(

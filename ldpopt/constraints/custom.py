@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints.base import Constraint
-from ldpopt.errors import InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -38,12 +38,20 @@ class Custom(Constraint):
         self.build = build
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return what the function returns; an error if that is not a list of cvxpy constraints."""
+        """Return what the function returns; an error if it fails or that is not a list of convex cvxpy constraints."""
         import cvxpy as cp
 
-        forms = self.build(f)
+        try:
+            forms = self.build(f)
+        except Exception as error:
+            raise InvalidInputError(f"the function of Custom failed on {f.size} values: {error}") from error
         if not isinstance(forms, Sequence) or not all(isinstance(form, cp.Constraint) for form in forms):
             raise InvalidTypeError(f"the function of Custom must return a list of cvxpy constraints, got {forms!r}")
+        for form in forms:
+            if not form.is_dcp():
+                raise InvalidInputError(
+                    f"Custom: {form} is not convex by cvxpy's rules (DCP): write it with its convex functions, or leave it out"
+                )
         return list(forms)
 
     def violation(self, f: Array) -> Array:

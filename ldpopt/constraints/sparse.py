@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class AtMost(Constraint):
     0.25
     """
 
+    NEEDS: ClassVar[str] = "it has a closed form with LeastSquares() under NonNegative() and SumsTo(...)"
+
     def __init__(self, k: int) -> None:
         self.k = validate.integer("k", k, minimum=1)
 
@@ -42,10 +44,7 @@ class AtMost(Constraint):
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Raise an error: a cone program is convex."""
-        raise InvalidInputError(
-            f"AtMost({self.k}) is not convex, so no cone solver takes it; it has a closed form with LeastSquares() under "
-            "NonNegative() and SumsTo(...)"
-        )
+        raise InvalidInputError(f"AtMost({self.k}) is not convex, so no cone solver takes it: {self.NEEDS}")
 
     def __repr__(self) -> str:
         return f"AtMost({self.k})"

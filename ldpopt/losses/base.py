@@ -95,9 +95,9 @@ class Loss(ABC):
         """Whether values interact through the constraints only, and each has a ``response``."""
         return type(self).response is not Loss.response
 
-    def domain_end(self, constants: tuple[float, ...]) -> float:
-        """Return the value of f_v at which the loss ends, ``inf`` if nowhere."""
-        return math.inf
+    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
+        """Return between which values of f_v the loss is finite."""
+        return -math.inf, math.inf
 
     def strong_convexity(self) -> float:
         """Return m such that the loss minus m/2 ‖f‖² is convex; 0 if there is none."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
-_KINK = 1e-9  # distance to f̃ that counts as none: solvers leave about this much
+_KINK = 1e-7  # distance to f̃ that counts as none: solvers leave up to this much
 
 
 class LeastAbsolute(Loss):

@@ -80,7 +80,15 @@ class BinomialMLE(_Likelihood):
         """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
         (floor, slope), share = self.constants(estimate), self.shares(estimate)
         probability = floor + slope * f
-        return np.asarray(-slope * (share / probability - (1 - share) / (1 - probability)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # a count of 0 or n has one term only, also at its end
+            supported = np.where(share > 0, share / probability, 0.0)
+            others = np.where(share < 1, (1 - share) / (1 - probability), 0.0)
+        return np.asarray(-slope * (supported - others))
+
+    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
+        """Return where P is in [0, 1]."""
+        floor, slope = constants
+        return -floor / slope, (1 - floor) / slope
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return c/n and 1 - c/n, and their inverses (1 where they are 0)."""

@@ -185,9 +185,10 @@ class GaussianMLE(Loss):
         cone = cp.SOC(t + weight, cp.vstack([2 * unit * (f - target), t - weight]), axis=0)
         return cp.sum(t) / f.size, [cone]
 
-    def domain_end(self, constants: tuple[float, ...]) -> float:
-        """Return -1/κ where κ < 0: the model's variance vanishes there."""
-        return -1 / constants[0] if constants[0] < 0 else math.inf
+    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
+        """Return -1/κ as the end where κ < 0, as the start where κ > 0: the model's variance vanishes there."""
+        kappa = constants[0]
+        return (-1 / kappa if kappa > 0 else -math.inf), (-1 / kappa if kappa < 0 else math.inf)
 
     def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
         """Return the least of 2 (a + b f̃)²/(a + b f)³."""
