@@ -680,6 +680,52 @@ def test_arguments_of_families_are_checked():
         priors.posterior_mean(collected(), "power")
 
 
+ROUGH = {
+    "even counts": lambda k: np.where(k % 2 == 0, 0.0, -5.0),
+    "even counts alone": lambda k: np.where(k % 2 == 0, -k / 100, -np.inf),
+    "sine": np.sin,
+    "spike": lambda k: np.logaddexp(-k / 100, 5 - 0.5 * ((k - 1234) / 0.5) ** 2),
+    "one count": lambda k: np.where(k == 1234, 0.0, -np.inf),
+}
+
+
+@pytest.mark.parametrize("name", ROUGH)
+def test_a_rough_log_density_over_few_counts_is_summed_count_by_count(name):
+    y = np.array([-30.0, 80.0, 1200.0, 2100.0])
+    k = np.arange(1.0, N + 1)
+    level = ROUGH[name](k)
+    prior = Custom(ROUGH[name], N)
+    weight = np.exp((log := level - (y[:, None] - k) ** 2 / (2 * 40.0**2)) - log.max(axis=1, keepdims=True))
+    assert_allclose(prior.posterior_mean(y, 40.0), weight @ k / weight.sum(axis=1), rtol=POSTERIOR, atol=0)
+    upto = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
+    for share, end in zip((0.025, 0.975), prior.interval(y, 40.0), strict=True):
+        assert_allclose(end, k[np.argmax(upto >= share, axis=1)])
+
+
+@pytest.mark.parametrize("n", [20_000, 250_000])
+@pytest.mark.parametrize("name", ROUGH)
+def test_a_rough_log_density_over_many_counts_is_refused(name, n):
+    with pytest.raises(InvalidInputError, match=r"not smooth near the count \d+: give kinks"):
+        Custom(ROUGH[name], n)
+
+
+def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
+    for name in ("even counts", "sine"):
+        with pytest.raises(InvalidInputError, match="not smooth"):
+            Custom(ROUGH[name], 10**9)
+
+
+@pytest.mark.parametrize("n", [20_000, 10**6, 10**12])
+def test_smooth_log_densities_over_many_counts_pass(n):
+    assert_allclose(Custom(lambda k: -2 * np.log(k), n).mean(), PowerLaw(2.0, n).mean(), rtol=POSTERIOR)
+    wide = n / 20
+    assert_allclose(
+        Custom(lambda k: -0.5 * ((k - n / 3) / wide) ** 2, n).mean(), Gaussian(n / 3, wide, n).mean(), rtol=POSTERIOR
+    )
+    laplace = Custom(lambda k: -np.abs(k - n // 2) / wide, n, kinks=[n // 2])
+    assert_allclose(laplace.variance(), Laplace(n // 2, wide, n).variance(), rtol=POSTERIOR)
+
+
 def test_what_is_no_log_density_is_refused():
     with pytest.raises(InvalidTypeError, match="must take counts"):
         Custom(3, N)

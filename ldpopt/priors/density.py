@@ -111,18 +111,27 @@ class Density(Prior):
 
     @cached_property
     def _starts(self) -> Array:
+        return self._graded()
+
+    def _graded(self) -> Array:
+        """Return the blocks to start with: short next to breaks."""
         inner = np.asarray(self.breaks, dtype=np.float64)
         return graded(np.append(1.0, np.unique(inner[(inner > 1) & (inner <= self.n)])), self.n)
+
+    @property
+    def _tried(self) -> Array:
+        """Counts at which mass is looked for."""
+        return self._starts
 
     @cached_property
     def _anchors(self) -> tuple[Array, Array]:
         """Some counts with positive mass, and their log-densities."""
-        level = self.log_density(self._starts)
+        level = self.log_density(self._tried)
         found = np.flatnonzero(level > -np.inf)
         if not len(found):
             raise InvalidInputError("the log-density is minus infinity at 1 and at every break: the prior has no mass")
         found = found[:: -(-len(found) // _ANCHORS)]
-        return self._starts[found], level[found]
+        return self._tried[found], level[found]
 
     @cached_property
     def _mass(self) -> tuple[float, float, float]:
