@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from scipy.special import zeta
 
 from experiments import calibrate_retail
-from ldpopt import FrequencyEstimate, oracles, postprocess, priors
+from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
+from ldpopt.constraints import SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.priors import Custom, Gaussian, Histogram, Laplace, LogNormal, Poisson, PowerLaw, ZeroInflated
 from ldpopt.priors.power_law import exponents
@@ -724,6 +725,41 @@ def test_smooth_log_densities_over_many_counts_pass(n):
     )
     laplace = Custom(lambda k: -np.abs(k - n // 2) / wide, n, kinks=[n // 2])
     assert_allclose(laplace.variance(), Laplace(n // 2, wide, n).variance(), rtol=POSTERIOR)
+
+
+def test_a_prior_of_another_number_of_users_is_refused():
+    estimate = collected(n=100)
+    for use in (
+        lambda prior: priors.posterior_mean(estimate, prior),
+        lambda prior: losses.PosteriorMean(prior).target(estimate),
+        lambda prior: Problem(losses.PosteriorMean(prior), [SumsTo()]).solve(estimate),
+    ):
+        for prior in (PowerLaw(1.5, 10_000), priors.Discrete([0.0, 10.0], [0.5, 0.5], 99)):
+            with pytest.raises(InvalidInputError, match=rf"counts among {prior.n} users, the estimate is of n = 100"):
+                use(prior)
+
+
+@pytest.mark.parametrize("family", ["PowerLaw", "Gaussian", "Poisson", "ZeroInflated", "NPMLE", "Mixture"])
+def test_fits_to_plain_frequencies_ask_for_the_noise_level(family):
+    with pytest.raises(InvalidInputError, match="needs the noise level"):
+        getattr(priors, family).fit([0.1, 0.2])
+    with pytest.raises(InvalidInputError, match="needs the noise level"):
+        priors.posterior_mean([0.1, 0.2], getattr(priors, family))
+
+
+def test_other_uses_of_plain_frequencies_ask_for_the_noise_level():
+    for call in (
+        lambda: PowerLaw.maximum_likelihood([0.1, 0.2]),
+        lambda: Histogram.fit([0.1, 0.2], [3, 4]),
+    ):
+        with pytest.raises(InvalidInputError, match="needs the noise level"):
+            call()
+
+
+def test_histograms_are_not_fitted_without_open_users():
+    for call in (priors.posterior_mean, lambda estimate, family: losses.PosteriorMean(family).target(estimate)):
+        with pytest.raises(InvalidInputError, match="Histogram is fitted to open counts"):
+            call(collected(), Histogram)
 
 
 def test_what_is_no_log_density_is_refused():

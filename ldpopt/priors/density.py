@@ -453,6 +453,7 @@ def moments(estimate: FrequencyEstimate, *, value_dependent: bool = False) -> tu
     The variance is that of the estimates less that of their noise; it may come out negative. A stack of trials raises an
     error.
     """
+    estimate = FrequencyEstimate.of(estimate)
     n, oracle = estimate.noise
     f = estimate.frequencies
     if f.ndim != 1:
