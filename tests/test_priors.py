@@ -727,6 +727,19 @@ def test_smooth_log_densities_over_many_counts_pass(n):
     assert_allclose(laplace.variance(), Laplace(n // 2, wide, n).variance(), rtol=POSTERIOR)
 
 
+@pytest.mark.parametrize("family", [Gaussian, Laplace, LogNormal])
+def test_scales_from_zero_on_are_asked_for_as_such(family):
+    with pytest.raises(InvalidInputError, match=r"scale must be a finite number >= 0, got -1$"):
+        family(3, -1, N)
+    with pytest.raises(InvalidInputError, match=r"rate must be a finite number >= 0, got -1$"):
+        Poisson(-1, N)
+
+
+def test_a_single_count_that_is_wrong_has_no_position():
+    with pytest.raises(InvalidInputError, match=r"counts must be finite, found nan$"):
+        PowerLaw(1.0, N).posterior(np.nan, 1.0)
+
+
 def test_a_prior_of_another_number_of_users_is_refused():
     estimate = collected(n=100)
     for use in (

@@ -52,8 +52,8 @@ class Noise:
             if bad.any():
                 at = validate.first(bad)
                 raise InvalidInputError(
-                    f"value-dependent noise needs a positive variance at every estimate, found the count {counts[at]:g} at "
-                    f"{validate.where(at)}: no support count gives it; use constant noise"
+                    f"value-dependent noise needs a positive variance at every estimate, found the count {counts[at]:g}"
+                    f"{validate.placed(at)}: no support count gives it; use constant noise"
                 )
         return found
 
@@ -474,5 +474,5 @@ def finite(counts: ArrayLike) -> Array:
     y = np.asarray(validate.array("counts", counts), dtype=np.float64)
     if not np.isfinite(y).all():
         at = validate.first(~np.isfinite(y))
-        raise InvalidInputError(f"counts must be finite, found {y[at]} at {validate.where(at)}")
+        raise InvalidInputError(f"counts must be finite, found {y[at]}{validate.placed(at)}")
     return y

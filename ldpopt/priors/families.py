@@ -34,7 +34,7 @@ class _LocationScale(Density):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", validate.real("centre", self.centre))
-        object.__setattr__(self, "scale", validate.real("scale", self.scale, above=-math.ulp(0.0)))
+        object.__setattr__(self, "scale", validate.real("scale", self.scale, minimum=0))
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     @property
@@ -153,7 +153,7 @@ class Poisson(Density):
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", validate.real("rate", self.rate, above=-math.ulp(0.0)))
+        object.__setattr__(self, "rate", validate.real("rate", self.rate, minimum=0))
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     def log_density(self, k: Array) -> Array:
