@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -245,4 +245,5 @@ def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> ND
 
 def _values(frequencies: FrequencyEstimate | ArrayLike) -> NDArray[np.float64]:
     """Return the frequencies of an estimate, and plain ones as they are."""
-    return validate.frequencies(getattr(frequencies, "frequencies", frequencies))
+    values: Any = getattr(frequencies, "frequencies", frequencies)
+    return validate.frequencies(values)
