@@ -20,6 +20,7 @@ NODES = 10  # of a rule: runs of up to so many counts are summed one by one
 _TABLE = 2 * NODES  # sizes up to here have tabulated rules; above, rules are interpolated in 1/size²
 _GROWTH = 1.5  # of blocks away from an edge: k^(-alpha) on [k, 1.5 k] is a polynomial of degree 19 to 1e-16
 _CHECKED = 1 << 18  # counts at which blocks are compared with their rules
+_EACH = 32  # counts of a block that are compared at least, where there are so many
 _CURVED, _ROUGH = 1.0, 0.05  # second and fourth differences of a log-density on five points that a rule resolves
 
 
@@ -138,7 +139,7 @@ def unresolved(
     """Return a count at which the log-density is not what the rules' nodes say it is, or None.
 
     Through the nodes of each block goes a polynomial of degree 9; it is compared at every count, or at counts drawn from every
-    block where there are more than 262,144.
+    block, or from 8,192 blocks, where there are more than 262,144.
 
     Parameters
     ----------
@@ -153,16 +154,20 @@ def unresolved(
     first, size = first[long], size[long]
     if not len(first):
         return None
+    draw = np.random.default_rng(0)
+    if len(first) > _CHECKED // _EACH:
+        some = np.sort(draw.choice(len(first), _CHECKED // _EACH, replace=False))
+        first, size = first[some], size[some]
     offset, _ = rule(size.astype(np.int64))
     known = log_density(first[:, None] + offset)
     nodes = offset / size[:, None]
     apart = nodes[:, :, None] - nodes[:, None, :] + np.eye(NODES)
     barycentric = 1 / apart.prod(axis=2)
-    checked = np.minimum(size, np.inf if size.sum() <= _CHECKED else max(32, _CHECKED // len(size))).astype(np.int64)
+    checked = np.minimum(size, np.inf if size.sum() <= _CHECKED else _CHECKED // len(size)).astype(np.int64)
     block = np.repeat(np.arange(len(size)), checked)
     inside = np.arange(len(block)) - np.repeat(np.cumsum(checked) - checked, checked).astype(np.float64)
     drawn = checked[block] < size[block]
-    inside[drawn] = np.floor(np.random.default_rng(0).random(np.count_nonzero(drawn)) * size[block[drawn]])
+    inside[drawn] = np.floor(draw.random(np.count_nonzero(drawn)) * size[block[drawn]])
     for begin in range(0, len(block), 1 << 15):
         rows = slice(begin, begin + (1 << 15))
         at, place = block[rows], inside[rows]
