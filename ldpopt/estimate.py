@@ -35,7 +35,7 @@ class FrequencyEstimate:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a frequency is not finite (the first index is named), a shape does not fit, or n < 1.
+        If a frequency is not finite (the first index is named), a shape does not fit, a stack is empty, or n < 1.
 
     Examples
     --------
@@ -57,6 +57,10 @@ class FrequencyEstimate:
     def __post_init__(self) -> None:
         d = None if self.oracle is None else _protocol(self.oracle).d
         values = validate.frequencies(self.frequencies, d=d)
+        if not values.size:
+            raise InvalidInputError(
+                f"a stack must have at least one trial, got shape {values.shape}: axis {values.shape.index(0)} is empty"
+            )
         if np.asarray(self.frequencies).dtype.kind in "iu" and values.max() > 1:
             warnings.warn(
                 "these frequencies are whole numbers above 1: if they are counts of reports, use oracle.estimate(counts, n)",
@@ -86,7 +90,8 @@ class FrequencyEstimate:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If a count is not a whole number in 0 .. n (the first index is named), there are not d of them, or n < 1.
+            If a count is not a whole number in 0 .. n (the first index is named), there are not d of them, a stack is
+            empty, or n < 1.
         """
         _protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import closed_form, priors, validate
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.priors.trouble import expect_raw
 
 Array = NDArray[np.float64]
 _ALPHA = 2.0  # expected number of false positives above the threshold (N IV-A)
@@ -75,6 +76,7 @@ def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> 
             raise InvalidInputError(f"top_k = {k} is more than the {estimate.d} values of the domain")
         return closed_form.kth_highest(estimate.frequencies, k)
     alpha = validate.real("alpha", alpha, above=0)
+    expect_raw(estimate)
     return closed_form.significance_threshold(estimate.d, estimate.sigma, alpha)
 
 
@@ -83,6 +85,7 @@ def _base_cut(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int 
 
 
 def _base_zero(estimate: FrequencyEstimate, *, beta: float = _BETA) -> Array:
+    expect_raw(estimate)
     threshold = closed_form.significance_threshold(estimate.d, estimate.sigma, validate.real("beta", beta, above=0))
     return closed_form.base_cut(estimate.frequencies, threshold)
 
@@ -104,6 +107,7 @@ def _norm_cut(estimate: FrequencyEstimate) -> Array:
 
 
 def _mle_apx(estimate: FrequencyEstimate) -> Array:
+    expect_raw(estimate)
     return closed_form.mle_apx(estimate.frequencies, estimate.noise[1].kappa)
 
 
@@ -210,7 +214,9 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
     Returns
     -------
     FrequencyEstimate with the same n and oracle, named after the method, which keeps the raw one for intervals. A further
-    method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over.
+    method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over, and a method that uses the
+    noise level (``base-cut`` and ``norm-hyb`` without ``top_k``, ``base-zero``, ``mle-apx``, and those with a prior) warns, for
+    it is made for raw estimates.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,10 +81,11 @@ def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.f
     return result
 
 
-def mean_squared_error(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
-    """Return mean_v (f_v - f'_v)² over the last axis (N V-A); works on values and on the answers to set queries.
+def mean_squared_error(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    """Return mean_v (f_v - f'_v)² over the last axis (N V-A), of values or of the answers to set queries.
 
-    Shapes that do not match, and numbers that are not finite, raise an error.
+    Either may be a FrequencyEstimate; leading axes broadcast. Shapes that do not match, and numbers that are not
+    finite, raise an error.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def mean_squared_error(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.floa
     return np.asarray(np.mean(_difference(estimate, truth) ** 2, axis=-1))
 
 
-def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+def mean_absolute_error(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
     """Return mean_v abs(f_v - f'_v) over the last axis (D V)."""
     return np.asarray(np.mean(np.abs(_difference(estimate, truth)), axis=-1))
 
@@ -118,7 +119,7 @@ class Identification:
     f_score: NDArray[np.float64]
 
 
-def heavy_hitters(frequencies: ArrayLike, threshold: float) -> NDArray[np.bool_]:
+def heavy_hitters(frequencies: FrequencyEstimate | ArrayLike, threshold: float) -> NDArray[np.bool_]:
     """Return which values have a frequency above the threshold (K II-A): (..., d) to a mask of the same shape.
 
     A raw estimate above ``closed_form.significance_threshold(d, sigma, 0.05)`` is significant (K Eq. 22): of the values that
@@ -129,16 +130,16 @@ def heavy_hitters(frequencies: ArrayLike, threshold: float) -> NDArray[np.bool_]
     >>> heavy_hitters([0.5, 0.1, 0.3], threshold=0.2)
     array([ True, False,  True])
     """
-    return np.asarray(validate.frequencies(frequencies) > validate.real("threshold", threshold))
+    return np.asarray(_values(frequencies) > validate.real("threshold", threshold))
 
 
-def identification(estimate: ArrayLike, truth: ArrayLike, threshold: float) -> Identification:
+def identification(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike, threshold: float) -> Identification:
     """Return precision, recall and F of the heavy hitters that an estimate names (K Eq. 6-8).
 
     Parameters
     ----------
     estimate
-        Estimated frequencies of shape (..., d).
+        Estimated frequencies of shape (..., d), or an estimate with them.
     truth
         True frequencies of shape (d,).
     threshold
@@ -189,7 +190,8 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the noise level is not known, or ``truth`` does not have shape (d,) with entries in 0 .. 1.
+        If the noise level is not known, the estimate is post-processed, or ``truth`` does not have shape (d,) with entries in
+        0 .. 1.
 
     Notes
     -----
@@ -203,6 +205,14 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     >>> accuracy_limit(raw, [0.8, 0.1, 0.1]).round(3)
     array([0.8, 0.1, 0.1])
     """
+    if not hasattr(estimate, "noise"):
+        raise InvalidTypeError(
+            "accuracy_limit needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
+        )
+    if estimate.method not in ("base", "post-pos"):
+        raise InvalidInputError(
+            f"accuracy_limit takes raw estimates, got one by {estimate.method!r}: pass estimate.raw"
+        )
     n, oracle = estimate.noise
     true = validate.frequencies(truth)
     if true.shape != (estimate.d,):
@@ -221,8 +231,19 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     return result.reshape(estimate.frequencies.shape)
 
 
-def _difference(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
-    found, true = validate.frequencies(estimate), validate.frequencies(truth)
+def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    found, true = _values(estimate), _values(truth)
     if found.shape[-1] != true.shape[-1]:
         raise InvalidInputError(f"estimate and truth must have the same last axis, got {found.shape} and {true.shape}")
-    return np.asarray(found - true)
+    try:
+        return np.asarray(found - true)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"leading axes of estimate and truth must match or be 1, got the shapes {found.shape} and {true.shape}"
+        ) from error
+
+
+def _values(frequencies: FrequencyEstimate | ArrayLike) -> NDArray[np.float64]:
+    """Return the frequencies of an estimate, and plain ones as they are."""
+    values: Any = getattr(frequencies, "frequencies", frequencies)
+    return validate.frequencies(values)

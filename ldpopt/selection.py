@@ -29,7 +29,7 @@ class SimulatedError:
     mean
         Mean squared error of an answer, over all sets and trials.
     low, high
-        95 % confidence interval of that mean.
+        95 % confidence interval of that mean, cut off at 0.
     excess_low, excess_high
         95 % confidence interval of its error minus the chosen method's, on the same reports; 0 and 0 for the chosen one.
         Where it contains 0 the two cannot be told apart by this many trials.
@@ -96,7 +96,7 @@ def select_method(
     sets
         The queries: boolean (m, d), or m arrays of distinct indices; at least one.
     candidates
-        Names in ``METHODS``; all of them by default.
+        Distinct names in ``METHODS``; all of them by default.
     fit
         Method with non-negative values that sum to 1: ``norm-sub`` (N's recommendation) or ``power-ns``, for instance.
     trials
@@ -112,7 +112,7 @@ def select_method(
     ------
     InvalidInputError, InvalidTypeError
         If the estimate is a stack, post-processed already, or its oracle cannot be simulated; if there is no set or no
-        candidate, or a name is unknown; if ``fit`` does not give a distribution; if a candidate has no answer.
+        candidate, or a name is unknown or repeated; if ``fit`` does not give a distribution; if a candidate has no answer.
 
     Notes
     -----
@@ -135,8 +135,10 @@ def select_method(
     if not isinstance(oracle, FrequencyOracle):
         raise InvalidInputError(f"select_method simulates the oracle of the estimate; {oracle!r} only knows p and q")
     names = list(METHODS if candidates is None else [candidates] if isinstance(candidates, str) else candidates)
-    for name in names:
+    for place, name in enumerate(names):
         validate.lookup("method", name, METHODS)
+        if name in names[:place]:
+            raise InvalidInputError(f"candidates must be distinct, found {name!r} again at position {place}")
     trials = validate.integer("trials", trials, minimum=2)
     generator = validate.generator(rng)
     asked = queries.membership(sets, est.d)
@@ -181,7 +183,7 @@ def _decide(errors: NDArray[np.float64], names: list[str], fit: str) -> Selectio
     middle = excess.mean(axis=0)
     rows = tuple(
         SimulatedError(
-            names[i], *(float(x) for x in (mean[i], mean[i] - half[i], mean[i] + half[i])),
+            names[i], *(float(x) for x in (mean[i], max(mean[i] - half[i], 0.0), mean[i] + half[i])),
             *(float(x) for x in (middle[i] - excess_half[i], middle[i] + excess_half[i])),
         )
         for i in order

@@ -18,6 +18,8 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 Item = TypeVar("Item")
 
+_ANY = 2**62  # a bound so high is there for int64 alone
+
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputError:
     """Return the error for ``name`` not being one of ``known``, with the nearest names (or all of a short list)."""
@@ -36,16 +38,22 @@ def lookup(kind: str, name: str, table: Mapping[str, Item]) -> Item:
     return table[name]
 
 
-def real(what: str, value: object, *, above: float = -math.inf, below: float = math.inf) -> float:
-    """Return ``value`` as a float strictly between ``above`` and ``below``."""
+def real(
+    what: str, value: object, *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
+) -> float:
+    """Return ``value`` as a float strictly between ``above`` and ``below``, and at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{what} must be a number, got {value!r}")
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond the floats
         number = math.inf
-    if not math.isfinite(number) or not above < number < below:
-        bounds = [f"> {above:g}"] * (above > -math.inf) + [f"< {below:g}"] * (below < math.inf)
+    if not math.isfinite(number) or not above < number < below or number < minimum:
+        bounds = (
+            [f">= {minimum:g}"] * (minimum > -math.inf)
+            + [f"> {above:g}"] * (above > -math.inf)
+            + [f"< {below:g}"] * (below < math.inf)
+        )
         raise InvalidInputError(
             f"{what} must be a finite number{' ' * bool(bounds)}{' and '.join(bounds)}, got {value!r}"
         )
@@ -70,6 +78,11 @@ def where(index: tuple[Any, ...]) -> str:
         return "position () of a single number"
     *trials, last = (int(i) for i in index)
     return f"trial {', '.join(map(str, trials))}, index {last}" if trials else f"index {last}"
+
+
+def placed(index: tuple[Any, ...]) -> str:
+    """Return `` at index 3`` for an error that tells what was found, or nothing of a single number."""
+    return f" at {where(index)}" if index else ""
 
 
 def first(mask: NDArray[np.bool_]) -> tuple[Any, ...]:
@@ -118,10 +131,11 @@ def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArr
         broken = found != np.floor(found)  # true for NaN; infinities are caught by the range below
         if broken.any():
             at = first(broken)
-            raise InvalidInputError(f"{what} must be whole numbers, found {found[at]} at {where(at)}")
+            raise InvalidInputError(f"{what} must be whole numbers, found {found[at]}{placed(at)}")
     if found.size and (found.min() < low or found.max() > high):
         at = first((found < low) | (found > high))
-        raise InvalidInputError(f"{what} must lie in {low} .. {high}, found {found[at]} at {where(at)}")
+        bounds = f"lie in {low} .. {high}" if high < _ANY or found[at] > high else f"be >= {low}"
+        raise InvalidInputError(f"{what} must {bounds}, found {found[at]}{placed(at)}")
     return found.astype(np.int64)
 
 

@@ -160,3 +160,12 @@ def test_frequencies_do_not_follow_the_callers_array():
     estimates = [FrequencyEstimate(given), FrequencyEstimate(view)]
     given[0] = np.nan
     assert all(estimate.frequencies[0] == 0.5 for estimate in estimates)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 0), ((2, 0, 3), 1)])
+def test_empty_stacks_are_refused(shape, axis):
+    message = rf"at least one trial, got shape .*: axis {axis} is empty"
+    with pytest.raises(InvalidInputError, match=message):
+        FrequencyEstimate(np.zeros(shape))
+    with pytest.raises(InvalidInputError, match=message):
+        OUE(epsilon=1.0, d=3).estimate(np.zeros(shape, dtype=int), 10)

@@ -312,6 +312,40 @@ def test_a_later_method_does_not_clip_answers_any_more():
     assert not postprocess(postprocess([0.5, -0.3], "post-pos"), "norm").clip_answers
 
 
+NOISE_LEVEL = [
+    "base-cut",
+    "norm-hyb",
+    "mle-apx",
+    "power",
+    "power-ns",
+    "base-zero",
+    "npmle",
+    "npmle-ns",
+    "mixture",
+    "mixture-ns",
+]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_that_use_the_noise_level_warn_of_estimates_without_that_noise(name):
+    raw = FrequencyEstimate([0.6, 0.3, 0.2, -0.05], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=4))
+    processed = postprocess(raw, "norm-sub")
+    if name not in NOISE_LEVEL:
+        postprocess(processed, name)
+    else:
+        with pytest.warns(LdpoptWarning, match="frequencies by 'norm-sub' have another noise") as record:
+            postprocess(processed, name)
+        assert len(record) == 1
+        assert record[0].filename == __file__
+    for first in ("base", "post-pos", "norm"):
+        postprocess(postprocess(raw, first), name)
+
+
+def test_a_given_number_of_values_needs_no_noise_level_of_raw_estimates():
+    raw = FrequencyEstimate([0.6, 0.3, 0.2], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    assert postprocess(postprocess(raw, "norm-sub"), "norm-hyb", top_k=1).method == "norm-hyb"
+
+
 @pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e-300], [1e17, 0.2], [1e300, -0.3]])
 @pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
 def test_extreme_magnitudes(name, f):

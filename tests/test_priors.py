@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from scipy.special import zeta
 
 from experiments import calibrate_retail
-from ldpopt import FrequencyEstimate, oracles, postprocess, priors
+from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
+from ldpopt.constraints import SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.priors import Custom, Gaussian, Histogram, Laplace, LogNormal, Poisson, PowerLaw, ZeroInflated
 from ldpopt.priors.power_law import exponents
@@ -678,6 +679,100 @@ def test_arguments_of_families_are_checked():
         ZeroInflated(ZeroInflated(PowerLaw(1.0, N), 0.5), 0.5)
     with pytest.raises(InvalidTypeError, match="prior must be a prior or a family"):
         priors.posterior_mean(collected(), "power")
+
+
+ROUGH = {
+    "even counts": lambda k: np.where(k % 2 == 0, 0.0, -5.0),
+    "even counts alone": lambda k: np.where(k % 2 == 0, -k / 100, -np.inf),
+    "sine": np.sin,
+    "spike": lambda k: np.logaddexp(-k / 100, 5 - 0.5 * ((k - 1234) / 0.5) ** 2),
+    "one count": lambda k: np.where(k == 1234, 0.0, -np.inf),
+}
+
+
+@pytest.mark.parametrize("name", ROUGH)
+def test_a_rough_log_density_over_few_counts_is_summed_count_by_count(name):
+    y = np.array([-30.0, 80.0, 1200.0, 2100.0])
+    k = np.arange(1.0, N + 1)
+    level = ROUGH[name](k)
+    prior = Custom(ROUGH[name], N)
+    weight = np.exp((log := level - (y[:, None] - k) ** 2 / (2 * 40.0**2)) - log.max(axis=1, keepdims=True))
+    assert_allclose(prior.posterior_mean(y, 40.0), weight @ k / weight.sum(axis=1), rtol=POSTERIOR, atol=0)
+    upto = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
+    for share, end in zip((0.025, 0.975), prior.interval(y, 40.0), strict=True):
+        assert_allclose(end, k[np.argmax(upto >= share, axis=1)])
+
+
+@pytest.mark.parametrize("n", [20_000, 250_000])
+@pytest.mark.parametrize("name", ROUGH)
+def test_a_rough_log_density_over_many_counts_is_refused(name, n):
+    with pytest.raises(InvalidInputError, match=r"not smooth near the count \d+: give kinks"):
+        Custom(ROUGH[name], n)
+
+
+def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
+    for name in ("even counts", "sine"):
+        with pytest.raises(InvalidInputError, match="not smooth"):
+            Custom(ROUGH[name], 10**9)
+
+
+@pytest.mark.parametrize("n", [20_000, 10**6, 10**12])
+def test_smooth_log_densities_over_many_counts_pass(n):
+    assert_allclose(Custom(lambda k: -2 * np.log(k), n).mean(), PowerLaw(2.0, n).mean(), rtol=POSTERIOR)
+    wide = n / 20
+    assert_allclose(
+        Custom(lambda k: -0.5 * ((k - n / 3) / wide) ** 2, n).mean(), Gaussian(n / 3, wide, n).mean(), rtol=POSTERIOR
+    )
+    laplace = Custom(lambda k: -np.abs(k - n // 2) / wide, n, kinks=[n // 2])
+    assert_allclose(laplace.variance(), Laplace(n // 2, wide, n).variance(), rtol=POSTERIOR)
+
+
+@pytest.mark.parametrize("family", [Gaussian, Laplace, LogNormal])
+def test_scales_from_zero_on_are_asked_for_as_such(family):
+    with pytest.raises(InvalidInputError, match=r"scale must be a finite number >= 0, got -1$"):
+        family(3, -1, N)
+    with pytest.raises(InvalidInputError, match=r"rate must be a finite number >= 0, got -1$"):
+        Poisson(-1, N)
+
+
+def test_a_single_count_that_is_wrong_has_no_position():
+    with pytest.raises(InvalidInputError, match=r"counts must be finite, found nan$"):
+        PowerLaw(1.0, N).posterior(np.nan, 1.0)
+
+
+def test_a_prior_of_another_number_of_users_is_refused():
+    estimate = collected(n=100)
+    for use in (
+        lambda prior: priors.posterior_mean(estimate, prior),
+        lambda prior: losses.PosteriorMean(prior).target(estimate),
+        lambda prior: Problem(losses.PosteriorMean(prior), [SumsTo()]).solve(estimate),
+    ):
+        for prior in (PowerLaw(1.5, 10_000), priors.Discrete([0.0, 10.0], [0.5, 0.5], 99)):
+            with pytest.raises(InvalidInputError, match=rf"counts among {prior.n} users, the estimate is of n = 100"):
+                use(prior)
+
+
+@pytest.mark.parametrize("family", ["PowerLaw", "Gaussian", "Poisson", "ZeroInflated", "NPMLE", "Mixture"])
+def test_fits_to_plain_frequencies_ask_for_the_noise_level(family):
+    with pytest.raises(InvalidInputError, match="needs the noise level"):
+        getattr(priors, family).fit([0.1, 0.2])
+    with pytest.raises(InvalidInputError, match="needs the noise level"):
+        priors.posterior_mean([0.1, 0.2], getattr(priors, family))
+
+
+def test_other_uses_of_plain_frequencies_ask_for_the_noise_level():
+    for call in (
+        lambda: PowerLaw.maximum_likelihood([0.1, 0.2]),
+        lambda: Histogram.fit([0.1, 0.2], [3, 4]),
+    ):
+        with pytest.raises(InvalidInputError, match="needs the noise level"):
+            call()
+
+
+def test_histograms_are_not_fitted_without_open_users():
+    for call in (priors.posterior_mean, lambda estimate, family: losses.PosteriorMean(family).target(estimate)):
+        with pytest.raises(InvalidInputError, match="Histogram is fitted to open counts"):
+            call(collected(), Histogram)
 
 
 def test_what_is_no_log_density_is_refused():

@@ -14,7 +14,7 @@ from tests.tolerances import SIGMAS, SUM
 
 D = 9
 SETS = [[0], [8, 2, 5], [], [3, 4], list(range(D))]
-SHAPES = [(D,), (1, D), (4, D), (2, 3, D), (0, D)]
+SHAPES = [(D,), (1, D), (4, D), (2, 3, D)]
 
 
 def boolean(sets):
@@ -163,3 +163,26 @@ def test_identification_refuses_what_does_not_match():
         queries.heavy_hitters([0.5], math.nan)
     with pytest.raises(InvalidInputError, match="found nan at index 0"):
         queries.heavy_hitters([math.nan], 0.1)
+
+
+def test_errors_of_stacks_that_do_not_match_name_both_shapes():
+    for measure in (queries.mean_squared_error, queries.mean_absolute_error):
+        with pytest.raises(InvalidInputError, match=r"got the shapes \(2, 3\) and \(4, 3\)"):
+            measure(np.zeros((2, 3)), np.zeros((4, 3)))
+
+
+def test_measures_take_estimates():
+    values, truth = [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]
+    estimate = FrequencyEstimate(values)
+    for measure in (queries.mean_squared_error, queries.mean_absolute_error):
+        assert measure(estimate, truth) == measure(values, truth) > 0
+    assert_array_equal(queries.heavy_hitters(estimate, 0.25), [True, True, False])
+    assert queries.identification(estimate, truth, 0.25).recall == 1
+
+
+def test_the_limit_of_accuracy_is_of_raw_estimates():
+    raw = FrequencyEstimate([0.6, 0.5], n=100, oracle=oracles.OUE(epsilon=1.0, d=2))
+    with pytest.raises(InvalidInputError, match="takes raw estimates, got one by 'norm-sub'"):
+        queries.accuracy_limit(postprocess(raw, "norm-sub"), [0.5, 0.5])
+    with pytest.raises(InvalidTypeError, match="needs the noise level"):
+        queries.accuracy_limit([0.1], [0.1])

@@ -38,7 +38,7 @@ def test_evidence_is_what_a_loop_over_trials_finds(emoji):
                 np.mean([(a - sum(truth[v] for v in m) / raw.n) ** 2 for a, m in zip(answers, sets, strict=True)])
             )
         assert row.mean == pytest.approx(np.mean(errors), rel=1e-9)
-        assert (row.low + row.high) / 2 == pytest.approx(row.mean, rel=1e-9)
+        assert row.low == pytest.approx(max(2 * row.mean - row.high, 0.0), rel=1e-9, abs=1e-15)
     assert [row.mean for row in found.evidence] == sorted(row.mean for row in found.evidence)
     assert found.method == found.evidence[0].method
     assert found.evidence[0].excess_low == found.evidence[0].excess_high == 0
@@ -76,11 +76,19 @@ def test_boolean_sets_and_index_sets_are_the_same(emoji):
     assert answers[0] == answers[1]
 
 
+def test_no_interval_of_a_squared_error_goes_below_zero(emoji):
+    data, raw = emoji
+    found = ldpopt.select_method(raw, data.sets["category"], NAMES, trials=2, rng=1)
+    assert min(row.low for row in found.evidence) == 0  # Student's t with one degree of freedom reaches far below
+    assert all(row.low <= row.mean <= row.high for row in found.evidence)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"candidates": ["norm-sup"]}, "norm-sub"),
         ({"candidates": []}, "at least one"),
+        ({"candidates": ["base", "norm", "base"]}, "distinct, found 'base' again at position 2"),
         ({"sets": []}, "at least one"),
         ({"fit": "norm"}, "no distribution"),
         ({"fit": "base-pos"}, "no distribution"),

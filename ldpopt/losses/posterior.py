@@ -12,6 +12,7 @@ from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
+from ldpopt.priors.base import same_users
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ class PosteriorMean(LeastSquares):
     Raises
     ------
     InvalidTypeError
-        If it is neither.
+        If it is neither. A prior of another n than the estimate that it is used with raises an ``InvalidInputError`` there.
 
     Examples
     --------
@@ -50,12 +51,15 @@ class PosteriorMean(LeastSquares):
         self._known: WeakKeyDictionary[FrequencyEstimate, tuple[Array, Array]] = WeakKeyDictionary()
 
     def check(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless the noise level is known."""
-        _ = estimate.noise
+        """Raise an error unless the noise level is known and a given prior is one of counts among as many users."""
+        n, _ = estimate.noise
+        if isinstance(self.prior, Prior):
+            same_users(self.prior, n)
 
     def _moments(self, estimate: FrequencyEstimate) -> tuple[Array, Array]:
         """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""
         if estimate not in self._known:
+            self.check(estimate)
             n, f = estimate.noise[0], estimate.frequencies
             mean, variance = np.empty(f.shape), np.empty(f.shape)
             given = self.prior if isinstance(self.prior, Prior) else None

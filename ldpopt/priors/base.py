@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.errors import InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.priors.trouble import expect_raw
 
 Array = NDArray[np.float64]
 
@@ -78,13 +79,21 @@ class Prior(ABC):
         return self.posterior(counts, noise, slope=slope).mean
 
 
+def same_users(prior: Prior, n: int) -> None:
+    """Raise an error unless the prior is one of counts among the estimate's n users."""
+    if prior.n != n:
+        raise InvalidInputError(
+            f"the prior is one of counts among {prior.n} users, the estimate is of n = {n} reports: build the prior with n={n}"
+        )
+
+
 def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False) -> Array:
     """Return posterior mean frequencies E[f_v | f̃_v], the estimator with the least mean squared error (K Theorem 2).
 
     Parameters
     ----------
     estimate
-        Raw estimates of shape (..., d), with n and an oracle.
+        Raw estimates of shape (..., d), with n and an oracle; of post-processed ones a warning says that their noise is another.
     prior
         A prior for all trials, or a family of priors: a member is then fitted to each trial by its moments.
     value_dependent
@@ -97,7 +106,7 @@ def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, v
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the noise level is not known or ``prior`` is neither a prior nor a family.
+        If the noise level is not known, ``prior`` is neither a prior nor a family, or it is one of another n than the estimate.
 
     Notes
     -----
@@ -110,9 +119,12 @@ def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, v
     >>> posterior_mean(estimate, priors.PowerLaw(alpha=1.0, n=1000)).round(3)
     array([0.695, 0.39 , 0.008])
     """
+    estimate = FrequencyEstimate.of(estimate)
     n, oracle = estimate.noise
+    expect_raw(estimate)
     slope = oracle.b if value_dependent else 0.0
     if isinstance(prior, Prior):
+        same_users(prior, n)
         return prior.posterior_mean(estimate.frequencies * n, estimate.sigma * n, slope=slope) / n
     if not (isinstance(prior, type) and issubclass(prior, Prior)):
         raise InvalidTypeError(f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}")

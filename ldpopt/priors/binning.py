@@ -38,6 +38,7 @@ class Binned:
     @classmethod
     def of(cls, estimate: FrequencyEstimate, slope: float) -> Binned:
         """Return one vector's bins; a stack of trials raises an error. Cost: one pass and a sort of the occupied bins."""
+        estimate = FrequencyEstimate.of(estimate)
         n, _ = estimate.noise
         if estimate.frequencies.ndim != 1:
             raise InvalidInputError(

@@ -52,8 +52,8 @@ class Noise:
             if bad.any():
                 at = validate.first(bad)
                 raise InvalidInputError(
-                    f"value-dependent noise needs a positive variance at every estimate, found the count {counts[at]:g} at "
-                    f"{validate.where(at)}: no support count gives it; use constant noise"
+                    f"value-dependent noise needs a positive variance at every estimate, found the count {counts[at]:g}"
+                    f"{validate.placed(at)}: no support count gives it; use constant noise"
                 )
         return found
 
@@ -111,18 +111,27 @@ class Density(Prior):
 
     @cached_property
     def _starts(self) -> Array:
+        return self._graded()
+
+    def _graded(self) -> Array:
+        """Return the blocks to start with: short next to breaks."""
         inner = np.asarray(self.breaks, dtype=np.float64)
         return graded(np.append(1.0, np.unique(inner[(inner > 1) & (inner <= self.n)])), self.n)
+
+    @property
+    def _tried(self) -> Array:
+        """Counts at which mass is looked for."""
+        return self._starts
 
     @cached_property
     def _anchors(self) -> tuple[Array, Array]:
         """Some counts with positive mass, and their log-densities."""
-        level = self.log_density(self._starts)
+        level = self.log_density(self._tried)
         found = np.flatnonzero(level > -np.inf)
         if not len(found):
             raise InvalidInputError("the log-density is minus infinity at 1 and at every break: the prior has no mass")
         found = found[:: -(-len(found) // _ANCHORS)]
-        return self._starts[found], level[found]
+        return self._tried[found], level[found]
 
     @cached_property
     def _mass(self) -> tuple[float, float, float]:
@@ -444,6 +453,7 @@ def moments(estimate: FrequencyEstimate, *, value_dependent: bool = False) -> tu
     The variance is that of the estimates less that of their noise; it may come out negative. A stack of trials raises an
     error.
     """
+    estimate = FrequencyEstimate.of(estimate)
     n, oracle = estimate.noise
     f = estimate.frequencies
     if f.ndim != 1:
@@ -464,5 +474,5 @@ def finite(counts: ArrayLike) -> Array:
     y = np.asarray(validate.array("counts", counts), dtype=np.float64)
     if not np.isfinite(y).all():
         at = validate.first(~np.isfinite(y))
-        raise InvalidInputError(f"counts must be finite, found {y[at]} at {validate.where(at)}")
+        raise InvalidInputError(f"counts must be finite, found {y[at]}{validate.placed(at)}")
     return y

@@ -1,10 +1,11 @@
-"""Gaussian, Laplace, Poisson and log-normal counts, and any log-density (K III-C)."""
+"""Gaussian, Laplace, Poisson and log-normal counts, and log-densities smooth between kinks (K III-C)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,13 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.priors.density import Density, point
 from ldpopt.priors.fitting import Kind
+from ldpopt.priors.summation import NODES, resolved_blocks, unresolved
 from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
+
+_DIRECT = 1 << 14  # counts up to which any log-density is summed count by count
+_SMOOTH = 1e-3  # nats by which a log-density may differ from a polynomial: so much does a probability then, relatively
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class _LocationScale(Density):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", validate.real("centre", self.centre))
-        object.__setattr__(self, "scale", validate.real("scale", self.scale, above=-math.ulp(0.0)))
+        object.__setattr__(self, "scale", validate.real("scale", self.scale, minimum=0))
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     @property
@@ -148,7 +153,7 @@ class Poisson(Density):
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", validate.real("rate", self.rate, above=-math.ulp(0.0)))
+        object.__setattr__(self, "rate", validate.real("rate", self.rate, minimum=0))
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
 
     def log_density(self, k: Array) -> Array:
@@ -193,7 +198,10 @@ def _stirling_difference(k: Array, rate: float) -> Array:
 
 @dataclass(frozen=True)
 class Custom(Density):
-    """π(k) ∝ exp(function(k)) over true counts k = 1 .. n, for any log-density.
+    """π(k) ∝ exp(function(k)) over true counts k = 1 .. n, for any log-density that is smooth between its kinks.
+
+    Up to n = 16,384 every count is summed, and the log-density may be as rough as it likes. Above, sums are by few nodes, which
+    only a smooth one allows.
 
     Parameters
     ----------
@@ -207,7 +215,9 @@ class Custom(Density):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the function does not return a number for each count, or one that is no log-density.
+        If the function does not return a number for each count, or one that is no log-density, or if it is not smooth between
+        kinks: for n > 16,384 it is compared with polynomials through the nodes, at every count up to n = 262,144 and at as many
+        drawn ones above. A spike of few counts can be missed there: give it as kinks.
 
     Examples
     --------
@@ -223,7 +233,7 @@ class Custom(Density):
         object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
         if not callable(self.function):
             raise InvalidTypeError(f"function must take counts and return log-densities, got {self.function!r}")
-        tried = np.unique(np.append(np.arange(1.0, min(self.n, 10) + 1), self._starts))
+        tried = self._tried
         values = np.asarray(self.function(tried), dtype=np.float64)
         if values.shape != tried.shape:
             raise InvalidInputError(
@@ -234,6 +244,27 @@ class Custom(Density):
             raise InvalidInputError(
                 f"the log-density must be finite or -inf, found {values[bad][0]} at {tried[bad][0]:g}"
             )
+        if self.n > _DIRECT:
+            whole = np.ones(1), np.full(1, float(self.n))
+            blocks = resolved_blocks(self.log_density, self._starts, self.n, *whole)
+            rough = unresolved(self.log_density, *blocks, self.n, _SMOOTH)
+            if rough is not None:
+                raise InvalidInputError(
+                    f"the log-density is not smooth near the count {rough:.0f}: give kinks, the first counts of its smooth "
+                    "pieces, or use Discrete with the masses of the counts that matter"
+                )
+
+    @cached_property
+    def _starts(self) -> Array:
+        if self.n <= _DIRECT:
+            return np.arange(1.0, self.n + 1, NODES)  # runs so short are summed count by count
+        return self._graded()
+
+    @property
+    def _tried(self) -> Array:
+        if self.n <= _DIRECT:
+            return np.arange(1.0, self.n + 1)
+        return np.unique(np.append(np.arange(1.0, NODES + 1), self._starts))
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""

@@ -69,7 +69,7 @@ class Histogram(Density):
         return self.edges
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike) -> Histogram:  # type: ignore[override] # it needs other data
+    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike | None = None) -> Histogram:  # type: ignore[override] # other data
         """Return the histogram of what users who report openly say of the true counts.
 
         Their counts are scaled to all n users. The first bin holds what they cannot see, counts up to n/m for m of them; each
@@ -80,13 +80,16 @@ class Histogram(Density):
         estimate
             The estimate that the prior is for: it gives d and n.
         opt_in
-            How many of the open users have each value, shape (d,).
+            How many of the open users have each value, shape (d,); an error says so where it is left out.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
             If n is not known, or ``opt_in`` is not d whole numbers with a sum in 1 .. n.
         """
+        if opt_in is None:
+            raise InvalidInputError("Histogram is fitted to open counts: use Histogram.fit(estimate, opt_in=counts)")
+        estimate = FrequencyEstimate.of(estimate)
         n, _ = estimate.noise
         counts = validate.whole_numbers("opt_in", opt_in, low=0, high=n)
         if counts.shape != (estimate.d,):

@@ -99,8 +99,6 @@ class PowerLaw(Density):
         """Return posterior mean counts with an exponent for each trial: their curves are interpolated in alpha as well."""
         n, _ = estimate.noise
         f = estimate.frequencies.reshape(-1, estimate.d)
-        if not len(f):
-            return np.empty_like(estimate.frequencies)
         # Beyond 10¹² standard deviations a posterior mean is at an end of 1 .. n anyway, and squares stay finite.
         far = FAR * estimate.sigma
         means = np.clip(np.sum(f / estimate.d, axis=1), -1e200, 1e200) * n

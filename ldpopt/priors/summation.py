@@ -19,6 +19,8 @@ Whole = NDArray[np.int64]
 NODES = 10  # of a rule: runs of up to so many counts are summed one by one
 _TABLE = 2 * NODES  # sizes up to here have tabulated rules; above, rules are interpolated in 1/size²
 _GROWTH = 1.5  # of blocks away from an edge: k^(-alpha) on [k, 1.5 k] is a polynomial of degree 19 to 1e-16
+_CHECKED = 1 << 18  # counts at which blocks are compared with their rules
+_EACH = 32  # counts of a block that are compared at least, where there are so many
 _CURVED, _ROUGH = 1.0, 0.05  # second and fourth differences of a log-density on five points that a rule resolves
 
 
@@ -120,7 +122,7 @@ def resolved_blocks(
             fourth = values[:, 0] - 4 * values[:, 1] + 6 * values[:, 2] - 4 * values[:, 3] + values[:, 4]
             smooth = (np.abs(second) <= _CURVED) & (np.abs(fourth) <= _ROUGH)
         finished = smooth | (size <= NODES)
-        empty = (values == -np.inf).all(axis=1)
+        empty = (values == -np.inf).all(axis=1) & (size > NODES)  # five points do not tell of each count
         done.append(np.stack([first, stop])[:, finished & ~empty])
         rest = ~finished & ~empty
         first, stop = first[rest], stop[rest]
@@ -129,3 +131,55 @@ def resolved_blocks(
     first, stop = np.concatenate(done, axis=1) if done else np.empty((2, 0))
     order = np.argsort(first)
     return first[order], (stop - first)[order]
+
+
+def unresolved(
+    log_density: Callable[[Array], Array], first: Array, size: Array, n: int, tolerance: float
+) -> float | None:
+    """Return a count at which the log-density is not what the rules' nodes say it is, or None.
+
+    Through the nodes of each block goes a polynomial of degree 9; it is compared at every count, or at counts drawn from every
+    block, or from 8,192 blocks, where there are more than 262,144.
+
+    Parameters
+    ----------
+    first, size
+        Blocks from ``resolved_blocks`` on 1 .. n; what they leave out is to have no mass.
+    tolerance
+        Difference in nats that is let pass.
+    """
+    gaps, stops = np.append(1.0, first + size), np.append(first, n + 1.0)
+    first, size = np.append(first, gaps), np.append(size, stops - gaps)
+    long = size > NODES
+    first, size = first[long], size[long]
+    if not len(first):
+        return None
+    draw = np.random.default_rng(0)
+    if len(first) > _CHECKED // _EACH:
+        some = np.sort(draw.choice(len(first), _CHECKED // _EACH, replace=False))
+        first, size = first[some], size[some]
+    offset, _ = rule(size.astype(np.int64))
+    known = log_density(first[:, None] + offset)
+    nodes = offset / size[:, None]
+    apart = nodes[:, :, None] - nodes[:, None, :] + np.eye(NODES)
+    barycentric = 1 / apart.prod(axis=2)
+    checked = np.minimum(size, np.inf if size.sum() <= _CHECKED else _CHECKED // len(size)).astype(np.int64)
+    block = np.repeat(np.arange(len(size)), checked)
+    inside = np.arange(len(block)) - np.repeat(np.cumsum(checked) - checked, checked).astype(np.float64)
+    drawn = checked[block] < size[block]
+    inside[drawn] = np.floor(draw.random(np.count_nonzero(drawn)) * size[block[drawn]])
+    for begin in range(0, len(block), 1 << 15):
+        rows = slice(begin, begin + (1 << 15))
+        at, place = block[rows], inside[rows]
+        distance = (place / size[at])[:, None] - nodes[at]
+        distance[distance == 0] = 1e-30  # a hit: its weight drowns all others
+        share = barycentric[at] / distance
+        found = log_density(first[at] + place)
+        with np.errstate(invalid="ignore"):  # -inf among the nodes
+            expected = (share * known[at]).sum(axis=1) / share.sum(axis=1)
+            good = np.abs(found - expected) <= tolerance + 1e-12 * np.abs(found)
+        good |= (found == -np.inf) & (known == -np.inf).all(axis=1)[at]
+        if not good.all():
+            worst = int(np.argmin(good))
+            return float(first[at[worst]] + place[worst])
+    return None
