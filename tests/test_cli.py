@@ -1,13 +1,17 @@
 import csv
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from ldpopt import cli
-from ldpopt.comparison import CASES, compare_solvers
+from ldpopt.comparison import CASES, Row, compare_solvers
+from ldpopt.conic import SETTINGS
 from ldpopt.methods import METHODS
+from ldpopt.report.tables import comparison_table
 from ldpopt.verify import LEDGER
 from tests.tolerances import CERTIFIED, SOLVER
 
@@ -70,10 +74,43 @@ def test_every_problem_can_be_compared(problem):
     assert problem == "absolute" or solved.difference < SOLVER["CLARABEL"]  # its solutions are not unique
 
 
-def test_compare_prints_a_table_that_fits_eighty_columns():
-    result = ldpopt("compare", "--d", "8", "--solvers", "CLARABEL")
+ACCURACIES = "low", "default", "high"
+
+
+@pytest.mark.parametrize("accuracies", [ACCURACIES[-1:], ACCURACIES], ids=["one", "three"])
+def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accuracies):
+    def made(problem, d, solver, status, accuracy="", scale=1.0):
+        times = {"first_seconds": 1.0, "compile_seconds": 1.234e-5, "seconds": 1.87e-5, "slowdown": 987_654.4 * scale}
+        errors = {"difference": 1.87e-12, "gap": -1.87e-12, "violation": 1.87e-12}
+        return Row(problem, d, "", solver, accuracy, status, **times, **errors)
+
+    rows = []
+    for case in CASES.values():
+        rows.append(made(case.label, 10_000_000, "multinomial-mle", "optimal"))
+        for solver in [*SETTINGS["high"], "ECOS_BB", "GLPK_MI", "MOSEK", "SCIPY"]:
+            rows += [made(case.label, 10_000_000, solver, "inaccurate", name, scale=50) for name in accuracies]
+            rows.append(Row(case.label, 10_000_000, "conic", solver, accuracies[0], "not for it"))
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(comparison_table(rows, 80))
+    text = screen.file.getvalue()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    error = "1.9e-12" if len(accuracies) == 1 else "2e-12"
+    lines = [line for line in text.splitlines() if "inaccurate" in line]
+    assert len(lines) == len(CASES) * 10 * len(accuracies)
+    for line in lines:
+        assert line.split()[-5:] == ["1.9e-05", "4.9e+07", error, f"-{error}", error]
+        assert len(accuracies) == 1 or line.split()[1] in accuracies
+    wide = Console(width=100, file=io.StringIO())
+    wide.print(comparison_table(rows, 100))
+    assert wide.file.getvalue().count("1.2e-05") == len(CASES) * (1 + 10 * len(accuracies))
+
+
+def test_every_closed_form_and_solver_is_named_in_a_pipe():
+    names = ",".join(SETTINGS["high"])
+    result = ldpopt("compare", "--d", "8", "--solvers", names, "--accuracy", "low,high", "--problems", ",".join(CASES))
     assert result.returncode == 0
-    assert "CLARABEL" in result.stdout
+    assert all(name in result.stdout for name in SETTINGS["high"])
     assert "…" not in result.stdout
 
 

@@ -124,7 +124,7 @@ def compare(
         finite = ({k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()} for row in rows)
         typer.echo(json.dumps(list(finite), indent=2, allow_nan=False))
     else:
-        output.print(comparison_table(rows))
+        output.print(comparison_table(rows, output.width))
         for note in comparison_notes(rows):
             output.print(note, style="dim", highlight=False, soft_wrap=True)
     if csv is not None:

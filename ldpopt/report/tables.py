@@ -17,6 +17,7 @@ from ldpopt.verify.run import Result
 
 _COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "red"}
 _LINES = 20  # of an estimate that fit one screen
+_ROOMY = 100  # columns of a terminal that hold all there is to say of a comparison
 
 
 def claims_table(results: Iterable[Result]) -> Table:
@@ -79,28 +80,40 @@ def audit_table(found: OracleAudit) -> Table:
     return table
 
 
-def comparison_table(rows: Sequence[Row]) -> Table:
-    """Return closed forms beside solvers: status, time, difference and certificate."""
+def comparison_table(rows: Sequence[Row], width: int = 80) -> Table:
+    """Return closed forms beside solvers: status, time, difference and certificate, every number whole in ``width`` columns.
+
+    With several accuracies 80 columns have no room for the seconds of compilation, nor for a second digit of the errors.
+    """
     table = Table(
         box=box.SIMPLE_HEAD, title="Closed form against solvers", title_justify="left", padding=(0, 0), pad_edge=False
     )
     several = len({row.accuracy for row in rows if row.accuracy}) > 1
-    table.add_column("solver", no_wrap=True)
+    roomy = not several or width >= _ROOMY
+    table.add_column("solver", overflow="fold")  # the one that gives way
+    if several:
+        table.add_column("setting", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    for column in ("compile", "again s", "× closed", "max |Δ|", "gap", "violat."):
+    for column in ("compile",) * roomy + ("again s", "× closed", "max |Δ|", "gap", "violat."):
         table.add_column(column, justify="right", no_wrap=True)
     group = None
     for row in rows:
         if (row.problem, row.d) != group:
             group = (row.problem, row.d)
             table.add_section()
-            table.add_row(f"[bold]{row.problem}[/]", f"[bold]d={row.d:,}[/]")
-        numbers = (row.compile_seconds, row.seconds, row.difference, row.gap, row.violation)
-        compiling, again, *rest = ("–" if x is None else f"{x:.1e}" if 0 < x < 0.01 else f"{x:.2g}" for x in numbers)
-        slowdown = "–" if row.slowdown is None else f"{row.slowdown:,.0f}"
-        name = f"{row.solver} [dim]{row.accuracy}[/]" if several else row.solver
-        table.add_row(name, row.status, compiling, again, slowdown, *rest)
+            table.add_row(f"[bold]{row.problem}[/]", *("",) * several, f"[bold]d={row.d:,}[/]")
+        times = [_short(time) for time in (row.compile_seconds,) * roomy + (row.seconds, row.slowdown)]
+        errors = [_short(error, 2 if roomy else 1) for error in (row.difference, row.gap, row.violation)]
+        table.add_row(row.solver, *(row.accuracy,) * several, row.status, *times, *errors)
     return table
+
+
+def _short(number: float | None, digits: int = 2) -> str:
+    if number is None:
+        return "–"
+    if number == 0 or 0.01 <= abs(number) < 100:
+        return f"{number:.2g}"
+    return f"{number:,.0f}" if 100 <= abs(number) < 1e6 else f"{number:.{digits - 1}e}"
 
 
 def comparison_notes(rows: Iterable[Row]) -> list[str]:
