@@ -118,6 +118,10 @@ def test_every_closed_form_and_solver_is_named_in_a_pipe():
     ("arguments", "words"),
     [
         (["compare", "--solvers", "OSPQ"], ["OSPQ", "did you mean 'OSQP'", "installed"]),
+        (["compare", "--solvers", ","], ["--solvers", "at least one"]),
+        (["compare", "--problems", ""], ["--problems", "at least one"]),
+        (["compare", "--plot", "x.txt"], [".png, .svg or .pdf", "x.txt"]),
+        (["compare", "--plot", "/proc/x.png"], ["cannot write to /proc/x.png"]),
         (["compare", "--problems", "clss"], ["clss", "did you mean 'cls'"]),
         (["compare", "--accuracy", "hihg"], ["hihg", "did you mean 'high'"]),
         (["compare", "--csv", "/dev/null/x.csv", "--d", "8"], ["cannot write", "/dev/null"]),
@@ -137,6 +141,19 @@ def test_bad_input_is_one_sentence_without_a_traceback(arguments, words):
     assert all(word in result.stderr for word in words)
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_only_near_names_of_solvers_are_suggested():
+    result = ldpopt("compare", "--solvers", "FOO")
+    assert "unknown solver 'FOO' (installed here: " in result.stderr
+    assert "did you mean" not in result.stderr
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_picture_is_of_the_kind_that_its_name_says(suffix, start, tmp_path):
+    path = tmp_path / f"plot.{suffix}"
+    cli.compare(d="8", solvers="CLARABEL", problems="cls", plot=path)
+    assert path.read_bytes().startswith(start)
 
 
 def test_verify_writes_its_files_and_succeeds(tmp_path, monkeypatch, capsys):

@@ -65,13 +65,22 @@ def _options(
 
 def prepare(folder: Path, *names: str) -> None:
     """Create the folder, and raise an error now if the files could not be written at the end."""
+    wanted = folder / names[0]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            if (folder / name).is_dir():
-                raise IsADirectoryError(21, "is a folder", str(folder / name))
+        for wanted in (folder / name for name in names):
+            if wanted.is_dir():
+                raise IsADirectoryError(21, "is a folder")
         probe = folder / f".{names[0]}.probe"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InvalidInputError(f"cannot write to {error.filename or folder}: {error.strerror}") from None
+        raise InvalidInputError(f"cannot write to {wanted}: {error.strerror}") from None
+
+
+def picture_kind(path: Path) -> str:
+    """Return the format that a picture's name asks for: png, svg or pdf."""
+    kind = path.suffix.lower()[1:]
+    if kind not in ("png", "svg", "pdf"):
+        raise InvalidInputError(f"pictures are written to .png, .svg or .pdf, got {path}")
+    return kind

@@ -1,4 +1,4 @@
-"""Pictures of the report, as PNG bytes."""
+"""Pictures of the report, as the bytes of a file."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def agreement_figure(agreement: Agreement) -> bytes:
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
-    return _png(figure)
+    return _drawn(figure)
 
 
-def comparison_figure(rows: Sequence[Row]) -> bytes:
-    """Return how accurate every solver is against how long it takes, a panel a problem and size, as a PNG picture.
+def comparison_figure(rows: Sequence[Row], kind: str = "png") -> bytes:
+    """Return how accurate every solver is against how long it takes, a panel a problem and size; ``kind`` is png, svg or pdf.
 
     Inexactness is the larger of gap and violation, for which nobody needs to know the solution; a point outside the set may lie
     below the minimum, so that its gap is negative. A line joins the settings of one solver.
@@ -76,14 +76,14 @@ def comparison_figure(rows: Sequence[Row]) -> bytes:
         label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(named.values(), named.keys(), loc="outside right upper", frameon=False, fontsize=8)
-    return _png(figure)
+    return _drawn(figure, kind)
 
 
 def _inexact(row: Row) -> float:
     return max(abs(row.gap or 0.0), row.violation or 0.0, _GAP_FLOOR)
 
 
-def _png(figure: Figure) -> bytes:
+def _drawn(figure: Figure, kind: str = "png") -> bytes:
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=130)
+    figure.savefig(picture, format=kind, dpi=130)
     return picture.getvalue()
