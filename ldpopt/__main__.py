@@ -1,5 +1,19 @@
 """``python -m ldpopt`` is the command ``ldpopt``."""
 
-from ldpopt.cli import main
+import os
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; an interruption ends in one line and status 130, that of the slow imports too."""
+    try:
+        from ldpopt.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr, flush=True)
+        os._exit(130)  # sys.exit may yet end in death by signal, where exec was interrupted as dataclasses call it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import signal
 import subprocess
 import sys
 
@@ -176,6 +177,39 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     with pytest.raises(typer.Exit) as stop:
         cli.verify(out=None, quick=True)
     assert stop.value.exit_code == 1
+
+
+def _interrupted(command, ready):
+    """Return the status and the errors of a command that is interrupted once ``ready`` says so."""
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    said = []
+    for line in process.stderr:
+        if not line.startswith("import time:"):
+            said.append(line)
+        if ready in line:
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.communicate(timeout=60)[1].splitlines(keepends=True)
+    return process.returncode, [*said, *(line for line in rest if not line.startswith("import time:"))]
+
+
+@pytest.mark.parametrize(
+    ("command", "ready", "before"),
+    [
+        (["ldpopt", "verify"], "Checking", 1),
+        (["ldpopt", "verify"], "numpy._core.multiarray", 0),
+        (["ldpopt", "compare", "--d", "5000"], "cvxpy", 0),
+        (["experiments", "list"], "numpy._core.multiarray", 0),
+        (["experiments", "run", "all"], "ldpopt.cli.app", 0),
+    ],
+    ids=["at work", "importing", "compare", "experiments importing", "experiments"],
+)
+def test_an_interruption_is_one_line_and_status_130(command, ready, before):
+    status, said = _interrupted(command, ready)
+    assert said[before:] == ["Interrupted.\n"]
+    assert status == 130
 
 
 def test_version_is_printed():

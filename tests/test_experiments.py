@@ -17,8 +17,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from experiments import __main__ as command
-from experiments import executors, run
+from experiments import command, executors, run
 from experiments.cells import measures, populations
 from experiments.cells.cell import FORMAT, compute
 from experiments.cells.moments import dumps

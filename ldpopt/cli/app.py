@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
 
 from ldpopt.errors import InvalidInputError, LdpoptError
 
+
+class Interruptible(TyperGroup):
+    """Commands that end with one line and status 130 when the user interrupts them."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the command line."""
+        with _one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _one_line():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print("Interrupted.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+INTERRUPTED = 130
 app = typer.Typer(
+    cls=Interruptible,
     help="Post-process locally differentially private frequency estimates, and check what is said about it.",
     no_args_is_help=True,
     add_completion=False,
