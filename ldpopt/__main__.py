@@ -10,9 +10,15 @@ def main() -> None:
         from ldpopt.cli import main as run
 
         run()
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr, flush=True)
-        os._exit(130)  # sys.exit may yet end in death by signal, where exec was interrupted as dataclasses call it
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != 130:
+            raise
+        if isinstance(stop, KeyboardInterrupt):
+            print("Interrupted.", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # sys.exit may end in death by signal: Python remembers an interruption of exec, which dataclasses and numba use.
+        os._exit(130)
 
 
 if __name__ == "__main__":

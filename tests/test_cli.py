@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,7 @@ from ldpopt import cli
 from ldpopt.comparison import CASES, Row, compare_solvers
 from ldpopt.conic import SETTINGS
 from ldpopt.methods import METHODS
-from ldpopt.report.tables import comparison_table
+from ldpopt.report.tables import claims_summary, claims_table, comparison_table
 from ldpopt.verify import LEDGER
 from tests.tolerances import CERTIFIED, SOLVER
 
@@ -165,7 +166,26 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, monkeypatch, capsys):
         "oue-flip",
     ]
     assert "<!doctype html>" in (tmp_path / "new" / "report.html").read_text()
-    assert "base-pos-ls" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "base-pos-ls" in said.out
+    assert "2 statements: 1 holds, 1 holds-as-corrected, 0 fails; all as expected" in said.err.splitlines()[-1]
+
+
+def test_only_a_surprise_is_red():
+    from ldpopt.verify.claim import Finding, Verdict
+    from ldpopt.verify.run import Result
+
+    def shown(expected, found):
+        claim = replace(LEDGER["oue-flip"], expected=expected)
+        screen = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard")
+        result = Result(claim, Finding(found == "holds", 1, {}, found == "holds-as-corrected" or None), 0.1)
+        screen.print(claims_table([result]), claims_summary([result]))
+        return screen.file.getvalue()
+
+    red = "31m"
+    assert all(red not in shown(verdict, verdict) for verdict in Verdict)
+    assert shown(Verdict.HOLDS, Verdict.FAILS).count(red) >= 3
+    assert "other than the ledger expects" in shown(Verdict.FAILS, Verdict.HOLDS)
 
 
 def test_verify_fails_when_a_verdict_differs(monkeypatch):
@@ -196,19 +216,21 @@ def _interrupted(command, ready):
 
 
 @pytest.mark.parametrize(
-    ("command", "ready", "before"),
+    ("command", "ready"),
     [
-        (["ldpopt", "verify"], "Checking", 1),
-        (["ldpopt", "verify"], "numpy._core.multiarray", 0),
-        (["ldpopt", "compare", "--d", "5000"], "cvxpy", 0),
-        (["experiments", "list"], "numpy._core.multiarray", 0),
-        (["experiments", "run", "all"], "ldpopt.cli.app", 0),
+        (["ldpopt", "verify"], "Checking"),
+        (["ldpopt", "verify"], "numpy._core.multiarray"),
+        (["ldpopt", "compare", "--d", "5000"], "cvxpy"),
+        (["experiments", "list"], "numpy._core.multiarray"),
+        (["experiments", "run", "all"], "ldpopt.cli.app"),
     ],
     ids=["at work", "importing", "compare", "experiments importing", "experiments"],
 )
-def test_an_interruption_is_one_line_and_status_130(command, ready, before):
+def test_an_interruption_is_one_line_and_status_130(command, ready):
     status, said = _interrupted(command, ready)
-    assert said[before:] == ["Interrupted.\n"]
+    assert said[-1] == "Interrupted.\n"
+    assert "".join(said).count("Interrupted") == 1
+    assert not any("Traceback" in line or "Error" in line for line in said)
     assert status == 130
 
 

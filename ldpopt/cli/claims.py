@@ -42,7 +42,7 @@ def verify(
     Example: ldpopt verify --out build/verify
     """
     from ldpopt.report.page import claims_page
-    from ldpopt.report.tables import claims_table
+    from ldpopt.report.tables import claims_summary, claims_table
     from ldpopt.verify import LEDGER, Bench, check, empirical, to_json
 
     if out is not None:
@@ -66,11 +66,9 @@ def verify(
         write_whole(out / "claims.json", as_text.encode())
         write_whole(out / "report.html", claims_page(results).encode())
         errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
-    surprises = [result.claim.id for result in results if not result.as_expected]
-    if surprises:
-        errors.print(f"[bold red]{len(surprises)} verdicts differ from the ledger:[/] {', '.join(surprises)}")
+    errors.print(claims_summary(results), highlight=False, soft_wrap=True)
+    if not all(result.as_expected for result in results):
         raise typer.Exit(1)
-    errors.print(f"[green]All {len(results)} verdicts are as expected.[/]")
 
 
 @app.command()

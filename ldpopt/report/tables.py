@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from ldpopt.methods import METHODS
 from ldpopt.verify.claim import Verdict
 from ldpopt.verify.run import Result
 
-_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "red"}
+_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "magenta"}  # red is for surprises alone
 _LINES = 20  # of an estimate that fit one screen
 _ROOMY = 100  # columns of a terminal that hold all there is to say of a comparison
 
@@ -29,11 +30,21 @@ def claims_table(results: Iterable[Result]) -> Table:
     table.add_column("s", justify="right", no_wrap=True)
     for result in results:
         claim, verdict = result.claim, result.finding.verdict
-        text = f"[{_COLOURS[verdict]}]{verdict}[/]"
+        text = f"[{_COLOURS[verdict] if result.as_expected else 'bold red'}]{verdict}[/]"
         text += "\n[dim]as expected[/]" if result.as_expected else f"\n[bold red]expected\n{claim.expected}[/]"
         statement = f"[bold]{claim.id}[/]\n{escape(claim.statement)} [dim]({escape(claim.source)})[/]"
         table.add_row(statement, text, f"{result.finding.instances:,}", f"{result.seconds:.1f}")
     return table
+
+
+def claims_summary(results: Sequence[Result]) -> str:
+    """Return the ledger in one line: how many statements hold, hold as corrected and fail, and which are surprises."""
+    counts = Counter(result.finding.verdict for result in results)
+    told = f"{len(results)} statements: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    surprises = [result.claim.id for result in results if not result.as_expected]
+    if surprises:
+        return f"[bold red]{told}; other than the ledger expects:[/] {', '.join(surprises)}"
+    return f"[green]{told}; all as expected[/] (what fails is a statement of the papers that is wrong)."
 
 
 def methods_table() -> Table:
