@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from ldpopt import cli
 from ldpopt.comparison import CASES, Row, compare_solvers
 from ldpopt.conic import SETTINGS
 from ldpopt.methods import METHODS
+from ldpopt.report import figures
 from ldpopt.report.tables import claims_summary, claims_table, comparison_table
 from ldpopt.verify import LEDGER
 from tests.tolerances import CERTIFIED, SOLVER
@@ -156,6 +159,34 @@ def test_the_picture_is_of_the_kind_that_its_name_says(suffix, start, tmp_path):
     path = tmp_path / f"plot.{suffix}"
     cli.compare(d="8", solvers="CLARABEL", problems="cls", plot=path)
     assert path.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("span", [1.02, 1.5, 3.0, 8.0, 50.0, 1e5])
+def test_the_picture_names_accuracies_and_its_labels_do_not_overlap(span, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "_drawn", lambda figure, kind: drawn.append(figure))
+    rows = [Row("CLS", 8, "closed-form", "norm-sub", "", "optimal", seconds=0.0013, gap=0.0, violation=0.0)]
+    rows += [
+        Row("CLS", 8, "conic", "OSQP", name, "optimal", seconds=0.0013 * span, gap=1e-9, violation=0.0) for name in SETTINGS
+    ]  # fmt: skip
+    figures.comparison_figure(rows)
+    (figure,) = drawn
+    FigureCanvasAgg(figure).draw()
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == ["closed form", "OSQP", *(f"accuracy {name}" for name in SETTINGS)]
+    axes = figure.axes[0]
+    sizes = [line.get_markersize() for line in axes.lines if line.get_label().startswith("_")]
+    assert sizes == sorted(set(sizes))
+    assert "1e-18" in axes.get_ylabel()
+    low, high = axes.get_xlim()
+    labels = axes.xaxis.get_ticklabels(which="both")
+    at = [*axes.xaxis.get_majorticklocs(), *axes.xaxis.get_minorticklocs()]
+    shown = sorted(
+        label.get_window_extent().intervalx.tolist()
+        for label, x in zip(labels, at, strict=True) if low <= x <= high and label.get_text()
+    )  # fmt: skip
+    assert shown
+    assert all(left[1] < right[0] for left, right in pairwise(shown))
 
 
 def test_verify_writes_its_files_and_succeeds(tmp_path, monkeypatch, capsys):
