@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from ldpopt.comparison import Row
 from ldpopt.verify.agreement import Agreement
@@ -97,7 +97,7 @@ def _few_ticks(axes: Axes) -> None:
     """Leave room between the labels of the times: a few if they span less than a decade, else powers of ten alone."""
     low, high = axes.get_xlim()
     if high / low < 10:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 3 else MaxNLocator(3))
+        axes.xaxis.set_major_locator(MaxNLocator(3))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.3g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
