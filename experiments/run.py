@@ -44,6 +44,7 @@ def plan(figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = No
     """Return what has to be computed; data sets are loaded, and those that are missing noted with the reason."""
     result = Plan({})
     loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = {}
+    failed: dict[str, str] = {}  # by file: a download that failed is not tried again
     for figure in figures:
         experiment = figure.experiment.quick() if quick else figure.experiment
         if trials is not None and experiment.oracle:
@@ -53,11 +54,15 @@ def plan(figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = No
         for population, n in product(experiment.populations, experiment.ns or (None,)):
             if population in result.missing:
                 continue
+            file = populations.POPULATIONS[population].file or population
+            if file in failed:
+                result.missing[population] = failed[file]
+                continue
             if (population, n) not in loaded:
                 try:
                     data = populations.load(population, n)
                 except DataUnavailableError as error:
-                    result.missing[population] = str(error)
+                    result.missing[population] = failed[file] = str(error)
                     continue
                 loaded[population, n] = data, populations.digest(data)
             data, digest = loaded[population, n]

@@ -9,12 +9,16 @@
 np.float64(1.0)
 """
 
-from ldpopt import constraints, datasets, losses, oracles
-from ldpopt.certificate import Certificate, certify
-from ldpopt.estimate import FrequencyEstimate
-from ldpopt.methods import METHODS, postprocess
-from ldpopt.problem import Problem, Solution
-from ldpopt.selection import Selection, select_method
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldpopt import constraints, datasets, losses, oracles
+    from ldpopt.certificate import Certificate, certify
+    from ldpopt.estimate import FrequencyEstimate
+    from ldpopt.methods import METHODS, postprocess
+    from ldpopt.problem import Problem, Solution
+    from ldpopt.selection import Selection, select_method
 
 __version__ = "0.1.0"
 
@@ -34,3 +38,29 @@ __all__ = [
     "postprocess",
     "select_method",
 ]
+
+_HOMES = {
+    "METHODS": "methods",
+    "Certificate": "certificate",
+    "FrequencyEstimate": "estimate",
+    "Problem": "problem",
+    "Selection": "selection",
+    "Solution": "problem",
+    "certify": "certificate",
+    "postprocess": "methods",
+    "select_method": "selection",
+}
+
+
+def __getattr__(
+    name: str,
+) -> Any:  # numpy and scipy are imported with the first name, so that `ldpopt --help` is quick to stop
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"{__name__}.{_HOMES.get(name, name)}")
+    globals()[name] = value = getattr(home, name) if name in _HOMES else home
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 import warnings
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InfeasibleError, SolverError, UnsupportedProblemError
 from ldpopt.losses import Loss
@@ -97,9 +97,12 @@ def installed(name: str) -> str:
     known = installed_solvers()
     wanted = str(name).upper()
     if wanted not in known:
-        nearest = validate.unknown_name("solver", name, known)
+        near = difflib.get_close_matches(
+            wanted, known, n=1, cutoff=0.7
+        )  # names are short: half of one is in many others
+        hint = f": did you mean {near[0]!r}?" if near else ""
         extra = f"; {wanted} comes with: pip install 'ldpopt[solvers]'" if wanted in _OPTIONAL else ""
-        raise SolverError(f"{nearest} (installed here: {', '.join(known)}{extra})")
+        raise SolverError(f"unknown solver {name!r}{hint} (installed here: {', '.join(known)}{extra})")
     return wanted
 
 

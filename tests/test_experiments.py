@@ -17,8 +17,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from experiments import __main__ as command
-from experiments import executors, run
+from experiments import command, executors, run
 from experiments.cells import measures, populations
 from experiments.cells.cell import FORMAT, compute
 from experiments.cells.moments import dumps
@@ -33,6 +32,8 @@ from experiments.figures import FIGURES, Experiment
 from experiments.pictures.style import LOOKS
 from experiments.run import compute_cells, plan
 from experiments.store import Store
+from ldpopt.datasets import remote
+from ldpopt.errors import DataUnavailableError
 from tests.experiment_worlds import Bomb, small
 
 ROOT = Path(command.__file__).parent.parent
@@ -342,6 +343,20 @@ def test_missing_data_are_named_and_skipped(tmp_path, monkeypatch):
     assert "no kosarak.dat.gz or kosarak.dat in" in said
     assert (tmp_path / "out" / "draft-fig6.csv").exists()
     assert not (tmp_path / "out" / "calibrate-fig4.csv").exists()
+
+
+def test_a_download_that_failed_is_not_tried_again(monkeypatch):
+    tried = []
+
+    def download(published):
+        tried.append(published.name)
+        raise DataUnavailableError(f"no {published.name}")
+
+    monkeypatch.delenv("LDPOPT_DATA", raising=False)
+    monkeypatch.setattr(remote, "_download", download)
+    planned = plan([FIGURES["calibrate-fig5"], FIGURES["draft-fig6"]], quick=True)
+    assert planned.missing["kosarak"] == planned.missing["kosarak-sessions"] == "no kosarak"
+    assert tried == ["kosarak"]
 
 
 def test_a_prefix_of_kosarak_is_not_taken_for_kosarak(tmp_path, monkeypatch):

@@ -168,12 +168,7 @@ def test_nothing_but_rejects_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
-def test_results_in_every_format_with_sets_and_intervals(suffix, world, monkeypatch):
-    def interval(self, level=0.95, sets=None):
-        middle = self.frequencies if sets is None else self.query(sets)
-        return middle - level / 10, middle + level / 10
-
-    monkeypatch.setattr(ldpopt.FrequencyEstimate, "interval", interval, raising=False)
+def test_results_in_every_format_with_sets_and_intervals(suffix, world):
     perturb(world)
     out, answers = world / f"est.{suffix}", world / f"sets.{suffix}"
     ran(
@@ -188,10 +183,28 @@ def test_results_in_every_format_with_sets_and_intervals(suffix, world, monkeypa
     assert [list(row) for row in read(out)] == [["value", "frequency", "lower", "upper"]] * 4
     assert [row["value"] for row in read(out)] == LABELS
     assert [row["set"] for row in read(answers)] == ["warm", "rest"]
-    for row in (*read(out), *read(answers)):
-        assert float(row["upper"]) - float(row["lower"]) == pytest.approx(0.18)
+    made, reports = read_reports(world / "reports.parquet")
+    expected = ldpopt.postprocess(made.estimate(made.support_counts(reports), 2000), "norm-sub")
+    for rows, sets in ((read(out), None), (read(answers), [[0], [1, 2, 3]])):
+        ends = [[float(row[name]) for row in rows] for name in ("lower", "upper")]
+        assert ends == [end.tolist() for end in expected.interval(0.9, sets)]
+        assert all(lower < upper for lower, upper in zip(*ends, strict=True))
     assert sum(float(row["frequency"]) for row in read(answers)) == pytest.approx(1)
     assert (world / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_intervals_are_printed_and_wider_at_a_higher_level(world):
+    perturb(world)
+    arguments = "estimate", world / "reports.parquet", "--domain", world / "labels.txt", "--query", world / "sets.json"
+    width = {}
+    for level in (0.5, 0.95):
+        printed = json.loads(ran(*arguments, "--interval", level, "--json").stdout)
+        assert printed["interval"] == level
+        width[level] = [row["upper"] - row["lower"] for row in (*printed["estimate"], *printed["queries"])]
+    assert all(narrow < wide for narrow, wide in zip(width[0.5], width[0.95], strict=True))
+    shown = ran(*arguments, "--interval", "0.95").stdout
+    assert "lower" in shown
+    assert "upper" in shown
 
 
 def test_the_screen_shows_the_largest_and_the_sets(world):
@@ -261,7 +274,7 @@ def test_counts_json_that_cannot_be_right_is_refused(change, words, world):
         (["--oracle", "sue"], "--oracle says sue"), (["--epsilon", "1"], "--epsilon says 1.0"),
         (["--domain", "5"], "--domain says 5"),
         (["--n", "7"], "--n says 7"), (["--method", "norm-sup"], "did you mean 'norm-sub'"), (["--out", "est.txt"], "est.txt"),
-        (["--plot", "est.pdf"], ".png or .svg"), (["--answers", "a.csv"], "--query"), (["--interval", "1.5"], "--interval"),
+        (["--plot", "est.txt"], ".png, .svg or .pdf"), (["--answers", "a.csv"], "--query"), (["--interval", "1.5"], "--interval"),
         (["--domain", "nowhere.txt"], "neither a number"), (["--query", "nowhere.json"], "cannot read the sets"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0][2:],

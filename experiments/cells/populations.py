@@ -25,11 +25,14 @@ class Population:
         Returns the data, or raises DataUnavailableError.
     note
         Where it differs from the paper's; empty if it does not.
+    file
+        Name of the published file behind it where others are made of it too: what one cannot get, none can.
     """
 
     label: str
     load: Callable[[], Dataset]
     note: str = ""
+    file: str = ""
 
 
 def _scaled(name: str, n: int) -> Dataset:
@@ -73,8 +76,8 @@ POPULATIONS: dict[str, Population] = {
     "beta": Population("Beta", partial(datasets.load, "beta")),
     "pos": Population("POS", _pos),
     "fire": Population("Fire", partial(datasets.load, "fire")),
-    "kosarak-sessions": Population("Kosarak", _kosarak_sessions),
-    "kosarak": Population("Kosarak", partial(datasets.load, "kosarak")),
+    "kosarak-sessions": Population("Kosarak", _kosarak_sessions, file="kosarak"),
+    "kosarak": Population("Kosarak", partial(datasets.load, "kosarak"), file="kosarak"),
     "retail": Population("Retail", partial(datasets.load, "retail")),
 }
 

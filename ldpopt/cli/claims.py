@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from ldpopt import conic, validate
-from ldpopt.cli.app import Json, app, errors, output, prepare, progress_bar
+from ldpopt.cli.app import Json, app, errors, output, picture_kind, prepare, progress_bar
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
 from ldpopt.storage import write_whole
@@ -42,7 +42,7 @@ def verify(
     Example: ldpopt verify --out build/verify
     """
     from ldpopt.report.page import claims_page
-    from ldpopt.report.tables import claims_table
+    from ldpopt.report.tables import claims_summary, claims_table
     from ldpopt.verify import LEDGER, Bench, check, empirical, to_json
 
     if out is not None:
@@ -66,11 +66,9 @@ def verify(
         write_whole(out / "claims.json", as_text.encode())
         write_whole(out / "report.html", claims_page(results).encode())
         errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
-    surprises = [result.claim.id for result in results if not result.as_expected]
-    if surprises:
-        errors.print(f"[bold red]{len(surprises)} verdicts differ from the ledger:[/] {', '.join(surprises)}")
+    errors.print(claims_summary(results), highlight=False, soft_wrap=True)
+    if not all(result.as_expected for result in results):
         raise typer.Exit(1)
-    errors.print(f"[green]All {len(results)} verdicts are as expected.[/]")
 
 
 @app.command()
@@ -87,8 +85,12 @@ def compare(
         str, typer.Option(help="Settings: low (1e-4), default (the solver's own), high; separated by commas.")
     ] = "high",
     time_limit: Annotated[float, typer.Option(help="Seconds after which a solver is stopped, if it can be.")] = 30.0,
-    csv: Annotated[Path | None, typer.Option(help="File for the rows as CSV.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="PNG file for accuracy against time.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="File for the rows as CSV; its folder is created where missing.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of accuracy against time; likewise.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare closed forms with solvers: difference, certified gap, status, time of compilation and of solving.
@@ -102,14 +104,15 @@ def compare(
     from ldpopt.report.figures import comparison_figure
     from ldpopt.report.tables import comparison_notes, comparison_table
 
-    sizes = [_size(part, d) for part in _listed(d)]
-    names = [conic.installed(name) for name in _listed(solvers)]
-    cases, accuracies = _listed(problems), _listed(accuracy)
+    sizes = [_size(part, d) for part in _listed("--d", d)]
+    names = [conic.installed(name) for name in _listed("--solvers", solvers)]
+    cases, accuracies = _listed("--problems", problems), _listed("--accuracy", accuracy)
     for case in cases:
         validate.lookup("problem", case, CASES)
     for setting in accuracies:
         validate.lookup("accuracy", setting, conic.SETTINGS)
     validate.real("--time-limit", time_limit, above=0)
+    kind = "" if plot is None else picture_kind(plot)
     for path in filter(None, (csv, plot)):
         prepare(path.parent, path.name)
     rows = []
@@ -124,13 +127,13 @@ def compare(
         finite = ({k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()} for row in rows)
         typer.echo(json.dumps(list(finite), indent=2, allow_nan=False))
     else:
-        output.print(comparison_table(rows))
+        output.print(comparison_table(rows, output.width))
         for note in comparison_notes(rows):
             output.print(note, style="dim", highlight=False, soft_wrap=True)
     if csv is not None:
         write_whole(csv, to_csv(rows).encode())
     if plot is not None:
-        write_whole(plot, comparison_figure(rows))
+        write_whole(plot, comparison_figure(rows, kind))
     for path in filter(None, (csv, plot)):
         errors.print(escape(f"Wrote {path}."), soft_wrap=True)
 
@@ -186,8 +189,11 @@ def methods(as_json: Json = False) -> None:
     typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
 
 
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _listed(option: str, text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InvalidInputError(f"{option} takes at least one name or number, got {text!r}")
+    return parts
 
 
 def _size(part: str, said: str) -> int:

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 
 from ldpopt import validate
-from ldpopt.cli.app import Json, app, errors, output, prepare, progress_bar
+from ldpopt.cli.app import Json, app, errors, output, picture_kind, prepare, progress_bar
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.storage import write_whole
@@ -39,7 +38,7 @@ def perturb(
     """Randomise users' values: one report a row, as clients would send them.
 
     Values are numbers from 0, or labels if the domain is a file of labels; one outside the domain ends the run, and nothing is
-    written. The operating system's entropy is used unless a seed is given.
+    written. The operating system's entropy is used unless a seed is given. Folders of output are created where missing.
 
     Example: ldpopt perturb values.csv --oracle oue --epsilon 1 --domain 1024 --out reports.parquet
     """
@@ -89,7 +88,8 @@ def aggregate(
     """Count reports: the support of every value, in memory that does not grow.
 
     All files must be of one protocol. Rows that are not reports, and all but the first row of a client id, are set aside and
-    written to the rejects file. A run that was killed is taken up by the same command.
+    written to the rejects file. A run that was killed is taken up by the same command. Folders
+    of output are created where missing.
 
     Example: ldpopt aggregate reports/ --out counts.json --max-reject-rate 0.01 --workers 4
     """
@@ -148,13 +148,13 @@ def estimate(
         Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")
     ] = None,
     interval: Annotated[float | None, typer.Option(help="Level of confidence intervals, such as 0.95.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="PNG or SVG file for a picture of the largest values.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of the largest values.")] = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the frequency of every value, and of sets of values, from reports or counts.
 
     A file of reports or counts knows its protocol; what is said about it on the command line must agree. Rows that are not
-    reports are refused here: ldpopt aggregate sets them aside.
+    reports are refused here: ldpopt aggregate sets them aside. Folders of output are created where missing.
 
     Example: ldpopt estimate counts.json --domain labels.txt --method norm-sub --query sets.json --out est.csv
     """
@@ -163,8 +163,7 @@ def estimate(
     validate.lookup("method", method, METHODS)
     for path in filter(None, (out, answers)):
         result_suffix(path)
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
-        raise InvalidInputError(f"pictures are written to .png or .svg, got {plot}")
+    kind = "" if plot is None else picture_kind(plot)
     if answers is not None and query is None:
         raise InvalidInputError("--answers needs the sets: give --query")
     level = None if interval is None else validate.real("--interval", interval, above=0, below=1)
@@ -176,11 +175,11 @@ def estimate(
     columns: dict[str, Any] = {"value": known.names, "frequency": fixed.frequencies.tolist()}
     answered: dict[str, Any] = {}
     if level is not None:
-        columns["lower"], columns["upper"] = (bound.tolist() for bound in _interval(fixed, level))
+        columns["lower"], columns["upper"] = (end.tolist() for end in fixed.interval(level))
     if sets is not None:
         answered = {"set": list(sets), "frequency": fixed.query(list(sets.values())).tolist()}
         if level is not None:
-            answered["lower"], answered["upper"] = (b.tolist() for b in _interval(fixed, level, list(sets.values())))
+            answered["lower"], answered["upper"] = (end.tolist() for end in fixed.interval(level, list(sets.values())))
     about = {**counted.header.protocol, "n": counted.n, "method": method}
     if level is not None:
         about["interval"] = level
@@ -191,7 +190,7 @@ def estimate(
     if plot is not None:
         from ldpopt.report.estimate_figure import estimate_figure
 
-        write_whole(plot, estimate_figure(columns, about, plot.suffix.lower()[1:]))
+        write_whole(plot, estimate_figure(columns, about, kind))
     if as_json:
         record = {**about, "estimate": rows_of(columns)} | ({"queries": rows_of(answered)} if answered else {})
         typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
@@ -233,12 +232,3 @@ def _counted(
     if known.labels is not None and header.labels is not None:
         Header(header.oracle, known.fingerprint).agree(header, f"the list of labels {domain}", str(file))
     return counted, known
-
-
-def _interval(
-    fixed: Any, level: float, sets: list[list[int]] | None = None
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    if not hasattr(fixed, "interval"):
-        raise InvalidInputError("this version of ldpopt has no intervals")
-    lower, upper = fixed.interval(level, sets=sets)
-    return lower, upper

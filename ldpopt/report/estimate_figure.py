@@ -13,7 +13,7 @@ _MOST = 40  # values that still can be read beside each other
 
 
 def estimate_figure(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], kind: str) -> bytes:
-    """Return the largest values of ``value, frequency[, lower, upper]`` as a picture, ``kind`` png or svg."""
+    """Return the largest values of ``value, frequency[, lower, upper]`` as a picture, ``kind`` png, svg or pdf."""
     frequencies = np.asarray(columns["frequency"])
     largest = np.argsort(-frequencies, kind="stable")[:_MOST]
     names = [str(columns["value"][i]) for i in largest]

@@ -1,4 +1,4 @@
-"""Pictures of the report, as PNG bytes."""
+"""Pictures of the report, as the bytes of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from ldpopt.comparison import Row
 from ldpopt.verify.agreement import Agreement
@@ -16,6 +19,7 @@ _MARKERS = ("o", "x", "+", "^", "s", "v")
 _FLOOR = 1e-12  # smaller frequencies and differences are drawn at the edge
 _DIFFERENCE_FLOOR = 1e-18
 _GAP_FLOOR = 1e-18
+_SIZES = {"low": 4, "default": 7, "high": 10}  # of markers, by accuracy
 
 
 def agreement_figure(agreement: Agreement) -> bytes:
@@ -42,14 +46,15 @@ def agreement_figure(agreement: Agreement) -> bytes:
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
-    return _png(figure)
+    return _drawn(figure)
 
 
-def comparison_figure(rows: Sequence[Row]) -> bytes:
-    """Return how accurate every solver is against how long it takes, a panel a problem and size, as a PNG picture.
+def comparison_figure(rows: Sequence[Row], kind: str = "png") -> bytes:
+    """Return how accurate every solver is against how long it takes, a panel a problem and size; ``kind`` is png, svg or pdf.
 
     Inexactness is the larger of gap and violation, for which nobody needs to know the solution; a point outside the set may lie
-    below the minimum, so that its gap is negative. A line joins the settings of one solver.
+    below the minimum, so that its gap is negative. A line joins the settings of one solver, whose markers grow
+    with the accuracy asked for.
     """
     panels = list(dict.fromkeys((row.problem, row.d) for row in rows))
     solvers = list(dict.fromkeys(row.solver for row in rows if row.path == "conic"))
@@ -63,27 +68,45 @@ def comparison_figure(rows: Sequence[Row]) -> bytes:
         for solver, colour, marker in zip(solvers, _COLOURS, _MARKERS, strict=False):
             mine = [row for row in rows if (row.problem, row.d, row.solver) == (*panel, solver) and row.gap is not None]
             times, heights = [row.seconds or np.nan for row in mine], [_inexact(row) for row in mine]
-            axes.plot(times, heights, marker=marker, color=colour, label=solver, linewidth=1)
+            axes.plot(times, heights, color=colour, label=solver, linewidth=1, marker=marker, markersize=0)
+            for row, *at in zip(mine, times, heights, strict=True):
+                axes.plot(*at, marker, color=colour, markersize=_SIZES[row.accuracy], markerfacecolor="none")
         axes.set(xscale="log", yscale="log", xlabel="seconds, solved again")
+        _few_ticks(axes)
         axes.set_title(f"{panel[0]}, d = {panel[1]:,}", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     for axes in figure.axes[::columns]:
-        axes.set_ylabel("larger of |gap| and violation")
+        axes.set_ylabel(f"larger of |gap| and violation\n(below {_GAP_FLOOR:g} drawn there)")
     named = {
         label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
+    for solver, colour, marker in zip(solvers, _COLOURS, _MARKERS, strict=False):
+        named[solver] = Line2D([], [], color=colour, marker=marker, markerfacecolor="none")
+    for accuracy in dict.fromkeys(row.accuracy for row in rows if row.path == "conic"):
+        named[f"accuracy {accuracy}"] = Line2D(
+            [], [], color="0.4", marker="o", markerfacecolor="none", markersize=_SIZES[accuracy], linestyle=""
+        )
     figure.legend(named.values(), named.keys(), loc="outside right upper", frameon=False, fontsize=8)
-    return _png(figure)
+    return _drawn(figure, kind)
+
+
+def _few_ticks(axes: Axes) -> None:
+    """Leave room between the labels of the times: a few if they span less than a decade, else powers of ten alone."""
+    low, high = axes.get_xlim()
+    if high / low < 10:
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.3g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _inexact(row: Row) -> float:
     return max(abs(row.gap or 0.0), row.violation or 0.0, _GAP_FLOOR)
 
 
-def _png(figure: Figure) -> bytes:
+def _drawn(figure: Figure, kind: str = "png") -> bytes:
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=130)
+    figure.savefig(picture, format=kind, dpi=130)
     return picture.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ from ldpopt.methods import METHODS
 from ldpopt.verify.claim import Verdict
 from ldpopt.verify.run import Result
 
-_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "red"}
+_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "magenta"}  # red is for surprises alone
 _LINES = 20  # of an estimate that fit one screen
+_ROOMY = 100  # columns of a terminal that hold all there is to say of a comparison
 
 
 def claims_table(results: Iterable[Result]) -> Table:
@@ -28,11 +30,21 @@ def claims_table(results: Iterable[Result]) -> Table:
     table.add_column("s", justify="right", no_wrap=True)
     for result in results:
         claim, verdict = result.claim, result.finding.verdict
-        text = f"[{_COLOURS[verdict]}]{verdict}[/]"
+        text = f"[{_COLOURS[verdict] if result.as_expected else 'bold red'}]{verdict}[/]"
         text += "\n[dim]as expected[/]" if result.as_expected else f"\n[bold red]expected\n{claim.expected}[/]"
         statement = f"[bold]{claim.id}[/]\n{escape(claim.statement)} [dim]({escape(claim.source)})[/]"
         table.add_row(statement, text, f"{result.finding.instances:,}", f"{result.seconds:.1f}")
     return table
+
+
+def claims_summary(results: Sequence[Result]) -> str:
+    """Return the ledger in one line: how many statements hold, hold as corrected and fail, and which are surprises."""
+    counts = Counter(result.finding.verdict for result in results)
+    told = f"{len(results)} statements: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    surprises = [result.claim.id for result in results if not result.as_expected]
+    if surprises:
+        return f"[bold red]{told}; other than the ledger expects:[/] {', '.join(surprises)}"
+    return f"[green]{told}; all as expected[/] (what fails is a statement of the papers that is wrong)."
 
 
 def methods_table() -> Table:
@@ -79,28 +91,40 @@ def audit_table(found: OracleAudit) -> Table:
     return table
 
 
-def comparison_table(rows: Sequence[Row]) -> Table:
-    """Return closed forms beside solvers: status, time, difference and certificate."""
+def comparison_table(rows: Sequence[Row], width: int = 80) -> Table:
+    """Return closed forms beside solvers: status, time, difference and certificate, every number whole in ``width`` columns.
+
+    With several accuracies 80 columns have no room for the seconds of compilation, nor for a second digit of the errors.
+    """
     table = Table(
         box=box.SIMPLE_HEAD, title="Closed form against solvers", title_justify="left", padding=(0, 0), pad_edge=False
     )
     several = len({row.accuracy for row in rows if row.accuracy}) > 1
-    table.add_column("solver", no_wrap=True)
+    roomy = not several or width >= _ROOMY
+    table.add_column("solver", overflow="fold")  # the one that gives way
+    if several:
+        table.add_column("setting", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    for column in ("compile", "again s", "× closed", "max |Δ|", "gap", "violat."):
+    for column in ("compile",) * roomy + ("again s", "× closed", "max |Δ|", "gap", "violat."):
         table.add_column(column, justify="right", no_wrap=True)
     group = None
     for row in rows:
         if (row.problem, row.d) != group:
             group = (row.problem, row.d)
             table.add_section()
-            table.add_row(f"[bold]{row.problem}[/]", f"[bold]d={row.d:,}[/]")
-        numbers = (row.compile_seconds, row.seconds, row.difference, row.gap, row.violation)
-        compiling, again, *rest = ("–" if x is None else f"{x:.1e}" if 0 < x < 0.01 else f"{x:.2g}" for x in numbers)
-        slowdown = "–" if row.slowdown is None else f"{row.slowdown:,.0f}"
-        name = f"{row.solver} [dim]{row.accuracy}[/]" if several else row.solver
-        table.add_row(name, row.status, compiling, again, slowdown, *rest)
+            table.add_row(f"[bold]{row.problem}[/]", *("",) * several, f"[bold]d={row.d:,}[/]")
+        times = [_short(time) for time in (row.compile_seconds,) * roomy + (row.seconds, row.slowdown)]
+        errors = [_short(error, 2 if roomy else 1) for error in (row.difference, row.gap, row.violation)]
+        table.add_row(row.solver, *(row.accuracy,) * several, row.status, *times, *errors)
     return table
+
+
+def _short(number: float | None, digits: int = 2) -> str:
+    if number is None:
+        return "–"
+    if number == 0 or 0.01 <= abs(number) < 100:
+        return f"{number:.2g}"
+    return f"{number:,.0f}" if 100 <= abs(number) < 1e6 else f"{number:.{digits - 1}e}"
 
 
 def comparison_notes(rows: Iterable[Row]) -> list[str]:
