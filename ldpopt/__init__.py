@@ -10,10 +10,11 @@ np.float64(1.0)
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ldpopt import constraints, datasets, losses, oracles
+    from ldpopt import constraints, datasets, losses, oracles, priors, queries
     from ldpopt.certificate import Certificate, certify
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.methods import METHODS, postprocess
@@ -36,6 +37,8 @@ __all__ = [
     "losses",
     "oracles",
     "postprocess",
+    "priors",
+    "queries",
     "select_method",
 ]
 
@@ -52,13 +55,15 @@ _HOMES = {
 }
 
 
-def __getattr__(
-    name: str,
-) -> Any:  # numpy and scipy are imported with the first name, so that `ldpopt --help` is quick to stop
-    if name not in __all__:
+def __getattr__(name: str) -> Any:
+    """Return a name or a submodule on first use: numpy and scipy are imported then, so that `ldpopt --help` is quick to stop."""
+    if name in _HOMES:
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        value = import_module(f"{__name__}.{name}")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module(f"{__name__}.{_HOMES.get(name, name)}")
-    globals()[name] = value = getattr(home, name) if name in _HOMES else home
+    globals()[name] = value
     return value
 
 

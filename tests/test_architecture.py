@@ -163,6 +163,16 @@ def test_importing_the_package_does_not_load_what_only_some_need():
     assert done.stdout.strip() == "[]"
 
 
+def test_every_public_name_and_submodule_is_there_after_a_bare_import():
+    script = (
+        "import ldpopt\n"
+        "assert all(getattr(ldpopt, name) is not None for name in ldpopt.__all__)\n"
+        "assert ldpopt.queries.accuracy_limit and ldpopt.priors.PowerLaw and ldpopt.conic.SETTINGS and ldpopt.audit.audit\n"
+        "assert not hasattr(ldpopt, 'no_such_name') and set(ldpopt.__all__) <= set(dir(ldpopt))"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
 # --- p and q are computed in one place ------------------------------------------------------------
 
 
