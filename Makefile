@@ -12,7 +12,7 @@ verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and c
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results
 
 test: $(DEV) lint  ## everything that guards the code
-	$(BIN)/python -m pytest -n auto --dist loadfile -q
+	$(BIN)/python -m pytest -n logical --dist loadfile -q
 
 lint: $(DEV)
 	$(BIN)/ruff check .
