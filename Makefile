@@ -19,7 +19,7 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(DEV)  ## speeds as ratios within this run, peers included: about a quarter of an hour
+bench: $(DEV)  ## speeds as ratios within this run, peers included: more than a quarter of an hour
 	$(BIN)/python -m experiments.bench
 
 figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: a few minutes
