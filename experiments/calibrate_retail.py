@@ -15,7 +15,10 @@ from rich.table import Table
 
 from ldpopt import FrequencyEstimate, datasets, oracles, postprocess, priors
 
-PRINTED = {1.0: 0.024, 5.0: 0.65}  # K IV-B: relative improvement of OUE-Calibrate upon OUE-Zero on Retail
+PRINTED = {
+    1.0: 0.024,
+    5.0: 0.65,
+}  # K IV-B: relative improvement of OUE-Calibrate upon OUE-Zero on Retail
 WAYS = {"moments": "fit by mean", "likelihood": "fit by likelihood", "limit": "limit of any rule"}
 
 
@@ -90,7 +93,11 @@ def main(
         table = Table("ε", "K prints", *WAYS.values(), title=title)
         for row in found:
             cells = ["{:.1%} ± {:.1%}".format(*measure(row, way)) for way in WAYS]
-            table.add_row(f"{row.epsilon:g}", f"{PRINTED[row.epsilon]:.1%}" if row.epsilon in PRINTED else "", *cells)
+            table.add_row(
+                f"{row.epsilon:g}",
+                f"{PRINTED[row.epsilon]:.1%}" if row.epsilon in PRINTED else "",
+                *cells,
+            )
         console.print(table)
     console.print(
         "The limit is the posterior mean under the true multiset of counts: no function of one estimate at a time does better.\n"

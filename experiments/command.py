@@ -67,29 +67,51 @@ def list_figures(
         table.add_column(heading, no_wrap=heading == "figure")
     for f in FIGURES.values():
         e = f.experiment
-        table.add_row(f.name, f.title, ", ".join(e.populations), e.oracle or "–", f"{e.trials:,}" if e.trials else "–")
+        table.add_row(
+            f.name,
+            f.title,
+            ", ".join(e.populations),
+            e.oracle or "–",
+            f"{e.trials:,}" if e.trials else "–",
+        )
     _output.print(table)
 
 
 @app.command()
 def run(
-    figures: Annotated[list[str], typer.Argument(metavar="FIGURE...", help="Names as `list` prints them, or all.")],
-    out: Annotated[Path, typer.Option(help="Folder of tables and pictures.")] = Path("build/figures"),
+    figures: Annotated[
+        list[str], typer.Argument(metavar="FIGURE...", help="Names as `list` prints them, or all.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of tables and pictures.")] = Path(
+        "build/figures"
+    ),
     store: Annotated[
-        Path | None, typer.Option(help="Results file; OUT/cells.sqlite by default.", show_default=False)
+        Path | None,
+        typer.Option(help="Results file; OUT/cells.sqlite by default.", show_default=False),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of this machine.")] = 1,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = SEED,
-    quick: Annotated[bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is in the results file.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute again what is in the results file.")
+    ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Write compare.html: the papers' numbers and statements beside ours.")
+        bool,
+        typer.Option(
+            "--compare", help="Write compare.html: the papers' numbers and statements beside ours."
+        ),
     ] = False,
 ) -> None:
     """Compute figures: FIGURE.csv (and .paired.csv), FIGURE.svg and FIGURE.png in the folder OUT.
@@ -104,8 +126,12 @@ def run(
     """
     chosen = _figures(figures)
     if dask is not None and workers > 1:
-        raise typer.BadParameter("--dask uses the workers of its cluster: leave out --workers", param_hint="--workers")
-    executor: Executor = Dask(dask) if dask is not None else Processes(workers) if workers > 1 else InProcess()
+        raise typer.BadParameter(
+            "--dask uses the workers of its cluster: leave out --workers", param_hint="--workers"
+        )
+    executor: Executor = (
+        Dask(dask) if dask is not None else Processes(workers) if workers > 1 else InProcess()
+    )
     start = time.perf_counter()
     planned = plan(chosen, seed=seed, trials=trials, quick=quick)
     with Store(store or out / "cells.sqlite") as results:
@@ -124,7 +150,9 @@ def run(
         from experiments.compare.page import write_page
 
         write_page(out)
-        _errors.print(f"Wrote {escape(str(out / 'compare.html'))}.", highlight=False, soft_wrap=True)
+        _errors.print(
+            f"Wrote {escape(str(out / 'compare.html'))}.", highlight=False, soft_wrap=True
+        )
     _report(planned, summary, drawn, out, time.perf_counter() - start)
     if summary.failed:
         raise typer.Exit(FAILED)
@@ -137,11 +165,15 @@ def _figures(names: list[str]) -> list[Figure]:
         return list(FIGURES.values())
     for name in names:
         if name not in FIGURES:
-            raise typer.BadParameter(str(unknown_name("figure", name, [*FIGURES, "all"])), param_hint="FIGURE")
+            raise typer.BadParameter(
+                str(unknown_name("figure", name, [*FIGURES, "all"])), param_hint="FIGURE"
+            )
     return [FIGURES[name] for name in dict.fromkeys(names)]
 
 
-def _compute(planned: Plan, results: Store, executor: Executor, summary: Summary, *, fresh: bool) -> None:
+def _compute(
+    planned: Plan, results: Store, executor: Executor, summary: Summary, *, fresh: bool
+) -> None:
     tasks = planned.distinct
     cells = sum(task.cell.cost for task in tasks.values())
     columns = (
@@ -152,7 +184,11 @@ def _compute(planned: Plan, results: Store, executor: Executor, summary: Summary
     with Progress(*columns, console=_errors, transient=True) as progress:
         bar = progress.add_task("cells", total=cells, cells="")
         done = len(there)
-        progress.update(bar, total=cells - sum(tasks[key].cell.cost for key in there), cells=f"{done}/{len(tasks)}")
+        progress.update(
+            bar,
+            total=cells - sum(tasks[key].cell.cost for key in there),
+            cells=f"{done}/{len(tasks)}",
+        )
 
         def finished(task) -> None:
             nonlocal done
@@ -171,7 +207,11 @@ def _report(planned: Plan, summary: Summary, drawn: list[str], out: Path, second
     for reason in summary.failed.values():
         say(f"[red]Failed:[/] {escape(reason)}")
     for name, reason in planned.missing.items():
-        of = [figure.name for figure in planned.figures.values() if name in figure.experiment.populations]
+        of = [
+            figure.name
+            for figure in planned.figures.values()
+            if name in figure.experiment.populations
+        ]
         whole = [figure for figure in of if figure not in drawn]
         say(
             f"[yellow]Skipped[/] {name} in {', '.join(of)}"

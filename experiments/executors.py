@@ -45,7 +45,9 @@ class Processes:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Finished]:
         pool = ProcessPoolExecutor(
-            min(self.workers, len(tasks)), multiprocessing.get_context("spawn"), initializer=leave_interrupts
+            min(self.workers, len(tasks)),
+            multiprocessing.get_context("spawn"),
+            initializer=leave_interrupts,
         )
         try:
             futures = {pool.submit(compute, task): task for task in tasks}
@@ -76,7 +78,9 @@ class Dask:
         try:
             import distributed
         except ImportError:
-            raise ExperimentError("--dask needs the package distributed: pip install 'ldpopt[dask]'") from None
+            raise ExperimentError(
+                "--dask needs the package distributed: pip install 'ldpopt[dask]'"
+            ) from None
         try:
             client = distributed.Client(self.address, timeout=_DASK_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -89,7 +93,9 @@ class Dask:
                     f"the Dask cluster at {self.address} has no workers: start some, then run this again"
                 )
             futures = {
-                client.submit(compute, task, key=f"cell-{task.key}", pure=False, retries=_DASK_RETRIES): task
+                client.submit(
+                    compute, task, key=f"cell-{task.key}", pure=False, retries=_DASK_RETRIES
+                ): task
                 for task in tasks
             }
             try:

@@ -30,12 +30,17 @@ def execute(path: Path) -> nbformat.NotebookNode:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    own = KernelSpecManager(kernel_dirs=[])  # where none is found, jupyter_client starts ipykernel in this interpreter
+    own = KernelSpecManager(
+        kernel_dirs=[]
+    )  # where none is found, jupyter_client starts ipykernel in this interpreter
     with tempfile.TemporaryDirectory() as home:
         NotebookClient(
             notebook,
             km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=own),
-            extra_arguments=[f"--ipython-dir={home}", "--log-level=ERROR"],  # it warns of its local socket
+            extra_arguments=[
+                f"--ipython-dir={home}",
+                "--log-level=ERROR",
+            ],  # it warns of its local socket
             timeout=_PATIENCE,
             record_timing=False,
             coalesce_streams=True,

@@ -15,8 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import ldpopt
-from ldpopt import FrequencyEstimate, datasets, poisoning
+from ldpopt import FrequencyEstimate, datasets
 from ldpopt.oracles import GRR, OLH, OUE, FrequencyOracle
+from ldpopt.studies import poisoning
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [
@@ -46,7 +47,9 @@ def recovered(raw: FrequencyEstimate, method: str, eta: float, targets: list[int
     return poisoning.ldp_recover(raw, eta, **known).frequencies
 
 
-def rows(n: int = 50_000, epsilon: float = 1.0, trials: int = 8, seed: int = 0) -> Iterator[dict[str, object]]:
+def rows(
+    n: int = 50_000, epsilon: float = 1.0, trials: int = 8, seed: int = 0
+) -> Iterator[dict[str, object]]:
     """Yield a row per oracle, attack, share, method and metric."""
     data = datasets.load("emoji").scaled(n)
     targets = np.argsort(data.frequencies, kind="stable")[:10].tolist()
@@ -67,8 +70,24 @@ def rows(n: int = 50_000, epsilon: float = 1.0, trials: int = 8, seed: int = 0) 
                     error = ((found - data.frequencies) ** 2).mean(axis=-1)
                     gain = (found - data.frequencies)[:, targets].sum(axis=-1)
                     for metric, values in (("mse", error), ("gain", gain)):
-                        setting = ["poisoning", attack, "emoji", make.__name__, n, data.d, epsilon, method, "values"]
-                        result = [share, metric, f"{values.mean():.4g}", f"{values.std(ddof=1):.3g}", trials]
+                        setting = [
+                            "poisoning",
+                            attack,
+                            "emoji",
+                            make.__name__,
+                            n,
+                            data.d,
+                            epsilon,
+                            method,
+                            "values",
+                        ]
+                        result = [
+                            share,
+                            metric,
+                            f"{values.mean():.4g}",
+                            f"{values.std(ddof=1):.3g}",
+                            trials,
+                        ]
                         yield dict(zip(COLUMNS, [*setting, *result], strict=True))
 
 
@@ -92,7 +111,14 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
                     if (row["oracle"], row["panel"], row["method"], row["metric"])
                     == (make.__name__, attack, method, metric)
                 ]
-                axes.plot(*zip(*points, strict=True), style, color=colour, marker="o", markersize=3, label=label)
+                axes.plot(
+                    *zip(*points, strict=True),
+                    style,
+                    color=colour,
+                    marker="o",
+                    markersize=3,
+                    label=label,
+                )
             axes.spines[["top", "right"]].set_visible(False)
             if metric == "mse":
                 axes.set(title=make.__name__, yscale="log")
@@ -101,7 +127,12 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
                 axes.set(xlabel="malicious users among all", yscale="symlog", ylim=(-0.3, None))
     panels[0, 0].set_ylabel("mean squared error")
     panels[1, 0].set_ylabel("gain of ten targets")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+    )
     return figure
 
 

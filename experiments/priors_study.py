@@ -1,7 +1,7 @@
 """How far from the limit of accuracy do posterior means stand? ``python -m experiments.priors_study``.
 
 Every method on the same draws of OUE, on the settings of the papers and on real histograms; errors over those of the rule that
-knows the true frequencies in no order (``queries.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is
+knows the true frequencies in no order (``metrics.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is
 done: a run that was interrupted, or is asked for more draws (``python -m experiments.priors_study 200``), goes on where it
 stopped. Data that are not on this machine (``LDPOPT_DATA``) are named and skipped.
 """
@@ -19,9 +19,11 @@ from pathlib import Path
 import numpy as np
 
 import ldpopt
-from ldpopt import datasets, oracles, queries
+from ldpopt import datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
+from ldpopt.estimate import metrics
+from ldpopt.estimate.sets import answers
 
 OUT = Path(__file__).parent / "results"
 BUILD = Path(__file__).parent.parent / "build" / "priors"
@@ -33,7 +35,11 @@ METHODS = ("norm-sub", *(f"{name}{suffix}" for name in FITTED for suffix in ("",
 FULL, TOP_METRIC = "full-domain", f"top-{TOP}"
 METRICS = (FULL, *(f"sets-{round(100 * share)}" for share in SHARES), TOP_METRIC)
 
-PAPERS = [(name, epsilon) for name in ("zipf", "beta", "emoji", "us-cities") for epsilon in (0.5, 1.0, 2.0)]
+PAPERS = [
+    (name, epsilon)
+    for name in ("zipf", "beta", "emoji", "us-cities")
+    for epsilon in (0.5, 1.0, 2.0)
+]
 DPBENCH = [(name, 1.0) for name in ("HEPTH", "INCOME", "PATENT", "SEARCHLOGS")]
 BASKETS = [("retail", 1.0), ("kosarak-prefix", 1.0)]
 CHECKS = [(name, epsilon) for name, _ in DPBENCH for epsilon in (0.5, 2.0)] + [
@@ -51,7 +57,9 @@ def true_counts(name: str) -> np.ndarray:
         data = datasets.load(name)
         return np.asarray((data.scaled(USERS[name]) if name in USERS else data).counts)
     folder = Path(os.environ.get("LDPOPT_DATA", ""))
-    path = folder / ("kosarak-prefix.dat.gz" if name == "kosarak-prefix" else f"dpbench/{name}.n4096.npy")
+    path = folder / (
+        "kosarak-prefix.dat.gz" if name == "kosarak-prefix" else f"dpbench/{name}.n4096.npy"
+    )
     if not path.exists():
         raise DataUnavailableError(f"no {path.name} in the folder that LDPOPT_DATA names")
     if name == "kosarak-prefix":
@@ -68,23 +76,34 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
     raw = oracle.estimate(oracle.simulate_counts(counts, rng, trials=BLOCK), int(counts.sum()))
     truth = counts / counts.sum()
     top = np.argsort(-truth, kind="stable")[:TOP]
-    members = {share: rng.permuted(np.tile(np.arange(len(truth)), (SETS, 1)), axis=1) for share in SHARES}
+    members = {
+        share: rng.permuted(np.tile(np.arange(len(truth)), (SETS, 1)), axis=1) for share in SHARES
+    }
     sets = {share: list(rows[:, : int(share * len(truth))]) for share, rows in members.items()}
-    found = {"limit": queries.accuracy_limit(raw, truth), "norm-sub": ldpopt.postprocess(raw, "norm-sub").frequencies}
+    found = {
+        "limit": metrics.accuracy_limit(raw, truth),
+        "norm-sub": ldpopt.postprocess(raw, "norm-sub").frequencies,
+    }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LdpoptWarning)  # too much noise for a power law: part of what is measured
+        warnings.simplefilter(
+            "ignore", LdpoptWarning
+        )  # too much noise for a power law: part of what is measured
         for method in FITTED:
             fitted = ldpopt.postprocess(raw, method)
             found[method] = fitted.frequencies
             found[f"{method}-ns"] = ldpopt.postprocess(fitted, "norm-sub").frequencies
     for method, f in found.items():
-        measured = {FULL: queries.mean_squared_error(f, truth)}
+        measured = {FULL: metrics.mean_squared_error(f, truth)}
         for share, of in sets.items():
-            answers, true = queries.answers(f, of), queries.answers(truth, of)
-            measured[f"sets-{round(100 * share)}"] = queries.mean_squared_error(answers, true)
-        measured[TOP_METRIC] = queries.mean_squared_error(f[:, top], truth[top])
+            answered, true = answers(f, of), answers(truth, of)
+            measured[f"sets-{round(100 * share)}"] = metrics.mean_squared_error(answered, true)
+        measured[TOP_METRIC] = metrics.mean_squared_error(f[:, top], truth[top])
         for trial in range(BLOCK):
-            yield block * BLOCK + trial, method, {metric: float(value[trial]) for metric, value in measured.items()}
+            yield (
+                block * BLOCK + trial,
+                method,
+                {metric: float(value[trial]) for metric, value in measured.items()},
+            )
 
 
 def run(path: Path, draws: int) -> None:
@@ -93,7 +112,10 @@ def run(path: Path, draws: int) -> None:
     done = set()
     if path.exists():
         with path.open(encoding="utf-8") as file:
-            done = {(row["dataset"], float(row["epsilon"]), int(row["draw"]) // BLOCK) for row in csv.DictReader(file)}
+            done = {
+                (row["dataset"], float(row["epsilon"]), int(row["draw"]) // BLOCK)
+                for row in csv.DictReader(file)
+            }
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(",".join(header) + "\n", encoding="utf-8")
@@ -103,7 +125,15 @@ def run(path: Path, draws: int) -> None:
                 continue
             try:
                 rows = [
-                    ",".join([name, f"{epsilon:g}", str(draw), method, *(f"{of[metric]:.6g}" for metric in METRICS)])
+                    ",".join(
+                        [
+                            name,
+                            f"{epsilon:g}",
+                            str(draw),
+                            method,
+                            *(f"{of[metric]:.6g}" for metric in METRICS),
+                        ]
+                    )
                     for draw, method, of in errors(name, epsilon, block)
                 ]
             except DataUnavailableError as error:
@@ -116,18 +146,24 @@ def run(path: Path, draws: int) -> None:
 
 def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]:
     """Return setting -> (method, metric) -> (error over the limit's, its standard error from paired draws)."""
-    table: dict[tuple[str, float], dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    table: dict[tuple[str, float], dict[tuple[str, str], list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             for metric in METRICS:
-                table[row["dataset"], float(row["epsilon"])][row["method"], metric].append(float(row[metric]))
+                table[row["dataset"], float(row["epsilon"])][row["method"], metric].append(
+                    float(row[metric])
+                )
     result = {}
     for setting, measured in table.items():
         result[setting] = {}
         for (method, metric), values in measured.items():
             limit, value = np.array(measured["limit", metric]), np.array(values)
             ratio = value.mean() / limit.mean()
-            error = np.std(value - ratio * limit, ddof=1) / np.sqrt(len(value)) / limit.mean()  # delta method
+            error = (
+                np.std(value - ratio * limit, ddof=1) / np.sqrt(len(value)) / limit.mean()
+            )  # delta method
             result[setting][method, metric] = float(ratio), float(error)
     return result
 
@@ -135,13 +171,18 @@ def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[fl
 def geometric_mean(found: list[tuple[float, float]]) -> tuple[float, float]:
     """Return the geometric mean of independent ratios and its standard error."""
     value = float(np.exp(np.mean(np.log([ratio for ratio, _ in found]))))
-    return value, value * float(np.sqrt(sum((error / ratio) ** 2 for ratio, error in found))) / len(found)
+    return value, value * float(np.sqrt(sum((error / ratio) ** 2 for ratio, error in found))) / len(
+        found
+    )
 
 
 def summary(path: Path) -> str:
     """Return the tables as markdown: error over the limit's, ± 1.96 standard errors for the full domain."""
     found = ratios(path)
-    shown = [method for method in METHODS if method == "norm-sub" or method.endswith("-ns")] + ["mixture", "npmle"]
+    shown = [method for method in METHODS if method == "norm-sub" or method.endswith("-ns")] + [
+        "mixture",
+        "npmle",
+    ]
 
     def cell(measured: tuple[float, float]) -> str:
         return f"{measured[0]:.3f} ± {1.96 * measured[1]:.3f}"
@@ -154,14 +195,22 @@ def summary(path: Path) -> str:
             cells = [cell(found[name, epsilon][method, FULL]) for method in shown]
             lines.append(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |")
         if group == "papers" and present:
-            means = [geometric_mean([found[setting][method, FULL] for setting in present]) for method in shown]
-            lines.append(f"| *geometric mean of {len(present)}* | | " + " | ".join(map(cell, means)) + " |")
+            means = [
+                geometric_mean([found[setting][method, FULL] for setting in present])
+                for method in shown
+            ]
+            lines.append(
+                f"| *geometric mean of {len(present)}* | | " + " | ".join(map(cell, means)) + " |"
+            )
     lines += [
         "",
         "Set queries and the true top values: error over that of `norm-sub`, geometric mean over the settings.",
         "",
     ]
-    lines += ["| settings | query | " + " | ".join(shown[1:]) + " |", "|---|---|" + "---|" * (len(shown) - 1)]
+    lines += [
+        "| settings | query | " + " | ".join(shown[1:]) + " |",
+        "|---|---|" + "---|" * (len(shown) - 1),
+    ]
     for group, settings in GROUPS.items():
         present = [setting for setting in settings if setting in found]
         if not present:
@@ -169,7 +218,10 @@ def summary(path: Path) -> str:
         for metric in METRICS:
             values = []
             for method in shown[1:]:
-                logs = [np.log(found[s][method, metric][0] / found[s]["norm-sub", metric][0]) for s in present]
+                logs = [
+                    np.log(found[s][method, metric][0] / found[s]["norm-sub", metric][0])
+                    for s in present
+                ]
                 values.append(f"{np.exp(np.mean(logs)):.3f}")
             lines.append(f"| {group} | {metric} | " + " | ".join(values) + " |")
     return "\n".join(lines) + "\n"
@@ -179,14 +231,26 @@ def write_ratios(path: Path, to: Path) -> None:
     """Write every error over the limit's as a table: dataset, epsilon, method, metric, ratio, standard_error, draws."""
     with path.open(encoding="utf-8") as file:
         draws = Counter(
-            (row["dataset"], float(row["epsilon"])) for row in csv.DictReader(file) if row["method"] == "limit"
+            (row["dataset"], float(row["epsilon"]))
+            for row in csv.DictReader(file)
+            if row["method"] == "limit"
         )
     with to.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dataset", "epsilon", "method", "metric", "ratio", "standard_error", "draws"])
+        writer.writerow(
+            ["dataset", "epsilon", "method", "metric", "ratio", "standard_error", "draws"]
+        )
         for (name, epsilon), measured in ratios(path).items():
             for (method, metric), (ratio, error) in measured.items():
-                row = [name, f"{epsilon:g}", method, metric, f"{ratio:.5g}", f"{error:.3g}", draws[name, epsilon]]
+                row = [
+                    name,
+                    f"{epsilon:g}",
+                    method,
+                    metric,
+                    f"{ratio:.5g}",
+                    f"{error:.3g}",
+                    draws[name, epsilon],
+                ]
                 writer.writerow(row)
 
 

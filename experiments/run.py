@@ -40,7 +40,9 @@ class Plan:
         return [name for name in figure.experiment.populations if name in self.missing]
 
 
-def plan(figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = None, quick: bool = False) -> Plan:
+def plan(
+    figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = None, quick: bool = False
+) -> Plan:
     """Return what has to be computed; data sets are loaded, and those that are missing noted with the reason."""
     result = Plan({})
     loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = {}
@@ -66,7 +68,9 @@ def plan(figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = No
                     continue
                 loaded[population, n] = data, populations.digest(data)
             data, digest = loaded[population, n]
-            result.tasks[figure.name] += [Task(cell, data, seed) for cell in _cells(experiment, data, digest)]
+            result.tasks[figure.name] += [
+                Task(cell, data, seed) for cell in _cells(experiment, data, digest)
+            ]
     return result
 
 
@@ -127,7 +131,9 @@ def compute_cells(
     for task, outcome in executor.run(todo):
         if isinstance(outcome, Exception):
             cell = task.cell
-            summary.failed[task.key] = f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
+            summary.failed[task.key] = (
+                f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
+            )
         else:
             store.put(task, outcome)
             summary.computed.append(task.key)
@@ -163,14 +169,18 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
     return list(shown)
 
 
-def _pictures(jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int) -> Iterator[dict[str, bytes]]:
+def _pictures(
+    jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int
+) -> Iterator[dict[str, bytes]]:
     """Yield the pictures in the order of the jobs; drawing takes a second each, so processes share it."""
     from experiments.pictures.draw import draw  # matplotlib is slow to import
 
     if workers == 1 or len(jobs) < 3:
         yield from (draw(figure, rows) for figure, rows in jobs)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=leave_interrupts) as pool:
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=leave_interrupts
+    ) as pool:
         yield from pool.map(draw, *zip(*jobs, strict=True))
 
 

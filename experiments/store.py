@@ -45,7 +45,11 @@ class Store:
         with self._connection as connection:
             application, version, tables = (
                 connection.execute(query).fetchone()[0]
-                for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+                for query in (
+                    "PRAGMA application_id",
+                    "PRAGMA user_version",
+                    "SELECT count(*) FROM sqlite_master",
+                )
             )
             if not tables:
                 connection.execute("BEGIN IMMEDIATE")
@@ -101,6 +105,9 @@ class Store:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

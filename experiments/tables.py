@@ -133,7 +133,9 @@ def _parameters(panel: Panel, moments: Moments) -> list[tuple[int, Label]]:
     return [chosen[i] for i in sorted({*range(_ALL_RANKS), *further.round().astype(int).tolist()})]
 
 
-def _numbers(panel: Panel, cell: Cell, moments: Moments, k: int) -> Iterator[tuple[str, float, float]]:
+def _numbers(
+    panel: Panel, cell: Cell, moments: Moments, k: int
+) -> Iterator[tuple[str, float, float]]:
     """Yield method, mean and standard deviation of what the panel shows."""
     std = moments.std[k]
     if panel.shown == "regret":
@@ -166,12 +168,19 @@ def _regret(moments: Moments, k: int) -> tuple[float, float]:
 
 def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
     """Yield the single numbers that a figure prints beside its curves: sums of biases, fitted means and variances."""
-    wanted = {"ndss-fig2": ("bias sum (counts)",), "calibrate-fig4": ("mean (counts)", "variance (counts)")}
+    wanted = {
+        "ndss-fig2": ("bias sum (counts)",),
+        "calibrate-fig4": ("mean (counts)", "variance (counts)"),
+    }
     for cell, results in cells.items():
         for moments in results:
             if moments.metric in wanted.get(figure.name, ()):
                 for m, method in enumerate(moments.methods):
-                    panel = method if any(panel.name == method for panel in figure.panels) else figure.panels[0].name
+                    panel = (
+                        method
+                        if any(panel.name == method for panel in figure.panels)
+                        else figure.panels[0].name
+                    )
                     yield Row(
                         figure.name, panel, cell.population, cell.oracle, cell.n, cell.d, cell.epsilon, method, moments.query,
                         "", moments.metric, float(moments.mean[0, m]), float(moments.std[0, m]), cell.trials,
@@ -210,7 +219,12 @@ def _records(path: Path) -> list[dict[str, str]]:
 
 def _parse(kind, record):
     """Return a Row or Pair from text; a parameter is a number where it reads as one."""
-    types = {"int": int, "float": lambda text: float(text) if text else math.nan, "str": str, "Label": _label}
+    types = {
+        "int": int,
+        "float": lambda text: float(text) if text else math.nan,
+        "str": str,
+        "Label": _label,
+    }
     return kind(**{field.name: types[field.type](record[field.name]) for field in fields(kind)})
 
 

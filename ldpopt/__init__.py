@@ -14,12 +14,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ldpopt import constraints, datasets, losses, oracles, priors, queries
-    from ldpopt.certificate import Certificate, certify
+    from ldpopt import constraints, datasets, losses, oracles, priors
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.methods import METHODS, postprocess
-    from ldpopt.problem import Problem, Solution
-    from ldpopt.selection import Selection, select_method
+    from ldpopt.solve.certificate import Certificate, certify
+    from ldpopt.solve.problem import Problem, Solution
+    from ldpopt.studies.selection import Selection, select_method
 
 __version__ = "0.1.0"
 
@@ -38,20 +38,19 @@ __all__ = [
     "oracles",
     "postprocess",
     "priors",
-    "queries",
     "select_method",
 ]
 
 _HOMES = {
     "METHODS": "methods",
-    "Certificate": "certificate",
+    "Certificate": "solve.certificate",
     "FrequencyEstimate": "estimate",
-    "Problem": "problem",
-    "Selection": "selection",
-    "Solution": "problem",
-    "certify": "certificate",
+    "Problem": "solve.problem",
+    "Selection": "studies.selection",
+    "Solution": "solve.problem",
+    "certify": "solve.certificate",
     "postprocess": "methods",
-    "select_method": "selection",
+    "select_method": "studies.selection",
 }
 
 

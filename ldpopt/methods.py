@@ -73,24 +73,32 @@ def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> 
             raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
         k = validate.integer("top_k", top_k, minimum=1)
         if k > estimate.d:
-            raise InvalidInputError(f"top_k = {k} is more than the {estimate.d} values of the domain")
+            raise InvalidInputError(
+                f"top_k = {k} is more than the {estimate.d} values of the domain"
+            )
         return closed_form.kth_highest(estimate.frequencies, k)
     alpha = validate.real("alpha", alpha, above=0)
     expect_raw(estimate)
     return closed_form.significance_threshold(estimate.d, estimate.sigma, alpha)
 
 
-def _base_cut(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None) -> Array:
+def _base_cut(
+    estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None
+) -> Array:
     return closed_form.base_cut(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
 
 def _base_zero(estimate: FrequencyEstimate, *, beta: float = _BETA) -> Array:
     expect_raw(estimate)
-    threshold = closed_form.significance_threshold(estimate.d, estimate.sigma, validate.real("beta", beta, above=0))
+    threshold = closed_form.significance_threshold(
+        estimate.d, estimate.sigma, validate.real("beta", beta, above=0)
+    )
     return closed_form.base_cut(estimate.frequencies, threshold)
 
 
-def _norm_hyb(estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None) -> Array:
+def _norm_hyb(
+    estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None
+) -> Array:
     return closed_form.norm_hyb(estimate.frequencies, _threshold(estimate, alpha, top_k))
 
 
@@ -121,7 +129,9 @@ def _npmle(estimate: FrequencyEstimate) -> Array:
 
 def _mixture(estimate: FrequencyEstimate) -> Array:
     # The sum of the true counts is known: without its noise the bottom of the prior is found better.
-    return priors.posterior_mean(replace(estimate, frequencies=closed_form.norm(estimate.frequencies)), priors.Mixture)
+    return priors.posterior_mean(
+        replace(estimate, frequencies=closed_form.norm(estimate.frequencies)), priors.Mixture
+    )
 
 
 _ALL = [
@@ -198,7 +208,9 @@ METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method
 """All methods by name, in the order of Table I."""
 
 
-def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options: Any) -> FrequencyEstimate:
+def postprocess(
+    estimate: FrequencyEstimate | ArrayLike, method: str, **options: Any
+) -> FrequencyEstimate:
     """Apply a method of Table I to an estimate or a stack of trials.
 
     Parameters
@@ -243,4 +255,6 @@ def postprocess(estimate: FrequencyEstimate | ArrayLike, method: str, **options:
     frequencies = chosen.apply(start, **options)
     frequencies.flags.writeable = False  # nobody else has it: no copy needed
     known = start if start.method == "base" else start.raw
-    return replace(start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers, raw=known)
+    return replace(
+        start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers, raw=known
+    )

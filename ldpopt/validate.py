@@ -27,7 +27,11 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputE
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
     nearest = [in_any_case[match] for match in close]
-    hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"known: {', '.join(names)}"
+    hint = (
+        f"did you mean {' or '.join(map(repr, nearest))}?"
+        if nearest
+        else f"known: {', '.join(names)}"
+    )
     return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
 
 
@@ -39,7 +43,12 @@ def lookup(kind: str, name: str, table: Mapping[str, Item]) -> Item:
 
 
 def real(
-    what: str, value: object, *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
+    what: str,
+    value: object,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    minimum: float = -math.inf,
 ) -> float:
     """Return ``value`` as a float strictly between ``above`` and ``below``, and at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
@@ -62,13 +71,17 @@ def real(
 
 def integer(what: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int that is at least ``minimum``; floats with an integer value pass."""
-    whole = isinstance(value, numbers.Integral) or (isinstance(value, numbers.Real) and float(value).is_integer())
+    whole = isinstance(value, numbers.Integral) or (
+        isinstance(value, numbers.Real) and float(value).is_integer()
+    )
     if isinstance(value, bool | np.bool_) or not whole:
         raise InvalidTypeError(f"{what} must be a whole number, got {value!r}")
     if int(value) < minimum:  # type: ignore[call-overload]
         raise InvalidInputError(f"{what} must be at least {minimum}, got {value!r}")
     if int(value) > 2**62:  # type: ignore[call-overload]
-        raise InvalidInputError(f"{what} must be at most 2**62, got a number of {len(str(value))} digits")
+        raise InvalidInputError(
+            f"{what} must be at most 2**62, got a number of {len(str(value))} digits"
+        )
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
@@ -99,7 +112,11 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
     if result.dtype.kind not in "iuf":
-        found = f"an array of {result.dtype}" if isinstance(values, np.ndarray | list | tuple) else repr(type(values))
+        found = (
+            f"an array of {result.dtype}"
+            if isinstance(values, np.ndarray | list | tuple)
+            else repr(type(values))
+        )
         raise InvalidTypeError(f"{what} must be an array of numbers, got {found}")
     return result
 
@@ -112,7 +129,9 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
             f"frequencies must have shape (d,) or (trials, d) with d >= 1, got shape {result.shape}"
         )
     if d is not None and result.shape[-1] != d:
-        raise InvalidInputError(f"frequencies must have {d} values on the last axis, got shape {result.shape}")
+        raise InvalidInputError(
+            f"frequencies must have {d} values on the last axis, got shape {result.shape}"
+        )
     # A finite sum proves finiteness in one pass; only its failure (or overflow) needs the mask.
     with np.errstate(over="ignore", invalid="ignore"):
         total = result.sum()
@@ -120,7 +139,9 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
         bad = ~np.isfinite(result)
         if bad.any():
             at = first(bad)
-            raise InvalidInputError(f"frequencies must be finite, found {result[at]} at {where(at)}")
+            raise InvalidInputError(
+                f"frequencies must be finite, found {result[at]} at {where(at)}"
+            )
     return result
 
 

@@ -14,7 +14,12 @@ def small(name, n=None):
     sets = [np.arange(i, D, 6) for i in range(6)]
     families = dict.fromkeys(("subcategory", "state", "division"), sets)
     return Dataset(
-        name, counts, tuple(map(str, range(D))), "made up", families, dict.fromkeys(families, tuple("abcdef"))
+        name,
+        counts,
+        tuple(map(str, range(D))),
+        "made up",
+        families,
+        dict.fromkeys(families, tuple("abcdef")),
     )
 
 

@@ -46,7 +46,9 @@ def norm_sub(f, total=1):
     """Exact: max(f + δ, 0); -inf marks zeros."""
     finite = [x for x in f if x != -math.inf]
     delta = water_level(finite, total)
-    return [Fraction(0) if x == -math.inf else max(Fraction(float(x)) + delta, Fraction(0)) for x in f]
+    return [
+        Fraction(0) if x == -math.inf else max(Fraction(float(x)) + delta, Fraction(0)) for x in f
+    ]
 
 
 def mle_apx(f, kappa, total=1):
@@ -123,7 +125,9 @@ def norm_hyb(f, cut):
 
 
 def power_law_mean(alpha, n):
-    weights = [(k / n) ** -alpha for k in range(1, n + 1)]  # relative to the last: steep rising laws overflow otherwise
+    weights = [
+        (k / n) ** -alpha for k in range(1, n + 1)
+    ]  # relative to the last: steep rising laws overflow otherwise
     return math.fsum(k * w for k, w in enumerate(weights, start=1)) / math.fsum(weights)
 
 

@@ -13,19 +13,15 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
     {"validate", "storage"},
-    {"queries", "pure"},
-    {"intervals"},
+    {"protocol"},
     {"estimate"},
-    {"oracles", "datasets", "closed_form", "mixture", "priors"},
+    {"oracles", "datasets", "closed_form", "priors"},
     {"losses", "constraints"},
-    {"feasibility", "conic"},
-    {"certificate", "dispatch", "ranges"},
-    {"iterative"},
-    {"problem"},
+    {"solve"},
     {"methods"},
-    {"selection"},
+    {"studies"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
-    {"audit", "comparison", "poisoning", "verify", "report", "reports", "cli", "__main__"},
+    {"claims", "rendering", "collection", "cli", "__main__"},
 ]
 """Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
 
@@ -39,7 +35,10 @@ def module_name(path, root):
 
 
 def is_type_checking(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    return isinstance(node, ast.If) and ast.unparse(node.test) in (
+        "TYPE_CHECKING",
+        "typing.TYPE_CHECKING",
+    )
 
 
 def statements(tree):
@@ -122,13 +121,13 @@ def test_no_import_cycle():
     ("module", "line"),
     [
         ("errors", "from ldpopt import validate"),
-        ("pure", "from ldpopt.estimate import FrequencyEstimate"),
+        ("protocol", "from ldpopt.estimate import FrequencyEstimate"),
         ("closed_form.simplex", "from ldpopt.losses import LeastSquares"),
         ("losses", "def f():\n    from ldpopt import conic"),
-        ("certificate", "from ldpopt.problem import Problem"),
-        ("problem", "import ldpopt.methods"),
+        ("solve.certificate", "import ldpopt.methods"),
+        ("solve.problem", "import ldpopt.methods"),
         ("estimate", "from ldpopt import postprocess"),
-        ("queries", "from . import estimate"),
+        ("estimate.sets", "from ldpopt import oracles"),
     ],
 )
 def test_an_import_against_the_flow_would_be_found(module, line):
@@ -143,7 +142,7 @@ def test_an_import_against_the_flow_would_be_found(module, line):
         ("validate", "from ldpopt.estimate import FrequencyEstimate"),
         ("closed_form.simplex", "from ldpopt.closed_form.thresholds import base_pos"),
         ("oracles.randomness", "from . import grr"),
-        ("constraints", "import ldpopt.conic"),
+        ("constraints", "import ldpopt.solve.paths.conic"),
     ],
 )
 def test_a_cycle_would_be_found(module, line):
@@ -159,7 +158,9 @@ def test_imports_for_type_checking_do_not_count():
 
 def test_importing_the_package_does_not_load_what_only_some_need():
     script = f"import sys, ldpopt; print([name for name in {LATE} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -167,7 +168,7 @@ def test_every_public_name_and_submodule_is_there_after_a_bare_import():
     script = (
         "import ldpopt\n"
         "assert all(getattr(ldpopt, name) is not None for name in ldpopt.__all__)\n"
-        "assert ldpopt.queries.accuracy_limit and ldpopt.priors.PowerLaw and ldpopt.conic.SETTINGS and ldpopt.audit.audit\n"
+        "assert ldpopt.priors.PowerLaw and ldpopt.estimate and ldpopt.solve and ldpopt.studies\n"
         "assert not hasattr(ldpopt, 'no_such_name') and set(ldpopt.__all__) <= set(dir(ldpopt))"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
@@ -182,26 +183,36 @@ def protocol_arithmetic(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {getattr(part, "id", getattr(part, "attr", None)) for t in targets for part in ast.walk(t)}
+            names = {
+                getattr(part, "id", getattr(part, "attr", None))
+                for t in targets
+                for part in ast.walk(t)
+            }
             if names & {"p", "q"}:
                 lines.append(node.lineno)
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func).split(".")[-1]
             mentioned = " ".join(map(ast.unparse, node.args))
-            if {keyword.arg for keyword in node.keywords} & {"p", "q"} or (called == "exp" and "epsilon" in mentioned):
+            if {keyword.arg for keyword in node.keywords} & {"p", "q"} or (
+                called == "exp" and "epsilon" in mentioned
+            ):
                 lines.append(node.lineno)
     return lines
 
 
 HOME = {
     "oracles",
-    "pure",
-    "verify",
+    "protocol",
+    "claims",
 }  # verify restates formulas as the papers print them, to compare them with the oracles
 
 
 def test_no_module_outside_the_oracles_computes_p_or_q():
-    elsewhere = {name: protocol_arithmetic(source) for name, (source, _) in SOURCES.items() if unit(name) not in HOME}
+    elsewhere = {
+        name: protocol_arithmetic(source)
+        for name, (source, _) in SOURCES.items()
+        if unit(name) not in HOME
+    }
     assert {name: lines for name, lines in elsewhere.items() if lines} == {}
 
 

@@ -11,10 +11,16 @@ import pytest
 import scipy.stats
 
 from ldpopt import cli
-from ldpopt.audit import audit, audit_oracle, proportion_above, proportion_below, report_classes
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SubsetSelection
-from ldpopt.oracles.exact import word_below
+from ldpopt.oracles.rational import word_below
+from ldpopt.studies.audit import (
+    audit,
+    audit_oracle,
+    proportion_above,
+    proportion_below,
+    report_classes,
+)
 
 CONFIDENCE = 0.999  # one audit of a correct client in a thousand fails; about twenty are made here, on fixed seeds
 every_oracle = pytest.mark.parametrize("name", list(ORACLES))
@@ -53,7 +59,9 @@ def subset_client(oracle, rng, exclude):
 @every_oracle
 def test_our_clients_pass(name):
     oracle = ORACLES[name](1.0, 16)
-    found = audit_oracle(oracle, client=seeded(oracle.perturb), reports=100_000, confidence=CONFIDENCE)
+    found = audit_oracle(
+        oracle, client=seeded(oracle.perturb), reports=100_000, confidence=CONFIDENCE
+    )
     assert found.passed, found.findings
     assert found.findings == ()
     assert found.loss == oracle.exact_epsilon
@@ -81,7 +89,9 @@ def test_a_q_one_per_cent_too_small_is_found_in_a_black_box():
 @pytest.mark.parametrize("factor", [Fraction(99, 100), Fraction(1) - Fraction(1, 10**15)])
 def test_a_smaller_q_is_found_in_the_probabilities_however_little_it_is(factor):
     oracle = with_other_q(factor, 16)
-    found = audit_oracle(oracle, client=seeded(OUE(1.0, 16).perturb), reports=10_000, confidence=CONFIDENCE)
+    found = audit_oracle(
+        oracle, client=seeded(OUE(1.0, 16).perturb), reports=10_000, confidence=CONFIDENCE
+    )
     assert not found.passed
     assert found.loss > 1.0
     assert found.reports.passed
@@ -122,7 +132,9 @@ def test_a_client_that_forgets_its_noise_is_found_by_few_reports():
 # --- the bounds ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)])
+@pytest.mark.parametrize(
+    ("hits", "n"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 1000), (999, 1000)]
+)
 @pytest.mark.parametrize("alpha", [0.025, 1e-4])
 def test_clopper_pearson_bounds_are_where_the_binomial_tail_is_alpha(hits, n, alpha):
     low, high = float(proportion_below(hits, n, alpha)), float(proportion_above(hits, n, alpha))
@@ -259,15 +271,29 @@ def test_reports_of_another_oracle_are_refused():
 
 
 def ldpopt(*arguments):
-    return subprocess.run([sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=300
+    )
 
 
 def test_the_command_prints_a_table_and_succeeds():
     result = ldpopt(
-        "audit", "--oracle", "hr", "--epsilon", "1", "--d", "64", "--reports", "20000", "--confidence", "0.999999"
+        "audit",
+        "--oracle",
+        "hr",
+        "--epsilon",
+        "1",
+        "--d",
+        "64",
+        "--reports",
+        "20000",
+        "--confidence",
+        "0.999999",
     )
     assert result.returncode == 0, result.stderr
-    assert all(words in result.stdout for words in ("HadamardResponse", "exactly", "by reports", "passed"))
+    assert all(
+        words in result.stdout for words in ("HadamardResponse", "exactly", "by reports", "passed")
+    )
     assert "…" not in result.stdout
 
 
@@ -295,10 +321,16 @@ def test_the_command_fails_with_status_one_if_the_audit_does(monkeypatch, capsys
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--oracle", "ou", "--epsilon", "1", "--d", "4"], ["unknown oracle 'ou'", "did you mean 'oue'"]),
+        (
+            ["--oracle", "ou", "--epsilon", "1", "--d", "4"],
+            ["unknown oracle 'ou'", "did you mean 'oue'"],
+        ),
         (["--oracle", "oue", "--epsilon", "0", "--d", "4"], ["epsilon must be", "> 0"]),
         (["--oracle", "oue", "--epsilon", "1", "--d", "1"], ["must be at least 2"]),
-        (["--oracle", "oue", "--epsilon", "1", "--d", "4", "--reports", "5"], ["reports", "at least 100"]),
+        (
+            ["--oracle", "oue", "--epsilon", "1", "--d", "4", "--reports", "5"],
+            ["reports", "at least 100"],
+        ),
         (["--oracle", "oue", "--d", "4"], ["--epsilon"]),
     ],
 )

@@ -18,7 +18,10 @@ SETTINGS = {"d": 8, "repeats": 1}
 
 
 def row(**changes):
-    return Row(**{"what": "x", "seconds": 2.0, "measure": "cost", "against": "y", "against_seconds": 1.0} | changes)
+    return Row(
+        **{"what": "x", "seconds": 2.0, "measure": "cost", "against": "y", "against_seconds": 1.0}
+        | changes
+    )
 
 
 def invoke(*arguments):
@@ -34,13 +37,17 @@ def counted(monkeypatch):
         runs.append(settings)
         return [row()]
 
-    monkeypatch.setattr(command, "BENCHMARKS", {"counted": suite.Benchmark("Counted", run, SETTINGS)})
+    monkeypatch.setattr(
+        command, "BENCHMARKS", {"counted": suite.Benchmark("Counted", run, SETTINGS)}
+    )
     return runs
 
 
 def test_measure_counts_the_warm_up_apart():
     calls = []
-    timing = measure(lambda: calls.append("timed"), repeats=3, warm_up=lambda: calls.append("warm-up"))
+    timing = measure(
+        lambda: calls.append("timed"), repeats=3, warm_up=lambda: calls.append("warm-up")
+    )
     assert calls == ["warm-up", "timed", "timed", "timed"]
     assert len(timing.repeats) == 3
     assert timing.first > 0
@@ -89,7 +96,11 @@ def test_target_without_reference_is_refused():
 
 
 def test_every_row_survives_the_file(tmp_path):
-    rows = [row(), row(measure="speed-up", target=3.0, first_seconds=0.5, detail="d"), row(against_seconds=None)]
+    rows = [
+        row(),
+        row(measure="speed-up", target=3.0, first_seconds=0.5, detail="d"),
+        row(against_seconds=None),
+    ]
     Store(tmp_path).add("name", SETTINGS, {}, rows)
     assert Store(tmp_path).rows("name", SETTINGS) == rows
 
@@ -153,7 +164,9 @@ def test_suite_is_well_formed():
     titles = [benchmark.title for benchmark in suite.BENCHMARKS.values()]
     assert len(set(titles)) == len(titles)
     json.dumps({name: benchmark.settings for name, benchmark in suite.BENCHMARKS.items()})
-    assert [name for name, benchmark in suite.BENCHMARKS.items() if benchmark.downloads] == ["peers"]
+    assert [name for name, benchmark in suite.BENCHMARKS.items() if benchmark.downloads] == [
+        "peers"
+    ]
 
 
 def test_every_peer_is_pinned_and_has_a_worker():

@@ -23,14 +23,18 @@ DATA = small("zipf")
 
 
 def cell(*what, methods=("base", "norm-sub"), trials=6, epsilon=1.0, oracle="oue", data=DATA):
-    return Cell(data.name, data.n, data.d, digest(data), oracle, epsilon, tuple(methods), what, trials)
+    return Cell(
+        data.name, data.n, data.d, digest(data), oracle, epsilon, tuple(methods), what, trials
+    )
 
 
 def raw_estimates(task):
     """Return the estimates of a task's one chunk, as ``compute`` draws them."""
     oracle = ORACLES[task.cell.oracle](task.cell.epsilon, task.cell.d)
     rng = task.cell.generator(task.seed, "reports", 0)
-    return oracle.estimate(oracle.simulate_counts(task.data.counts, rng, trials=task.cell.trials), task.data.n)
+    return oracle.estimate(
+        oracle.simulate_counts(task.data.counts, rng, trials=task.cell.trials), task.data.n
+    )
 
 
 def by_name(outcome):
@@ -50,12 +54,17 @@ def test_merged_moments_are_those_of_all_trials(first, second, seed):
     np.testing.assert_allclose(merged.scatter, whole.scatter, atol=1e-11)
     np.testing.assert_allclose(whole.std, values.std(axis=0, ddof=1), rtol=1e-9)
     difference = values[:, :, 2] - values[:, :, 0]
-    np.testing.assert_allclose(merged.difference_std("z", "x"), difference.std(axis=0, ddof=1), atol=1e-9)
+    np.testing.assert_allclose(
+        merged.difference_std("z", "x"), difference.std(axis=0, ddof=1), atol=1e-9
+    )
 
 
 def test_moments_survive_their_bytes():
     values = np.random.default_rng(0).normal(size=(4, 2, 3))
-    found = [Moments.of("q", "m", [1, 2.5], "xyz", values), Moments.of("r", "m", ["a", ""], "xyz", values + 1)]
+    found = [
+        Moments.of("q", "m", [1, 2.5], "xyz", values),
+        Moments.of("r", "m", ["a", ""], "xyz", values + 1),
+    ]
     assert dumps(found) == dumps(found)
     for before, after in zip(found, loads(dumps(found)), strict=True):
         assert (after.query, after.parameters, after.methods, after.count) == (
@@ -73,12 +82,22 @@ def test_one_trial_has_no_spread():
 
 
 def test_reports_depend_on_the_cell_and_not_on_what_is_done_with_them():
-    a, b = cell(measures.FullDomain(), methods=("base",)), cell(measures.Top((2,)), methods=("norm", "base"))
+    a, b = (
+        cell(measures.FullDomain(), methods=("base",)),
+        cell(measures.Top((2,)), methods=("norm", "base")),
+    )
     same = by_name(compute(Task(replace(b, measures=a.measures), DATA, 1)))["full domain", "mse"]
     alone = by_name(compute(Task(a, DATA, 1)))["full domain", "mse"]
     assert alone.mean[0, 0] == same.mean[0, 1]
-    streams = [c.generator(1, "reports", 0).random() for c in (a, replace(a, epsilon=2.0), replace(a, n=7))]
-    assert len({*streams, a.generator(2, "reports", 0).random(), a.generator(1, "reports", 1).random()}) == 5
+    streams = [
+        c.generator(1, "reports", 0).random() for c in (a, replace(a, epsilon=2.0), replace(a, n=7))
+    ]
+    assert (
+        len(
+            {*streams, a.generator(2, "reports", 0).random(), a.generator(1, "reports", 1).random()}
+        )
+        == 5
+    )
 
 
 def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
@@ -94,7 +113,9 @@ def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
     monkeypatch.setattr(ldpopt, "__version__", "other")
     assert base.key(1) not in keys
     monkeypatch.undo()
-    monkeypatch.setitem(treatments.TREATMENTS, "base", treatments.Treatment("Base", (("norm", ()),)))
+    monkeypatch.setitem(
+        treatments.TREATMENTS, "base", treatments.Treatment("Base", (("norm", ()),))
+    )
     assert base.key(1) not in keys
 
 
@@ -115,8 +136,12 @@ def test_digest_sees_counts_and_sets():
 def test_shared_steps_give_what_the_methods_give():
     raw = raw_estimates(Task(cell(), DATA, 5))
     seconds = {}
-    found = treatments.apply(["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"], raw, seconds)
-    assert np.array_equal(found["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies)
+    found = treatments.apply(
+        ["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"], raw, seconds
+    )
+    assert np.array_equal(
+        found["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies
+    )
     assert np.array_equal(found["power"].frequencies, ldpopt.postprocess(raw, "power").frequencies)
     zero = ldpopt.postprocess(raw, "base-cut", alpha=0.05).frequencies
     assert np.array_equal(found["oue-zero"].frequencies, zero)
@@ -133,7 +158,14 @@ def test_shared_steps_give_what_the_methods_give():
 def test_full_domain_top_and_fixed_sets():
     methods = ("base", "post-pos", "norm")
     task = Task(
-        cell(measures.FullDomain(), measures.Top((1, 3)), measures.FixedSets(("state",)), methods=methods), DATA, 2
+        cell(
+            measures.FullDomain(),
+            measures.Top((1, 3)),
+            measures.FixedSets(("state",)),
+            methods=methods,
+        ),
+        DATA,
+        2,
     )
     found, raw = by_name(compute(task)), raw_estimates(task)
     truth = DATA.frequencies
@@ -147,7 +179,9 @@ def test_full_domain_top_and_fixed_sets():
         sums = np.stack([f[:, s].sum(axis=1) for s in DATA.sets["state"]], axis=1)
         sums = np.maximum(sums, 0) if name == "post-pos" else sums
         real = np.array([truth[s].sum() for s in DATA.sets["state"]])
-        assert found["state sets", "mse"].mean[0, column] == pytest.approx(((sums - real) ** 2).mean())
+        assert found["state sets", "mse"].mean[0, column] == pytest.approx(
+            ((sums - real) ** 2).mean()
+        )
 
 
 def test_random_sets_have_their_size_and_their_error():
@@ -165,12 +199,19 @@ def test_random_sets_have_their_size_and_their_error():
 
 def test_random_sets_error_of_base_is_its_variance():
     """Σ over a set of m independent values has variance Σ (a + b f)/n; 1,500 trials, 5 sigma."""
-    found = by_name(compute(Task(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), DATA, 3)))
+    found = by_name(
+        compute(
+            Task(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), DATA, 3)
+        )
+    )
     moments = found["random sets", "mse"]
     oracle = ORACLES["oue"](1.0, D)
     expected = (D // 2 * oracle.a + oracle.b / 2) / DATA.n
     # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves b/2 by less than 2 %.
-    assert abs(moments.mean[0, 0] - expected) < SIGMAS * moments.std[0, 0] / math.sqrt(1500) + 0.02 * oracle.b / DATA.n
+    assert (
+        abs(moments.mean[0, 0] - expected)
+        < SIGMAS * moments.std[0, 0] / math.sqrt(1500) + 0.02 * oracle.b / DATA.n
+    )
 
 
 def test_heavy_hitters():
@@ -189,19 +230,25 @@ def test_heavy_hitters():
                     2 * hits / (len(said) + len(real)) if said or real else 1,
                 )
             )  # fmt: skip
-        for metric, mean in zip(("precision", "recall", "f-score"), np.mean(scores, axis=0), strict=True):
+        for metric, mean in zip(
+            ("precision", "recall", "f-score"), np.mean(scores, axis=0), strict=True
+        ):
             assert found["heavy hitters", metric].mean[k, 0] == pytest.approx(mean)
     assert found["heavy hitters", "precision"].mean[2].tolist() == [1.0, 1.0]
 
 
 def test_by_rank_sums_its_biases():
-    found = by_name(compute(Task(cell(measures.ByRank(), methods=("base", "norm-sub", "base-pos")), DATA, 4)))
+    found = by_name(
+        compute(Task(cell(measures.ByRank(), methods=("base", "norm-sub", "base-pos")), DATA, 4))
+    )
     bias, total = found["value", "bias (counts)"], found["full domain", "bias sum (counts)"]
     np.testing.assert_allclose(bias.mean.sum(axis=0), total.mean[0], atol=1e-6)
     assert abs(total.mean[0, 1]) < 1e-6
     assert total.mean[0, 2] > 0
     counts = found["value", "count"]
-    assert counts.mean[:, counts.methods.index("truth")].tolist() == sorted(DATA.counts, reverse=True)
+    assert counts.mean[:, counts.methods.index("truth")].tolist() == sorted(
+        DATA.counts, reverse=True
+    )
 
 
 def test_noise_has_the_predicted_mean_and_variance():
@@ -220,9 +267,14 @@ def test_noise_has_the_predicted_mean_and_variance():
 
 def test_selection_reports_the_real_error_of_each_choice():
     names = ("base", "norm-sub", "norm-mul")
-    task = Task(cell(measures.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), DATA, 9)
+    task = Task(
+        cell(measures.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), DATA, 9
+    )
     found = by_name(compute(task))
-    choices, errors = found["state sets", "share of choices"], found["state sets", "mse of the choice"]
+    choices, errors = (
+        found["state sets", "share of choices"],
+        found["state sets", "mse of the choice"],
+    )
     assert choices.mean.sum() == pytest.approx(1)
     assert errors.methods == (*names, SELECTED)
     assert errors.mean[0, :3].min() <= errors.mean[0, 3] <= errors.mean[0, :3].max()
@@ -233,7 +285,14 @@ def test_data_are_shown_without_an_oracle():
     found = by_name(
         compute(
             Task(
-                cell(measures.RankedCounts(), measures.FrequencyShares(), methods=(), oracle="", epsilon=0.0, trials=0),
+                cell(
+                    measures.RankedCounts(),
+                    measures.FrequencyShares(),
+                    methods=(),
+                    oracle="",
+                    epsilon=0.0,
+                    trials=0,
+                ),
                 DATA,
                 1,
             )

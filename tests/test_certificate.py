@@ -44,7 +44,9 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def collected(seed, oracle=oracles.OUE, d=D, n=3000):
-    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    population = np.random.default_rng(seed).multinomial(
+        n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum()
+    )
     chosen = oracle(epsilon=1.0, d=d)
     return chosen.estimate(chosen.simulate_counts(population, seed), n)
 
@@ -73,7 +75,9 @@ def test_the_gap_bounds_the_distance_to_the_optimum(problem, oracle, seed, sprea
     assert -CERTIFIED <= excess <= certify(problem, estimate, f).gap * (1 + SUM) + CERTIFIED
 
 
-@pytest.mark.parametrize("constraints", [[], [NonNegative()], [SumsTo(1.0)], [SumsTo(-2.0)]], ids=str)
+@pytest.mark.parametrize(
+    "constraints", [[], [NonNegative()], [SumsTo(1.0)], [SumsTo(-2.0)]], ids=str
+)
 @given(seed=seeds)
 def test_the_gap_bounds_the_distance_on_sets_without_bound(constraints, seed):
     problem, rng = Problem(LeastSquares(), constraints), np.random.default_rng(seed)
@@ -85,7 +89,9 @@ def test_the_gap_bounds_the_distance_on_sets_without_bound(constraints, seed):
     excess = problem.loss.value(f, estimate) - problem.solve(estimate).objective
     gap = certify(problem, estimate, f).gap
     assert excess <= gap * (1 + SUM) + CERTIFIED
-    assert_allclose(gap, excess, rtol=1e-9, atol=CERTIFIED)  # for least squares this bound is the distance itself
+    assert_allclose(
+        gap, excess, rtol=1e-9, atol=CERTIFIED
+    )  # for least squares this bound is the distance itself
 
 
 @given(seed=seeds)
@@ -138,7 +144,12 @@ def test_a_millionth_moved_between_two_values_is_noticed(loss, oracle, seed):
 
 @pytest.mark.parametrize(
     ("f", "violation"),
-    [([0.6, 0.3, 0.2], 0.1), ([0.8, 0.3, -0.1], 0.1), ([0.0, 0.0, 0.0], 1.0), ([2.0, -0.5, -0.5], 0.5)],
+    [
+        ([0.6, 0.3, 0.2], 0.1),
+        ([0.8, 0.3, -0.1], 0.1),
+        ([0.0, 0.0, 0.0], 1.0),
+        ([2.0, -0.5, -0.5], 0.5),
+    ],
 )
 def test_infeasible_points_fail_by_their_violation(f, violation):
     certificate = certify(Problem(LeastSquares(), SIMPLEX), [0.5, 0.2, -0.01], f)
@@ -161,7 +172,10 @@ def test_zeroing_the_negatives_first_is_not_optimal():
 
 
 def test_one_wrong_trial_spoils_the_stack():
-    problem, estimate = Problem(LeastSquares(), SIMPLEX), np.array([[0.5, 0.2, -0.01], [0.3, 0.3, 0.3]])
+    problem, estimate = (
+        Problem(LeastSquares(), SIMPLEX),
+        np.array([[0.5, 0.2, -0.01], [0.3, 0.3, 0.3]]),
+    )
     f = problem.solve(estimate).frequencies.copy()
     assert certify(problem, estimate, f).is_optimal(CERTIFIED)
     f[1] = [0.5, 0.3, 0.2]
@@ -222,9 +236,10 @@ def test_the_lagrangian_is_stationary_with_the_multipliers(problem, oracle):
         return problem.loss.value(f, estimate) + mu * (f.sum() - 1) - lambdas @ f
 
     for direction in np.eye(D) * STEP:
-        slope = (lagrangian(solution.frequencies + direction) - lagrangian(solution.frequencies - direction)) / (
-            2 * STEP
-        )
+        slope = (
+            lagrangian(solution.frequencies + direction)
+            - lagrangian(solution.frequencies - direction)
+        ) / (2 * STEP)
         assert abs(slope) <= FINITE_DIFFERENCE
 
 
@@ -236,7 +251,9 @@ def test_the_sum_multiplier_is_minus_the_change_of_the_minimum_with_the_total():
 
     mu = Problem(LeastSquares(), SIMPLEX).solve(estimate).certificate.sum_multiplier
     assert abs(mu) > 0.001
-    assert_allclose(-(minimum(1 + STEP) - minimum(1 - STEP)) / (2 * STEP), mu, rtol=0, atol=FINITE_DIFFERENCE)
+    assert_allclose(
+        -(minimum(1 + STEP) - minimum(1 - STEP)) / (2 * STEP), mu, rtol=0, atol=FINITE_DIFFERENCE
+    )
 
 
 def test_the_active_set_is_where_values_are_zero():
@@ -279,7 +296,10 @@ def test_the_gradient_equals_central_differences_of_the_value(loss, oracle, seed
 def test_values_and_gradients_of_a_stack_are_those_of_its_rows(loss):
     oracle = oracles.OUE(epsilon=1.0, d=3)
     rows = np.array([[0.5, 0.2, 0.1], [0.3, 0.6, 0.2]])
-    stack, f = FrequencyEstimate(rows, n=100, oracle=oracle), np.array([[0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
+    stack, f = (
+        FrequencyEstimate(rows, n=100, oracle=oracle),
+        np.array([[0.4, 0.4, 0.2], [0.1, 0.1, 0.8]]),
+    )
     for i, row in enumerate(rows):
         alone = FrequencyEstimate(row, n=100, oracle=oracle)
         assert_allclose(loss.value(f, stack)[i], loss.value(f[i], alone), rtol=SUM)
@@ -295,7 +315,9 @@ def test_the_divergence_is_infinite_outside_its_domain():
 # --- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f", [[0.5, 0.5], [[0.5, 0.3, 0.2]], [0.5, 0.3, np.nan], [0.5, 0.3, np.inf]])
+@pytest.mark.parametrize(
+    "f", [[0.5, 0.5], [[0.5, 0.3, 0.2]], [0.5, 0.3, np.nan], [0.5, 0.3, np.inf]]
+)
 def test_a_point_of_another_shape_or_not_finite_is_refused(f):
     with pytest.raises(InvalidInputError, match=r"shape|finite"):
         certify(Problem(LeastSquares(), SIMPLEX), [0.5, 0.2, -0.01], f)
@@ -310,10 +332,19 @@ def test_a_loss_that_is_not_defined_for_the_estimate_is_refused():
 
 BOX_ROWS = Linear(np.eye(D), 0, 1)
 POLYHEDRA = {
-    "linear": [NonNegative(), SumsTo(), Linear(np.eye(D)[:3], -np.inf, 0.2), Linear([[1, 2] * (D // 2)], 1.3, 1.6)],
+    "linear": [
+        NonNegative(),
+        SumsTo(),
+        Linear(np.eye(D)[:3], -np.inf, 0.2),
+        Linear([[1, 2] * (D // 2)], 1.3, 1.6),
+    ],
     "monotone": [NonNegative(), SumsTo(), Monotone(np.arange(D))],
     "partly monotone": [NonNegative(), SumsTo(), Monotone([5, 1, 7])],
-    "groups": [NonNegative(), GroupTotals([[0, 1, 2], [2, 3, 4], [4, 5]], [0.5, 0.4, 0.2]), SumsTo()],
+    "groups": [
+        NonNegative(),
+        GroupTotals([[0, 1, 2], [2, 3, 4], [4, 5]], [0.5, 0.4, 0.2]),
+        SumsTo(),
+    ],
     "groups apart": [NonNegative(), GroupTotals([range(6), range(6, D)], [0.75, 0.25])],
     "rows of a box": [BOX_ROWS, SumsTo()],
 }
@@ -324,7 +355,11 @@ def feasible(constraints, seed):
     rng, f = np.random.default_rng(seed), cp.Variable(D)
     forms = [form for c in constraints for form in c.cone_form(f)]
     points = []
-    for objective in (rng.normal(0, 1, D) @ f, rng.normal(0, 1, D) @ f, cp.sum_squares(f - rng.dirichlet(np.ones(D)))):
+    for objective in (
+        rng.normal(0, 1, D) @ f,
+        rng.normal(0, 1, D) @ f,
+        cp.sum_squares(f - rng.dirichlet(np.ones(D))),
+    ):
         cp.Problem(cp.Minimize(objective), forms).solve(solver="CLARABEL")
         points.append(f.value)
     return rng.dirichlet(np.ones(3)) @ np.array(points)
@@ -362,7 +397,9 @@ def test_shapes_in_closed_form_are_certified_by_the_linear_program(kind, oracle)
 def test_a_millionth_moved_inside_a_polyhedron_is_noticed(kind, seed):
     problem, estimate = Problem(LeastSquares(), POLYHEDRA[kind]), collected(seed % 20)
     f = problem.solve(estimate).frequencies.copy()
-    if kind == "monotone":  # a block of the highest takes from a block of the lowest that are not zero
+    if (
+        kind == "monotone"
+    ):  # a block of the highest takes from a block of the lowest that are not zero
         source, target = np.flatnonzero(f > 1e-6)[-1], 0
         source = np.flatnonzero(f == f[source])[-1]
     else:
@@ -380,7 +417,9 @@ BOXES = {
     "mixed": Bounds(np.linspace(0, 0.05, D), np.linspace(0.1, 0.9, D)),
     "one-sided": Bounds(0.01, np.inf),
     "upper only": Bounds(-np.inf, 0.2),
-    "half and half": Bounds(np.where(np.arange(D) % 2, 0, -1.0), np.where(np.arange(D) % 3, 0.5, np.inf)),
+    "half and half": Bounds(
+        np.where(np.arange(D) % 2, 0, -1.0), np.where(np.arange(D) % 3, 0.5, np.inf)
+    ),
 }
 
 
@@ -390,7 +429,11 @@ BOXES = {
 def test_the_greedy_gap_of_a_box_equals_that_of_the_linear_program(box, loss, seed):
     estimate, bounds = collected(seed), BOXES[box]
     rows = Linear(np.eye(D), *bounds.box(D))
-    f = Problem(LeastSquares(), [bounds, SumsTo()]).solve(np.random.default_rng(seed).normal(0.1, 0.2, D)).frequencies
+    f = (
+        Problem(LeastSquares(), [bounds, SumsTo()])
+        .solve(np.random.default_rng(seed).normal(0.1, 0.2, D))
+        .frequencies
+    )
     if loss.value(f, estimate) == np.inf or np.any(f < 0):
         f = np.full(D, 1 / D)
     greedy = certify(Problem(loss, [bounds, SumsTo()]), estimate, f)
@@ -423,7 +466,12 @@ def test_a_stack_on_a_polyhedron_is_certified_trial_by_trial(trials):
     f = problem.solve(rows).frequencies.copy()
     f[-1] = 1 / D
     certificate = certify(problem, rows, f)
-    assert certificate.gap.shape == certificate.violation.shape == certificate.stationarity.shape == (trials,)
+    assert (
+        certificate.gap.shape
+        == certificate.violation.shape
+        == certificate.stationarity.shape
+        == (trials,)
+    )
     assert np.all(certificate.gap[:-1] <= CERTIFIED)
     assert_allclose(certificate.gap[-1], certify(problem, rows[-1], f[-1]).gap, rtol=1e-9)
     assert certificate.gap[-1] > 1e-3
@@ -490,7 +538,12 @@ EVERY_SET = {
     **POLYHEDRA,
     "simplex": SIMPLEX,
     "capped": [Bounds(0, 0.25), SumsTo()],
-    "crossed orders": [*SIMPLEX, Monotone([0, 1, 2]), Monotone([4, 3]), Linear([[1, 1] + [0] * (D - 2)], -np.inf, 0.5)],
+    "crossed orders": [
+        *SIMPLEX,
+        Monotone([0, 1, 2]),
+        Monotone([4, 3]),
+        Linear([[1, 1] + [0] * (D - 2)], -np.inf, 0.5),
+    ],
     "monotone alone": [Monotone(range(D))],
     "linear alone": [Linear(np.eye(D)[:4], [-np.inf, 0, 0.2, -np.inf], [0.3, 0.2, np.inf, np.inf])],
     "sum alone as a row": [Linear(np.ones((1, D)), 1, 1)],
@@ -501,13 +554,20 @@ BOUNDED = [name for name in EVERY_SET if "alone" not in name and name != "custom
 
 def other_rows(problem):
     """Matrix and bounds of all rows that are neither bounds nor the total."""
-    parts = [c.rows(D) for c in problem.constraints if not isinstance(c, SumsTo) and c.box(D) is None]
+    parts = [
+        c.rows(D) for c in problem.constraints if not isinstance(c, SumsTo) and c.box(D) is None
+    ]
     matrix = np.vstack([np.zeros((0, D)), *(part.matrix.toarray() for part in parts)])
-    return (matrix, *(np.concatenate([[], *(getattr(p, side) for p in parts)]) for side in ("lower", "upper")))
+    return (
+        matrix,
+        *(np.concatenate([[], *(getattr(p, side) for p in parts)]) for side in ("lower", "upper")),
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY_SET if name != "custom"])
-@pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), LeastAbsolute(), BinomialMLE()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [LeastSquares(), GaussianMLE(), LeastAbsolute(), BinomialMLE()], ids=repr
+)
 def test_multipliers_explain_the_gradient_with_the_documented_signs(loss, name):
     if "alone" in name and not isinstance(loss, LeastSquares | LeastAbsolute):
         return  # no bound is known
@@ -516,16 +576,27 @@ def test_multipliers_explain_the_gradient_with_the_documented_signs(loss, name):
     f, certificate = solution.frequencies, solution.certificate
     near = 1e-6 if solution.path == "conic" else CERTIFIED
     matrix, lower, upper = other_rows(problem)
-    mu, lambdas, nu = certificate.sum_multiplier, certificate.bound_multipliers, certificate.row_multipliers
+    mu, lambdas, nu = (
+        certificate.sum_multiplier,
+        certificate.bound_multipliers,
+        certificate.row_multipliers,
+    )
     assert nu.shape == (len(matrix),)
     explained = lambdas + matrix.T @ nu - mu
     slope = loss.subgradient(f, estimate, explained)
     assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
-    assert certificate.stationarity <= 200 * SOLVER["CLARABEL"] if solution.path == "conic" else CERTIFIED
+    assert (
+        certificate.stationarity <= 200 * SOLVER["CLARABEL"]
+        if solution.path == "conic"
+        else CERTIFIED
+    )
     low, high = problem.box(D)
     values = matrix @ f
     # Positive only where a lower bound pushes up, negative only where an upper one pushes down.
-    for multipliers, room_below, room_above in ((lambdas, f - low, high - f), (nu, values - lower, upper - values)):
+    for multipliers, room_below, room_above in (
+        (lambdas, f - low, high - f),
+        (nu, values - lower, upper - values),
+    ):
         assert np.all(np.isfinite(room_below[multipliers > 0]))
         assert np.all(np.isfinite(room_above[multipliers < 0]))
         room = np.where(multipliers > 0, room_below, room_above)
@@ -544,7 +615,9 @@ def test_a_multiplier_of_a_row_is_the_change_of_the_minimum_with_its_bound():
             LeastSquares(), [*SIMPLEX, floor]
         ).solve(estimate, path="conic")
 
-    for before, at, after, sign in zip(solved(-1e-3), solved(0.0), solved(1e-3), (-1, 1), strict=True):
+    for before, at, after, sign in zip(
+        solved(-1e-3), solved(0.0), solved(1e-3), (-1, 1), strict=True
+    ):
         nu = float(at.certificate.row_multipliers[0])
         assert sign * nu > 0.01  # a cap pushes down, a floor up
         assert_allclose((after.objective - before.objective) / 2e-3, -abs(nu), rtol=0, atol=1e-4)
@@ -559,11 +632,20 @@ def test_multipliers_of_bounds_and_total_agree_whichever_way_the_set_is_said(los
     f = Problem(loss, [bounds, SumsTo()]).solve(estimate).frequencies
     greedy = certify(Problem(loss, [bounds, SumsTo()]), estimate, f)
     rows = certify(Problem(loss, [Linear(np.eye(D), *bounds.box(D)), SumsTo()]), estimate, f)
-    all_rows = certify(Problem(loss, [Linear(np.eye(D), *bounds.box(D)), Linear(np.ones((1, D)), 1, 1)]), estimate, f)
+    all_rows = certify(
+        Problem(loss, [Linear(np.eye(D), *bounds.box(D)), Linear(np.ones((1, D)), 1, 1)]),
+        estimate,
+        f,
+    )
     assert np.abs(greedy.bound_multipliers).max() > 1e-3
     assert_allclose(rows.sum_multiplier, greedy.sum_multiplier, rtol=0, atol=1e-9)
     assert_allclose(rows.row_multipliers, greedy.bound_multipliers, rtol=0, atol=1e-9)
-    assert_allclose(all_rows.row_multipliers, [*greedy.bound_multipliers, -greedy.sum_multiplier], rtol=0, atol=1e-9)
+    assert_allclose(
+        all_rows.row_multipliers,
+        [*greedy.bound_multipliers, -greedy.sum_multiplier],
+        rtol=0,
+        atol=1e-9,
+    )
     assert_allclose([rows.gap, all_rows.gap], greedy.gap, rtol=0, atol=CERTIFIED)
     assert not np.any(rows.bound_multipliers)
 
@@ -624,17 +706,23 @@ def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
     assert not certify(problem, estimate, f + 1e-6).is_optimal(1e-9) or "alone" in name
 
 
-@pytest.mark.parametrize(("accuracy", "solver"), [("low", "CLARABEL"), ("low", "PIQP"), ("low", "QOCO")])
+@pytest.mark.parametrize(
+    ("accuracy", "solver"), [("low", "CLARABEL"), ("low", "PIQP"), ("low", "QOCO")]
+)
 @pytest.mark.parametrize("name", ["simplex", "capped", "monotone", "groups"])
 def test_an_optimal_solver_is_told_apart_from_an_exact_one(name, accuracy, solver):
     problem, estimate = Problem(LeastSquares(), EVERY_SET[name]), collected(8)
     solution = problem.solve(estimate, path="conic", solver=solver, accuracy=accuracy)
     assert solution.status == "optimal"
     assert not solution.certificate.is_optimal(1e-9)
-    assert solution.certificate.gap > 100 * abs(certify(problem, estimate, exact_point(problem, estimate)).gap)
+    assert solution.certificate.gap > 100 * abs(
+        certify(problem, estimate, exact_point(problem, estimate)).gap
+    )
 
 
-@pytest.mark.parametrize("solver", ["SCS"])  # the others do better than their default tolerances here
+@pytest.mark.parametrize(
+    "solver", ["SCS"]
+)  # the others do better than their default tolerances here
 def test_default_tolerances_on_a_real_size_are_optimal_and_not_exact(solver):
     problem, estimate = Problem(LeastSquares(), SIMPLEX), collected(8, d=1000, n=10**5)
     solution = problem.solve(estimate, path="conic", solver=solver, accuracy="default")
@@ -678,22 +766,32 @@ def test_rows_with_auxiliary_variables_are_certified(loss):
     assert certificate.row_multipliers.shape == (2 * (D - 1) + 1,)
     assert certificate.row_multipliers[-1] < 0  # the limit pushes down
     matrix = said.constraints[-1].rows(D)
-    assert_allclose(matrix.auxiliary.T @ certificate.row_multipliers, 0, atol=1e-9)  # t costs nothing
+    assert_allclose(
+        matrix.auxiliary.T @ certificate.row_multipliers, 0, atol=1e-9
+    )  # t costs nothing
     explained = (
-        certificate.bound_multipliers + matrix.matrix.T @ certificate.row_multipliers - certificate.sum_multiplier
+        certificate.bound_multipliers
+        + matrix.matrix.T @ certificate.row_multipliers
+        - certificate.sum_multiplier
     )
     slope = loss.subgradient(solution.frequencies, estimate, explained)
     assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
     for seed in range(3):
         f = feasible(custom.constraints, seed)
         assert_allclose(certify(said, estimate, f).gap, certify(custom, estimate, f).gap, rtol=1e-5)
-        assert loss.value(f, estimate) - solution.objective <= certify(said, estimate, f).gap + SOLVER["CLARABEL"]
+        assert (
+            loss.value(f, estimate) - solution.objective
+            <= certify(said, estimate, f).gap + SOLVER["CLARABEL"]
+        )
 
 
 def test_a_steep_loss_does_not_hide_a_millionth_in_the_programs_tolerances():
     # HiGHS's own tolerance, 1e-7 of the largest slope, let such points pass.
     weights, estimate = np.ones(D), np.linspace(0.3, 0.05, D)
-    weights[0], estimate[0] = 100.0, -0.5  # its slope at 0 is 50, and those of the others are of order 0.1
+    weights[0], estimate[0] = (
+        100.0,
+        -0.5,
+    )  # its slope at 0 is 50, and those of the others are of order 0.1
     simplex = Problem(WeightedLeastSquares(weights), SIMPLEX)
     problem = Problem(simplex.loss, [BOX_ROWS, SumsTo()])
     f = simplex.solve(estimate).frequencies

@@ -12,17 +12,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from ldpopt import cli
-from ldpopt.comparison import CASES, Row, compare_solvers
-from ldpopt.conic import SETTINGS
+from ldpopt.claims import LEDGER
 from ldpopt.methods import METHODS
-from ldpopt.report import figures
-from ldpopt.report.tables import claims_summary, claims_table, comparison_table
-from ldpopt.verify import LEDGER
+from ldpopt.rendering import figures
+from ldpopt.rendering.tables import claims_summary, claims_table, comparison_table
+from ldpopt.solve.paths.conic import SETTINGS
+from ldpopt.studies.comparison import CASES, Row, compare_solvers
 from tests.tolerances import CERTIFIED, SOLVER
 
 
 def ldpopt(*arguments):
-    return subprocess.run([sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.parametrize("command", [[], ["verify"], ["compare"], ["methods"]])
@@ -61,10 +63,18 @@ def test_compare_writes_csv_and_a_picture_of_accuracy_against_time(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert [row["solver"] for row in rows[:5]] == ["norm-sub", "CLARABEL", "CLARABEL", "PIQP", "PIQP"]
+    assert [row["solver"] for row in rows[:5]] == [
+        "norm-sub",
+        "CLARABEL",
+        "CLARABEL",
+        "PIQP",
+        "PIQP",
+    ]
     assert len(rows) == 3 * 5
     assert picture.read_bytes().startswith(b"\x89PNG")
-    by_accuracy = {row["accuracy"]: float(row["gap"]) for row in rows[:3] if row["solver"] == "CLARABEL"}
+    by_accuracy = {
+        row["accuracy"]: float(row["gap"]) for row in rows[:3] if row["solver"] == "CLARABEL"
+    }
     assert by_accuracy["high"] < by_accuracy["low"]
 
 
@@ -76,7 +86,9 @@ def test_every_problem_can_be_compared(problem):
     assert solved.status == "optimal"
     assert solved.compile_seconds > 0
     assert solved.gap < 1e-4
-    assert problem == "absolute" or solved.difference < SOLVER["CLARABEL"]  # its solutions are not unique
+    assert (
+        problem == "absolute" or solved.difference < SOLVER["CLARABEL"]
+    )  # its solutions are not unique
 
 
 ACCURACIES = "low", "default", "high"
@@ -85,7 +97,12 @@ ACCURACIES = "low", "default", "high"
 @pytest.mark.parametrize("accuracies", [ACCURACIES[-1:], ACCURACIES], ids=["one", "three"])
 def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accuracies):
     def made(problem, d, solver, status, accuracy="", scale=1.0):
-        times = {"first_seconds": 1.0, "compile_seconds": 1.234e-5, "seconds": 1.87e-5, "slowdown": 987_654.4 * scale}
+        times = {
+            "first_seconds": 1.0,
+            "compile_seconds": 1.234e-5,
+            "seconds": 1.87e-5,
+            "slowdown": 987_654.4 * scale,
+        }
         errors = {"difference": 1.87e-12, "gap": -1.87e-12, "violation": 1.87e-12}
         return Row(problem, d, "", solver, accuracy, status, **times, **errors)
 
@@ -93,7 +110,10 @@ def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accurac
     for case in CASES.values():
         rows.append(made(case.label, 10_000_000, "multinomial-mle", "optimal"))
         for solver in [*SETTINGS["high"], "ECOS_BB", "GLPK_MI", "MOSEK", "SCIPY"]:
-            rows += [made(case.label, 10_000_000, solver, "inaccurate", name, scale=50) for name in accuracies]
+            rows += [
+                made(case.label, 10_000_000, solver, "inaccurate", name, scale=50)
+                for name in accuracies
+            ]
             rows.append(Row(case.label, 10_000_000, "conic", solver, accuracies[0], "not for it"))
     screen = Console(width=80, file=io.StringIO())
     screen.print(comparison_table(rows, 80))
@@ -113,7 +133,17 @@ def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accurac
 
 def test_every_closed_form_and_solver_is_named_in_a_pipe():
     names = ",".join(SETTINGS["high"])
-    result = ldpopt("compare", "--d", "8", "--solvers", names, "--accuracy", "low,high", "--problems", ",".join(CASES))
+    result = ldpopt(
+        "compare",
+        "--d",
+        "8",
+        "--solvers",
+        names,
+        "--accuracy",
+        "low,high",
+        "--problems",
+        ",".join(CASES),
+    )
     assert result.returncode == 0
     assert all(name in result.stdout for name in SETTINGS["high"])
     assert "…" not in result.stdout
@@ -154,7 +184,9 @@ def test_only_near_names_of_solvers_are_suggested():
     assert "did you mean" not in result.stderr
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_the_picture_is_of_the_kind_that_its_name_says(suffix, start, tmp_path):
     path = tmp_path / f"plot.{suffix}"
     cli.compare(d="8", solvers="CLARABEL", problems="cls", plot=path)
@@ -165,7 +197,19 @@ def test_the_picture_is_of_the_kind_that_its_name_says(suffix, start, tmp_path):
 def test_the_picture_names_accuracies_and_its_labels_do_not_overlap(span, monkeypatch):
     drawn = []
     monkeypatch.setattr(figures, "_drawn", lambda figure, kind: drawn.append(figure))
-    rows = [Row("CLS", 8, "closed-form", "norm-sub", "", "optimal", seconds=0.0013, gap=0.0, violation=0.0)]
+    rows = [
+        Row(
+            "CLS",
+            8,
+            "closed-form",
+            "norm-sub",
+            "",
+            "optimal",
+            seconds=0.0013,
+            gap=0.0,
+            violation=0.0,
+        )
+    ]
     rows += [
         Row("CLS", 8, "conic", "OSQP", name, "optimal", seconds=0.0013 * span, gap=1e-9, violation=0.0) for name in SETTINGS
     ]  # fmt: skip
@@ -190,7 +234,9 @@ def test_the_picture_names_accuracies_and_its_labels_do_not_overlap(span, monkey
 
 
 def test_verify_writes_its_files_and_succeeds(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("ldpopt.verify.LEDGER", {key: LEDGER[key] for key in ("base-pos-ls", "oue-flip")})
+    monkeypatch.setattr(
+        "ldpopt.claims.LEDGER", {key: LEDGER[key] for key in ("base-pos-ls", "oue-flip")}
+    )
     cli.verify(out=tmp_path / "new", quick=True)
     assert [row["id"] for row in json.loads((tmp_path / "new" / "claims.json").read_text())] == [
         "base-pos-ls",
@@ -199,17 +245,22 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, monkeypatch, capsys):
     assert "<!doctype html>" in (tmp_path / "new" / "report.html").read_text()
     said = capsys.readouterr()
     assert "base-pos-ls" in said.out
-    assert "2 statements: 1 holds, 1 holds-as-corrected, 0 fails; all as expected" in said.err.splitlines()[-1]
+    assert (
+        "2 statements: 1 holds, 1 holds-as-corrected, 0 fails; all as expected"
+        in said.err.splitlines()[-1]
+    )
 
 
 def test_only_a_surprise_is_red():
-    from ldpopt.verify.claim import Finding, Verdict
-    from ldpopt.verify.run import Result
+    from ldpopt.claims.engine.claim import Finding, Verdict
+    from ldpopt.claims.engine.run import Result
 
     def shown(expected, found):
         claim = replace(LEDGER["oue-flip"], expected=expected)
         screen = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard")
-        result = Result(claim, Finding(found == "holds", 1, {}, found == "holds-as-corrected" or None), 0.1)
+        result = Result(
+            claim, Finding(found == "holds", 1, {}, found == "holds-as-corrected" or None), 0.1
+        )
         screen.print(claims_table([result]), claims_summary([result]))
         return screen.file.getvalue()
 
@@ -224,7 +275,7 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
 
     claim = LEDGER["oue-flip"]
     changed = type(claim)(**{**vars(claim), "expected": "holds"})
-    monkeypatch.setattr("ldpopt.verify.LEDGER", {"oue-flip": changed})
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {"oue-flip": changed})
     with pytest.raises(typer.Exit) as stop:
         cli.verify(out=None, quick=True)
     assert stop.value.exit_code == 1
@@ -243,7 +294,10 @@ def _interrupted(command, ready):
             process.send_signal(signal.SIGINT)
             break
     rest = process.communicate(timeout=60)[1].splitlines(keepends=True)
-    return process.returncode, [*said, *(line for line in rest if not line.startswith("import time:"))]
+    return process.returncode, [
+        *said,
+        *(line for line in rest if not line.startswith("import time:")),
+    ]
 
 
 @pytest.mark.parametrize(

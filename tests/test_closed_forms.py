@@ -36,14 +36,23 @@ HOSTILE = {
 }
 TOTALS = [1.0, 0.25, 3.0, 1e-12, 1e12]
 KAPPAS = [-0.99, -0.3, 0.0, 0.27, 13.0]
-NORMAL = {size: np.random.default_rng(size).normal(1 / size, 0.3, size) for size in [1, 2, 3, 5, 17, 100, 1000]}
+NORMAL = {
+    size: np.random.default_rng(size).normal(1 / size, 0.3, size)
+    for size in [1, 2, 3, 5, 17, 100, 1000]
+}
 
 frequencies = arrays(np.float64, st.integers(1, 40), elements=st.floats(-2, 2))
 
 
 def in_domain(f, kappa):
     """Move f to where 1 + κf >= 1/10, as support counts would have it."""
-    return np.maximum(f, -0.9 / kappa) if kappa > 0 else np.minimum(f, -0.9 / kappa) if kappa < 0 else f
+    return (
+        np.maximum(f, -0.9 / kappa)
+        if kappa > 0
+        else np.minimum(f, -0.9 / kappa)
+        if kappa < 0
+        else f
+    )
 
 
 def assert_exact(found, expected, scale=1.0):
@@ -76,7 +85,11 @@ def test_norm_sub_is_exact_on_hostile_vectors(name):
 @pytest.mark.parametrize("total", TOTALS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_norm_sub_is_exact_for_other_totals(name, total):
-    assert_exact(norm_sub(np.array(HOSTILE[name]), total), reference.norm_sub(HOSTILE[name], total), scale=total)
+    assert_exact(
+        norm_sub(np.array(HOSTILE[name]), total),
+        reference.norm_sub(HOSTILE[name], total),
+        scale=total,
+    )
 
 
 @pytest.mark.parametrize("f", [BREAKS_ZEROING_FIRST, [-1.0, -2.0], [1e300, -1e300]])
@@ -122,7 +135,9 @@ def test_point_two_beside_a_huge_value_survives():
 
 @pytest.mark.parametrize(("kappa", "bad"), [(2.0, -0.5), (2.0, -0.75), (-0.5, 2.0), (-0.5, 1e300)])
 def test_mle_apx_refuses_a_negative_variance_and_says_where(kappa, bad):
-    with pytest.raises(InvalidInputError, match=r"1 \+ kappa f > 0, found f = .* at trial 1, index 2 .*norm-sub"):
+    with pytest.raises(
+        InvalidInputError, match=r"1 \+ kappa f > 0, found f = .* at trial 1, index 2 .*norm-sub"
+    ):
         mle_apx(np.array([[0.1, 0.2, 0.3], [0.1, 0.2, bad]]), kappa)
 
 
@@ -283,7 +298,9 @@ def test_the_order_of_the_values_does_not_matter(f, kappa, random):
 
 @given(frequencies, st.floats(-100, 100))
 def test_norm_sub_ignores_a_constant(f, constant):
-    assert_allclose(norm_sub(f + constant), norm_sub(f), rtol=0, atol=ROUNDING * (1 + abs(constant)))
+    assert_allclose(
+        norm_sub(f + constant), norm_sub(f), rtol=0, atol=ROUNDING * (1 + abs(constant))
+    )
 
 
 @given(frequencies, st.floats(-0.99, 30))
@@ -324,6 +341,8 @@ def test_norm_is_exact(f, total):
 
 
 @pytest.mark.parametrize("total", [0.0, 1.0, 2.5])
-@pytest.mark.parametrize("f", [NORMAL[17], [1e300, 1e300, -1], [1e-300, 3e-300], [5e-324, 0.0], [1.7e308] * 2, [7.0]])
+@pytest.mark.parametrize(
+    "f", [NORMAL[17], [1e300, 1e300, -1], [1e-300, 3e-300], [5e-324, 0.0], [1.7e308] * 2, [7.0]]
+)
 def test_norm_mul_is_exact(f, total):
     assert_exact(closed_form.norm_mul(np.array(f), total), reference.norm_mul(f, total), scale=3.0)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, conic, oracles, priors
-from ldpopt.conic import CompiledProblem, Status
+from ldpopt import FrequencyEstimate, Problem, oracles, priors
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError, InvalidInputError, SolverError
 from ldpopt.losses import (
@@ -22,6 +21,8 @@ from ldpopt.losses import (
     PosteriorMean,
     WeightedLeastSquares,
 )
+from ldpopt.solve.paths import conic
+from ldpopt.solve.paths.conic import CompiledProblem, Status
 from tests.tolerances import OBJECTIVE, SOLVER
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -35,7 +36,9 @@ def estimate_of(f, oracle=oracles.OUE, epsilon=1.0):
 
 def compile_for(loss, d):
     estimate = estimate_of(np.linspace(0.0, 0.5, d))
-    return CompiledProblem(loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), conic.DEFAULT_SOLVER)
+    return CompiledProblem(
+        loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), conic.DEFAULT_SOLVER
+    )
 
 
 FIRST = np.array([0.5, 0.3, 0.25, -0.05])
@@ -89,7 +92,9 @@ def test_a_stack_is_solved_trial_by_trial(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_above_the_parametric_limit_the_estimate_is_a_constant_and_the_answer_the_same(loss, monkeypatch):
+def test_above_the_parametric_limit_the_estimate_is_a_constant_and_the_answer_the_same(
+    loss, monkeypatch
+):
     problem = Problem(loss, SIMPLEX)
     compiled = problem.solve(estimate_of(FIRST), path="conic").frequencies
     monkeypatch.setattr(conic, "_PARAMETRIC", len(FIRST) - 1)
@@ -122,7 +127,8 @@ def test_settings_exist_for_every_solver_that_the_tests_use():
 
 
 @pytest.mark.parametrize(
-    ("solver", "options"), [("CLARABEL", {"max_iter": 2}), ("OSQP", {"max_iter": 1}), ("SCS", {"max_iters": 1})]
+    ("solver", "options"),
+    [("CLARABEL", {"max_iter": 2}), ("OSQP", {"max_iter": 1}), ("SCS", {"max_iters": 1})],
 )
 def test_a_solver_that_was_stopped_is_inaccurate_and_its_point_is_not_certified(solver, options):
     solution = Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver, **options)
@@ -134,7 +140,11 @@ def test_a_solver_that_was_stopped_is_inaccurate_and_its_point_is_not_certified(
 def test_one_stopped_trial_marks_the_stack():
     stack = np.stack([np.full(4, 0.25), np.array([9.0, -4.0, 0.3, 0.2])])
     problem = Problem(LeastSquares(), SIMPLEX)
-    limits = [problem.solve(row, solver="CLARABEL", max_iter=limit).status for limit in range(2, 15) for row in stack]
+    limits = [
+        problem.solve(row, solver="CLARABEL", max_iter=limit).status
+        for limit in range(2, 15)
+        for row in stack
+    ]
     assert {Status.OPTIMAL, Status.INACCURATE} == set(limits)
     separating = next(i for i in range(0, len(limits), 2) if limits[i] != limits[i + 1])
     limit = 2 + separating // 2
@@ -189,7 +199,9 @@ def test_the_solvers_residue_outside_the_support_is_removed():
 BIG = np.random.default_rng(0).normal(1 / 60, 0.02, 60)
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP", "QOCO", "SCS"])  # OSQP polishes to the last bit at any
+@pytest.mark.parametrize(
+    "solver", ["CLARABEL", "PIQP", "QOCO", "SCS"]
+)  # OSQP polishes to the last bit at any
 def test_a_higher_accuracy_has_a_smaller_gap(solver):
     problem = Problem(LeastSquares(), SIMPLEX)
     errors = []
@@ -202,7 +214,9 @@ def test_a_higher_accuracy_has_a_smaller_gap(solver):
 @pytest.mark.parametrize("path", ["auto", "closed-form", "conic"])
 @pytest.mark.parametrize("accuracy", ["hihg", "", None, 1e-9])
 def test_an_unknown_accuracy_is_named_on_every_path(path, accuracy):
-    with pytest.raises(InvalidInputError, match=r"unknown accuracy .*(high|known: low, default, high)"):
+    with pytest.raises(
+        InvalidInputError, match=r"unknown accuracy .*(high|known: low, default, high)"
+    ):
         Problem(LeastSquares(), SIMPLEX).solve(FIRST, path=path, accuracy=accuracy)
 
 
@@ -210,7 +224,9 @@ def options_passed(monkeypatch, solver, **keywords):
     seen = []
     original = CompiledProblem.solve
     monkeypatch.setattr(
-        CompiledProblem, "solve", lambda s, data, options: seen.append(options) or original(s, data, options)
+        CompiledProblem,
+        "solve",
+        lambda s, data, options: seen.append(options) or original(s, data, options),
     )
     Problem(LeastSquares(), SIMPLEX).solve(FIRST, path="conic", solver=solver, **keywords)
     return seen[0]
@@ -235,7 +251,12 @@ def test_compilation_is_reported_once_a_shape_and_solver():
     problem = Problem(LeastSquares(), SIMPLEX)
     first, again, smaller, other = (
         problem.solve(f, path="conic", solver=solver)
-        for f, solver in ((FIRST, "CLARABEL"), (SECOND, "CLARABEL"), (FIRST[:3], "CLARABEL"), (FIRST, "OSQP"))
+        for f, solver in (
+            (FIRST, "CLARABEL"),
+            (SECOND, "CLARABEL"),
+            (FIRST[:3], "CLARABEL"),
+            (FIRST, "OSQP"),
+        )
     )
     assert again.compile_seconds == 0.0
     for solution in (first, smaller, other):
@@ -249,7 +270,9 @@ def test_compilation_is_reported_once_a_shape_and_solver():
 def test_a_stack_reports_the_compilation_of_its_shape_once(monkeypatch):
     made = []
     original = CompiledProblem.__init__
-    monkeypatch.setattr(CompiledProblem, "__init__", lambda s, *a: made.append(a) or original(s, *a))
+    monkeypatch.setattr(
+        CompiledProblem, "__init__", lambda s, *a: made.append(a) or original(s, *a)
+    )
     problem = Problem(LeastSquares(), SIMPLEX)
     assert problem.solve(np.stack([FIRST, SECOND, FIRST]), path="conic").compile_seconds > 0
     assert problem.solve(np.stack([FIRST, SECOND]), path="conic").compile_seconds == 0.0
@@ -261,13 +284,17 @@ def test_a_stack_reports_the_compilation_of_its_shape_once(monkeypatch):
 
 def collected(loss, d=6):
     oracle = (oracles.GRR if isinstance(loss, MultinomialMLE) else oracles.OUE)(epsilon=2.0, d=d)
-    return oracle.estimate(oracle.simulate_counts(np.arange(d)[::-1] * 200, 0), 200 * d * (d - 1) // 2)
+    return oracle.estimate(
+        oracle.simulate_counts(np.arange(d)[::-1] * 200, 0), 200 * d * (d - 1) // 2
+    )
 
 
 def reported(d=6):
     oracle = oracles.OUE(epsilon=2.0, d=d)
     reports = oracle.perturb(np.repeat(np.arange(d), np.arange(d)[::-1] * 4), rng=0)
-    return PerReportMLE(oracle, reports), oracle.estimate(oracle.support_counts(reports), len(reports))
+    return PerReportMLE(oracle, reports), oracle.estimate(
+        oracle.support_counts(reports), len(reports)
+    )
 
 
 ALL_LOSSES = {
@@ -302,11 +329,15 @@ def estimate_for(name):
 @pytest.mark.parametrize("name", ALL_LOSSES)
 def test_every_loss_is_compiled_once(name):
     loss, estimate = ALL_LOSSES[name], estimate_for(name)
-    compiled = CompiledProblem(loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), "CLARABEL")
+    compiled = CompiledProblem(
+        loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), "CLARABEL"
+    )
     assert compiled.is_dpp
 
 
-@pytest.mark.parametrize(("solver", "name"), [(s, name) for s, names in TAKES.items() for name in names])
+@pytest.mark.parametrize(
+    ("solver", "name"), [(s, name) for s, names in TAKES.items() for name in names]
+)
 def test_every_solver_solves_what_it_takes(solver, name):
     problem, estimate = Problem(ALL_LOSSES[name], SIMPLEX), estimate_for(name)
     exact = problem.solve(estimate)
@@ -317,11 +348,14 @@ def test_every_solver_solves_what_it_takes(solver, name):
     assert_allclose(numeric.objective, exact.objective, rtol=0, atol=10 * OBJECTIVE)
     if name not in LINEAR:  # which has many minimisers
         curvature = 50 if name in EXPONENTIAL else 1  # flat likelihoods fix the point less well
-        assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=curvature * SOLVER[solver])
+        assert_allclose(
+            numeric.frequencies, exact.frequencies, rtol=0, atol=curvature * SOLVER[solver]
+        )
 
 
 @pytest.mark.parametrize(
-    ("solver", "name"), [(s, name) for s, names in TAKES.items() for name in ALL_LOSSES if name not in names]
+    ("solver", "name"),
+    [(s, name) for s, names in TAKES.items() for name in ALL_LOSSES if name not in names],
 )
 def test_every_solver_refuses_what_it_does_not_take(solver, name):
     with pytest.raises(SolverError, match=f"{solver} cannot take this problem"):
@@ -341,7 +375,8 @@ def test_the_optional_solvers_solve_least_squares(solver, d):
 def test_a_missing_optional_solver_is_named_with_its_extra(solver, monkeypatch):
     monkeypatch.setattr(conic, "installed_solvers", lambda: ("CLARABEL", "SCS"))
     with pytest.raises(
-        SolverError, match=rf"installed here: CLARABEL, SCS; {solver} comes with: pip install 'ldpopt\[solvers\]'"
+        SolverError,
+        match=rf"installed here: CLARABEL, SCS; {solver} comes with: pip install 'ldpopt\[solvers\]'",
     ):
         Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver.lower())
     with pytest.raises(SolverError) as error:
@@ -364,7 +399,9 @@ def test_a_divergence_of_the_solver_below_zero_is_removed(monkeypatch):
     monkeypatch.setattr(
         CompiledProblem,
         "solve",
-        lambda *a: dataclasses.replace(answer := original(*a), point=answer.point - [0, 0, 1e-2, 0]),
+        lambda *a: dataclasses.replace(
+            answer := original(*a), point=answer.point - [0, 0, 1e-2, 0]
+        ),
     )
     solution = Problem(KullbackLeibler(), SIMPLEX).solve([0.5, 0.3, 0.005, 0.195], path="conic")
     assert solution.frequencies[2] == 0

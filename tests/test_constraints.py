@@ -124,7 +124,9 @@ def test_the_cone_form_has_the_violation_up_to_its_scale(constraint):
         f.value = target
         scaled = max((float(np.max(form.violation())) for form in forms), default=0.0)
         violation = constraint.violation(target)
-        assert violation - SUM <= scaled <= 4 * violation + SUM  # rows count in units of 1/d, functions as they are
+        assert (
+            violation - SUM <= scaled <= 4 * violation + SUM
+        )  # rows count in units of 1/d, functions as they are
 
 
 @pytest.mark.parametrize("constraint", [c for c in POLYHEDRAL if c in DIRECT], ids=name)
@@ -153,7 +155,9 @@ def test_rows_with_auxiliary_variables_can_be_met_exactly_where_there_is_no_viol
     ):
         fixed = rows.matrix @ f
         limits = optimize.LinearConstraint(rows.auxiliary, rows.lower - fixed, rows.upper - fixed)
-        met = optimize.milp(np.zeros(variables), constraints=limits, bounds=optimize.Bounds(-INF, INF)).success
+        met = optimize.milp(
+            np.zeros(variables), constraints=limits, bounds=optimize.Bounds(-INF, INF)
+        ).success
         assert met == (constraint.violation(f) <= 1e-7)  # HiGHS's tolerance
         inside += met
     assert inside > 0
@@ -163,7 +167,9 @@ def test_rows_with_auxiliary_variables_can_be_met_exactly_where_there_is_no_viol
 def test_the_box_has_the_same_violation(constraint):
     lower, upper = constraint.box(4)
     for f in (F, *np.random.default_rng(4).normal(0, 1, (50, 4))):
-        assert_allclose(constraint.violation(f), np.max(np.abs(f - np.clip(f, lower, upper))), rtol=0, atol=SUM)
+        assert_allclose(
+            constraint.violation(f), np.max(np.abs(f - np.clip(f, lower, upper))), rtol=0, atol=SUM
+        )
 
 
 def test_what_is_no_set_of_bounds_has_no_box():
@@ -185,8 +191,19 @@ def test_the_solution_is_inside_and_nearest(constraint):
 
 
 def test_constraints_keep_what_they_were_given():
-    lower, indices, values, order, totals = np.zeros(4), np.array([0]), np.ones(1), np.array([0, 1]), np.ones(1)
-    made = [Bounds(lower, INF), Fixed(indices, values), Monotone(order), GroupTotals([indices], totals)]
+    lower, indices, values, order, totals = (
+        np.zeros(4),
+        np.array([0]),
+        np.ones(1),
+        np.array([0, 1]),
+        np.ones(1),
+    )
+    made = [
+        Bounds(lower, INF),
+        Fixed(indices, values),
+        Monotone(order),
+        GroupTotals([indices], totals),
+    ]
     matrix = np.ones((1, 4))
     made.append(Linear(matrix, 0, 1))
     before = [c.violation(F) for c in made]
@@ -221,7 +238,10 @@ REFUSED = {
     "infinite value": (lambda: Fixed([0], [INF]), "values must be 1 finite numbers"),
     "matrix of indices": (lambda: Fixed([[0, 1]], [[1, 2]]), "indices"),
     "NaN total": (lambda: SumsTo(NAN), "total must be a finite number"),
-    "repeated in a group": (lambda: GroupTotals([[0], [1, 1]], [1, 1]), "group 1 must not repeat an index, found 1"),
+    "repeated in a group": (
+        lambda: GroupTotals([[0], [1, 1]], [1, 1]),
+        "group 1 must not repeat an index, found 1",
+    ),
     "fewer totals": (lambda: GroupTotals([[0], [1]], [1]), "totals must be 2 finite numbers"),
     "NaN group total": (lambda: GroupTotals([[0]], [NAN]), "totals must be 1 finite numbers"),
     "groups that are no list": (lambda: GroupTotals(3, [1]), "groups"),
@@ -230,8 +250,14 @@ REFUSED = {
         "order must not repeat an index, found 2 again at position 2",
     ),
     "text as an order": (lambda: Monotone("01"), "order must be an array of numbers"),
-    "triples as an order": (lambda: Monotone([[0, 1, 2]]), r"a chain of indices or pairs.*got shape \(1, 3\)"),
-    "tensor as an order": (lambda: Monotone(np.zeros((2, 2, 2))), "order must be a one-dimensional array"),
+    "triples as an order": (
+        lambda: Monotone([[0, 1, 2]]),
+        r"a chain of indices or pairs.*got shape \(1, 3\)",
+    ),
+    "tensor as an order": (
+        lambda: Monotone(np.zeros((2, 2, 2))),
+        "order must be a one-dimensional array",
+    ),
     "repeated pair": (
         lambda: Monotone([(0, 1), (1, 2), (0, 1)]),
         r"order must not repeat a pair, found \(0, 1\) again at position 2",
@@ -240,12 +266,21 @@ REFUSED = {
         lambda: Monotone([(0, 1), (2, 2)]),
         r"pairs of different values, found \(2, 2\) at position 1",
     ),
-    "half an index in a pair": (lambda: Monotone([(0, 0.5)]), "order must be whole numbers, found 0.5"),
+    "half an index in a pair": (
+        lambda: Monotone([(0, 0.5)]),
+        "order must be whole numbers, found 0.5",
+    ),
     "negative index in a pair": (lambda: Monotone([(0, -1)]), "order must be >= 0, found -1"),
-    "opposite pairs": (lambda: Monotone([(4, 1), (0, 3), (1, 4)]), "no cycle, found (4 >= 1 >= 4|1 >= 4 >= 1)"),
+    "opposite pairs": (
+        lambda: Monotone([(4, 1), (0, 3), (1, 4)]),
+        "no cycle, found (4 >= 1 >= 4|1 >= 4 >= 1)",
+    ),
     "negative mode": (lambda: Unimodal(-1), "mode must be at least 0"),
     "half a mode": (lambda: Unimodal(0.5), "mode must be a whole number"),
-    "parent outside": (lambda: Hierarchy([-1, 0, 3]), r"parents must lie in -1 \.\. 2, found 3 at index 2"),
+    "parent outside": (
+        lambda: Hierarchy([-1, 0, 3]),
+        r"parents must lie in -1 \.\. 2, found 3 at index 2",
+    ),
     "its own parent": (lambda: Hierarchy([-1, 0, 2]), "node 2 is its own parent"),
     "nodes in a cycle": (
         lambda: Hierarchy([-1, 2, 3, 1, 3]),
@@ -253,7 +288,10 @@ REFUSED = {
     ),
     "no nodes": (lambda: Hierarchy([]), "parents must have shape|parents must be"),
     "matrix of parents": (lambda: Hierarchy([[-1, 0]]), r"parents must have shape \(d,\)"),
-    "NaN total of a hierarchy": (lambda: Hierarchy([-1], total=NAN), "total must be a finite number"),
+    "NaN total of a hierarchy": (
+        lambda: Hierarchy([-1], total=NAN),
+        "total must be a finite number",
+    ),
     "no leaves": (lambda: Hierarchy.balanced(0, 2), "leaves must be at least 1"),
     "no branching": (lambda: Hierarchy.balanced(4, 1), "branching must be at least 2"),
     "no grouping": (lambda: Hierarchy.of_groups(), "at least one array"),
@@ -262,18 +300,33 @@ REFUSED = {
         r"grouping 0 must lie in 0 \.\. 1, found 2",
     ),
     "empty group": (lambda: Hierarchy.of_groups([0, 2]), "grouping 0 puts nothing into group 1"),
-    "matrix as a grouping": (lambda: Hierarchy.of_groups([[0, 1]]), "a grouping must be a one-dimensional array"),
-    "levels without noise": (lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5])]), "noise level"),
+    "matrix as a grouping": (
+        lambda: Hierarchy.of_groups([[0, 1]]),
+        "a grouping must be a one-dimensional array",
+    ),
+    "levels without noise": (
+        lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5])]),
+        "noise level",
+    ),
     "levels of other trials": (
         lambda: Hierarchy.stack([FrequencyEstimate([0.5, 0.5]), FrequencyEstimate([[0.5, 0.5]])]),
         "same trials",
     ),
     "smooth in no sense": (lambda: Smooth(), "needs a total_variation or a second_difference"),
-    "negative variation": (lambda: Smooth(total_variation=-0.5), "total_variation must be >= 0, got -0.5"),
-    "infinite difference": (lambda: Smooth(second_difference=INF), "second_difference must be a finite number"),
+    "negative variation": (
+        lambda: Smooth(total_variation=-0.5),
+        "total_variation must be >= 0, got -0.5",
+    ),
+    "infinite difference": (
+        lambda: Smooth(second_difference=INF),
+        "second_difference must be a finite number",
+    ),
     "NaN in A": (lambda: Linear([[1, NAN]], 0, 1), "A must be finite"),
     "sparse NaN in A": (lambda: Linear(sparse.csr_array([[1, NAN]]), 0, 1), "A must be finite"),
-    "bounds of other rows": (lambda: Linear([[1, 1]], [0, 0], 1), r"lower and upper must be .*shape \(1,\)"),
+    "bounds of other rows": (
+        lambda: Linear([[1, 1]], [0, 0], 1),
+        r"lower and upper must be .*shape \(1,\)",
+    ),
     "crossed rows": (lambda: Linear([[1, 1]], 1, 0), "lower must be <= upper"),
     "tensor as A": (lambda: Linear(np.ones((2, 2, 2)), 0, 1), "A must"),
     "text as A": (lambda: Linear("A", 0, 1), "A must be an array of numbers"),
@@ -291,8 +344,14 @@ def test_bad_input_is_refused_when_the_constraint_is_made(case):
 
 
 UNFIT = {
-    "lower of another length": (Bounds([0, 0], 1), r"lower must be a number or have shape \(4,\), got \(2,\)"),
-    "upper of another length": (Bounds(0, [1] * 5), r"upper must be a number or have shape \(4,\), got \(5,\)"),
+    "lower of another length": (
+        Bounds([0, 0], 1),
+        r"lower must be a number or have shape \(4,\), got \(2,\)",
+    ),
+    "upper of another length": (
+        Bounds(0, [1] * 5),
+        r"upper must be a number or have shape \(4,\), got \(5,\)",
+    ),
     "fixed outside": (Fixed([4], [0]), r"indices must lie in 0 \.\. 3, found 4 at index 0"),
     "group outside": (GroupTotals([[0], [1, 7]], [0, 0]), r"group 1 must lie in 0 \.\. 3, found 7"),
     "pair outside": (Monotone([(0, 1), (5, 0)]), r"order must lie in 0 \.\. 3, found 5"),
@@ -313,7 +372,9 @@ def no_solver(monkeypatch):
 
 @pytest.mark.parametrize("path", ["auto", "conic"])
 @pytest.mark.parametrize("case", UNFIT)
-def test_a_constraint_that_does_not_fit_the_domain_is_refused_before_any_solve(case, path, no_solver):
+def test_a_constraint_that_does_not_fit_the_domain_is_refused_before_any_solve(
+    case, path, no_solver
+):
     constraint, match = UNFIT[case]
     problem = Problem(LeastSquares(), [constraint, SumsTo()])
     with pytest.raises(InvalidInputError, match=match):
@@ -336,13 +397,28 @@ def test_a_function_that_returns_anything_else_than_constraints_is_refused(retur
 # --- infeasible on its face -----------------------------------------------------------------------
 
 EMPTY = {
-    "total above": ([Bounds(0, 0.2), SumsTo(1)], "SumsTo.1. cannot be met: the bounds let the sum be from 0 to 0.8"),
-    "total below": ([Bounds(0.5, INF), SumsTo(1)], "SumsTo.1. cannot be met: the bounds let the sum be from 2 to inf"),
+    "total above": (
+        [Bounds(0, 0.2), SumsTo(1)],
+        "SumsTo.1. cannot be met: the bounds let the sum be from 0 to 0.8",
+    ),
+    "total below": (
+        [Bounds(0.5, INF), SumsTo(1)],
+        "SumsTo.1. cannot be met: the bounds let the sum be from 2 to inf",
+    ),
     "fixed above": ([NonNegative(), Fixed([0, 1], [0.75, 0.75]), SumsTo(1)], "cannot be met"),
     "all fixed": ([Fixed([0, 1, 2, 3], [0.25, 0.25, 0.25, 0.5]), SumsTo(1)], "cannot be met"),
-    "two boxes": ([Bounds(0.5, 1), Bounds(0, [1, 1, 0.25, 1])], "at index 2: at least 0.5, at most 0.25"),
-    "fixed outside its bounds": ([NonNegative(), Fixed([3], [-0.25])], "at index 3: at least 0, at most -0.25"),
-    "fixed twice": ([Fixed([1], [0.25]), Fixed([1], [0.5])], "at index 1: at least 0.5, at most 0.25"),
+    "two boxes": (
+        [Bounds(0.5, 1), Bounds(0, [1, 1, 0.25, 1])],
+        "at index 2: at least 0.5, at most 0.25",
+    ),
+    "fixed outside its bounds": (
+        [NonNegative(), Fixed([3], [-0.25])],
+        "at index 3: at least 0, at most -0.25",
+    ),
+    "fixed twice": (
+        [Fixed([1], [0.25]), Fixed([1], [0.5])],
+        "at index 1: at least 0.5, at most 0.25",
+    ),
     "negative total": ([NonNegative(), SumsTo(-1)], r"SumsTo\(-1\)"),
 }
 

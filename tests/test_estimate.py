@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ldpopt import FrequencyEstimate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.oracles import GRR, ORACLES, OUE
-from ldpopt.pure import PureProtocol
+from ldpopt.protocol import PureProtocol
 from tests.tolerances import ROUNDING
 
 QUARTERS = PureProtocol(1.0, 3, p=0.5, q=0.25)
@@ -66,23 +66,78 @@ def test_huge_finite_frequencies_are_kept():
 @pytest.mark.parametrize(
     ("counts", "n", "error", "message"),
     [
-        ([50, 101, 0], 100, InvalidInputError, r"counts must lie in 0 \.\. 100, found 101 at index 1"),
-        ([50, 25, -1], 100, InvalidInputError, r"counts must lie in 0 \.\. 100, found -1 at index 2"),
+        (
+            [50, 101, 0],
+            100,
+            InvalidInputError,
+            r"counts must lie in 0 \.\. 100, found 101 at index 1",
+        ),
+        (
+            [50, 25, -1],
+            100,
+            InvalidInputError,
+            r"counts must lie in 0 \.\. 100, found -1 at index 2",
+        ),
         ([[50, 25, 0], [0, 0, 200]], 100, InvalidInputError, "found 200 at trial 1, index 2"),
-        ([50.5, 25, 0], 100, InvalidInputError, "counts must be whole numbers, found 50.5 at index 0"),
-        ([50, 25, math.nan], 100, InvalidInputError, "counts must be whole numbers, found nan at index 2"),
+        (
+            [50.5, 25, 0],
+            100,
+            InvalidInputError,
+            "counts must be whole numbers, found 50.5 at index 0",
+        ),
+        (
+            [50, 25, math.nan],
+            100,
+            InvalidInputError,
+            "counts must be whole numbers, found nan at index 2",
+        ),
         ([50, math.inf, 0], 100, InvalidInputError, "found inf at index 1"),
-        ([50, 25], 100, InvalidInputError, r"counts must have 3 values on the last axis, got shape \(2,\)"),
+        (
+            [50, 25],
+            100,
+            InvalidInputError,
+            r"counts must have 3 values on the last axis, got shape \(2,\)",
+        ),
         (50, 100, InvalidInputError, r"counts must have 3 values on the last axis, got shape \(\)"),
         ([], 100, InvalidInputError, "counts must have 3 values on the last axis"),
         (["50", "25", "0"], 100, InvalidTypeError, "counts must be an array of numbers"),
-        ([True, False, True], 100, InvalidTypeError, "counts must be an array of numbers, got an array of bool"),
+        (
+            [True, False, True],
+            100,
+            InvalidTypeError,
+            "counts must be an array of numbers, got an array of bool",
+        ),
         ([0, 0, 0], 0, InvalidInputError, r"n \(the number of reports\) must be at least 1, got 0"),
-        ([0, 0, 0], -7, InvalidInputError, r"n \(the number of reports\) must be at least 1, got -7"),
-        ([0, 0, 0], 1.5, InvalidTypeError, r"n \(the number of reports\) must be a whole number, got 1.5"),
-        ([0, 0, 0], math.nan, InvalidTypeError, r"n \(the number of reports\) must be a whole number, got nan"),
-        ([0, 0, 0], "9", InvalidTypeError, r"n \(the number of reports\) must be a whole number, got '9'"),
-        ([0, 0, 0], True, InvalidTypeError, r"n \(the number of reports\) must be a whole number, got True"),
+        (
+            [0, 0, 0],
+            -7,
+            InvalidInputError,
+            r"n \(the number of reports\) must be at least 1, got -7",
+        ),
+        (
+            [0, 0, 0],
+            1.5,
+            InvalidTypeError,
+            r"n \(the number of reports\) must be a whole number, got 1.5",
+        ),
+        (
+            [0, 0, 0],
+            math.nan,
+            InvalidTypeError,
+            r"n \(the number of reports\) must be a whole number, got nan",
+        ),
+        (
+            [0, 0, 0],
+            "9",
+            InvalidTypeError,
+            r"n \(the number of reports\) must be a whole number, got '9'",
+        ),
+        (
+            [0, 0, 0],
+            True,
+            InvalidTypeError,
+            r"n \(the number of reports\) must be a whole number, got True",
+        ),
     ],
 )
 def test_counts_that_cannot_be_are_refused(counts, n, error, message):
@@ -107,17 +162,41 @@ def test_counts_of_something_that_is_no_oracle_are_refused(oracle):
 @pytest.mark.parametrize(
     ("frequencies", "error", "message"),
     [
-        ([0.5, math.nan, math.inf], InvalidInputError, "frequencies must be finite, found nan at index 1"),
-        ([math.inf, 0.5, -math.inf], InvalidInputError, "frequencies must be finite, found inf at index 0"),
-        ([1e308, 1e308, -math.inf], InvalidInputError, "frequencies must be finite, found -inf at index 2"),
+        (
+            [0.5, math.nan, math.inf],
+            InvalidInputError,
+            "frequencies must be finite, found nan at index 1",
+        ),
+        (
+            [math.inf, 0.5, -math.inf],
+            InvalidInputError,
+            "frequencies must be finite, found inf at index 0",
+        ),
+        (
+            [1e308, 1e308, -math.inf],
+            InvalidInputError,
+            "frequencies must be finite, found -inf at index 2",
+        ),
         ([[0.5, 0.5], [0.5, math.nan]], InvalidInputError, "found nan at trial 1, index 1"),
         (np.full((2, 3, 4), math.nan), InvalidInputError, "found nan at trial 0, 0, index 0"),
-        (0.5, InvalidInputError, r"frequencies must have shape \(d,\) or \(trials, d\) with d >= 1, got shape \(\)"),
+        (
+            0.5,
+            InvalidInputError,
+            r"frequencies must have shape \(d,\) or \(trials, d\) with d >= 1, got shape \(\)",
+        ),
         ([], InvalidInputError, r"with d >= 1, got shape \(0,\)"),
-        ([[0.5], [0.2, 0.3]], InvalidInputError, "frequencies must be a rectangular array of numbers"),
+        (
+            [[0.5], [0.2, 0.3]],
+            InvalidInputError,
+            "frequencies must be a rectangular array of numbers",
+        ),
         (["a"], InvalidTypeError, "frequencies must be an array of numbers"),
         ([None, 0.5], InvalidTypeError, "frequencies must be an array of numbers"),
-        ([0.5 + 1j], InvalidTypeError, "frequencies must be an array of numbers, got an array of complex"),
+        (
+            [0.5 + 1j],
+            InvalidTypeError,
+            "frequencies must be an array of numbers, got an array of complex",
+        ),
     ],
 )
 def test_frequencies_that_cannot_be_are_refused_with_their_position(frequencies, error, message):
@@ -126,7 +205,10 @@ def test_frequencies_that_cannot_be_are_refused_with_their_position(frequencies,
 
 
 def test_an_estimate_of_another_domain_is_refused():
-    with pytest.raises(InvalidInputError, match=r"frequencies must have 3 values on the last axis, got shape \(2, 4\)"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"frequencies must have 3 values on the last axis, got shape \(2, 4\)",
+    ):
         FrequencyEstimate(np.zeros((2, 4)), n=10, oracle=QUARTERS)
 
 
@@ -136,7 +218,9 @@ def test_an_oracle_of_another_type_is_refused(oracle):
         FrequencyEstimate([0.5, 0.5], n=10, oracle=oracle)
 
 
-@pytest.mark.parametrize(("n", "error"), [(0, InvalidInputError), (-1, InvalidInputError), (2.5, InvalidTypeError)])
+@pytest.mark.parametrize(
+    ("n", "error"), [(0, InvalidInputError), (-1, InvalidInputError), (2.5, InvalidTypeError)]
+)
 def test_a_wrong_number_of_reports_is_refused(n, error):
     with pytest.raises(error, match=r"n \(the number of reports\) must be"):
         FrequencyEstimate([0.5, 0.5], n=n)
@@ -144,7 +228,9 @@ def test_a_wrong_number_of_reports_is_refused(n, error):
 
 @pytest.mark.parametrize("known", [{}, {"n": 10}, {"oracle": QUARTERS}])
 def test_a_noise_level_that_is_unknown_is_not_invented(known):
-    with pytest.raises(InvalidInputError, match="needs the noise level of the estimate: build it as"):
+    with pytest.raises(
+        InvalidInputError, match="needs the noise level of the estimate: build it as"
+    ):
         _ = FrequencyEstimate([0.5, 0.3, 0.2], **known).sigma
 
 

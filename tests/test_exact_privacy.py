@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpopt.errors import InvalidInputError
-from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection, randomness
-from ldpopt.oracles.exact import exp_below, log_above, word_below
+from ldpopt.oracles import (
+    BLH,
+    GRR,
+    OLH,
+    ORACLES,
+    OUE,
+    SUE,
+    HadamardResponse,
+    SubsetSelection,
+    randomness,
+)
+from ldpopt.oracles.rational import exp_below, log_above, word_below
 
 every_oracle = pytest.mark.parametrize("name", list(ORACLES))
 LOSS = Fraction(1, 10**9)  # of ε, the price of rounding
@@ -30,7 +40,9 @@ def exp_bounds(x, bits=256):
     for k in range(1, 60):
         term = term * low_argument // (k * one)
         low += term
-    high = low + 200  # below 60 cuts of less than 1 each, the argument's, and the rest of the series, far below 1
+    high = (
+        low + 200
+    )  # below 60 cuts of less than 1 each, the argument's, and the rest of the series, far below 1
     for _ in range(halvings):
         low, high = low * low // one, -(-high * high // one)
     return Fraction(low, one), Fraction(high, one)
@@ -42,7 +54,9 @@ def grid(count=10_000):
     epsilons = np.exp(rng.uniform(np.log(1e-3), np.log(12), count))
     sizes = np.round(np.exp(rng.uniform(np.log(2), np.log(10**5), count))).astype(int)
     special = itertools.product([0.01, 0.5, 1.0, 2.0, 5.0], [2, 3, 1024, 42_178])
-    return [(float(e), int(d)) for e, d in special] + list(zip(epsilons.tolist(), sizes.tolist(), strict=True))[:-20]
+    return [(float(e), int(d)) for e, d in special] + list(
+        zip(epsilons.tolist(), sizes.tolist(), strict=True)
+    )[:-20]
 
 
 GRID = grid()
@@ -65,7 +79,10 @@ def classes(name, oracle, own, other):
         rest = (1 - own) / (d - 1)
         return [(own, rest), (rest, own), (rest, rest)][: min(d, 3)]
     if name in ("sue", "oue"):
-        of_bit = {1: (own, other), 0: (1 - own, 1 - other)}  # P(bit) where it is the own value's, where it is not
+        of_bit = {
+            1: (own, other),
+            0: (1 - own, 1 - other),
+        }  # P(bit) where it is the own value's, where it is not
         return [
             (of_bit[bit_v][0] * of_bit[bit_u][1], of_bit[bit_v][1] * of_bit[bit_u][0])
             for bit_v, bit_u in itertools.product((0, 1), repeat=2)
@@ -73,10 +90,16 @@ def classes(name, oracle, own, other):
     if name in ("olh", "blh"):
         rest = (1 - own) / (oracle.g - 1)
         apart = [(own, rest), (rest, own), (rest, rest)][: min(oracle.g, 3)]
-        return [*apart, (own, own), (rest, rest)]  # of hash functions that part v from u, and of those that do not
+        return [
+            *apart,
+            (own, own),
+            (rest, rest),
+        ]  # of hash functions that part v from u, and of those that do not
     if name == "ss":
         k = oracle.k
-        inside = own / math.comb(d - 1, k - 1) if d <= 60 else own  # of one set, by (k-1)!(d-k)!/(d-1)! beyond
+        inside = (
+            own / math.comb(d - 1, k - 1) if d <= 60 else own
+        )  # of one set, by (k-1)!(d-k)!/(d-1)! beyond
         outside = (1 - own) / math.comb(d - 1, k) if d <= 60 else (1 - own) * Fraction(k, d - k)
         holding = [
             (True, False),
@@ -87,7 +110,8 @@ def classes(name, oracle, own, other):
         return [tuple(inside if held else outside for held in pair) for pair in holding]
     half = Fraction(oracle.columns, 2)
     return [
-        ((own if x else 1 - own) / half, (own if y else 1 - own) / half) for x, y in itertools.product((0, 1), repeat=2)
+        ((own if x else 1 - own) / half, (own if y else 1 - own) / half)
+        for x, y in itertools.product((0, 1), repeat=2)
     ]
 
 
@@ -122,7 +146,12 @@ def textbook(name, oracle):
         "oue": (0.5, 1 / (e + 1)),
         "olh": (e / (e + getattr(oracle, "g", 2) - 1), 0.0),
         "blh": (e / (e + 1), 0.0),
-        "ss": (getattr(oracle, "k", 1) * e / (getattr(oracle, "k", 1) * e + d - getattr(oracle, "k", 1)), 0.0),
+        "ss": (
+            getattr(oracle, "k", 1)
+            * e
+            / (getattr(oracle, "k", 1) * e + d - getattr(oracle, "k", 1)),
+            0.0,
+        ),
         "hr": (e / (e + 1), 0.0),
     }[name]
 
@@ -136,7 +165,9 @@ def test_the_textbook_in_double_precision_exceeds_the_budget_about_every_other_t
         except InvalidInputError:
             continue
         own, other = textbook(name, oracle)
-        exceeded.append(worst(classes(name, oracle, Fraction(own), Fraction(other))) > BOUNDS[epsilon][1])
+        exceeded.append(
+            worst(classes(name, oracle, Fraction(own), Fraction(other))) > BOUNDS[epsilon][1]
+        )
     assert 0.35 < np.mean(exceeded) < 0.65
 
 
@@ -146,7 +177,9 @@ def test_one_unit_more_of_the_coin_would_exceed_the_budget(name):
     for epsilon, d in GRID[:200]:
         oracle = ORACLES[name](epsilon, d)
         own, other = coins(oracle)
-        bolder = {"sue": (own + unit, other - unit), "oue": (own, other - unit)}.get(name, (own + unit, other))
+        bolder = {"sue": (own + unit, other - unit), "oue": (own, other - unit)}.get(
+            name, (own + unit, other)
+        )
         assert worst(classes(name, oracle, *bolder)) > BOUNDS[epsilon][1], (epsilon, d)
 
 
@@ -173,10 +206,14 @@ def test_the_client_tosses_exactly_the_stated_coins(name, monkeypatch):
     for function in ("bernoulli", "packed_bernoulli"):
         original = getattr(randomness, function)
         monkeypatch.setattr(
-            randomness, function, lambda rng, p, *size, _do=original: tossed.append(p) or _do(rng, p, *size)
+            randomness,
+            function,
+            lambda rng, p, *size, _do=original: tossed.append(p) or _do(rng, p, *size),
         )
     below = randomness.below
-    monkeypatch.setattr(randomness, "below", lambda rng, bound, size: drawn.append(bound) or below(rng, bound, size))
+    monkeypatch.setattr(
+        randomness, "below", lambda rng, bound, size: drawn.append(bound) or below(rng, bound, size)
+    )
     for epsilon, d in [(0.5, 5), (1.0, 64), (3.0, 100)]:
         tossed.clear()
         drawn.clear()
@@ -188,7 +225,11 @@ def test_the_client_tosses_exactly_the_stated_coins(name, monkeypatch):
             assert oracle.exact_p in tossed
         if name in ("grr", "olh", "blh", "hr"):
             assert tossed == [oracle.exact_p]
-            assert drawn == [{"grr": d - 1, "hr": getattr(oracle, "columns", 0)}.get(name, getattr(oracle, "g", 0) - 1)]
+            assert drawn == [
+                {"grr": d - 1, "hr": getattr(oracle, "columns", 0)}.get(
+                    name, getattr(oracle, "g", 0) - 1
+                )
+            ]
 
 
 @pytest.mark.parametrize("name", ["grr", "hr", "blh"])
@@ -196,7 +237,9 @@ def test_a_coin_falls_on_its_side_at_the_very_word(name, monkeypatch):
     oracle = ORACLES[name](1.0, 2)
     threshold = int(oracle.exact_p * 2**64)
     for word, own in ((0, True), (threshold - 1, True), (threshold, False), (2**64 - 1, False)):
-        monkeypatch.setattr(randomness, "words", lambda rng, shape, _w=word: np.full(shape, _w, dtype=np.uint64))
+        monkeypatch.setattr(
+            randomness, "words", lambda rng, shape, _w=word: np.full(shape, _w, dtype=np.uint64)
+        )
         assert randomness.bernoulli(None, oracle.exact_p, 1)[0] == own
 
 
@@ -216,11 +259,14 @@ def test_classes_of_subset_selection_are_those_of_all_its_sets(epsilon, d):
             law[report] = probability * chance
     assert sum(law.values()) == 1
     swapped = {
-        tuple(sorted({0: 1, 1: 0}.get(v, v) for v in report)): chance for report, chance in law.items()
+        tuple(sorted({0: 1, 1: 0}.get(v, v) for v in report)): chance
+        for report, chance in law.items()
     }  # of value 1
     assert worst([(law[report], swapped[report]) for report in law]) == oracle.exact_ratio
     assert sum(chance for report, chance in law.items() if 1 in report) == oracle.exact_q
-    assert sum(chance for report, chance in law.items() if {0, 1} <= set(report)) == oracle.exact_both
+    assert (
+        sum(chance for report, chance in law.items() if {0, 1} <= set(report)) == oracle.exact_both
+    )
 
 
 # --- what is stated -------------------------------------------------------------------------------
@@ -287,7 +333,10 @@ def test_bounds_of_the_exponential_are_bounds_and_close(x):
 def test_the_logarithm_is_rounded_up_to_the_next_float(x):
     ratio = exp_below(x)
     stated = log_above(ratio)
-    assert stated in (x, math.nextafter(x, math.inf))  # the fraction is below e^x by 10⁻⁵⁹, and bounds are as wide
+    assert stated in (
+        x,
+        math.nextafter(x, math.inf),
+    )  # the fraction is below e^x by 10⁻⁵⁹, and bounds are as wide
     assert exp_bounds(stated)[1] >= ratio
     assert exp_bounds(math.nextafter(math.nextafter(stated, 0), 0))[0] <= ratio
 

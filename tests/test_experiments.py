@@ -62,7 +62,10 @@ def tasks(tiny):
     """The cells of one figure: 20 trials at 5 budgets of two populations."""
     figure = FIGURES["ndss-fig4"]
     experiment = replace(
-        figure.experiment, methods=("base", "norm-sub", "power-ns"), epsilons=(0.2, 0.5, 1, 2, 4), trials=20
+        figure.experiment,
+        methods=("base", "norm-sub", "power-ns"),
+        epsilons=(0.2, 0.5, 1, 2, 4),
+        trials=20,
     )
     return plan([replace(figure, experiment=experiment)]).distinct
 
@@ -82,7 +85,13 @@ def test_figures_are_those_of_the_papers():
 
 def test_papers_trials():
     for name, figure in FIGURES.items():
-        expected = 5000 if name in ("ndss-fig1", "ndss-fig2", "ndss-fig3") else 30 if figure.experiment.oracle else 0
+        expected = (
+            5000
+            if name in ("ndss-fig1", "ndss-fig2", "ndss-fig3")
+            else 30
+            if figure.experiment.oracle
+            else 0
+        )
         assert figure.experiment.trials == expected
 
 
@@ -112,7 +121,9 @@ def test_figures_on_the_same_experiment_share_their_cells(tiny):
 def test_a_changed_declaration_recomputes_only_what_changed(tiny):
     figure = FIGURES["ndss-fig5"]
     before = plan([figure]).distinct
-    after = plan([replace(figure, experiment=replace(figure.experiment, ns=(200_000, 123_456)))]).distinct
+    after = plan(
+        [replace(figure, experiment=replace(figure.experiment, ns=(200_000, 123_456)))]
+    ).distinct
     assert len(after.keys() - before.keys()) == 1
 
 
@@ -127,7 +138,11 @@ def test_results_do_not_depend_on_workers_or_order(tmp_path, tasks):
     }
     for name, order in orders.items():
         with Store(tmp_path / name) as store:
-            assert len(compute_cells(tasks, store, InProcess(), order=order).computed) == len(tasks) == 10
+            assert (
+                len(compute_cells(tasks, store, InProcess(), order=order).computed)
+                == len(tasks)
+                == 10
+            )
     with Store(tmp_path / "two") as store:
         compute_cells(tasks, store, Processes(2))
     expected = bits(tmp_path / "in-order", tasks)
@@ -141,7 +156,9 @@ def test_dask_gives_the_same_bits_though_a_worker_dies(tmp_path, tasks, monkeypa
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with Store(tmp_path / "alone") as store:
         compute_cells(tasks, store, InProcess())
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
         killed = []
 
         def finished(task):
@@ -154,7 +171,9 @@ def test_dask_gives_the_same_bits_though_a_worker_dies(tmp_path, tasks, monkeypa
                 os.kill(killed[0], signal.SIGKILL)
 
         with Store(tmp_path / "dask") as store:
-            summary = compute_cells(tasks, store, Dask(cluster.scheduler_address), finished=finished)
+            summary = compute_cells(
+                tasks, store, Dask(cluster.scheduler_address), finished=finished
+            )
     assert killed
     assert not summary.failed
     assert len(summary.computed) == len(tasks)
@@ -174,8 +193,20 @@ def test_nobody_answers_at_the_dask_address(tmp_path, tiny, monkeypatch):
 
 def test_a_killed_run_resumes(tmp_path):
     """A real process, killed with SIGKILL after its first finished cells, loses none of them."""
-    arguments = [sys.executable, "-m", "experiments", "run", "ndss-fig8", "--trials", "40", "--out", str(tmp_path)]
-    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    arguments = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "run",
+        "ndss-fig8",
+        "--trials",
+        "40",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     path, there = tmp_path / "cells.sqlite", 0
     deadline = time.monotonic() + 300
     while there < 2 and time.monotonic() < deadline and process.poll() is None:
@@ -241,7 +272,9 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, tasks):
         compute_cells(first, store, InProcess())
         (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
         store._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-        with pytest.raises(ExperimentError, match=r"disk is full.*kept.*run the same command again"):
+        with pytest.raises(
+            ExperimentError, match=r"disk is full.*kept.*run the same command again"
+        ):
             compute_cells(tasks, store, InProcess())
         kept = store.keys()
         assert first.keys() <= kept < tasks.keys()
@@ -260,7 +293,9 @@ def test_a_full_disk_while_writing_the_pictures(tmp_path, tiny, monkeypatch):
     assert "kept" in str(result.exception)
     monkeypatch.undo()
     monkeypatch.setattr(populations, "load", small)
-    assert "0 cells computed, 4 reused" in bare(invoke("run", "ndss-fig5", "--quick", "--out", tmp_path).stderr)
+    assert "0 cells computed, 4 reused" in bare(
+        invoke("run", "ndss-fig5", "--quick", "--out", tmp_path).stderr
+    )
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, tiny, monkeypatch):
@@ -280,7 +315,10 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, tiny, monkeypatch)
 
 def test_a_worker_that_dies_is_said_so(tmp_path, tasks):
     key, task = next(iter(tasks.items()))
-    with Store(tmp_path / "s") as store, pytest.raises(ExperimentError, match="worker process died"):
+    with (
+        Store(tmp_path / "s") as store,
+        pytest.raises(ExperimentError, match="worker process died"),
+    ):
         compute_cells({key: replace(task, data=Bomb())}, store, Processes(2))
 
 
@@ -369,7 +407,9 @@ def test_a_prefix_of_kosarak_is_not_taken_for_kosarak(tmp_path, monkeypatch):
 
 def test_all_figures_from_data_to_comparison(tmp_path, tiny):
     """Every figure on small populations, Kosarak, POS and Fire among them: tables, pictures, and a verdict on everything."""
-    result = invoke("run", "all", "--quick", "--trials", 3, "--out", tmp_path, "--compare", "--workers", 2)
+    result = invoke(
+        "run", "all", "--quick", "--trials", 3, "--out", tmp_path, "--compare", "--workers", 2
+    )
     assert result.exit_code == 0, result.stderr
     for name in NAMES:
         with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as file:
@@ -396,7 +436,9 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path, tiny):
 
 
 def test_quick_keeps_the_ends_of_a_grid():
-    experiment = Experiment(("zipf",), "oue", tuple(float(i) for i in range(1, 21)), ("base",), (), trials=30)
+    experiment = Experiment(
+        ("zipf",), "oue", tuple(float(i) for i in range(1, 21)), ("base",), (), trials=30
+    )
     assert experiment.quick().epsilons == (1.0, 7.0, 14.0, 20.0)
     assert experiment.quick().trials < 10
 
@@ -408,13 +450,18 @@ def test_statements_are_well_formed():
     assert len({statement.id for statement in STATEMENTS}) == len(STATEMENTS)
     for statement in STATEMENTS:
         assert statement.figure in FIGURES
-        assert all(statement.figure == part.figure for part in statement.checks if hasattr(part, "figure"))
+        assert all(
+            statement.figure == part.figure for part in statement.checks if hasattr(part, "figure")
+        )
         assert statement.source[0] in "NDK"
     assert CORRECTIONS.keys() <= {statement.id for statement in STATEMENTS}
 
 
 def test_kept_results_give_the_kept_verdicts():
-    kept = {record["id"]: record["verdict"] for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))}
+    kept = {
+        record["id"]: record["verdict"]
+        for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))
+    }
     found = statements()
     assert {finding.statement.id: str(finding.verdict) for finding in found} == kept
     needed = {f.statement.id for f in found if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
@@ -429,7 +476,9 @@ def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
     base, sub = (next(results.select(**at, method=m)) for m in ("base", "norm-sub"))
     found = results.ratio(base, sub)
     (task,) = (
-        t for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values() if t.cell.epsilon == 4.0
+        t
+        for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values()
+        if t.cell.epsilon == 4.0
     )
     (moments,) = compute(task).moments
     m, r = moments.methods.index("base"), moments.methods.index("norm-sub")

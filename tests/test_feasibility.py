@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from ldpopt import Problem, feasibility
-from ldpopt.conic import CompiledProblem
-from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, Monotone, NonNegative, SumsTo
+from ldpopt import Problem
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.losses import KullbackLeibler, LeastSquares
+from ldpopt.solve import feasibility
+from ldpopt.solve.paths.conic import CompiledProblem
 
 D = 5
 ESTIMATE = [0.5, 0.3, 0.2, -0.05, 0.05]
@@ -23,7 +33,12 @@ FIRST_LEADS = Linear([[-1, 0, 1, 0, 0]], 0.1, np.inf)  # f[2] >= f[0] + 0.1
 CONFLICTS = {
     "overlapping groups": (
         [NonNegative(), GroupTotals([[0, 1], [1, 2], [0, 2]], [0.5, 0.1, 0.9])],
-        ["0 <= f[1]", "group 0 of 2 values sums to 0.5", "group 1 of 2 values sums to 0.1", "group 2 of 2"],
+        [
+            "0 <= f[1]",
+            "group 0 of 2 values sums to 0.5",
+            "group 1 of 2 values sums to 0.1",
+            "group 2 of 2",
+        ],
     ),
     "groups beyond the total": (
         [*SIMPLEX, GroupTotals([[0, 1], [2, 3]], [0.5, 0.7])],
@@ -59,7 +74,9 @@ def no_solver(monkeypatch):
 @pytest.mark.usefixtures("no_solver")
 def test_a_conflict_is_named_before_any_solve(name, path):
     constraints, rows = CONFLICTS[name]
-    with pytest.raises(InfeasibleError, match="no vector satisfies the constraints; these conflict") as error:
+    with pytest.raises(
+        InfeasibleError, match="no vector satisfies the constraints; these conflict"
+    ) as error:
         Problem(LeastSquares(), constraints).solve(ESTIMATE, path=path)
     said = str(error.value)
     assert all(row in said for row in rows)
@@ -76,8 +93,13 @@ def test_how_much_must_give_way_is_the_least_for_all_rows(name):
     forms = []
     for rows in (c.rows(D) for c in constraints):
         low, high = np.isfinite(rows.lower), np.isfinite(rows.upper)
-        forms += [(rows.matrix @ f)[low] >= rows.lower[low] - t, (rows.matrix @ f)[high] <= rows.upper[high] + t]
-    assert said == pytest.approx(cp.Problem(cp.Minimize(t), forms).solve(solver="CLARABEL"), rel=0.01)
+        forms += [
+            (rows.matrix @ f)[low] >= rows.lower[low] - t,
+            (rows.matrix @ f)[high] <= rows.upper[high] + t,
+        ]
+    assert said == pytest.approx(
+        cp.Problem(cp.Minimize(t), forms).solve(solver="CLARABEL"), rel=0.01
+    )
 
 
 def systems(seed):
@@ -86,14 +108,21 @@ def systems(seed):
     m = int(rng.integers(4, 9))
     matrix = rng.integers(-1, 2, (m, 3)) * (rng.random((m, 3)) < 0.8)
     lower = np.where(rng.random(m) < 0.7, rng.integers(-2, 3, m) / 4, -np.inf)
-    upper = np.where(rng.random(m) < 0.3, lower.clip(min=-1), np.where(rng.random(m) < 0.5, np.inf, lower + 0.5))
+    upper = np.where(
+        rng.random(m) < 0.3, lower.clip(min=-1), np.where(rng.random(m) < 0.5, np.inf, lower + 0.5)
+    )
     return matrix.astype(float), lower, np.where(np.isneginf(lower) & np.isinf(upper), 0.25, upper)
 
 
 def solvable(matrix, lower, upper):
     above, below = np.isfinite(upper), np.isfinite(lower)
-    rows, caps = np.vstack([matrix[above], -matrix[below]]), np.concatenate([upper[above], -lower[below]])
-    found = optimize.linprog(np.zeros(matrix.shape[1]), A_ub=rows, b_ub=caps, bounds=[(None, None)] * matrix.shape[1])
+    rows, caps = (
+        np.vstack([matrix[above], -matrix[below]]),
+        np.concatenate([upper[above], -lower[below]]),
+    )
+    found = optimize.linprog(
+        np.zeros(matrix.shape[1]), A_ub=rows, b_ub=caps, bounds=[(None, None)] * matrix.shape[1]
+    )
     assert found.status in (0, 2)
     return found.status == 0
 
@@ -122,14 +151,20 @@ def test_random_systems_are_of_both_kinds():
 
 def test_many_rows_in_conflict_are_counted():
     with pytest.raises(InfeasibleError, match=r"f\[0\] >= f\[1\]; .*; … \(11 rows\)"):
-        feasibility.check([Monotone(range(10)), Bounds([0.1, *[-1] * 8, 0.2], [0.15, *[1] * 9])], 10)
+        feasibility.check(
+            [Monotone(range(10)), Bounds([0.1, *[-1] * 8, 0.2], [0.15, *[1] * 9])], 10
+        )
 
 
 @pytest.mark.parametrize("excess", [1e-13, -1e-13])
 def test_totals_that_differ_by_rounding_do_not_conflict(excess):
     groups = GroupTotals([[0, 1], [2, 3, 4]], [0.5, 0.5 + excess])
     assert Problem(LeastSquares(), [*SIMPLEX, groups]).solve(ESTIMATE).certificate.is_optimal(1e-9)
-    assert Problem(LeastSquares(), [*SIMPLEX, groups]).solve(ESTIMATE, path="conic").certificate.is_optimal(1e-8)
+    assert (
+        Problem(LeastSquares(), [*SIMPLEX, groups])
+        .solve(ESTIMATE, path="conic")
+        .certificate.is_optimal(1e-8)
+    )
 
 
 # --- constraints that only cvxpy knows ------------------------------------------------------------
@@ -148,17 +183,21 @@ def test_a_conflict_of_cvxpy_constraints_names_those_needed_for_it():
     assert named(Problem(LeastSquares(), [*SIMPLEX, apart, first, both])) == (
         "NonNegative(), SumsTo(1), Custom(), Custom()"
     )
-    assert named(Problem(LeastSquares(), [SumsTo(), NonNegative(), Custom(lambda f: [f[0] + f[1] <= -0.1])])) == (
-        "NonNegative(), Custom()"
+    assert named(
+        Problem(LeastSquares(), [SumsTo(), NonNegative(), Custom(lambda f: [f[0] + f[1] <= -0.1])])
+    ) == ("NonNegative(), Custom()")
+    assert (
+        named(Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] >= 1, f[0] <= 0.5])]))
+        == "Custom()"
     )
-    assert named(Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] >= 1, f[0] <= 0.5])])) == "Custom()"
 
 
 def test_the_polyhedral_part_is_checked_before_the_cvxpy_constraints(no_solver):
     with pytest.raises(InfeasibleError, match=r"group 0 .*group 1"):
-        Problem(LeastSquares(), [*CONFLICTS["groups beyond the total"][0], Custom(lambda f: [f[0] >= 0])]).solve(
-            ESTIMATE
-        )
+        Problem(
+            LeastSquares(),
+            [*CONFLICTS["groups beyond the total"][0], Custom(lambda f: [f[0] >= 0])],
+        ).solve(ESTIMATE)
 
 
 def test_constraints_that_leave_the_loss_no_point_are_not_said_to_conflict():
@@ -195,7 +234,10 @@ DEAD = [0.5, 0.3, -0.1, -0.2]
         ),
         ([Fixed([2], [0.2]), SumsTo()], ["f[2] = 0.2", "f[2] = 0, else"]),
         ([Bounds(0.1, 1), SumsTo()], ["0.1 <= f[", "= 0, else"]),
-        ([Monotone([2, 0, 1]), Monotone([1, 3]), SumsTo()], ["f[2] >= f[0]", "f[0] >= f[1]", "f[2] = 0, else"]),
+        (
+            [Monotone([2, 0, 1]), Monotone([1, 3]), SumsTo()],
+            ["f[2] >= f[0]", "f[0] >= f[1]", "f[2] = 0, else"],
+        ),
         ([GroupTotals([[0, 1], [2, 3]], [1.5, -0.5]), SumsTo()], ["group 1"]),
     ],
     ids=["group", "fixed", "bounds", "order", "negative group"],

@@ -16,7 +16,13 @@ from tests.tolerances import SIGMAS
 FALSE_ALARM = 1e-6  # of one chi-square test; about a hundred are made here, on fixed seeds
 SEEDS = np.random.default_rng(101).integers(0, 2**64 - 1, 200_000, dtype=np.uint64, endpoint=True)
 VALUES = [0, 1, 255, 2**16, 42_177, 10**6, 2**31]
-PAIRS = [(0, 1), (6, 7), (42_176, 42_177), *((3, 3 + 2**k) for k in range(1, 32, 5)), (0, 2**32 - 1)]
+PAIRS = [
+    (0, 1),
+    (6, 7),
+    (42_176, 42_177),
+    *((3, 3 + 2**k) for k in range(1, 32, 5)),
+    (0, 2**32 - 1),
+]
 
 
 def buckets(value, g, seeds=SEEDS):
@@ -43,7 +49,9 @@ def test_two_values_fall_into_every_pair_of_buckets_alike(v, w, g):
 @pytest.mark.parametrize("g", [2, 3, 4])
 @pytest.mark.parametrize("start", [0, 17, 1000])
 @pytest.mark.parametrize("step", [1, 2, 64, 4096])
-def test_three_values_in_arithmetic_progression_collide_as_often_as_independent_ones(start, step, g):
+def test_three_values_in_arithmetic_progression_collide_as_often_as_independent_ones(
+    start, step, g
+):
     first, second, third = (buckets(start + i * step, g) for i in range(3))
     collisions = np.mean((first == second) & (second == third))
     expected = g**-2.0
@@ -101,7 +109,9 @@ def buckets_of_reports(oracle, reports, values):
 
 def modules_after(code):
     script = f"import sys\n{code}\nprint([m for m in ('numba', 'cvxpy', 'matplotlib', 'pooch') if m in sys.modules])"
-    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def test_importing_ldpopt_imports_nothing_heavy():
@@ -120,6 +130,8 @@ for name, cls in oracles.ORACLES.items():
 """
     assert modules_after(use) == "[]"
     assert (
-        modules_after(use + "oracles.OLH(1.0, 5).support_counts(oracles.OLH(1.0, 5).perturb([1], rng=0))")
+        modules_after(
+            use + "oracles.OLH(1.0, 5).support_counts(oracles.OLH(1.0, 5).perturb([1], rng=0))"
+        )
         == "['numba']"
     )

@@ -65,14 +65,18 @@ def test_two_passes_solve_the_normal_equations(shape, total):
     rng = np.random.default_rng(1)
     f, weights = rng.normal(0, 1, len(parents)), rng.uniform(0.1, 10, len(parents))
     found = closed_form.tree_consistency(f, parents, weights, total)
-    assert_allclose(found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED)
+    assert_allclose(
+        found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
+    )
 
 
 @given(seeds)
 def test_two_passes_solve_the_normal_equations_of_any_tree(seed):
     f, parents, weights, total = drawn(seed)
     found = closed_form.tree_consistency(f, parents, weights, total)
-    assert_allclose(found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED)
+    assert_allclose(
+        found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
+    )
     assert Hierarchy(parents, total).violation(found) <= SUM
 
 
@@ -116,7 +120,9 @@ def test_the_trials_of_a_stack_are_solved_one_by_one(nonnegative):
 
 
 def test_a_leaf_that_is_trusted_stays_and_one_that_is_not_takes_the_rest():
-    found = closed_form.tree_consistency(np.array([1.0, 0.5, 0.2]), np.array([-1, 0, 0]), np.array([1, 1e9, 1e-9]), 1.0)
+    found = closed_form.tree_consistency(
+        np.array([1.0, 0.5, 0.2]), np.array([-1, 0, 0]), np.array([1, 1e9, 1e-9]), 1.0
+    )
     assert_allclose(found, [1.0, 0.5, 0.5], rtol=0, atol=1e-8)
 
 
@@ -137,7 +143,9 @@ def test_the_nonnegative_passes_meet_the_kkt_conditions(seed):
     assert Hierarchy(parents, total).violation(found) <= SUM
     A = sums_of_leaves(parents)
     positive = found[np.setdiff1d(np.arange(len(f)), parents)] > 0
-    slope = A.T @ (weights * (found - f))  # of the leaves; equal on the positive ones, and no lower on the others
+    slope = A.T @ (
+        weights * (found - f)
+    )  # of the leaves; equal on the positive ones, and no lower on the others
     if total is not None and not positive.any():
         return  # the total is 0, and so is every leaf: nothing else is feasible
     level = 0.0 if total is None else slope[positive].min()
@@ -157,7 +165,9 @@ def test_the_nonnegative_passes_are_certified_where_the_total_is_known(seed):
 
 def test_a_star_with_a_known_root_is_norm_sub():
     f = np.random.default_rng(5).normal(0.01, 0.1, 200)
-    found = closed_form.tree_consistency(np.r_[7.0, f], np.r_[-1, np.zeros(200, int)], total=1.0, nonnegative=True)
+    found = closed_form.tree_consistency(
+        np.r_[7.0, f], np.r_[-1, np.zeros(200, int)], total=1.0, nonnegative=True
+    )
     assert found[0] == pytest.approx(1.0, abs=SUM)
     assert_allclose(found[1:], closed_form.norm_sub(f), rtol=0, atol=10 * ROUNDING)
 
@@ -189,7 +199,10 @@ def test_the_closed_forms_agree_with_the_solver(shape, others, total, solver):
     for loss in (LeastSquares(), WeightedLeastSquares(rng.uniform(0.2, 5, d))):
         problem = Problem(loss, [Hierarchy(parents, total), *others])
         f = rng.normal(1 / d, 0.3, (2, d))
-        exact, numeric = problem.solve(f, path="closed-form"), problem.solve(f, path="conic", solver=solver)
+        exact, numeric = (
+            problem.solve(f, path="closed-form"),
+            problem.solve(f, path="conic", solver=solver),
+        )
         assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
@@ -199,11 +212,15 @@ def test_a_fixed_root_is_the_same_as_a_known_total_and_goes_to_a_solver():
     known = Problem(LeastSquares(), [Hierarchy(parents, total=1.0), NonNegative()])
     assert fixed.explain(f).startswith("conic")
     assert known.explain(f).startswith("closed-form")
-    assert_allclose(fixed.solve(f).frequencies, known.solve(f).frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+    assert_allclose(
+        fixed.solve(f).frequencies, known.solve(f).frequencies, rtol=0, atol=SOLVER["CLARABEL"]
+    )
 
 
 def test_a_millionth_moved_below_the_root_is_noticed():
-    problem = Problem(LeastSquares(), [Hierarchy(np.array([-1, 0, 0, 1, 1]), total=1.0), NonNegative()])
+    problem = Problem(
+        LeastSquares(), [Hierarchy(np.array([-1, 0, 0, 1, 1]), total=1.0), NonNegative()]
+    )
     f = np.array([1.0, 0.4, 0.7, 0.3, 0.2])
     right = problem.solve(f).frequencies
     assert certify(problem, f, right).is_optimal(CERTIFIED)
@@ -249,13 +266,23 @@ def test_the_stacked_estimates_of_all_levels_beat_those_of_the_leaves():
     estimates = []
     for f, seed in zip(levels, range(2), strict=True):
         oracle, counts = oracles.OUE(1.0, len(f)), np.round(f * 20_000).astype(int)
-        estimates.append(oracle.estimate(oracle.simulate_counts(counts, seed, trials=50), int(counts.sum())))
+        estimates.append(
+            oracle.estimate(oracle.simulate_counts(counts, seed, trials=50), int(counts.sum()))
+        )
     stacked, weights = Hierarchy.stack(estimates)
     assert stacked.shape == (50, 72)
     assert_allclose(weights, np.repeat([e.sigma**-2 for e in estimates], [8, 64]))
-    solved = Problem(WeightedLeastSquares(weights), [tree, NonNegative()]).solve(FrequencyEstimate(stacked)).frequencies
+    solved = (
+        Problem(WeightedLeastSquares(weights), [tree, NonNegative()])
+        .solve(FrequencyEstimate(stacked))
+        .frequencies
+    )
     alone = closed_form.norm_sub(estimates[1].frequencies)
     groups = [np.arange(8) + 8 * i for i in range(8)]
     better = np.mean((solved[:, :8] - levels[0]) ** 2, axis=1)
-    worse = np.mean((np.stack([alone[:, g].sum(axis=1) for g in groups], axis=1) - levels[0]) ** 2, axis=1)
-    assert (better - worse).mean() < -3 * (better - worse).std() / np.sqrt(50)  # paired; 1 in 700 if they were alike
+    worse = np.mean(
+        (np.stack([alone[:, g].sum(axis=1) for g in groups], axis=1) - levels[0]) ** 2, axis=1
+    )
+    assert (better - worse).mean() < -3 * (better - worse).std() / np.sqrt(
+        50
+    )  # paired; 1 in 700 if they were alike

@@ -10,17 +10,27 @@ from scipy import optimize, stats
 from scipy.sparse import csr_array
 
 import ldpopt
-from ldpopt import FrequencyEstimate, Problem, constraints, intervals
+from ldpopt import FrequencyEstimate, Problem, constraints
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.estimate import intervals
 from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
-from ldpopt.pure import PureProtocol
+from ldpopt.protocol import PureProtocol
 from tests.tolerances import SIGMAS
 
 SMALL = 1e-10  # sums over up to 2.6e5 reports; variances of order 10
 TRUTH = np.array([0.4, 0.25, 0.2, 0.15, 0.0])
-SETS = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 0, 1, 1], [0, 1, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+SETS = np.array(
+    [
+        [1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [0, 1, 0, 1, 1],
+        [0, 1, 1, 1, 1],
+        [1, 1, 1, 1, 1],
+        [0, 0, 0, 0, 0],
+    ]
+)
 MEMBERS = csr_array(SETS.astype(float))
 
 
@@ -30,7 +40,9 @@ def reports_of(name, oracle):
     if name == "grr":
         supports = np.eye(d)
     elif name == "ss":
-        supports = np.array([np.isin(range(d), c) for c in itertools.combinations(range(d), oracle.k)], dtype=float)
+        supports = np.array(
+            [np.isin(range(d), c) for c in itertools.combinations(range(d), oracle.k)], dtype=float
+        )
     elif name == "hr":
         supports = (scipy.linalg.hadamard(oracle.columns)[1 : d + 1].T + 1) / 2
     elif name in ("olh", "blh"):  # all functions, and all buckets
@@ -76,7 +88,9 @@ def test_hadamard_variances_of_a_stack_are_those_of_its_rows():
     for members, centred in itertools.product((None, MEMBERS), (False, True)):
         together, _ = oracle.answer_variance(stack, members, centred=centred)
         for row, one in zip(np.broadcast_to(together, (3, together.shape[-1])), stack, strict=True):
-            assert_allclose(row, oracle.answer_variance(one, members, centred=centred)[0], rtol=SMALL)
+            assert_allclose(
+                row, oracle.answer_variance(one, members, centred=centred)[0], rtol=SMALL
+            )
 
 
 def test_ends_of_a_score_interval_are_z_deviations_away_by_their_own_variance():
@@ -107,7 +121,8 @@ def test_the_range_on_the_simplex_is_that_of_linear_programs():
         bounds = list(np.clip(box, 0, 1).T)
         for v in range(4):
             programs = [
-                optimize.linprog(sign * np.eye(4)[v], A_eq=[[1] * 4], b_eq=[1], bounds=bounds) for sign in (1, -1)
+                optimize.linprog(sign * np.eye(4)[v], A_eq=[[1] * 4], b_eq=[1], bounds=bounds)
+                for sign in (1, -1)
             ]
             if programs[0].status == 0:
                 assert_allclose(found[:, v], [programs[0].fun, -programs[1].fun], atol=1e-9)
@@ -144,16 +159,24 @@ def test_values_are_covered_at_the_boundary_in_the_tail_and_in_the_head(name, ep
 
 @pytest.mark.parametrize("holders", [0, 3])
 def test_normal_tails_alone_would_not_cover_small_counts(holders):
-    oracle, n, level = GRR(epsilon=1.0, d=2000), 1000, 0.95  # half a report of a value that nobody has
+    oracle, n, level = (
+        GRR(epsilon=1.0, d=2000),
+        1000,
+        0.95,
+    )  # half a report of a value that nobody has
     z = stats.norm.ppf((1 + level) / 2)
-    normal = coverage(oracle, n, holders, lambda f: intervals.score(f, *oracle.answer_variance(f), n, z))
+    normal = coverage(
+        oracle, n, holders, lambda f: intervals.score(f, *oracle.answer_variance(f), n, z)
+    )
     assert normal < level - 0.01
     assert coverage(oracle, n, holders, lambda f: intervals.raw(f, n, oracle, level)) >= level
 
 
 def test_sets_of_grr_with_small_counts_are_covered():
     oracle, n, level = GRR(epsilon=1.0, d=2000), 500, 0.95
-    pair = PureProtocol(1.0, 2, p=oracle.p + oracle.q, q=2 * oracle.q)  # a report supports one of two values
+    pair = PureProtocol(
+        1.0, 2, p=oracle.p + oracle.q, q=2 * oracle.q
+    )  # a report supports one of two values
     members = csr_array(np.eye(2, 2000) + np.eye(2, 2000, k=2))[[0]]
 
     def of_set(answers):
@@ -169,7 +192,12 @@ def test_sets_of_grr_with_small_counts_are_covered():
 
 POPULATION = np.array([450] * 4 + [60] * 15 + [3] * 20 + [0] * 25)
 """Users by value: head, middle, tail and boundary, 2,760 in all."""
-GROUPS = {"head": slice(0, 4), "middle": slice(4, 19), "tail": slice(19, 39), "boundary": slice(39, 64)}
+GROUPS = {
+    "head": slice(0, 4),
+    "middle": slice(4, 19),
+    "tail": slice(19, 39),
+    "boundary": slice(39, 64),
+}
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -240,7 +268,9 @@ def test_every_method_keeps_the_raw_estimate_and_gives_its_intervals(method):
 def test_a_set_and_all_other_values_have_the_same_interval_once_the_sum_is_known(name):
     oracle = ORACLES[name](1.0, 5)
     raw = oracle.estimate(oracle.simulate_counts([400, 300, 200, 100, 0], rng=4, trials=3), 1000)
-    lower, upper = ldpopt.postprocess(raw, "norm-sub").interval(0.9, [[0, 3], [1, 2, 4], range(5), []])
+    lower, upper = ldpopt.postprocess(raw, "norm-sub").interval(
+        0.9, [[0, 3], [1, 2, 4], range(5), []]
+    )
     assert_allclose(lower[:, 0], 1 - upper[:, 1], atol=1e-9)
     assert_allclose(upper[:, 0], 1 - lower[:, 1], atol=1e-9)
     # A variance of zero, rounded: its root is 1e-8.
@@ -256,7 +286,9 @@ def test_trials_are_answered_row_by_row(make):
     for options in ({}, {"sets": [[0, 1], [3]]}, {"simultaneous": True}):
         lower, upper = post.interval(**options)
         for trial in range(3):
-            single = oracle.estimate(np.round(1000 * (oracle.q + (oracle.p - oracle.q) * raw.frequencies[trial])), 1000)
+            single = oracle.estimate(
+                np.round(1000 * (oracle.q + (oracle.p - oracle.q) * raw.frequencies[trial])), 1000
+            )
             row = ldpopt.postprocess(single, "norm-sub").interval(**options)
             assert_allclose([lower[trial], upper[trial]], row, atol=1e-9)
 
@@ -286,7 +318,9 @@ def test_what_is_not_known_is_an_error():
 def test_a_protocol_known_by_p_and_q_has_intervals_for_values_and_none_for_sets():
     known = FrequencyEstimate.from_counts([50, 30], 100, PureProtocol(1.0, 2, p=0.5, q=0.25))
     oracle = OUE(epsilon=np.log(3), d=2)
-    assert_allclose(known.interval(), FrequencyEstimate.from_counts([50, 30], 100, oracle).interval(), rtol=1e-9)
+    assert_allclose(
+        known.interval(), FrequencyEstimate.from_counts([50, 30], 100, oracle).interval(), rtol=1e-9
+    )
     assert np.shape(ldpopt.postprocess(known, "norm-sub").interval()) == (2, 2)
     with pytest.raises(InvalidInputError, match="joint law"):
         known.interval(sets=[[0, 1]])
@@ -309,7 +343,9 @@ def test_cone_programs_agree_with_linear_ones():
     sets = [[0, 1], [2, 3, 4]]
     order = constraints.Monotone(range(5))
     said = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
-    linear, conic = (Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, said))
+    linear, conic = (
+        Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, said)
+    )
     assert_allclose(conic, linear, atol=SOLVED)
 
 
@@ -333,7 +369,10 @@ def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
 
 
 def test_constraints_that_the_reports_refute_are_named_as_such():
-    for constraint in (constraints.Linear([[1, 1, 0, 0, 0]], upper=0.2), constraints.Custom(lambda f: [f[0] <= 0.05])):
+    for constraint in (
+        constraints.Linear([[1, 1, 0, 0, 0]], upper=0.2),
+        constraints.Custom(lambda f: [f[0] <= 0.05]),
+    ):
         with pytest.raises(InfeasibleError, match="refuted"):
             Problem(LeastSquares(), [*SIMPLEX, constraint]).interval(RAW)
     known = Problem(LeastSquares(), [*SIMPLEX, constraints.Fixed([0], [0.05])]).interval(RAW)

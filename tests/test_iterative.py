@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, iterative, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, oracles
 from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses import GaussianMLE, MultinomialMLE, NormalisedGaussianMLE, PerReportMLE
 from ldpopt.losses import reports as reports_module
 from ldpopt.oracles import ORACLES
+from ldpopt.solve.paths import iterative
 from tests.test_oracles import enumerable, enumerate_channel, naive_support
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER
 
@@ -37,10 +38,13 @@ def reported(oracle, n=60, seed=0):
 def test_the_loss_is_minus_the_mean_log_probability_of_the_reports_up_to_a_constant(oracle):
     channel = enumerate_channel(oracle)
     rows = {
-        tuple(support): probability for probability, support in zip(channel.probability.T, channel.support, strict=True)
+        tuple(support): probability
+        for probability, support in zip(channel.probability.T, channel.support, strict=True)
     }
     reports, estimate = reported(oracle)
-    likelihoods = np.array([rows[tuple(np.isin(range(oracle.d), naive_support(oracle, r)) * 1.0)] for r in reports])
+    likelihoods = np.array(
+        [rows[tuple(np.isin(range(oracle.d), naive_support(oracle, r)) * 1.0)] for r in reports]
+    )
     loss, differences = PerReportMLE(oracle, reports), []
     for f in np.random.default_rng(1).dirichlet(np.ones(oracle.d), 10):
         differences.append(float(loss.value(f, estimate)) + np.log(likelihoods @ f).mean())
@@ -101,7 +105,10 @@ def test_the_accuracy_is_the_gap_at_which_it_stops():
     oracle = oracles.OUE(1.0, 10)
     reports, estimate = reported(oracle, 400)
     problem = Problem(PerReportMLE(oracle, reports), SIMPLEX)
-    solved = [problem.solve(estimate, solver="em", accuracy=a, max_steps=100_000) for a in ("low", "default")]
+    solved = [
+        problem.solve(estimate, solver="em", accuracy=a, max_steps=100_000)
+        for a in ("low", "default")
+    ]
     gaps = [float(solution.certificate.gap) for solution in solved]
     assert iterative.GAPS["default"] < gaps[0] <= iterative.GAPS["low"]
     assert gaps[1] <= iterative.GAPS["default"]
@@ -111,13 +118,17 @@ def test_the_accuracy_is_the_gap_at_which_it_stops():
 def test_a_stopped_algorithm_is_inaccurate_without_a_warning(options):
     oracle = oracles.OUE(1.0, 10)
     reports, estimate = reported(oracle, 400)
-    solution = Problem(PerReportMLE(oracle, reports), SIMPLEX).solve(estimate, max_steps=1, **options)
+    solution = Problem(PerReportMLE(oracle, reports), SIMPLEX).solve(
+        estimate, max_steps=1, **options
+    )
     assert (solution.status, solution.steps) == ("inaccurate", 1)
     assert not solution.certificate.is_optimal(1e-9)
 
 
 @pytest.mark.parametrize(
-    "constraints", [[*SIMPLEX, Monotone(range(4))], [*SIMPLEX, Bounds(0, 0.4)]], ids=["order", "caps"]
+    "constraints",
+    [[*SIMPLEX, Monotone(range(4))], [*SIMPLEX, Bounds(0, 0.4)]],
+    ids=["order", "caps"],
 )
 def test_other_constraints_go_to_a_solver(constraints):
     oracle = oracles.OUE(2.0, 4)
@@ -136,7 +147,9 @@ def test_an_algorithm_or_option_that_does_not_exist_is_an_error():
     problem = Problem(PerReportMLE(oracle, reports), SIMPLEX)
     with pytest.raises(InvalidInputError, match="unknown algorithm 'emm': did you mean 'em'"):
         problem.solve(estimate, path="iterative", solver="emm")
-    with pytest.raises(InvalidInputError, match="unknown option of em 'max_step': did you mean 'max_steps'"):
+    with pytest.raises(
+        InvalidInputError, match="unknown option of em 'max_step': did you mean 'max_steps'"
+    ):
         problem.solve(estimate, solver="em", max_step=3)
 
 
@@ -144,11 +157,23 @@ def test_an_algorithm_or_option_that_does_not_exist_is_an_error():
     ("other", "match"),
     [
         (lambda o, e: FrequencyEstimate(e.frequencies), "noise level"),
-        (lambda o, e: FrequencyEstimate(e.frequencies, n=61, oracle=o), "comes from 61 reports.* the loss holds 60"),
-        (lambda o, e: FrequencyEstimate(e.frequencies, n=60, oracle=oracles.OUE(1.1, 5)), r"epsilon=1\.1"),
+        (
+            lambda o, e: FrequencyEstimate(e.frequencies, n=61, oracle=o),
+            "comes from 61 reports.* the loss holds 60",
+        ),
+        (
+            lambda o, e: FrequencyEstimate(e.frequencies, n=60, oracle=oracles.OUE(1.1, 5)),
+            r"epsilon=1\.1",
+        ),
         (lambda o, e: FrequencyEstimate(e.frequencies, n=60, oracle=oracles.SUE(1.0, 5)), "SUE"),
-        (lambda o, e: FrequencyEstimate(e.frequencies[::-1], n=60, oracle=o), "not that of these reports: pass oracle"),
-        (lambda o, e: FrequencyEstimate([e.frequencies], n=60, oracle=o), "takes one estimate, not a stack"),
+        (
+            lambda o, e: FrequencyEstimate(e.frequencies[::-1], n=60, oracle=o),
+            "not that of these reports: pass oracle",
+        ),
+        (
+            lambda o, e: FrequencyEstimate([e.frequencies], n=60, oracle=o),
+            "takes one estimate, not a stack",
+        ),
     ],
     ids=["bare", "n", "epsilon", "protocol", "values", "stack"],
 )
@@ -183,7 +208,9 @@ def test_too_many_reports_for_a_solver_are_refused_with_the_way_out(monkeypatch)
     reports, estimate = reported(oracle, 100)
     monkeypatch.setattr(reports_module, "_LARGEST", 399)
     problem = Problem(PerReportMLE(oracle, reports), SIMPLEX)
-    with pytest.raises(InvalidInputError, match="100 reports and 400 numbers: use path='iterative'"):
+    with pytest.raises(
+        InvalidInputError, match="100 reports and 400 numbers: use path='iterative'"
+    ):
         problem.solve(estimate, path="conic")
     assert problem.solve(estimate).status == "optimal"
 
@@ -197,7 +224,9 @@ every_kappa = pytest.mark.parametrize("kappa", KAPPAS)
 
 def collected(kappa, d, n=300, seed=0, epsilon=2.0, trials=None):
     oracle = KAPPAS[kappa](epsilon=epsilon, d=d)
-    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    population = np.random.default_rng(seed).multinomial(
+        n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum()
+    )
     return oracle.estimate(oracle.simulate_counts(population, seed, trials), n)
 
 
@@ -207,7 +236,9 @@ def test_the_loss_is_minus_the_mean_log_density_up_to_a_constant(kappa):
     n, oracle = estimate.noise
     f = np.random.default_rng(1).dirichlet(np.ones(4), 10)
     variance = (oracle.a + oracle.b * f) / n
-    density = np.exp(-((estimate.frequencies - f) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    density = np.exp(-((estimate.frequencies - f) ** 2) / (2 * variance)) / np.sqrt(
+        2 * np.pi * variance
+    )
     differences = LOSS.value(f, estimate) + np.log(density).sum(axis=-1) / n
     assert_allclose(differences, differences[0], rtol=0, atol=CERTIFIED)
 
@@ -233,7 +264,9 @@ def test_the_majorant_touches_the_loss_and_is_nowhere_below(kappa, seed):
     f, others = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 20)
     majorant = LOSS.majorant(f, estimate)
     constant = LOSS.value(f, estimate) - majorant.value(f, estimate)
-    assert_allclose(majorant.gradient(f, estimate), LOSS.gradient(f, estimate), rtol=0, atol=CERTIFIED)
+    assert_allclose(
+        majorant.gradient(f, estimate), LOSS.gradient(f, estimate), rtol=0, atol=CERTIFIED
+    )
     above = majorant.value(others, estimate) + constant - LOSS.value(others, estimate)
     assert above.min() >= -CERTIFIED * (1 + np.abs(LOSS.value(others, estimate)).max())
 
@@ -243,7 +276,9 @@ def test_the_majorant_touches_the_loss_and_is_nowhere_below(kappa, seed):
 def test_the_loss_never_rises_over_steps(kappa, path, monkeypatch):
     estimate, points = collected(kappa, 6, n=40), []
     original = NormalisedGaussianMLE.majorant
-    monkeypatch.setattr(NormalisedGaussianMLE, "majorant", lambda s, f, e: points.append(f) or original(s, f, e))
+    monkeypatch.setattr(
+        NormalisedGaussianMLE, "majorant", lambda s, f, e: points.append(f) or original(s, f, e)
+    )
     solution = Problem(LOSS, SIMPLEX).solve(estimate, path=path)
     values = [float(LOSS.value(f, estimate)) for f in [*points, solution.frequencies]]
     assert len(values) == solution.steps + 1
@@ -254,15 +289,23 @@ def test_the_loss_never_rises_over_steps(kappa, path, monkeypatch):
 def test_the_point_is_stationary_and_the_certificate_says_of_what(kappa):
     estimate = collected(kappa, 12, trials=4)
     solution = Problem(LOSS, SIMPLEX).solve(estimate)
-    assert (solution.path, solution.solver, solution.status) == ("iterative", "convex-concave", "optimal")
+    assert (solution.path, solution.solver, solution.status) == (
+        "iterative",
+        "convex-concave",
+        "optimal",
+    )
     assert solution.certificate.scope == "the last convexified step"
     assert "convexified" in repr(solution)
     assert solution.certificate.is_optimal(iterative.GAPS["high"])
     for trial, f in enumerate(solution.frequencies):
         alone = FrequencyEstimate(estimate.frequencies[trial], estimate.n, estimate.oracle)
-        assert certify(Problem(LOSS.majorant(f, alone), SIMPLEX), alone, f).is_optimal(iterative.GAPS["high"])
+        assert certify(Problem(LOSS.majorant(f, alone), SIMPLEX), alone, f).is_optimal(
+            iterative.GAPS["high"]
+        )
     weighted = Problem(GaussianMLE(), SIMPLEX).solve(estimate).frequencies
-    assert np.all(LOSS.value(solution.frequencies, estimate) <= LOSS.value(weighted, estimate) + CERTIFIED)
+    assert np.all(
+        LOSS.value(solution.frequencies, estimate) <= LOSS.value(weighted, estimate) + CERTIFIED
+    )
     moved = np.abs(weighted - solution.frequencies).max()
     assert moved < CERTIFIED if kappa == "kappa = 0" else moved > 1e-6
 
@@ -312,11 +355,13 @@ def test_other_constraints_are_stepped_in_too(kappa, constraints):
 
 
 def test_steps_reuse_what_was_compiled(monkeypatch):
-    from ldpopt import problem as problem_module
+    from ldpopt.solve import problem as problem_module
 
     made = []
     original = problem_module.CompiledProblem
-    monkeypatch.setattr(problem_module, "CompiledProblem", lambda *a: made.append(a) or original(*a))
+    monkeypatch.setattr(
+        problem_module, "CompiledProblem", lambda *a: made.append(a) or original(*a)
+    )
     solution = Problem(LOSS, [*SIMPLEX, Monotone(range(6))]).solve(collected("kappa > 0", 6, n=40))
     assert solution.steps > 1
     assert len(made) == 1

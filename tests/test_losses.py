@@ -68,7 +68,9 @@ def term(loss, estimate, f, value):
 def test_the_binomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(oracle, counts):
     estimate, rng = made(oracle, counts), np.random.default_rng(1)
     f = rng.dirichlet(np.ones(D), 20)
-    independent = -stats.binom.logpmf(COUNTS[counts], N, probabilities(f, estimate)).sum(axis=-1) / N
+    independent = (
+        -stats.binom.logpmf(COUNTS[counts], N, probabilities(f, estimate)).sum(axis=-1) / N
+    )
     difference = losses.BinomialMLE().value(f, estimate) - independent
     assert_allclose(difference, difference[0], rtol=0, atol=CERTIFIED)
 
@@ -77,7 +79,9 @@ def test_the_binomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(o
 def test_the_multinomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(counts):
     estimate, rng = made("one value each", counts), np.random.default_rng(2)
     f = rng.dirichlet(np.ones(D), 20)
-    law = [stats.multinomial.logpmf(COUNTS[counts], N, p / p.sum()) for p in probabilities(f, estimate)]
+    law = [
+        stats.multinomial.logpmf(COUNTS[counts], N, p / p.sum()) for p in probabilities(f, estimate)
+    ]
     difference = losses.MultinomialMLE().value(f, estimate) + np.array(law) / N
     assert_allclose(difference, difference[0], rtol=0, atol=CERTIFIED)
 
@@ -144,7 +148,9 @@ def test_the_loss_is_strongly_convex_by_what_it_says(name, oracle, counts):
     f, g = np.random.default_rng(7).dirichlet(np.ones(D), (2, 30))
     slope = np.sum(loss.gradient(f, estimate) * (g - f), axis=-1)
     quadratic = loss.strong_convexity() / 2 * np.sum((g - f) ** 2, axis=-1)
-    assert np.all(loss.value(g, estimate) >= loss.value(f, estimate) + slope + quadratic - CERTIFIED)
+    assert np.all(
+        loss.value(g, estimate) >= loss.value(f, estimate) + slope + quadratic - CERTIFIED
+    )
 
 
 # --- responses ------------------------------------------------------------------------------------
@@ -162,11 +168,17 @@ MULTIPLIERS = np.array([-3.0, -1.0, -0.3, -0.1, -0.01, -1e-9, 0.0, 1e-9, 0.01, 0
 @every_pair
 def test_the_response_does_not_increase_with_the_multiplier(name, oracle, counts):
     loss, estimate = LOSSES[name], made(oracle, counts)
-    mu = np.sort(np.concatenate([np.linspace(-5, 5, 401), np.geomspace(1e-12, 1e6, 60), -np.geomspace(1e-12, 1e6, 60)]))
+    mu = np.sort(
+        np.concatenate(
+            [np.linspace(-5, 5, 401), np.geomspace(1e-12, 1e6, 60), -np.geomspace(1e-12, 1e6, 60)]
+        )
+    )
     found = responses(loss, estimate, mu)
     assert not np.isnan(found).any()
     before, after = found[:-1], found[1:]
-    assert np.all(after <= before + SUM * np.maximum(1, np.abs(np.where(np.isfinite(before), before, 0))))
+    assert np.all(
+        after <= before + SUM * np.maximum(1, np.abs(np.where(np.isfinite(before), before, 0)))
+    )
 
 
 @every_pair
@@ -188,7 +200,9 @@ def test_the_response_has_a_derivative_of_minus_the_multiplier(name, oracle, cou
 def test_the_clipped_response_is_the_best_point_of_a_dense_grid(name, oracle, counts):
     loss, estimate = LOSSES[name], made(oracle, counts)
     grid = np.linspace(0, 1, 2001)
-    for mu, found in zip(MULTIPLIERS, np.clip(responses(loss, estimate, MULTIPLIERS), 0, 1), strict=True):
+    for mu, found in zip(
+        MULTIPLIERS, np.clip(responses(loss, estimate, MULTIPLIERS), 0, 1), strict=True
+    ):
         for v in range(D):
             with np.errstate(invalid="ignore"):
                 best = np.min(term(loss, estimate, grid, v) + mu * grid)
@@ -222,7 +236,9 @@ def test_the_divergence_on_a_box_is_solved_by_one_root(bounds, total):
     assert solution.solver == "one root"
     assert solution.certificate.violation.max() < CERTIFIED
     assert solution.certificate.gap.max() < 1e-9
-    assert_allclose(solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=3 * OBJECTIVE)
+    assert_allclose(
+        solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=3 * OBJECTIVE
+    )
 
 
 @pytest.mark.parametrize("path", ["auto", "conic"])
@@ -238,7 +254,9 @@ def test_the_divergence_refuses_a_total_that_its_values_cannot_reach():
 
 
 def test_the_divergence_refuses_a_lower_bound_where_the_estimate_is_not_positive():
-    with pytest.raises(InfeasibleError, match=r"f\[1\] = 0, else KullbackLeibler\(\) is infinite; 0\.1 <= f\[1\]"):
+    with pytest.raises(
+        InfeasibleError, match=r"f\[1\] = 0, else KullbackLeibler\(\) is infinite; 0\.1 <= f\[1\]"
+    ):
         Problem(losses.KullbackLeibler(), [Bounds(0.1, 1.0), SumsTo()]).solve([0.5, -0.2, 0.7])
 
 
@@ -290,7 +308,9 @@ def test_weights_are_those_of_when_the_loss_was_made():
 @pytest.mark.parametrize("oracle", ["kappa > 0", "kappa = 0", "kappa < 0"])
 def test_the_multinomial_likelihood_is_that_of_one_value_each_only(oracle, path):
     with pytest.raises(InvalidInputError, match=r"likelihood is that of GRR.*use BinomialMLE\(\)"):
-        Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()]).solve(made(oracle, "ordinary"), path=path)
+        Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()]).solve(
+            made(oracle, "ordinary"), path=path
+        )
 
 
 def test_the_multinomial_likelihood_needs_counts_that_sum_to_n():
@@ -308,7 +328,9 @@ def test_a_likelihood_refuses_an_estimate_that_no_counts_give(name, path):
 
 
 def test_a_likelihood_names_the_trial_that_is_not_raw():
-    estimate = FrequencyEstimate([[0.2] * D, [0.2, 0.2, 0.2, 0.2, -3.0]], n=N, oracle=ORACLES["kappa > 0"])
+    estimate = FrequencyEstimate(
+        [[0.2] * D, [0.2, 0.2, 0.2, 0.2, -3.0]], n=N, oracle=ORACLES["kappa > 0"]
+    )
     with pytest.raises(InvalidInputError, match="at trial 1, index 4 f = -3"):
         losses.BinomialMLE().check(estimate)
 
@@ -383,7 +405,9 @@ def test_the_expected_squared_error_is_that_of_the_enumerated_posterior():
         assert_allclose(loss.gradient(f, estimate)[v], slope, rtol=0, atol=FINITE_DIFFERENCE)
 
 
-@pytest.mark.parametrize("prior", [priors.PowerLaw(alpha=1.2, n=PRIOR_N), priors.PowerLaw], ids=["given", "family"])
+@pytest.mark.parametrize(
+    "prior", [priors.PowerLaw(alpha=1.2, n=PRIOR_N), priors.PowerLaw], ids=["given", "family"]
+)
 def test_the_target_is_the_posterior_mean_in_every_trial(prior):
     stack, loss = small_estimate(3), losses.PosteriorMean(prior)
     assert_allclose(loss.target(stack), priors.posterior_mean(stack, prior), rtol=1e-12)
@@ -399,7 +423,10 @@ def test_a_prior_that_is_given_takes_all_trials_at_once_and_a_posterior_is_found
     calls, original = [], priors.PowerLaw.posterior
     monkeypatch.setattr(priors.PowerLaw, "posterior", lambda *a: calls.append(a) or original(*a))
     stack = small_estimate(3)
-    problem = Problem(losses.PosteriorMean(priors.PowerLaw(1.2, PRIOR_N)), [NonNegative(), SumsTo(), Monotone([0, 1])])
+    problem = Problem(
+        losses.PosteriorMean(priors.PowerLaw(1.2, PRIOR_N)),
+        [NonNegative(), SumsTo(), Monotone([0, 1])],
+    )
     assert problem.solve(stack).certificate.is_optimal(1e-6)
     assert len(calls) == 1
     solution = Problem(losses.PosteriorMean(priors.PowerLaw), problem.constraints).solve(stack)
@@ -436,8 +463,12 @@ def test_under_any_constraints_it_is_least_squares_from_the_posterior_mean(const
 
 def test_on_the_simplex_the_posterior_mean_under_a_fitted_power_law_is_power_ns():
     estimate = small_estimate(3)
-    solution = Problem(losses.PosteriorMean(priors.PowerLaw), [NonNegative(), SumsTo()]).solve(estimate)
-    assert_allclose(solution.frequencies, postprocess(estimate, "power-ns").frequencies, rtol=0, atol=CERTIFIED)
+    solution = Problem(losses.PosteriorMean(priors.PowerLaw), [NonNegative(), SumsTo()]).solve(
+        estimate
+    )
+    assert_allclose(
+        solution.frequencies, postprocess(estimate, "power-ns").frequencies, rtol=0, atol=CERTIFIED
+    )
 
 
 def test_a_posterior_mean_pickles_without_what_it_found():
@@ -460,7 +491,9 @@ def test_what_was_found_is_forgotten_with_the_estimate():
 
 @pytest.mark.parametrize("prior", ["power", None, 1.5, dict, FrequencyEstimate])
 def test_a_prior_must_be_one_or_a_family(prior):
-    with pytest.raises(InvalidTypeError, match=r"prior must be a prior from ldpopt\.priors or a family"):
+    with pytest.raises(
+        InvalidTypeError, match=r"prior must be a prior from ldpopt\.priors or a family"
+    ):
         losses.PosteriorMean(prior)
 
 

@@ -17,7 +17,11 @@ TABLE_I = [
 ]  # fmt: skip
 NEEDS_NOISE = {"base-cut", "norm-hyb", "mle-apx", "power", "power-ns", "base-zero"}
 SIZES = [2, 3, 5, 8, 13, 40, 200]
-ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
+ORACLES = {
+    "kappa > 0": oracles.OUE,
+    "kappa = 0": oracles.SUE,
+    "kappa < 0": oracles.HadamardResponse,
+}
 ALL_DISTRIBUTIONS = [name for name in TABLE_I if METHODS[name].sums_to_one == "yes"]
 
 
@@ -25,7 +29,11 @@ def literal(name, f, estimate, alpha=2.0, top_k=None):
     """Return the method's definition applied to one vector (a list)."""
     noise = estimate.oracle is not None
     if name in ("base-cut", "norm-hyb"):
-        cut = reference.threshold_of_top(f, top_k) if top_k else reference.threshold(len(f), estimate.sigma, alpha)
+        cut = (
+            reference.threshold_of_top(f, top_k)
+            if top_k
+            else reference.threshold(len(f), estimate.sigma, alpha)
+        )
         return reference.base_cut(f, cut) if name == "base-cut" else reference.norm_hyb(f, cut)
     if name in ("power", "power-ns"):
         mean = reference.power(f, estimate.n, estimate.sigma)
@@ -45,7 +53,9 @@ def literal(name, f, estimate, alpha=2.0, top_k=None):
 
 def collected(d, oracle=oracles.OUE, n=2000, trials=None, seed=0, exponent=1.1):
     """Return a raw estimate from simulated reports on a Zipf population."""
-    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -exponent) / w.sum())
+    population = np.random.default_rng(seed).multinomial(
+        n, (w := np.arange(1.0, d + 1) ** -exponent) / w.sum()
+    )
     chosen = oracle(epsilon=1.0, d=d)
     return chosen.estimate(chosen.simulate_counts(population, seed, trials), n)
 
@@ -86,7 +96,9 @@ def test_the_table_cannot_be_changed():
 def test_method_equals_its_definition(name, kind, d):
     estimate = collected(d, ORACLES[kind], seed=d)
     expected = literal(name, estimate.frequencies.tolist(), estimate)
-    assert_allclose(apply(name, estimate).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
+    assert_allclose(
+        apply(name, estimate).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING
+    )
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.5, 2.0])
@@ -96,7 +108,12 @@ def test_method_equals_its_definition_on_plain_vectors(name, d, scale):
     f = np.random.default_rng(d).normal(1 / d, scale, d)
     f[0] = abs(f[0])
     expected = literal(name, f.tolist(), FrequencyEstimate(f))
-    assert_allclose(apply(name, f).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING * max(1, scale * 4))
+    assert_allclose(
+        apply(name, f).frequencies,
+        reference.floats(expected),
+        rtol=0,
+        atol=ROUNDING * max(1, scale * 4),
+    )
 
 
 @pytest.mark.parametrize("top_k", [1, 3, 13])
@@ -114,7 +131,12 @@ def test_top_k_puts_the_threshold_at_the_kth_highest_estimate(name, top_k):
 def test_alpha_sets_the_expected_number_of_false_positives(name, alpha):
     estimate = collected(13, seed=3)
     expected = literal(name, estimate.frequencies.tolist(), estimate, alpha=alpha)
-    assert_allclose(apply(name, estimate, alpha=alpha).frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
+    assert_allclose(
+        apply(name, estimate, alpha=alpha).frequencies,
+        reference.floats(expected),
+        rtol=0,
+        atol=ROUNDING,
+    )
 
 
 @pytest.mark.parametrize("beta", [0.001, 0.05, 1, 50])
@@ -123,13 +145,19 @@ def test_base_zero_is_base_cut_with_its_own_number_of_false_positives(d, beta):
     estimate = collected(d, trials=5)
     found = apply("base-zero", estimate, beta=beta)
     assert_array_equal(found.frequencies, apply("base-cut", estimate, alpha=beta).frequencies)
-    assert_array_equal(apply("base-zero", estimate).frequencies, apply("base-zero", estimate, beta=0.05).frequencies)
-    expected = reference.base_cut(estimate.frequencies[2].tolist(), reference.threshold(d, estimate.sigma, beta))
+    assert_array_equal(
+        apply("base-zero", estimate).frequencies,
+        apply("base-zero", estimate, beta=0.05).frequencies,
+    )
+    expected = reference.base_cut(
+        estimate.frequencies[2].tolist(), reference.threshold(d, estimate.sigma, beta)
+    )
     assert_allclose(found.frequencies[2], expected, rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize(
-    ("beta", "error"), [(0, InvalidInputError), (np.nan, InvalidInputError), ("2", InvalidTypeError)]
+    ("beta", "error"),
+    [(0, InvalidInputError), (np.nan, InvalidInputError), ("2", InvalidTypeError)],
 )
 def test_beta_out_of_range_is_refused_by_name(beta, error):
     with pytest.raises(error, match="beta"):
@@ -186,7 +214,9 @@ def test_sums_of_methods_that_do_not_normalise_are_not_one(stack):
         assert np.abs(apply(name, stack).frequencies.sum(axis=-1) - 1).max() > SUM
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.preserves_order])
+@pytest.mark.parametrize(
+    "name", [name for name, method in METHODS.items() if method.preserves_order]
+)
 def test_a_larger_estimate_never_becomes_the_smaller_one(name, stack):
     rank = np.argsort(stack.frequencies, axis=-1)
     rising = np.take_along_axis(apply(name, stack).frequencies, rank, axis=-1)
@@ -205,7 +235,9 @@ def test_norm_hyb_does_not_preserve_order_as_it_says():
 @pytest.mark.parametrize("name", ["norm", "norm-mul", "norm-sub"])
 def test_a_domain_of_one_value_has_all_the_mass(name):
     assert_allclose(postprocess([0.3], name).frequencies, [1.0], rtol=0, atol=ROUNDING)
-    assert_allclose(postprocess([[0.3], [7.0]], name).frequencies, [[1.0], [1.0]], rtol=0, atol=ROUNDING)
+    assert_allclose(
+        postprocess([[0.3], [7.0]], name).frequencies, [[1.0], [1.0]], rtol=0, atol=ROUNDING
+    )
 
 
 def test_a_domain_of_one_value_with_a_known_top():
@@ -217,16 +249,24 @@ def test_a_domain_of_one_value_with_a_known_top():
 def test_a_threshold_below_zero_is_zero(d, alpha):
     f = [0.1, -0.01] + [-0.5] * (d - 2)
     estimate = FrequencyEstimate(f, n=100, oracle=oracles.OUE(epsilon=1.0, d=d))
-    assert postprocess(estimate, "base-cut", alpha=alpha).frequencies.tolist() == [0.1] + [0.0] * (d - 1)
+    assert postprocess(estimate, "base-cut", alpha=alpha).frequencies.tolist() == [0.1] + [0.0] * (
+        d - 1
+    )
 
 
 def test_a_known_top_reaching_below_zero_keeps_no_negative_value():
-    assert postprocess([0.5, -0.1, -0.2], "base-cut", top_k=2).frequencies.tolist() == [0.5, 0.0, 0.0]
+    assert postprocess([0.5, -0.1, -0.2], "base-cut", top_k=2).frequencies.tolist() == [
+        0.5,
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize("f", [[-0.1, -0.2], [0.0, 0.0], [0.0, -1e-300]])
 def test_norm_mul_without_a_positive_value_raises(f):
-    with pytest.raises(InvalidInputError, match=r"norm-mul needs a positive estimate.*use norm-sub"):
+    with pytest.raises(
+        InvalidInputError, match=r"norm-mul needs a positive estimate.*use norm-sub"
+    ):
         postprocess(f, "norm-mul")
     with pytest.raises(InvalidInputError, match="in trial 1:"):
         postprocess([[0.5, 0.5], f], "norm-mul")
@@ -288,13 +328,19 @@ def test_norm_cut_keeps_all_of_equal_shares(d):
         ([0.5, 0.5, 0.3], 2, [0.5, 0.5, 0.0]),  # exactly 1 does not exceed it
         ([0.6, 0.6, -0.2], 2, [0.6, 0.4, 0.0]),  # of equal values the first stays
         ([1.5, 0.2, 0.1], 1, [1.0, 0.0, 0.0]),  # not even the highest fits
-        ([1.0, 0.25, 0.25], 3, [5 / 6, 1 / 12, 1 / 12]),  # a sum of 1 is not below 1: none stays fixed
+        (
+            [1.0, 0.25, 0.25],
+            3,
+            [5 / 6, 1 / 12, 1 / 12],
+        ),  # a sum of 1 is not below 1: none stays fixed
         ([0.2, 0.1], 2, [0.55, 0.45]),  # nothing left to adjust: all are
         ([0.25, 0.25], 1, [0.5, 0.5]),  # ties at T are all kept: the same
     ],
 )
 def test_norm_hyb_by_hand(f, top_k, expected):
-    assert_allclose(postprocess(f, "norm-hyb", top_k=top_k).frequencies, expected, rtol=0, atol=ROUNDING)
+    assert_allclose(
+        postprocess(f, "norm-hyb", top_k=top_k).frequencies, expected, rtol=0, atol=ROUNDING
+    )
     by_definition = reference.norm_hyb(f, reference.threshold_of_top(f, top_k))
     assert_allclose(reference.floats(by_definition), expected, rtol=0, atol=ROUNDING)
 
@@ -305,7 +351,9 @@ def test_post_pos_clips_answers_and_not_the_vector():
     assert found.frequencies.tolist() == f
     assert found.clip_answers
     assert_allclose(found.query([[0, 1], [1, 2], [1]]), [0.2, 0.0, 0.0], rtol=0, atol=ROUNDING)
-    assert_allclose(postprocess(f, "base").query([[0, 1], [1, 2]]), [0.2, -0.2], rtol=0, atol=ROUNDING)
+    assert_allclose(
+        postprocess(f, "base").query([[0, 1], [1, 2]]), [0.2, -0.2], rtol=0, atol=ROUNDING
+    )
 
 
 def test_a_later_method_does_not_clip_answers_any_more():
@@ -333,7 +381,9 @@ def test_methods_that_use_the_noise_level_warn_of_estimates_without_that_noise(n
     if name not in NOISE_LEVEL:
         postprocess(processed, name)
     else:
-        with pytest.warns(LdpoptWarning, match="frequencies by 'norm-sub' have another noise") as record:
+        with pytest.warns(
+            LdpoptWarning, match="frequencies by 'norm-sub' have another noise"
+        ) as record:
             postprocess(processed, name)
         assert len(record) == 1
         assert record[0].filename == __file__
@@ -346,13 +396,19 @@ def test_a_given_number_of_values_needs_no_noise_level_of_raw_estimates():
     assert postprocess(postprocess(raw, "norm-sub"), "norm-hyb", top_k=1).method == "norm-hyb"
 
 
-@pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e-300], [1e17, 0.2], [1e300, -0.3]])
+@pytest.mark.parametrize(
+    "f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e-300], [1e17, 0.2], [1e300, -0.3]]
+)
 @pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
 def test_extreme_magnitudes(name, f):
     estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
     found = apply(name, estimate).frequencies
-    scale = max(1.0, np.abs(f).max()) if METHODS[name].sums_to_one != "yes" or name == "norm" else 1.0
-    assert_allclose(found, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale)
+    scale = (
+        max(1.0, np.abs(f).max()) if METHODS[name].sums_to_one != "yes" or name == "norm" else 1.0
+    )
+    assert_allclose(
+        found, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale
+    )
 
 
 @pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e300], [-5.0, -5.0]])
@@ -372,7 +428,9 @@ def test_a_number_that_is_not_finite_is_named_by_its_first_position(name, bad):
         postprocess([[0.5, 0.5], [bad, 0.5]], name)
 
 
-@pytest.mark.parametrize(("f", "error"), [([], ValueError), (0.5, ValueError), (["a"], TypeError), ([True], TypeError)])
+@pytest.mark.parametrize(
+    ("f", "error"), [([], ValueError), (0.5, ValueError), (["a"], TypeError), ([True], TypeError)]
+)
 def test_what_is_not_a_vector_of_numbers_is_refused(f, error):
     with pytest.raises(error, match="frequencies must"):
         postprocess(f, "norm-sub")
@@ -382,7 +440,9 @@ def test_what_is_not_a_vector_of_numbers_is_refused(f, error):
 
 
 def test_an_unknown_method_is_answered_with_the_nearest_names():
-    with pytest.raises(InvalidInputError, match="unknown method 'norm-subb': did you mean 'norm-sub'"):
+    with pytest.raises(
+        InvalidInputError, match="unknown method 'norm-subb': did you mean 'norm-sub'"
+    ):
         postprocess([0.5, 0.5], "norm-subb")
 
 
@@ -393,7 +453,9 @@ def test_a_method_that_is_not_text_is_an_unknown_method(method):
 
 
 def test_a_misspelt_option_is_answered_with_the_nearest_names():
-    with pytest.raises(InvalidInputError, match="unknown option of base-cut 'alhpa': did you mean 'alpha'"):
+    with pytest.raises(
+        InvalidInputError, match="unknown option of base-cut 'alhpa': did you mean 'alpha'"
+    ):
         postprocess(collected(5), "base-cut", alhpa=1)
 
 

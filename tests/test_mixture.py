@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, datasets, oracles, postprocess, queries
+from ldpopt import FrequencyEstimate, datasets, oracles, postprocess
 from ldpopt.errors import InvalidInputError
-from ldpopt.mixture import mixture_weights
+from ldpopt.estimate import metrics
 from ldpopt.priors import NPMLE, Discrete, Mixture
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.mixture import _PSEUDO, _dictionaries, _edges
+from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.priors.npmle import TOLERANCE
 from tests.tolerances import OBJECTIVE, POSTERIOR, SUM
 
@@ -33,7 +34,11 @@ def directly(prior, y, noise, slope=0.0):
     weight = np.exp(level - top)
     total = weight.sum(axis=1)
     mean = weight @ u / total
-    return mean, (weight * (u - mean[:, None]) ** 2).sum(axis=1) / total, (top[:, 0] + np.log(total))
+    return (
+        mean,
+        (weight * (u - mean[:, None]) ** 2).sum(axis=1) / total,
+        (top[:, 0] + np.log(total)),
+    )
 
 
 # --- finitely many counts -------------------------------------------------------------------------
@@ -44,7 +49,9 @@ def directly(prior, y, noise, slope=0.0):
 def test_posteriors_are_sums_over_the_support(noise, slope):
     rng = np.random.default_rng(0)
     prior = Discrete(np.arange(0, 1000, 25.0), rng.random(40), 1000)
-    y = np.concatenate([rng.uniform(-3 * noise, 1000 + 3 * noise, 300), [-20 * noise, 1000 + 20 * noise]])
+    y = np.concatenate(
+        [rng.uniform(-3 * noise, 1000 + 3 * noise, 300), [-20 * noise, 1000 + 20 * noise]]
+    )
     y = y[noise**2 + slope * y > 0]
     found = prior.posterior(y, noise, slope=slope)
     mean, variance, evidence = directly(prior, y, noise, slope)
@@ -98,7 +105,9 @@ def test_every_estimate_is_in_a_bin_next_to_it():
     binned = Binned.of(raw, 0.0)
     y = np.sort(raw.frequencies * data.n)
     assert binned.d == data.d
-    assert np.abs(np.repeat(binned.y, binned.size.astype(int)) - y).max() <= binned.noise.sd / 40 * (1 + 1e-9)
+    assert np.abs(
+        np.repeat(binned.y, binned.size.astype(int)) - y
+    ).max() <= binned.noise.sd / 40 * (1 + 1e-9)
 
 
 def test_binning_loses_nothing_that_can_be_measured():
@@ -109,9 +118,16 @@ def test_binning_loses_nothing_that_can_be_measured():
     truth = data.counts[order]
     found, unbinned = (Discrete(*npmle_weights(bins), data.n) for bins in (binned, exact))
     noise = binned.noise.sd
-    likelier = (unbinned.posterior(exact.y, noise).log_evidence - found.posterior(exact.y, noise).log_evidence).sum()
-    assert abs(likelier) < 0.1  # nats of 1,024 estimates; a prior that chance alone makes wrong differs by several
-    error, exactly = (np.mean((prior.posterior_mean(exact.y, noise) - truth) ** 2) for prior in (found, unbinned))
+    likelier = (
+        unbinned.posterior(exact.y, noise).log_evidence
+        - found.posterior(exact.y, noise).log_evidence
+    ).sum()
+    assert (
+        abs(likelier) < 0.1
+    )  # nats of 1,024 estimates; a prior that chance alone makes wrong differs by several
+    error, exactly = (
+        np.mean((prior.posterior_mean(exact.y, noise) - truth) ** 2) for prior in (found, unbinned)
+    )
     assert abs(error / exactly - 1) < 0.01
 
 
@@ -159,12 +175,16 @@ def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
         problem = cp.Problem(cp.Maximize(share @ cp.log(likelihoods @ x)), [x >= 0, cp.sum(x) == 1])
     else:  # Koenker, Mizera (2014): max Σ c log ν, Aᵀ(c ν) <= 1; Σ c log(A x) = -Σ c log ν at the optimum
         nu = cp.Variable(len(share))
-        problem = cp.Problem(cp.Maximize(share @ cp.log(nu)), [likelihoods.T @ cp.multiply(share, nu) <= 1])
+        problem = cp.Problem(
+            cp.Maximize(share @ cp.log(nu)), [likelihoods.T @ cp.multiply(share, nu) <= 1]
+        )
     options = {"eps": 1e-9, "max_iters": 100_000} if solver == "SCS" else {}
     value = problem.solve(solver=solver, **options) * (1 if form == "primal" else -1)
     found = mixture_weights(likelihoods, binned.size, tol=TOLERANCE)
     assert found.gap <= TOLERANCE
-    assert_allclose(share @ np.log(likelihoods @ found.weights), value, atol=OBJECTIVE + TOLERANCE + 1e-6)
+    assert_allclose(
+        share @ np.log(likelihoods @ found.weights), value, atol=OBJECTIVE + TOLERANCE + 1e-6
+    )
 
 
 def test_a_dictionary_reaches_the_optimum_of_exponential_cones():
@@ -181,7 +201,9 @@ def test_a_dictionary_reaches_the_optimum_of_exponential_cones():
         rows = np.concatenate([columns, np.eye(len(shapes))])
         c = np.concatenate([binned.size, np.full(len(shapes), _PSEUDO)])
         found = mixture_weights(rows, c, tol=TOLERANCE).weights
-        assert_allclose(c @ np.log(rows @ found), value, atol=1e-4)  # nats of all estimates together
+        assert_allclose(
+            c @ np.log(rows @ found), value, atol=1e-4
+        )  # nats of all estimates together
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -231,7 +253,9 @@ def test_stacks_are_fitted_trial_by_trial():
         together = postprocess(stack, name).frequencies
         for trial in range(3):
             one = FrequencyEstimate(stack.frequencies[trial], n=data.n, oracle=stack.oracle)
-            assert_allclose(together[trial], postprocess(one, name).frequencies, rtol=POSTERIOR, atol=1e-14)
+            assert_allclose(
+                together[trial], postprocess(one, name).frequencies, rtol=POSTERIOR, atol=1e-14
+            )
     for fit in FITS.values():
         with pytest.raises(InvalidInputError, match="fit each trial"):
             fit.fit(stack)
@@ -239,7 +263,11 @@ def test_stacks_are_fitted_trial_by_trial():
 
 @pytest.mark.parametrize("name", FITS)
 @given(
-    st.lists(st.sampled_from([-1e300, -5.0, -0.01, 0.0, 1e-300, 0.1, 0.3, 2.0, 1e300]), min_size=2, max_size=6),
+    st.lists(
+        st.sampled_from([-1e300, -5.0, -0.01, 0.0, 1e-300, 0.1, 0.3, 2.0, 1e300]),
+        min_size=2,
+        max_size=6,
+    ),
     st.sampled_from([1, 7, 10_000]),
     st.sampled_from([0.1, 1.0, 8.0]),
 )
@@ -255,10 +283,12 @@ def test_mixture_and_npmle_beat_norm_sub_on_zipf():
     """Errors at 58 % and 65 % of Norm-Sub's: 40 % of difference against a spread of 5 % over 5 draws."""
     stack, data = collected("zipf", trials=5)
     error = {
-        m: queries.mean_squared_error(postprocess(stack, m).frequencies, data.frequencies).mean()
+        m: metrics.mean_squared_error(postprocess(stack, m).frequencies, data.frequencies).mean()
         for m in ("norm-sub", "npmle-ns", "mixture-ns")
     }
-    limit = queries.mean_squared_error(queries.accuracy_limit(stack, data.frequencies), data.frequencies).mean()
+    limit = metrics.mean_squared_error(
+        metrics.accuracy_limit(stack, data.frequencies), data.frequencies
+    ).mean()
     assert limit < error["mixture-ns"] < error["npmle-ns"] < 0.85 * error["norm-sub"]
 
 
@@ -270,11 +300,13 @@ def test_the_limit_is_the_posterior_mean_under_the_true_frequencies():
     oracle = oracles.GRR(1.0, 5)
     truth = np.array([0.4, 0.2, 0.2, 0.1, 0.1])
     raw = FrequencyEstimate(rng.normal(truth, 0.1, (3, 5)), n=100, oracle=oracle)
-    found = queries.accuracy_limit(raw, truth)
+    found = metrics.accuracy_limit(raw, truth)
     for trial in range(3):
         for v in range(5):
             weight = [
-                np.exp(-((raw.frequencies[trial, v] - f) ** 2) / (2 * float(oracle.variance(100, f))))
+                np.exp(
+                    -((raw.frequencies[trial, v] - f) ** 2) / (2 * float(oracle.variance(100, f)))
+                )
                 / np.sqrt(float(oracle.variance(100, f)))
                 for f in truth
             ]
@@ -283,24 +315,28 @@ def test_the_limit_is_the_posterior_mean_under_the_true_frequencies():
 
 def test_the_limit_is_the_noise_free_truth_where_values_are_far_apart():
     raw = FrequencyEstimate([0.69, 0.21, 0.1], n=10**8, oracle=oracles.OUE(2.0, 3))
-    assert_allclose(queries.accuracy_limit(raw, [0.7, 0.2, 0.1]), [0.7, 0.2, 0.1], rtol=1e-12)
+    assert_allclose(metrics.accuracy_limit(raw, [0.7, 0.2, 0.1]), [0.7, 0.2, 0.1], rtol=1e-12)
 
 
 def test_no_method_without_the_sum_beats_the_limit():
     stack, data = collected("emoji", trials=20)
     error = {
-        m: queries.mean_squared_error(postprocess(stack, m).frequencies, data.frequencies).mean()
+        m: metrics.mean_squared_error(postprocess(stack, m).frequencies, data.frequencies).mean()
         for m in ("base", "base-pos", "power", "npmle", "mixture")
     }
-    limit = queries.mean_squared_error(queries.accuracy_limit(stack, data.frequencies), data.frequencies).mean()
+    limit = metrics.mean_squared_error(
+        metrics.accuracy_limit(stack, data.frequencies), data.frequencies
+    ).mean()
     assert all(limit < value for value in error.values())
 
 
 def test_the_limit_names_what_does_not_fit():
     raw, _ = collected("beta")
     with pytest.raises(InvalidInputError, match=r"truth must have shape \(400,\), got \(3,\)"):
-        queries.accuracy_limit(raw, [0.2, 0.3, 0.5])
+        metrics.accuracy_limit(raw, [0.2, 0.3, 0.5])
     with pytest.raises(InvalidInputError, match="noise level"):
-        queries.accuracy_limit(FrequencyEstimate([0.5, 0.5]), [0.5, 0.5])
+        metrics.accuracy_limit(FrequencyEstimate([0.5, 0.5]), [0.5, 0.5])
     with pytest.raises(InvalidInputError, match=r"0 \.\. 1"):
-        queries.accuracy_limit(FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2)), [-0.5, 1.5])
+        metrics.accuracy_limit(
+            FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2)), [-0.5, 1.5]
+        )

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from ldpopt import mixture
 from ldpopt.closed_form import water_filling
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError, LdpoptWarning
-from ldpopt.mixture import mixture_weights
+from ldpopt.priors.mixture_weights import mixture_weights
 from tests.tolerances import OBJECTIVE, SUM
 
 TOL = 1e-9  # the default gap
@@ -63,7 +62,9 @@ MATRICES = {
 
 
 def counts_for(likelihoods):
-    return np.random.default_rng(len(likelihoods)).integers(1, 9, len(likelihoods)).astype(np.float64)
+    return (
+        np.random.default_rng(len(likelihoods)).integers(1, 9, len(likelihoods)).astype(np.float64)
+    )
 
 
 # --- against other ways to the optimum ------------------------------------------------------------
@@ -71,12 +72,15 @@ def counts_for(likelihoods):
 
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
 @pytest.mark.parametrize(
-    "name", ["reports", "reports at a large budget", "fewer rows than columns", "zeros", "densities"]
+    "name",
+    ["reports", "reports at a large budget", "fewer rows than columns", "zeros", "densities"],
 )
 def test_maximum_is_that_of_the_cone_solvers(name, solver):
     likelihoods, weights = MATRICES[name], counts_for(MATRICES[name])
     fit = mixture_weights(likelihoods, weights)
-    assert_allclose(fit.log_likelihood, by_cones(likelihoods, weights, solver), rtol=0, atol=10 * OBJECTIVE)
+    assert_allclose(
+        fit.log_likelihood, by_cones(likelihoods, weights, solver), rtol=0, atol=10 * OBJECTIVE
+    )
 
 
 @pytest.mark.parametrize("as_operator", [False, True], ids=["array", "operator"])
@@ -87,7 +91,9 @@ def test_gap_is_reached_and_true(name, as_operator):
     assert fit.converged
     assert fit.gap <= TOL
     assert_allclose(fit.gap, gap(likelihoods, weights, fit.weights), rtol=0, atol=SUM)
-    assert_allclose(fit.log_likelihood, log_likelihood(likelihoods, weights, fit.weights), rtol=SUM, atol=SUM)
+    assert_allclose(
+        fit.log_likelihood, log_likelihood(likelihoods, weights, fit.weights), rtol=SUM, atol=SUM
+    )
     assert (fit.weights >= 0).all()
     assert abs(fit.weights.sum() - 1) <= SUM
 
@@ -97,7 +103,9 @@ def test_grr_by_its_channel_is_water_filling(d, epsilon):
     rng = np.random.default_rng(d)
     truth = np.arange(1, d + 1) ** -1.5
     ratio = np.exp(epsilon)
-    channel = np.ones((d, d)) + (ratio - 1) * np.eye(d)  # of P(report | value) up to the common factor q
+    channel = np.ones((d, d)) + (ratio - 1) * np.eye(
+        d
+    )  # of P(report | value) up to the common factor q
     counts = rng.multinomial(100_000, channel @ (truth / truth.sum()) / (ratio + d - 1))
     fit = mixture_weights(channel, counts, tol=1e-12)
     expected = water_filling(counts / counts.sum(), 1 / (ratio - 1))
@@ -121,11 +129,13 @@ def test_an_operator_of_collinear_columns_has_them_formed():
     fit = mixture_weights(aslinearoperator(likelihoods))
     assert fit.converged
     assert fit.products >= 80
-    assert_allclose(fit.log_likelihood, mixture_weights(likelihoods).log_likelihood, rtol=0, atol=2 * TOL)
+    assert_allclose(
+        fit.log_likelihood, mixture_weights(likelihoods).log_likelihood, rtol=0, atol=2 * TOL
+    )
 
 
 def test_an_operator_too_large_to_form_is_never_silently_wrong(monkeypatch):
-    monkeypatch.setattr(mixture, "_FORMED", 0)
+    monkeypatch.setattr("ldpopt.priors.mixture_weights._FORMED", 0)
     likelihoods = gaussian(100, 80, seed=1)
     with pytest.warns(LdpoptWarning, match="gap of"):
         fit = mixture_weights(aslinearoperator(likelihoods), max_steps=30)
@@ -145,7 +155,10 @@ def test_likelihoods_of_reports_take_few_products_of_an_operator():
 def test_rows_may_be_scaled_freely():
     likelihoods, weights = MATRICES["densities"], counts_for(MATRICES["densities"])
     scale = 10.0 ** np.random.default_rng(0).uniform(-200, 200, len(likelihoods))
-    plain, scaled = mixture_weights(likelihoods, weights), mixture_weights(likelihoods * scale[:, None], weights)
+    plain, scaled = (
+        mixture_weights(likelihoods, weights),
+        mixture_weights(likelihoods * scale[:, None], weights),
+    )
     shift = weights @ np.log(scale) / weights.sum()
     assert_allclose(scaled.log_likelihood - shift, plain.log_likelihood, rtol=0, atol=2 * TOL)
     assert scaled.converged
@@ -155,7 +168,9 @@ def test_rows_may_be_scaled_freely():
 def test_weights_may_have_any_total(factor):
     likelihoods, weights = MATRICES["reports"], counts_for(MATRICES["reports"])
     expected = mixture_weights(likelihoods, weights).weights
-    assert_allclose(mixture_weights(likelihoods, weights * factor).weights, expected, rtol=0, atol=1e-7)
+    assert_allclose(
+        mixture_weights(likelihoods, weights * factor).weights, expected, rtol=0, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("as_operator", [False, True], ids=["array", "operator"])
@@ -189,7 +204,9 @@ def test_one_observation_goes_to_its_likeliest_component():
 
 
 def test_the_identity_gives_the_shares():
-    assert_allclose(mixture_weights(np.eye(3), [1, 2, 5]).weights, [0.125, 0.25, 0.625], rtol=0, atol=2 * TOL)
+    assert_allclose(
+        mixture_weights(np.eye(3), [1, 2, 5]).weights, [0.125, 0.25, 0.625], rtol=0, atol=2 * TOL
+    )
 
 
 @given(
@@ -197,14 +214,21 @@ def test_the_identity_gives_the_shares():
 )  # fmt: skip
 def test_no_other_weights_are_better_by_more_than_the_gap(m, d, ratio, as_operator, seed):
     rng = np.random.default_rng(seed)
-    likelihoods = np.where(rng.random((m, d)) < 0.5, ratio, 1.0) * rng.choice([1.0, 1.0, rng.random()], (m, d))
+    likelihoods = np.where(rng.random((m, d)) < 0.5, ratio, 1.0) * rng.choice(
+        [1.0, 1.0, rng.random()], (m, d)
+    )
     weights = rng.integers(0, 4, m)
     weights[rng.integers(m)] = 1
     fit = mixture_weights(aslinearoperator(likelihoods) if as_operator else likelihoods, weights)
     assert fit.converged
-    others = np.vstack([rng.dirichlet(np.full(d, 0.3), 20) + 1e-12, np.eye(d) + 1e-12, np.full((1, d), 1 / d)])
+    others = np.vstack(
+        [rng.dirichlet(np.full(d, 0.3), 20) + 1e-12, np.eye(d) + 1e-12, np.full((1, d), 1 / d)]
+    )
     for other in others:
-        assert log_likelihood(likelihoods, weights, other / other.sum()) <= fit.log_likelihood + fit.gap + SUM
+        assert (
+            log_likelihood(likelihoods, weights, other / other.sum())
+            <= fit.log_likelihood + fit.gap + SUM
+        )
 
 
 # --- EM ------------------------------------------------------------------------------------------
@@ -217,7 +241,9 @@ def test_em_never_becomes_less_likely(name):
     reached = [log_likelihood(likelihoods, weights, x)]
     for _ in range(30):
         with pytest.warns(LdpoptWarning):
-            x = mixture_weights(likelihoods, weights, method="em", start=x, max_steps=1, tol=1e-15).weights
+            x = mixture_weights(
+                likelihoods, weights, method="em", start=x, max_steps=1, tol=1e-15
+            ).weights
         reached.append(log_likelihood(likelihoods, weights, x))
     assert (np.diff(reached) >= -SUM).all()
 
@@ -245,7 +271,10 @@ def test_em_is_the_multiplication_by_the_scores():
 def test_progress_hears_every_step(method):
     heard = []
     fit = mixture_weights(
-        MATRICES["reports"], method=method, tol=1e-3, progress=lambda step, gap: heard.append((step, gap))
+        MATRICES["reports"],
+        method=method,
+        tol=1e-3,
+        progress=lambda step, gap: heard.append((step, gap)),
     )
     assert [step for step, _ in heard] == list(range(fit.steps))
     assert all(gap > 1e-3 for _, gap in heard)
@@ -260,7 +289,12 @@ def test_a_start_at_the_solution_is_at_its_end():
 
 def test_a_start_with_zeros_is_no_trap():
     fit = mixture_weights(MATRICES["reports"], start=np.eye(8)[3])
-    assert_allclose(fit.log_likelihood, mixture_weights(MATRICES["reports"]).log_likelihood, rtol=0, atol=2 * TOL)
+    assert_allclose(
+        fit.log_likelihood,
+        mixture_weights(MATRICES["reports"]).log_likelihood,
+        rtol=0,
+        atol=2 * TOL,
+    )
 
 
 def test_what_cannot_be_reached_is_said():
@@ -279,7 +313,10 @@ WRONG = {
     "negative": ({"likelihoods": [[1.0, -2.0]]}, "row 0, column 1"),
     "not finite": ({"likelihoods": [[1.0, 2.0], [np.nan, 1.0]]}, "row 1, column 0"),
     "text": ({"likelihoods": [["a"]]}, "array of numbers"),
-    "a row of zeros": ({"likelihoods": [[1.0, 2.0], [0.0, 0.0]]}, "observation 1 has probability zero"),
+    "a row of zeros": (
+        {"likelihoods": [[1.0, 2.0], [0.0, 0.0]]},
+        "observation 1 has probability zero",
+    ),
     "a row of zeros behind another": (
         {"likelihoods": [[1.0, 2.0], [1.0, 0.0], [0.0, 0.0]], "weights": [0, 1, 1]},
         "observation 2 has probability zero",
@@ -288,18 +325,42 @@ WRONG = {
         {"likelihoods": aslinearoperator(np.array([[1.0, 2.0], [0.0, 0.0]]))},
         "observation 1 has probability zero",
     ),
-    "a negative operator": ({"likelihoods": aslinearoperator(np.array([[-1.0, -2.0]]))}, "finite and >= 0"),
+    "a negative operator": (
+        {"likelihoods": aslinearoperator(np.array([[-1.0, -2.0]]))},
+        "finite and >= 0",
+    ),
     "an impossible start behind an unobserved row": (
         {"likelihoods": np.eye(3), "weights": [0, 1, 1], "start": [0.0, 1.0, 0.0]},
         "observation 2 has probability zero",
     ),
-    "an impossible start": ({"likelihoods": np.eye(2), "start": [1.0, 0.0]}, "observation 1 has probability zero"),
-    "too few weights": ({"likelihoods": np.eye(2), "weights": [1.0]}, r"weights must have shape \(2,\)"),
-    "a negative weight": ({"likelihoods": np.eye(2), "weights": [1.0, -1.0]}, "found -1.0 at index 1"),
-    "no weight": ({"likelihoods": np.eye(2), "weights": [0.0, 0.0]}, "weights must not be all zero"),
-    "an infinite start": ({"likelihoods": np.eye(2), "start": [0.5, np.inf]}, "start must be finite"),
-    "em from a zero": ({"likelihoods": np.eye(2), "start": [0.5, 0.0], "method": "em"}, "start is 0 at index 1"),
-    "a misspelt method": ({"likelihoods": np.eye(2), "method": "acelerated"}, "did you mean 'accelerated'"),
+    "an impossible start": (
+        {"likelihoods": np.eye(2), "start": [1.0, 0.0]},
+        "observation 1 has probability zero",
+    ),
+    "too few weights": (
+        {"likelihoods": np.eye(2), "weights": [1.0]},
+        r"weights must have shape \(2,\)",
+    ),
+    "a negative weight": (
+        {"likelihoods": np.eye(2), "weights": [1.0, -1.0]},
+        "found -1.0 at index 1",
+    ),
+    "no weight": (
+        {"likelihoods": np.eye(2), "weights": [0.0, 0.0]},
+        "weights must not be all zero",
+    ),
+    "an infinite start": (
+        {"likelihoods": np.eye(2), "start": [0.5, np.inf]},
+        "start must be finite",
+    ),
+    "em from a zero": (
+        {"likelihoods": np.eye(2), "start": [0.5, 0.0], "method": "em"},
+        "start is 0 at index 1",
+    ),
+    "a misspelt method": (
+        {"likelihoods": np.eye(2), "method": "acelerated"},
+        "did you mean 'accelerated'",
+    ),
     "no tolerance": ({"likelihoods": np.eye(2), "tol": 0.0}, "tol must be"),
     "no steps": ({"likelihoods": np.eye(2), "max_steps": 0}, "max_steps must be at least 1"),
 }
@@ -342,7 +403,11 @@ def test_an_operator_is_only_multiplied():
 
 
 def test_input_is_not_changed():
-    likelihoods, weights, start = MATRICES["reports"].copy(), counts_for(MATRICES["reports"]), np.ones(8)
+    likelihoods, weights, start = (
+        MATRICES["reports"].copy(),
+        counts_for(MATRICES["reports"]),
+        np.ones(8),
+    )
     mixture_weights(likelihoods, weights, start=start)
     assert np.array_equal(likelihoods, MATRICES["reports"])
     assert np.array_equal(weights, counts_for(likelihoods))

@@ -25,7 +25,10 @@ def shown(notebook):
     """Return what every cell shows but its numbers, whose last digits are another machine's business, and its pictures."""
     cells = []
     for cell in code_cells(notebook):
-        texts = [output.text if "text" in output else output.data["text/plain"] for output in cell.outputs]
+        texts = [
+            output.text if "text" in output else output.data["text/plain"]
+            for output in cell.outputs
+        ]
         kinds = [(output.output_type, output.get("name")) for output in cell.outputs]
         cells.append((kinds, [" ".join(NUMBER.sub("", text).split()) for text in texts]))
     return cells
@@ -43,9 +46,13 @@ def test_stored_outputs_exist_and_name_no_machine(path):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert all(output.output_type != "error" and output.get("name") != "stderr" for output in outputs)
+    assert all(
+        output.output_type != "error" and output.get("name") != "stderr" for output in outputs
+    )
     text = path.read_text(encoding="utf-8")
-    pictures = [output.data.pop("image/png") for output in outputs if "image/png" in output.get("data", {})]
+    pictures = [
+        output.data.pop("image/png") for output in outputs if "image/png" in output.get("data", {})
+    ]
     assert sum(map(len, pictures)) <= len(text) < 400_000
     words = nbformat.writes(notebook)
     assert not any(f"{place}/" in words for place in (ROOT, sys.prefix))

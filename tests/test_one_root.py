@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, closed_form, dispatch, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
-from ldpopt.dispatch import solve_one_root
+from ldpopt.solve.paths import closed_forms
+from ldpopt.solve.paths.closed_forms import solve_one_root
 from tests import reference
 from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
 
@@ -20,7 +21,10 @@ ONE_ROOT = "one root"
 N = 5000
 LOSSES = {
     "least squares": (lambda d: losses.LeastSquares(), oracles.OUE),
-    "weighted": (lambda d: losses.WeightedLeastSquares(np.random.default_rng(d).uniform(0.2, 5, d)), oracles.OUE),
+    "weighted": (
+        lambda d: losses.WeightedLeastSquares(np.random.default_rng(d).uniform(0.2, 5, d)),
+        oracles.OUE,
+    ),
     "gaussian, kappa > 0": (lambda d: losses.GaussianMLE(), oracles.OUE),
     "gaussian, kappa = 0": (lambda d: losses.GaussianMLE(), oracles.SUE),
     "gaussian, kappa < 0": (lambda d: losses.GaussianMLE(), oracles.HadamardResponse),
@@ -34,8 +38,12 @@ QUADRATIC = ("least squares", "weighted")
 
 def collected(oracle, d, trials=None, seed=0):
     if d == 1:  # no oracle: there is nothing to hide
-        return FrequencyEstimate([0.7] if trials is None else np.linspace(0.5, 1.5, trials)[:, None])
-    population = np.random.default_rng(seed).multinomial(N, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+        return FrequencyEstimate(
+            [0.7] if trials is None else np.linspace(0.5, 1.5, trials)[:, None]
+        )
+    population = np.random.default_rng(seed).multinomial(
+        N, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum()
+    )
     chosen = oracle(epsilon=1.5, d=d)
     return chosen.estimate(chosen.simulate_counts(population, seed, trials), N)
 
@@ -69,7 +77,9 @@ def attained(name, box, total):
 
 def problem_of(name, box, d, total=1.0):
     constraints = BOXES[box](d)
-    return Problem(LOSSES[name][0](d), constraints if total is None else [*constraints, SumsTo(total)])
+    return Problem(
+        LOSSES[name][0](d), constraints if total is None else [*constraints, SumsTo(total)]
+    )
 
 
 def smallest(name, d):
@@ -97,18 +107,28 @@ SMALL = {
 
 
 @pytest.mark.parametrize(
-    ("name", "box", "total"), [(*case, t) for case in CASES for t in (1.0, None) if attained(*case, t)]
+    ("name", "box", "total"),
+    [(*case, t) for case in CASES for t in (1.0, None) if attained(*case, t)],
 )
 def test_one_root_and_two_solvers_agree(name, box, total):
-    problem, estimate = problem_of(name, box, SMALL[box], total), collected(LOSSES[name][1], SMALL[box])
+    problem, estimate = (
+        problem_of(name, box, SMALL[box], total),
+        collected(LOSSES[name][1], SMALL[box]),
+    )
     exact = problem.solve(estimate)
     assert exact.path == "closed-form"
     for solver in ("CLARABEL", "OSQP" if name in QUADRATIC else "SCS"):
         numeric = problem.solve(estimate, path="conic", solver=solver)
         assert numeric.certificate.violation <= SOLVER[solver]
         assert_allclose(numeric.objective, exact.objective, rtol=0, atol=OBJECTIVE)
-        curvature = 1 if name in QUADRATIC or "gaussian" in name else flattest(problem, estimate, exact.frequencies)
-        atol = SOLVER["CLARABEL"] / min(1, curvature) ** 0.5  # the error in x is the root of that in the objective
+        curvature = (
+            1
+            if name in QUADRATIC or "gaussian" in name
+            else flattest(problem, estimate, exact.frequencies)
+        )
+        atol = (
+            SOLVER["CLARABEL"] / min(1, curvature) ** 0.5
+        )  # the error in x is the root of that in the objective
         assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=atol)
 
 
@@ -121,7 +141,10 @@ def test_a_problem_without_a_minimum_is_refused(constraints, path):
 
 def flattest(problem, estimate, f, step=1e-6):
     """The least second derivative at f: how well the objective fixes the point."""
-    return np.min((problem.loss.gradient(f + step, estimate) - problem.loss.gradient(f - step, estimate)) / (2 * step))
+    return np.min(
+        (problem.loss.gradient(f + step, estimate) - problem.loss.gradient(f - step, estimate))
+        / (2 * step)
+    )
 
 
 # --- its own certificate --------------------------------------------------------------------------
@@ -189,7 +212,9 @@ def test_values_that_all_are_fixed_stay(name):
 @pytest.mark.parametrize("name", LOSSES)
 def test_fixed_values_stay_and_the_others_take_the_rest(name):
     estimate = collected(LOSSES[name][1], 8)
-    solution = Problem(LOSSES[name][0](8), [NonNegative(), Fixed([2, 5], [0.0, 0.375]), SumsTo()]).solve(estimate)
+    solution = Problem(
+        LOSSES[name][0](8), [NonNegative(), Fixed([2, 5], [0.0, 0.375]), SumsTo()]
+    ).solve(estimate)
     assert solution.solver == ONE_ROOT
     assert solution.frequencies[[2, 5]].tolist() == [0.0, 0.375]
     assert_allclose(solution.frequencies.sum(), 1, rtol=0, atol=SUM)
@@ -201,7 +226,10 @@ def test_a_small_move_along_the_total_fails():
         problem, estimate = problem_of(name, "random", 12), collected(LOSSES[name][1], 12)
         f = problem.solve(estimate).frequencies.copy()
         lower, upper = problem.box(12)
-        source, target = np.argmax(f - lower), np.argmax(np.where(np.arange(12) == np.argmax(f - lower), 0, upper - f))
+        source, target = (
+            np.argmax(f - lower),
+            np.argmax(np.where(np.arange(12) == np.argmax(f - lower), 0, upper - f)),
+        )
         f[source] -= 1e-3
         f[target] += 1e-3
         certificate = certify(problem, estimate, f)
@@ -214,13 +242,20 @@ def test_a_small_move_along_the_total_fails():
 
 @pytest.mark.parametrize("d", [1, 2, 17, 300])
 @pytest.mark.parametrize("total", [0.25, 1.0])
-@pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0", "multinomial"])
+@pytest.mark.parametrize(
+    "name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0", "multinomial"]
+)
 def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
     d = smallest(name, d)
     problem = Problem(LOSSES[name][0](d), [NonNegative(), SumsTo(total)])
     estimate = collected(LOSSES[name][1], d, trials=3)
-    assert dispatch.find(problem, estimate).name != ONE_ROOT
-    assert_allclose(solve_one_root(estimate, problem), problem.solve(estimate).frequencies, rtol=0, atol=CERTIFIED)
+    assert closed_forms.find(problem, estimate).name != ONE_ROOT
+    assert_allclose(
+        solve_one_root(estimate, problem),
+        problem.solve(estimate).frequencies,
+        rtol=0,
+        atol=CERTIFIED,
+    )
 
 
 @pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0"])
@@ -233,14 +268,18 @@ def test_without_a_total_one_root_clips(name):
 
 @pytest.mark.parametrize("total", [0.0, 1e-9, 1.0, 40.0])
 def test_least_squares_reach_totals_of_any_size(total):
-    solution = Problem(losses.LeastSquares(), [Bounds(0, 10), SumsTo(total)]).solve([0.5, 0.2, -0.1, 0.1])
+    solution = Problem(losses.LeastSquares(), [Bounds(0, 10), SumsTo(total)]).solve(
+        [0.5, 0.2, -0.1, 0.1]
+    )
     assert_allclose(solution.frequencies.sum(), total, rtol=SUM, atol=CERTIFIED)
     assert solution.certificate.gap <= CERTIFIED * max(1, total)
 
 
 def test_estimates_of_any_size_are_solved():
     for scale in (1e-300, 1e-12, 1e6, 1e12):
-        solution = Problem(losses.LeastSquares(), [Bounds(0, 0.6), SumsTo()]).solve(scale * np.array([1.0, -1.0, 0.5]))
+        solution = Problem(losses.LeastSquares(), [Bounds(0, 0.6), SumsTo()]).solve(
+            scale * np.array([1.0, -1.0, 0.5])
+        )
         assert_allclose(solution.frequencies.sum(), 1, rtol=0, atol=SUM)
         assert np.all((solution.frequencies >= 0) & (solution.frequencies <= 0.6))
         expected = [1 / 3] * 3 if scale < 1e-6 else [0.6, 0.0, 0.4]
@@ -274,7 +313,9 @@ def test_water_is_filled_as_by_hand(share, floor, expected):
 
 
 @given(
-    share=st.integers(1, 30).flatmap(lambda d: arrays(np.float64, d, elements=st.integers(0, 50).map(float))),
+    share=st.integers(1, 30).flatmap(
+        lambda d: arrays(np.float64, d, elements=st.integers(0, 50).map(float))
+    ),
     floor=st.floats(1e-3, 1e3),
     total=st.sampled_from([0.25, 1.0, 3.0]),
 )
@@ -282,20 +323,29 @@ def test_water_filling_is_exact(share, floor, total):
     share[0] += 1  # one of them is positive
     share /= share.sum()
     expected = reference.floats(exact_water_filling(share, floor, total))
-    assert_allclose(closed_form.water_filling(share, floor, total), expected, rtol=0, atol=CERTIFIED * max(1, floor))
+    assert_allclose(
+        closed_form.water_filling(share, floor, total),
+        expected,
+        rtol=0,
+        atol=CERTIFIED * max(1, floor),
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_water_filling_is_certified_and_equals_one_root(epsilon, seed):
     oracle = oracles.GRR(epsilon=epsilon, d=50)
-    population = np.random.default_rng(seed).multinomial(N, np.random.default_rng(seed).dirichlet(np.full(50, 0.1)))
+    population = np.random.default_rng(seed).multinomial(
+        N, np.random.default_rng(seed).dirichlet(np.full(50, 0.1))
+    )
     estimate = oracle.estimate(oracle.simulate_counts(population, seed, 3), N)
     problem = Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()])
     solution = problem.solve(estimate)
     assert solution.solver == "water-filling"
     assert solution.certificate.is_optimal(CERTIFIED)
-    assert_allclose(solution.frequencies, solve_one_root(estimate, problem), rtol=0, atol=CERTIFIED * 50)
+    assert_allclose(
+        solution.frequencies, solve_one_root(estimate, problem), rtol=0, atol=CERTIFIED * 50
+    )
 
 
 # --- capped simplex -------------------------------------------------------------------------------
@@ -369,7 +419,8 @@ DEVIATIONS = {
 def deviations(name):
     f, lower, upper, total = DEVIATIONS[name]
     return np.array(f), Problem(
-        losses.LeastAbsolute(), [Bounds(lower, upper), *([SumsTo(total)] if total is not None else [])]
+        losses.LeastAbsolute(),
+        [Bounds(lower, upper), *([SumsTo(total)] if total is not None else [])],
     )
 
 
@@ -383,7 +434,9 @@ def test_absolute_deviations_agree_with_linear_programs(name, solver):
     for solution, accuracy in ((exact, CERTIFIED), (numeric, OBJECTIVE)):
         certificate = solution.certificate
         assert certificate.is_optimal(accuracy)
-        assert max(certificate.stationarity, certificate.complementarity) <= accuracy  # at a vertex too
+        assert (
+            max(certificate.stationarity, certificate.complementarity) <= accuracy
+        )  # at a vertex too
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
@@ -394,7 +447,9 @@ def test_of_all_minimisers_of_absolute_deviations_it_is_the_nearest(name):
     solution = problem.solve(f)
     x = cp.Variable(len(f))
     forms = [form for c in problem.constraints for form in c.cone_form(x)]
-    nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - f)), [*forms, cp.norm1(x - f) <= solution.objective + 1e-9])
+    nearest = cp.Problem(
+        cp.Minimize(cp.sum_squares(x - f)), [*forms, cp.norm1(x - f) <= solution.objective + 1e-9]
+    )
     nearest.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     assert_allclose(solution.frequencies, x.value, rtol=0, atol=1e-5)
 
@@ -403,7 +458,9 @@ def test_of_all_minimisers_of_absolute_deviations_it_is_the_nearest(name):
 def test_stacks_of_absolute_deviations_are_certified_by_the_box_and_by_a_linear_program(seed, d):
     rng = np.random.default_rng(seed)
     lower = np.where(rng.random(d) < 0.3, -INF, rng.normal(0, 0.3, d).round(1))
-    upper = np.where(rng.random(d) < 0.3, INF, np.where(np.isinf(lower), 0.5, lower) + rng.random(d).round(1))
+    upper = np.where(
+        rng.random(d) < 0.3, INF, np.where(np.isinf(lower), 0.5, lower) + rng.random(d).round(1)
+    )
     low, high = np.clip(lower, -2, 2).sum(), np.clip(upper, -2, 2).sum()
     total = low + rng.random() * (high - low)
     f = rng.normal(1 / d, 0.5, (3, d)).round(1)

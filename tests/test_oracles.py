@@ -13,7 +13,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import oracles
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
-from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection, randomness
+from ldpopt.oracles import (
+    BLH,
+    GRR,
+    OLH,
+    ORACLES,
+    OUE,
+    SUE,
+    HadamardResponse,
+    SubsetSelection,
+    randomness,
+)
 from ldpopt.oracles.base import AGGREGATE, IDEAL_HASH, PER_USER
 from ldpopt.oracles.hadamard import walsh_hadamard
 from ldpopt.oracles.hash_family import bucket_of
@@ -36,7 +46,9 @@ class Channel:
         total = 0.0
         for users, probability in zip(true_counts, self.probability, strict=True):
             mean = probability @ self.support
-            total = total + users * ((self.support.T * probability) @ self.support - np.outer(mean, mean))
+            total = total + users * (
+                (self.support.T * probability) @ self.support - np.outer(mean, mean)
+            )
         return total
 
 
@@ -53,30 +65,41 @@ def enumerate_channel(oracle):
             return one if bit else 1 - one
 
         probability = [
-            [math.prod(bit_probability(bit, p if w == v else q) for w, bit in enumerate(bits)) for bits in outputs]
+            [
+                math.prod(bit_probability(bit, p if w == v else q) for w, bit in enumerate(bits))
+                for bits in outputs
+            ]
             for v in values
         ]
         support = outputs
     elif isinstance(oracle, OLH | BLH):
         # An ideal hash: every function from values to buckets is as likely as any other.
         g = oracle.g
-        outputs = list(itertools.product(range(g), repeat=d + 1))  # the hashes of all values, then the report's bucket
+        outputs = list(
+            itertools.product(range(g), repeat=d + 1)
+        )  # the hashes of all values, then the report's bucket
         probability = [
-            [g**-d * (p if output[v] == output[-1] else (1 - p) / (g - 1)) for output in outputs] for v in values
+            [g**-d * (p if output[v] == output[-1] else (1 - p) / (g - 1)) for output in outputs]
+            for v in values
         ]
         support = [[output[w] == output[-1] for w in values] for output in outputs]
     elif isinstance(oracle, SubsetSelection):
         k = oracle.k
         outputs = list(itertools.combinations(values, k))
         probability = [
-            [p / math.comb(d - 1, k - 1) if v in output else (1 - p) / math.comb(d - 1, k) for output in outputs]
+            [
+                p / math.comb(d - 1, k - 1) if v in output else (1 - p) / math.comb(d - 1, k)
+                for output in outputs
+            ]
             for v in values
         ]
         support = [[w in output for w in values] for output in outputs]
     else:
         matrix = scipy.linalg.hadamard(oracle.columns)
         half = oracle.columns / 2
-        probability = [[p / half if sign == 1 else (1 - p) / half for sign in matrix[v + 1]] for v in values]
+        probability = [
+            [p / half if sign == 1 else (1 - p) / half for sign in matrix[v + 1]] for v in values
+        ]
         support = (matrix[1 : d + 1] == 1).T
     return Channel(np.array(probability), np.array(support, dtype=np.float64))
 
@@ -91,7 +114,9 @@ def output_indices(oracle, reports):
         return np.ravel_multi_index(bits, (2,) * d)
     if isinstance(oracle, OLH | BLH):
         hashes = hash_values(reports["seed"], d, oracle.g).astype(np.int64)
-        return np.ravel_multi_index([*hashes.T, reports["bucket"].astype(np.int64)], (oracle.g,) * (d + 1))
+        return np.ravel_multi_index(
+            [*hashes.T, reports["bucket"].astype(np.int64)], (oracle.g,) * (d + 1)
+        )
     position = {output: i for i, output in enumerate(itertools.combinations(range(d), oracle.k))}
     return np.array([position[tuple(report)] for report in reports.tolist()])
 
@@ -146,7 +171,9 @@ def test_no_output_separates_two_values_by_more_than_epsilon_and_some_output_rea
 @enumerable
 def test_reports_support_the_own_value_with_p_and_any_other_with_q(oracle):
     channel = enumerate_channel(oracle)
-    expected = np.full((oracle.d, oracle.d), oracle.q) + np.diag(np.full(oracle.d, oracle.p - oracle.q))
+    expected = np.full((oracle.d, oracle.d), oracle.q) + np.diag(
+        np.full(oracle.d, oracle.p - oracle.q)
+    )
     assert_allclose(channel.probability @ channel.support, expected, rtol=SUM)
 
 
@@ -174,10 +201,14 @@ def chi_square(observed, expected):
 def test_local_hashing_is_private_and_pure_over_real_hash_functions(cls, epsilon):
     oracle = cls(epsilon, d=4)
     p, g = oracle.p, oracle.g
-    hashes = hash_values(np.random.default_rng(5).integers(0, 2**64 - 1, 4_000, dtype=np.uint64), 4, g)
+    hashes = hash_values(
+        np.random.default_rng(5).integers(0, 2**64 - 1, 4_000, dtype=np.uint64), 4, g
+    )
     own = hashes[:, :, None] == np.arange(g)  # (seed, value, bucket)
     probability = np.where(own, p, (1 - p) / (g - 1))
-    assert (probability.max(axis=1) / probability.min(axis=1)).max() <= math.exp(epsilon) * (1 + SUM)
+    assert (probability.max(axis=1) / probability.min(axis=1)).max() <= math.exp(epsilon) * (
+        1 + SUM
+    )
     spread = (p - (1 - p) / (g - 1)) * math.sqrt((1 - 1 / g) / g / len(hashes))
     for value, other in itertools.product(range(4), repeat=2):
         supported = (probability[:, value] * own[:, other]).sum(axis=1)
@@ -238,7 +269,9 @@ def test_mean_and_covariance_of_counts_are_those_of_the_enumeration(cls, source)
     variance = np.diag(covariance)
     mean = TRUE_COUNTS @ channel.probability @ channel.support
     assert (np.abs(counts.mean(axis=0) - mean) < SIGMAS * np.sqrt(variance / trials)).all()
-    spread = np.sqrt((np.outer(variance, variance) + covariance**2) / trials)  # counts of 200 users are nearly normal
+    spread = np.sqrt(
+        (np.outer(variance, variance) + covariance**2) / trials
+    )  # counts of 200 users are nearly normal
     assert (np.abs(np.cov(counts.T) - covariance) < SIGMAS * spread).all()
 
 
@@ -254,14 +287,18 @@ def test_estimates_are_unbiased_with_the_variance_of_the_formula_at_every_freque
     estimates = oracle.estimate(collect(oracle, true_counts, source, trials), n).frequencies
     variance = oracle.variance(n, truth)
     assert (np.abs(estimates.mean(axis=0) - truth) < SIGMAS * np.sqrt(variance / trials)).all()
-    assert (np.abs(estimates.var(axis=0, ddof=1) / variance - 1) < SIGMAS * math.sqrt(2.2 / trials)).all()
+    assert (
+        np.abs(estimates.var(axis=0, ddof=1) / variance - 1) < SIGMAS * math.sqrt(2.2 / trials)
+    ).all()
 
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls.simulation == AGGREGATE])
 def test_many_simulated_trials_have_the_variance_of_the_formula(cls):
     oracle, trials, n = cls(2.0, d=8), 40_000, 10**6
     truth = np.array([0.6, 0.3, 0.1, 0, 0, 0, 0, 0])
-    estimates = oracle.estimate(oracle.simulate_counts((truth * n).astype(int), 31, trials), n).frequencies
+    estimates = oracle.estimate(
+        oracle.simulate_counts((truth * n).astype(int), 31, trials), n
+    ).frequencies
     variance = oracle.variance(n, truth)
     assert (np.abs(estimates.mean(axis=0) - truth) < SIGMAS * np.sqrt(variance / trials)).all()
     assert (np.abs(estimates.var(axis=0) / variance - 1) < SIGMAS * math.sqrt(2 / trials)).all()
@@ -273,7 +310,9 @@ def test_counts_of_fixed_size_reports_sum_exactly(source):
     oracle = SubsetSelection(0.5, 11)
     assert oracle.k > 1
     true_counts = np.arange(11)
-    assert (collect(oracle, true_counts, source, 50).sum(axis=1) == true_counts.sum() * oracle.k).all()
+    assert (
+        collect(oracle, true_counts, source, 50).sum(axis=1) == true_counts.sum() * oracle.k
+    ).all()
 
 
 def test_simulation_says_how_it_draws():
@@ -304,7 +343,9 @@ def test_per_user_simulation_gives_every_user_his_value_across_chunks(cls, monke
     monkeypatch.setattr("ldpopt.oracles.base._USERS_AT_A_TIME", 7)
     oracle, seen = cls(1.0, 5), []
     monkeypatch.setattr(
-        cls, "_draw_counts", lambda self, values, rng: seen.extend(values) or np.zeros(5, dtype=np.int64)
+        cls,
+        "_draw_counts",
+        lambda self, values, rng: seen.extend(values) or np.zeros(5, dtype=np.int64),
     )
     oracle.simulate_counts([3, 0, 9, 10, 1], rng=0, trials=2)
     assert_array_equal(seen, 2 * ([0] * 3 + [2] * 9 + [3] * 10 + [4]))
@@ -390,7 +431,9 @@ def test_reports_survive_slicing_concatenation_and_disk(cls, tmp_path):
     assert_array_equal(sum(oracle.support_counts(batch) for batch in batches), counts)
     assert_array_equal(oracle.support_counts(np.concatenate(batches[::-1])), counts)
     assert_array_equal(
-        oracle.support_counts(reports[::2]) + oracle.support_counts(reports[1::2]), counts, err_msg="strided"
+        oracle.support_counts(reports[::2]) + oracle.support_counts(reports[1::2]),
+        counts,
+        err_msg="strided",
     )
     np.save(tmp_path / "reports.npy", reports)
     assert_array_equal(oracle.support_counts(np.load(tmp_path / "reports.npy")), counts)
@@ -422,7 +465,9 @@ def test_reports_repeat_with_the_seed_and_only_then(cls):
 
 @every_oracle
 def test_without_a_seed_the_words_come_from_the_operating_system(cls, monkeypatch):
-    monkeypatch.setattr(np.random, "default_rng", lambda *_: pytest.fail("numpy's generator was used"))
+    monkeypatch.setattr(
+        np.random, "default_rng", lambda *_: pytest.fail("numpy's generator was used")
+    )
     asked = []
     entropy = randomness.os.urandom
     monkeypatch.setattr(randomness.os, "urandom", lambda size: asked.append(size) or entropy(size))
@@ -463,7 +508,9 @@ def test_local_hashing_on_a_large_domain():
     oracle = OLH(1.0, d=42_178)
     reports = oracle.perturb([0, 42_177, 42_177], rng=1)
     hashes = hash_values(reports["seed"], oracle.d, oracle.g)
-    assert_array_equal(oracle.support_counts(reports), (hashes == reports["bucket"][:, None]).sum(axis=0))
+    assert_array_equal(
+        oracle.support_counts(reports), (hashes == reports["bucket"][:, None]).sum(axis=0)
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 256])
@@ -474,7 +521,9 @@ def test_walsh_hadamard_is_the_product_with_the_sylvester_matrix(size):
     assert_array_equal(x, before)
 
 
-@pytest.mark.parametrize(("d", "columns"), [(2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1023, 1024), (1024, 2048)])
+@pytest.mark.parametrize(
+    ("d", "columns"), [(2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1023, 1024), (1024, 2048)]
+)
 def test_hadamard_has_the_smallest_power_of_two_columns_above_d(d, columns):
     assert HadamardResponse(1.0, d).columns == columns
 
@@ -513,14 +562,18 @@ def test_a_budget_beyond_the_floats_is_refused(cls):
 @pytest.mark.parametrize("d", [1, 0, -3])
 @every_oracle
 def test_a_domain_of_fewer_than_two_values_is_refused(cls, d):
-    with pytest.raises(InvalidInputError, match=rf"d \(the number of values\) must be at least 2, got {d}"):
+    with pytest.raises(
+        InvalidInputError, match=rf"d \(the number of values\) must be at least 2, got {d}"
+    ):
         cls(1.0, d)
 
 
 @pytest.mark.parametrize("d", [2.5, math.nan, math.inf, "4", None, True, [4]])
 @every_oracle
 def test_a_domain_size_that_is_not_whole_is_refused(cls, d):
-    with pytest.raises(InvalidTypeError, match=r"d \(the number of values\) must be a whole number, got"):
+    with pytest.raises(
+        InvalidTypeError, match=r"d \(the number of values\) must be a whole number, got"
+    ):
         cls(1.0, d)
 
 
@@ -544,7 +597,9 @@ def test_a_domain_size_may_be_a_whole_float(cls):
     ],
 )
 @every_oracle
-def test_values_that_are_not_in_the_domain_are_refused_before_any_draw(cls, values, message, monkeypatch):
+def test_values_that_are_not_in_the_domain_are_refused_before_any_draw(
+    cls, values, message, monkeypatch
+):
     monkeypatch.setattr(randomness, "words", lambda *_: pytest.fail("something was randomised"))
     with pytest.raises(InvalidInputError, match=message):
         cls(1.0, 4).perturb(values, rng=0)
@@ -556,7 +611,9 @@ def test_a_scalar_value_out_of_the_domain_is_refused_by_a_message_of_ours(value)
         GRR(1.0, 4).perturb(value, rng=0)
 
 
-@pytest.mark.parametrize("values", [["a", "b"], "ab", [True, False], None, [None, 1], [2**70], {1, 2}])
+@pytest.mark.parametrize(
+    "values", [["a", "b"], "ab", [True, False], None, [None, 1], [2**70], {1, 2}]
+)
 @every_oracle
 def test_values_that_are_no_numbers_are_refused(cls, values):
     with pytest.raises(InvalidTypeError, match="values must be an array of numbers"):
@@ -584,11 +641,19 @@ def test_a_negative_seed_is_refused():
         (HadamardResponse(1.0, 4), [7, 8], r"report 1 is out of range: found 8, expected 0 \.\. 7"),
         (OUE(1.0, 13), [[1, 8, 0]], r"have shape \(n, 2\), got \(1, 3\)"),
         (OUE(1.0, 13), [1, 8], r"have shape \(n, 2\), got \(2,\)"),
-        (OUE(1.0, 13), [[1, 8], [256, 0]], r"report 1 is out of range: found 256, expected 0 \.\. 255"),
+        (
+            OUE(1.0, 13),
+            [[1, 8], [256, 0]],
+            r"report 1 is out of range: found 256, expected 0 \.\. 255",
+        ),
         (OUE(1.0, 13), [[255, 0xF8], [0, 4]], "report 1 has bits beyond its 13 values"),
         (SUE(1.0, 2), [[0x20]], "report 0 has bits beyond its 2 values"),
         (SubsetSelection(1.0, 10), [[0, 1, 2], [0, 1, 10]], "report 1 is out of range: found 10"),
-        (SubsetSelection(1.0, 10), [[0, 1, 2], [0, 2, 1]], "report 1 is not a set in ascending order: 3 distinct"),
+        (
+            SubsetSelection(1.0, 10),
+            [[0, 1, 2], [0, 2, 1]],
+            "report 1 is not a set in ascending order: 3 distinct",
+        ),
         (SubsetSelection(1.0, 10), [[3, 3, 4]], "report 0 is not a set in ascending order"),
         (SubsetSelection(1.0, 10), [[0, 1]], r"have shape \(n, 3\), got \(1, 2\)"),
     ],
@@ -600,16 +665,22 @@ def test_reports_that_no_client_sends_are_refused(oracle, reports, message):
 
 @pytest.mark.parametrize("reports", [[0.0, 1.0], ["a"], [True, False], [None]])
 @pytest.mark.parametrize(
-    "oracle", [GRR(1.0, 4), OUE(1.0, 4), SubsetSelection(1.0, 4), HadamardResponse(1.0, 4)], ids=repr
+    "oracle",
+    [GRR(1.0, 4), OUE(1.0, 4), SubsetSelection(1.0, 4), HadamardResponse(1.0, 4)],
+    ids=repr,
 )
 def test_reports_of_another_type_are_refused(oracle, reports):
-    with pytest.raises(InvalidTypeError, match="reports must be an array of whole numbers, got an array of"):
+    with pytest.raises(
+        InvalidTypeError, match="reports must be an array of whole numbers, got an array of"
+    ):
         oracle.support_counts(reports)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.uint64])
 @pytest.mark.parametrize(
-    "oracle", [GRR(1.0, 6), OUE(1.0, 6), SubsetSelection(1.0, 6), HadamardResponse(1.0, 6)], ids=repr
+    "oracle",
+    [GRR(1.0, 6), OUE(1.0, 6), SubsetSelection(1.0, 6), HadamardResponse(1.0, 6)],
+    ids=repr,
 )
 def test_reports_may_be_stored_as_any_integers(oracle, dtype):
     reports = oracle.perturb(np.arange(60) % 6, rng=2)
@@ -624,7 +695,9 @@ def hashing_reports(bucket, fields=(("seed", np.uint64), ("bucket", np.int64))):
 
 @pytest.mark.parametrize("bucket", [4, -1])
 def test_local_hashing_refuses_a_bucket_that_it_does_not_have(bucket):
-    with pytest.raises(InvalidInputError, match=rf"report 1 is out of range: bucket {bucket}, expected 0 \.\. 3"):
+    with pytest.raises(
+        InvalidInputError, match=rf"report 1 is out of range: bucket {bucket}, expected 0 \.\. 3"
+    ):
         OLH(1.0, 9).support_counts(hashing_reports(bucket))
 
 
@@ -643,7 +716,11 @@ def test_reports_of_a_client_with_more_buckets_are_refused():
             InvalidTypeError,
             "records of seed and bucket",
         ),
-        (hashing_reports(0, [("seed", float), ("bucket", np.uint8)]), InvalidTypeError, "field 'seed' of the reports"),
+        (
+            hashing_reports(0, [("seed", float), ("bucket", np.uint8)]),
+            InvalidTypeError,
+            "field 'seed' of the reports",
+        ),
         (
             hashing_reports(0, [("seed", np.uint64), ("bucket", float)]),
             InvalidTypeError,
@@ -663,8 +740,16 @@ def test_local_hashing_refuses_other_records(reports, error, message):
         ([1, 2, 3], InvalidInputError, r"true_counts must have shape \(4,\), got \(3,\)"),
         ([[1, 2, 3, 4]], InvalidInputError, r"true_counts must have shape \(4,\), got \(1, 4\)"),
         ([1, -2, 3, 4], InvalidInputError, "true_counts must be >= 0, found -2 at index 1"),
-        ([1, 2, 3.5, 4], InvalidInputError, "true_counts must be whole numbers, found 3.5 at index 2"),
-        ([1, 2, 3, math.nan], InvalidInputError, "true_counts must be whole numbers, found nan at index 3"),
+        (
+            [1, 2, 3.5, 4],
+            InvalidInputError,
+            "true_counts must be whole numbers, found 3.5 at index 2",
+        ),
+        (
+            [1, 2, 3, math.nan],
+            InvalidInputError,
+            "true_counts must be whole numbers, found nan at index 3",
+        ),
         ([0, 0, 0, 0], InvalidInputError, "true_counts has no user"),
         (["1", "2", "3", "4"], InvalidTypeError, "true_counts must be an array of numbers"),
     ],
@@ -695,9 +780,13 @@ def test_an_unknown_rounding_is_refused_with_the_known_ones(rounding):
         OLH(1.0, 4, rounding=rounding)
 
 
-@pytest.mark.parametrize(("rounding", "nearest"), [("neerest", "nearest"), ("Floor", "floor"), (["floor"], "floor")])
+@pytest.mark.parametrize(
+    ("rounding", "nearest"), [("neerest", "nearest"), ("Floor", "floor"), (["floor"], "floor")]
+)
 def test_a_misspelt_rounding_suggests_the_nearest(rounding, nearest):
-    with pytest.raises(InvalidInputError, match=rf"unknown rounding .*: did you mean '{nearest}'\?"):
+    with pytest.raises(
+        InvalidInputError, match=rf"unknown rounding .*: did you mean '{nearest}'\?"
+    ):
         OLH(1.0, 4, rounding=rounding)
 
 
@@ -705,4 +794,6 @@ def test_misspelt_options_do_not_vanish():
     for cls in CLASSES:
         with pytest.raises(TypeError, match="unexpected keyword"):
             cls(1.0, 4, epsilom=2)
-    assert set(oracles.ORACLES.values()) <= {getattr(oracles, name) for name in oracles.__all__ if name != "ORACLES"}
+    assert set(oracles.ORACLES.values()) <= {
+        getattr(oracles, name) for name in oracles.__all__ if name != "ORACLES"
+    }

@@ -47,7 +47,9 @@ def isotonic_by_minimax(f, parents, weights):
 
     result = np.empty(d)
     for v in range(d):
-        result[v] = max(min(mean(up & ~low) for low in uppers if not low[v]) for up in uppers if up[v])
+        result[v] = max(
+            min(mean(up & ~low) for low in uppers if not low[v]) for up in uppers if up[v]
+        )
     return result
 
 
@@ -143,7 +145,10 @@ def test_the_closed_form_of_an_order_agrees_with_the_solver(kind, others, solver
         rng = np.random.default_rng(seed)
         f = rng.normal(1 / d, 0.3, (2, d))
         problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), *OTHERS[others]])
-        exact, numeric = problem.solve(f, path="closed-form"), problem.solve(f, path="conic", solver=solver)
+        exact, numeric = (
+            problem.solve(f, path="closed-form"),
+            problem.solve(f, path="conic", solver=solver),
+        )
         assert exact.certificate.violation.max() <= CERTIFIED
         assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
 

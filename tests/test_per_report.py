@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import water_filling
 from ldpopt.losses import PerReportMLE
-from ldpopt.mixture import mixture_weights
 from ldpopt.oracles import GRR, ORACLES
+from ldpopt.priors.mixture_weights import mixture_weights
 from tests.test_oracles import enumerable, enumerate_channel, output_indices
 from tests.tolerances import FINITE_DIFFERENCE, SUM
 
@@ -18,7 +18,11 @@ def collect(oracle, n, seed=0):
     """Return reports, their loss and their raw estimate."""
     rng = np.random.default_rng(seed)
     reports = oracle.perturb(rng.choice(oracle.d, n, p=rng.dirichlet(np.ones(oracle.d))), rng=rng)
-    return reports, PerReportMLE(oracle, reports), oracle.estimate(oracle.support_counts(reports), n)
+    return (
+        reports,
+        PerReportMLE(oracle, reports),
+        oracle.estimate(oracle.support_counts(reports), n),
+    )
 
 
 @enumerable
@@ -27,7 +31,12 @@ def test_differences_of_the_loss_are_those_of_the_channel(oracle):
     probability = enumerate_channel(oracle).probability[:, output_indices(oracle, reports)]
     first, second = np.random.default_rng(1).dirichlet(np.ones(oracle.d), 2)
     found = loss.value(first, raw) - loss.value(second, raw)
-    assert_allclose(found, -np.mean(np.log(first @ probability) - np.log(second @ probability)), rtol=0, atol=1e-12)
+    assert_allclose(
+        found,
+        -np.mean(np.log(first @ probability) - np.log(second @ probability)),
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 @every_oracle
@@ -53,7 +62,9 @@ def test_the_maximum_is_a_mixture_whose_gap_the_gradient_confirms(name):
 def test_of_grr_it_is_the_likelihood_of_counts():
     oracle = GRR(1.0, 40)
     reports, loss, _ = collect(oracle, 3_000)
-    expected = water_filling(oracle.support_counts(reports) / 3_000, oracle.q / (oracle.p - oracle.q))
+    expected = water_filling(
+        oracle.support_counts(reports) / 3_000, oracle.q / (oracle.p - oracle.q)
+    )
     assert_allclose(mixture_weights(loss.channel, tol=1e-12).weights, expected, rtol=0, atol=1e-9)
 
 

@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import ldpopt
-from ldpopt import FrequencyEstimate, constraints, losses, poisoning
+from ldpopt import FrequencyEstimate, constraints, losses
 from ldpopt.closed_form import norm_sub
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
-from ldpopt.pure import PureProtocol
+from ldpopt.protocol import PureProtocol
+from ldpopt.studies import poisoning
 from tests.tolerances import ROUNDING, SIGMAS
 
 D, M = 24, 2000
@@ -85,9 +86,13 @@ def test_the_hash_of_a_malicious_user_is_the_best_of_many():
     oracle = OLH(1.0, D)
     targets = np.arange(8)
     reports = poisoning.maximal_gain(oracle, 200, targets, 3)
-    supported = oracle.support_operator(reports).matvec(np.isin(np.arange(D), targets).astype(float))
+    supported = oracle.support_operator(reports).matvec(
+        np.isin(np.arange(D), targets).astype(float)
+    )
     honest = 8 * oracle.q
-    assert supported.min() >= 6 > honest  # 1 of 1,000 functions sends 6 of 8 to one of 4 buckets: 1.7 % do
+    assert (
+        supported.min() >= 6 > honest
+    )  # 1 of 1,000 functions sends 6 of 8 to one of 4 buckets: 1.7 % do
     assert supported.mean() > 6.2
 
 
@@ -128,7 +133,9 @@ def test_known_targets_of_grr_are_recovered_exactly_in_the_mean(eta):
     oracle, truth = GRR(1.0, 5), np.array([0.4, 0.3, 0.2, 0.1, 0.0])
     malicious = (np.array([0, 0, 0, 0.5, 0.5]) - oracle.q) / (oracle.p - oracle.q)
     mean = FrequencyEstimate((truth + eta * malicious) / (1 + eta), n=1000, oracle=oracle)
-    assert_allclose(poisoning.without_malicious(mean, eta, targets=[3, 4]).frequencies, truth, atol=4 * ROUNDING)
+    assert_allclose(
+        poisoning.without_malicious(mean, eta, targets=[3, 4]).frequencies, truth, atol=4 * ROUNDING
+    )
     solution = poisoning.ldp_recover(mean, eta, targets=[3, 4])
     assert_allclose(solution.frequencies, truth, atol=4 * ROUNDING)
     assert solution.certificate.is_optimal(1e-12)
@@ -188,7 +195,8 @@ def test_recovery_takes_other_constraints():
     oracle = GRR(1.0, 4)
     raw = FrequencyEstimate([0.6, 0.3, 0.1, 0.0], n=1000, oracle=oracle)
     known = ldpopt.Problem(
-        losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1.0), constraints.Fixed([0], [0.25])]
+        losses.LeastSquares(),
+        [constraints.NonNegative(), constraints.SumsTo(1.0), constraints.Fixed([0], [0.25])],
     )
     assert poisoning.ldp_recover(raw, 0.1, problem=known).frequencies[0] == 0.25
 
@@ -208,7 +216,9 @@ def test_recovery_reduces_the_error_of_an_attack():
         )
     ]
     assert errors[2] < 0.5 * errors[1]
-    assert errors[1] == pytest.approx(errors[0], rel=0.1)  # without targets there is nothing to go by
+    assert errors[1] == pytest.approx(
+        errors[0], rel=0.1
+    )  # without targets there is nothing to go by
 
 
 def test_recovered_frequencies_have_no_interval():

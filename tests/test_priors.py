@@ -17,7 +17,16 @@ from experiments import calibrate_retail
 from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
 from ldpopt.constraints import SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
-from ldpopt.priors import Custom, Gaussian, Histogram, Laplace, LogNormal, Poisson, PowerLaw, ZeroInflated
+from ldpopt.priors import (
+    Custom,
+    Gaussian,
+    Histogram,
+    Laplace,
+    LogNormal,
+    Poisson,
+    PowerLaw,
+    ZeroInflated,
+)
 from ldpopt.priors.power_law import exponents
 from ldpopt.priors.zeta import log_power_sum
 from tests import reference
@@ -27,7 +36,9 @@ N = 2000
 
 
 def collected(d=12, n=N, exponent=1.5, oracle=oracles.OUE, seed=1):
-    population = np.random.default_rng(seed).multinomial(n, (w := np.arange(1.0, d + 1) ** -exponent) / w.sum())
+    population = np.random.default_rng(seed).multinomial(
+        n, (w := np.arange(1.0, d + 1) ** -exponent) / w.sum()
+    )
     chosen = oracle(epsilon=1.0, d=d)
     return chosen.estimate(chosen.simulate_counts(population, seed), n)
 
@@ -36,11 +47,15 @@ def collected(d=12, n=N, exponent=1.5, oracle=oracles.OUE, seed=1):
 
 
 @pytest.mark.parametrize("n", [1, 31, 128, 129, 1000, 300_000])
-@pytest.mark.parametrize("alpha", [-50.0, -2.5, -1.0, 0.0, 0.5, 1.0, 1.0 - 1e-12, 1.5, 3.0, 20.0, 60.0])
+@pytest.mark.parametrize(
+    "alpha", [-50.0, -2.5, -1.0, 0.0, 0.5, 1.0, 1.0 - 1e-12, 1.5, 3.0, 20.0, 60.0]
+)
 def test_power_sums_equal_direct_ones(alpha, n):
     k = np.arange(1, n + 1, dtype=np.longdouble)
     scale = np.longdouble(n if alpha < 0 else 1)
-    direct = np.log(np.sum((k / scale) ** -np.longdouble(alpha))) - np.longdouble(alpha) * np.log(scale)
+    direct = np.log(np.sum((k / scale) ** -np.longdouble(alpha))) - np.longdouble(alpha) * np.log(
+        scale
+    )
     assert abs(float(log_power_sum(alpha, n) - direct)) <= ZETA * max(1, abs(float(direct)))
 
 
@@ -57,7 +72,12 @@ def test_power_sums_of_very_many_terms_equal_their_formulas(n):
         4.5: zeta(4.5) - zeta(4.5, n + 1),
     }
     for alpha, expected in sums.items():
-        assert_allclose(log_power_sum(alpha, n), math.log(expected), rtol=0, atol=ZETA * max(1, math.log(expected)))
+        assert_allclose(
+            log_power_sum(alpha, n),
+            math.log(expected),
+            rtol=0,
+            atol=ZETA * max(1, math.log(expected)),
+        )
 
 
 @pytest.mark.parametrize("n", [200, 10**6])
@@ -67,14 +87,21 @@ def test_power_sums_of_the_steepest_rising_laws(n, per_count):
     alpha = -per_count * n
     direct = np.log(np.sum(np.exp(-np.longdouble(alpha) * np.log(k / n))))
     assert_allclose(
-        float(log_power_sum(alpha, n) + alpha * math.log(n)), float(direct), rtol=0, atol=1e-9 * per_count * n
+        float(log_power_sum(alpha, n) + alpha * math.log(n)),
+        float(direct),
+        rtol=0,
+        atol=1e-9 * per_count * n,
     )
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 4095, 4096, 4097, 5000, 10_000])
-@pytest.mark.parametrize("alpha", [-200.0, -3.0, -1.0, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 2.5, 12.0, 50.0])
+@pytest.mark.parametrize(
+    "alpha", [-200.0, -3.0, -1.0, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 2.5, 12.0, 50.0]
+)
 def test_the_mean_of_a_power_law_equals_its_sums(alpha, n):
-    assert_allclose(PowerLaw(alpha, n).mean(), reference.power_law_mean(alpha, n), rtol=ZETA, atol=0)
+    assert_allclose(
+        PowerLaw(alpha, n).mean(), reference.power_law_mean(alpha, n), rtol=ZETA, atol=0
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0, 1.5, 2.0, 3.0])
@@ -115,7 +142,12 @@ def test_the_fitted_law_has_the_mean_it_was_fitted_to(n, share):
 
 @pytest.mark.parametrize("mean", [1.5, 20.0, 166.0, 900.0])
 def test_the_fitted_exponent_equals_the_one_found_by_bisection_of_direct_sums(mean):
-    assert_allclose(PowerLaw.fit_mean(mean, N).alpha, reference.power_law_exponent(mean, N), rtol=0, atol=POSTERIOR)
+    assert_allclose(
+        PowerLaw.fit_mean(mean, N).alpha,
+        reference.power_law_exponent(mean, N),
+        rtol=0,
+        atol=POSTERIOR,
+    )
 
 
 @pytest.mark.parametrize("mean", [0.999, 0.2, 0.0, -30.0])
@@ -135,7 +167,9 @@ def test_a_mean_at_the_limit_is_no_surprise():
 
 @pytest.mark.parametrize("mean", [1000.6, 1500.0, 1999.0, 1999.9, 2000.0])
 def test_a_mean_above_that_of_equal_weights_gives_a_rising_law_and_a_warning(mean):
-    with pytest.warns(LdpoptWarning, match="above 1000.5, that of equal weights: the fitted power law rises"):
+    with pytest.warns(
+        LdpoptWarning, match="above 1000.5, that of equal weights: the fitted power law rises"
+    ):
         fitted = PowerLaw.fit_mean(mean, N)
     assert fitted.alpha < 0
     assert_allclose(fitted.mean(), mean, rtol=1e-9)
@@ -163,7 +197,9 @@ def test_the_posterior_mean_equals_summation_over_every_count(alpha, noise):
     assert_allclose(PowerLaw(alpha, N).posterior_mean(y, noise), expected, rtol=POSTERIOR, atol=0)
 
 
-@pytest.mark.filterwarnings("ignore:.*the fitted power law rises:ldpopt.errors.LdpoptWarning")  # d = 2: a mean near n/2
+@pytest.mark.filterwarnings(
+    "ignore:.*the fitted power law rises:ldpopt.errors.LdpoptWarning"
+)  # d = 2: a mean near n/2
 @pytest.mark.parametrize("oracle", [oracles.OUE, oracles.SUE, oracles.HadamardResponse])
 @pytest.mark.parametrize("d", [2, 12, 40])
 def test_power_equals_its_definition(d, oracle):
@@ -171,7 +207,9 @@ def test_power_equals_its_definition(d, oracle):
     expected = reference.power(estimate.frequencies.tolist(), estimate.n, estimate.sigma)
     assert_allclose(postprocess(estimate, "power").frequencies, expected, rtol=POSTERIOR, atol=0)
     assert_allclose(
-        postprocess(estimate, "power-ns").frequencies, reference.floats(reference.norm_sub(expected)), atol=POSTERIOR
+        postprocess(estimate, "power-ns").frequencies,
+        reference.floats(reference.norm_sub(expected)),
+        atol=POSTERIOR,
     )
 
 
@@ -186,7 +224,11 @@ def test_power_of_a_stack_is_fitted_to_each_trial():
 
 
 @settings(max_examples=40)
-@given(st.floats(-2, 5), st.floats(0.2, 1000), st.lists(st.floats(-3000, 5000), min_size=2, max_size=20))
+@given(
+    st.floats(-2, 5),
+    st.floats(0.2, 1000),
+    st.lists(st.floats(-3000, 5000), min_size=2, max_size=20),
+)
 def test_the_posterior_mean_rises_with_the_estimate_and_stays_among_the_counts(alpha, noise, y):
     found = PowerLaw(alpha, N).posterior_mean(np.sort(y), noise)
     assert (np.diff(found) >= -POSTERIOR * found[:-1]).all()
@@ -233,7 +275,13 @@ def two_bumps(k):
 def bins(k):
     return next(
         (math.log(mass / (stop - first)) if mass else -math.inf)
-        for first, stop, mass in [(1, 2, 0.5), (2, 40, 0.2), (40, 700, 0.0), (700, 1200, 0.3), (1200, N + 1, 0.0)]
+        for first, stop, mass in [
+            (1, 2, 0.5),
+            (2, 40, 0.2),
+            (40, 700, 0.0),
+            (700, 1200, 0.3),
+            (1200, N + 1, 0.0),
+        ]
         if first <= k < stop
     )
 
@@ -245,13 +293,19 @@ FAMILIES = {
     "rising power law": (PowerLaw(-2.0, N), lambda k: 2 * np.log(k)),
     "wide Gaussian": (Gaussian(600.0, 100.0, N), lambda k: -(((k - 600) / 100) ** 2) / 2),
     "sharp Gaussian": (Gaussian(600.3, 0.7, N), lambda k: -(((k - 600.3) / 0.7) ** 2) / 2),
-    "Gaussian centred below 1": (Gaussian(-300.0, 200.0, N), lambda k: -(((k + 300) / 200) ** 2) / 2),
+    "Gaussian centred below 1": (
+        Gaussian(-300.0, 200.0, N),
+        lambda k: -(((k + 300) / 200) ** 2) / 2,
+    ),
     "Laplace": (Laplace(700.5, 30.0, N), lambda k: -abs(k - 700.5) / 30),
     "sharp Laplace": (Laplace(700.0, 0.3, N), lambda k: -abs(k - 700) / 0.3),
     "Poisson": (Poisson(120.0, N), lambda k: k * math.log(120) - math.lgamma(k + 1)),
     "Poisson below 1": (Poisson(0.4, N), lambda k: k * math.log(0.4) - math.lgamma(k + 1)),
     "log-normal": (LogNormal(4.0, 1.0, N), lambda k: -((np.log(k) - 4) ** 2) / 2 - np.log(k)),
-    "sharp log-normal": (LogNormal(6.0, 0.02, N), lambda k: -(((np.log(k) - 6) / 0.02) ** 2) / 2 - np.log(k)),
+    "sharp log-normal": (
+        LogNormal(6.0, 0.02, N),
+        lambda k: -(((np.log(k) - 6) / 0.02) ** 2) / 2 - np.log(k),
+    ),
     "histogram": (Histogram([1, 2, 40, 700, 1200], [0.5, 0.2, 0.0, 0.3], N), bins),
     "any log-density": (Custom(two_bumps, N), two_bumps),
 }
@@ -261,7 +315,9 @@ FAMILIES = {
 def weights(name):
     """The logarithms of a family's weights of all counts, in extended precision."""
     log_weight = FAMILIES[name][1]
-    return np.array([log_weight(k) for k in np.arange(1, N + 1, dtype=np.longdouble)], dtype=np.longdouble)
+    return np.array(
+        [log_weight(k) for k in np.arange(1, N + 1, dtype=np.longdouble)], dtype=np.longdouble
+    )
 
 
 Y = [-20_000.0, -900.0, -70.0, 0.0, 1.0, 13.4, 300.0, 611.0, 1400.5, 2000.0, 2300.0, 30_000.0]
@@ -277,18 +333,29 @@ def crowded(y, noise):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_posterior_equals_summation_over_every_count_in_extended_precision(name, noise):
     prior, _ = FAMILIES[name]
-    mean, variance, evidence = np.transpose([reference.posterior(weights(name), y, COUNTS, noise) for y in Y])
+    mean, variance, evidence = np.transpose(
+        [reference.posterior(weights(name), y, COUNTS, noise) for y in Y]
+    )
     for found in (prior.posterior(Y, noise), prior.posterior(crowded(Y, noise), noise)):
         assert_allclose(found.mean[: len(Y)], mean, rtol=POSTERIOR, atol=0)
-        assert_allclose(found.variance[: len(Y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2)
+        assert_allclose(
+            found.variance[: len(Y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
+        )
         assert_allclose(found.log_evidence[: len(Y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
 @pytest.mark.parametrize(
     ("name", "noise"),
-    [("steep power law", 60.0), ("steep power law", 20.0), ("histogram", 20.0), ("any log-density", 90.0)],
+    [
+        ("steep power law", 60.0),
+        ("steep power law", 20.0),
+        ("histogram", 20.0),
+        ("any log-density", 90.0),
+    ],
 )
-def test_a_posterior_that_leaps_from_one_part_of_the_counts_to_another_is_read_off_as_well(name, noise):
+def test_a_posterior_that_leaps_from_one_part_of_the_counts_to_another_is_read_off_as_well(
+    name, noise
+):
     prior, _ = FAMILIES[name]
     y = np.linspace(0, 2000, 6001)
     found = prior.posterior(y, noise)
@@ -304,10 +371,17 @@ def test_a_posterior_that_leaps_from_one_part_of_the_counts_to_another_is_read_o
 def test_value_dependent_noise_equals_summation_over_every_count(name, slope):
     prior, _ = FAMILIES[name]
     y, noise = [-200.0, 0.0, 13.4, 300.0, 1400.5, 2300.0], 40.0
-    mean, variance, evidence = np.transpose([reference.posterior(weights(name), v, COUNTS, noise, slope) for v in y])
-    for found in (prior.posterior(y, noise, slope=slope), prior.posterior(crowded(y, 20.0), noise, slope=slope)):
+    mean, variance, evidence = np.transpose(
+        [reference.posterior(weights(name), v, COUNTS, noise, slope) for v in y]
+    )
+    for found in (
+        prior.posterior(y, noise, slope=slope),
+        prior.posterior(crowded(y, 20.0), noise, slope=slope),
+    ):
         assert_allclose(found.mean[: len(y)], mean, rtol=POSTERIOR, atol=0)
-        assert_allclose(found.variance[: len(y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2)
+        assert_allclose(
+            found.variance[: len(y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
+        )
         assert_allclose(found.log_evidence[: len(y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
@@ -319,7 +393,9 @@ def test_so_many_counts_that_only_those_nearby_can_be_summed(alpha, noise, n):
     found = PowerLaw(alpha, n).posterior(y, noise)
     for mean, variance, v in zip(found.mean, found.variance, y, strict=True):
         nearest = round(min(max(v, 1), n))
-        nearby = np.arange(max(1, nearest - round(25 * noise)), min(n, nearest + round(25 * noise)) + 1)
+        nearby = np.arange(
+            max(1, nearest - round(25 * noise)), min(n, nearest + round(25 * noise)) + 1
+        )
         weight = -np.longdouble(alpha) * np.log(nearby.astype(np.longdouble))
         expected = reference.posterior(weight, v, nearby, noise)
         assert_allclose(mean, expected[0], rtol=POSTERIOR, atol=0)
@@ -334,7 +410,9 @@ def test_a_wide_posterior_over_a_million_counts(noise):
         weight = -np.longdouble(alpha) * np.log(counts.astype(np.longdouble))
         found = PowerLaw(alpha, n).posterior_mean(np.repeat(y, 20), noise)[::20]
         for mean, v in zip(found, y, strict=True):
-            assert_allclose(mean, reference.posterior(weight, v, counts, noise)[0], rtol=POSTERIOR, atol=0)
+            assert_allclose(
+                mean, reference.posterior(weight, v, counts, noise)[0], rtol=POSTERIOR, atol=0
+            )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -343,14 +421,21 @@ def test_moments_of_priors_equal_their_sums(name):
     weight = np.exp(level - level.max()) / np.exp(level - level.max()).sum()
     mean = float((weight * np.array(COUNTS)).sum())
     assert_allclose(prior.mean(), mean, rtol=POSTERIOR)
-    assert_allclose(prior.variance(), float((weight * (np.array(COUNTS) - mean) ** 2).sum()), rtol=1e-6, atol=1e-9)
+    assert_allclose(
+        prior.variance(),
+        float((weight * (np.array(COUNTS) - mean) ** 2).sum()),
+        rtol=1e-6,
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_mean_rises_by_the_variance(name):
     prior, _ = FAMILIES[name]
     y, noise, step = np.linspace(-100, 2100, 200), 50.0, 0.05
-    slope = (prior.posterior_mean(y + step, noise) - prior.posterior_mean(y - step, noise)) / (2 * step)
+    slope = (prior.posterior_mean(y + step, noise) - prior.posterior_mean(y - step, noise)) / (
+        2 * step
+    )
     assert_allclose(prior.posterior(y, noise).variance / noise**2, slope, rtol=1e-4, atol=1e-6)
 
 
@@ -418,7 +503,9 @@ def test_a_point_mass_at_zero_is_one_more_count(name, mass):
 
 
 def stack(trials, d=60, seed=5):
-    data = np.random.default_rng(seed).multinomial(10**6, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    data = np.random.default_rng(seed).multinomial(
+        10**6, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum()
+    )
     oracle = oracles.OUE(epsilon=1.0, d=d)
     return oracle.estimate(oracle.simulate_counts(data, seed, trials), 10**6)
 
@@ -432,7 +519,9 @@ def test_power_of_many_trials_equals_that_of_each(trials, value_dependent):
         one = FrequencyEstimate(estimate.frequencies[row], estimate.n, estimate.oracle)
         prior, slope = PowerLaw.fit(one), estimate.oracle.b * value_dependent
         y, noise = one.frequencies * one.n, one.sigma * one.n
-        singly = [prior.posterior_mean(v, noise, slope=slope) / one.n for v in y]  # by quadrature, nothing read off
+        singly = [
+            prior.posterior_mean(v, noise, slope=slope) / one.n for v in y
+        ]  # by quadrature, nothing read off
         assert_allclose(together[row], singly, rtol=POSTERIOR, atol=0)
 
 
@@ -440,16 +529,23 @@ def test_power_of_many_trials_equals_that_of_each(trials, value_dependent):
 def test_power_of_many_trials_with_exponents_of_all_sizes():
     rng = np.random.default_rng(0)
     oracle = oracles.OUE(epsilon=3.0, d=8)
-    f = rng.dirichlet(np.full(8, 0.3), 200) * rng.uniform(0.01, 3.9, (200, 1)) + rng.normal(0, 0.001, (200, 8))
+    f = rng.dirichlet(np.full(8, 0.3), 200) * rng.uniform(0.01, 3.9, (200, 1)) + rng.normal(
+        0, 0.001, (200, 8)
+    )
     f[17], f[90] = -0.1, 1.0
     estimate = FrequencyEstimate(f, n=10_000, oracle=oracle)
-    with pytest.warns(LdpoptWarning, match="no power law .* has the mean .* limit with all mass on 1 "):
+    with pytest.warns(
+        LdpoptWarning, match="no power law .* has the mean .* limit with all mass on 1 "
+    ):
         together = priors.posterior_mean(estimate, PowerLaw)
     assert (together[17] == 1e-4).all()
     assert (together[90] == 1.0).all()
     for row in range(0, 200, 9):
         alpha = exponents(np.array([f[row].mean() * 10_000]), 10_000)[0]
-        singly = PowerLaw(alpha, 10_000).posterior_mean(f[row] * 10_000, estimate.sigma * 10_000) / 10_000
+        singly = (
+            PowerLaw(alpha, 10_000).posterior_mean(f[row] * 10_000, estimate.sigma * 10_000)
+            / 10_000
+        )
         assert_allclose(together[row], singly, rtol=POSTERIOR, atol=0)
 
 
@@ -510,23 +606,32 @@ def drawn(prior_counts, n=10**6, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("family", "centre", "scale"), [(Gaussian, 50_000.0, 4000.0), (Laplace, 50_000.0, 3000.0), (LogNormal, 9.0, 0.7)]
+    ("family", "centre", "scale"),
+    [(Gaussian, 50_000.0, 4000.0), (Laplace, 50_000.0, 3000.0), (LogNormal, 9.0, 0.7)],
 )
 @pytest.mark.parametrize("by", ["moments", "likelihood"])
 def test_fits_find_the_parameters_that_counts_were_drawn_with(family, centre, scale, by):
     rng = np.random.default_rng(1)
-    sample = {Gaussian: rng.normal, Laplace: rng.laplace, LogNormal: rng.lognormal}[family](centre, scale, 4000)
+    sample = {Gaussian: rng.normal, Laplace: rng.laplace, LogNormal: rng.lognormal}[family](
+        centre, scale, 4000
+    )
     found = family.fit(drawn(np.rint(sample)), by=by)
-    spread = 4 if by == "moments" and family is not Gaussian else 2  # heavy tails cost moments their precision
+    spread = (
+        4 if by == "moments" and family is not Gaussian else 2
+    )  # heavy tails cost moments their precision
     assert abs(found.scale / scale - 1) <= SIGMAS * spread / math.sqrt(2 * 4000)
     width = scale if family is not LogNormal else spread * scale
-    assert abs(found.centre - centre) <= SIGMAS * width / math.sqrt(4000) * (1 + 2000 / scale if scale > 1 else 2)
+    assert abs(found.centre - centre) <= SIGMAS * width / math.sqrt(4000) * (
+        1 + 2000 / scale if scale > 1 else 2
+    )
 
 
 @pytest.mark.parametrize("by", ["moments", "likelihood"])
 def test_a_fitted_poisson_has_the_mean_of_the_estimates(by):
     estimate = drawn(np.random.default_rng(1).poisson(5000, 400))
-    assert_allclose(Poisson.fit(estimate, by=by).rate, estimate.frequencies.mean() * estimate.n, rtol=1e-3)
+    assert_allclose(
+        Poisson.fit(estimate, by=by).rate, estimate.frequencies.mean() * estimate.n, rtol=1e-3
+    )
 
 
 def test_maximum_likelihood_is_a_maximum_and_its_standard_errors_are_those_of_repetitions():
@@ -538,7 +643,9 @@ def test_maximum_likelihood_is_a_maximum_and_its_standard_errors_are_those_of_re
         found.append(PowerLaw.maximum_likelihood(drawn(truth.astype(float), seed=seed)))
     assert all(fit.converged for fit in found)
     z = np.array([(fit.parameters["alpha"] - 1.3) / fit.standard_errors["alpha"] for fit in found])
-    assert abs(z.mean()) <= SIGMAS / math.sqrt(len(z)) + 0.3  # a ratio of this kind is biased at finite size
+    assert (
+        abs(z.mean()) <= SIGMAS / math.sqrt(len(z)) + 0.3
+    )  # a ratio of this kind is biased at finite size
     assert abs(z.std() - 1) <= STANDARD_ERROR
     estimate = drawn(truth.astype(float), seed=39)
     y, noise = estimate.frequencies * n, estimate.sigma * n
@@ -560,7 +667,8 @@ def test_a_point_mass_is_found_by_likelihood():
 def test_a_likelihood_without_a_maximum_says_so():
     estimate = FrequencyEstimate(np.full(50, 0.02), n=10**4, oracle=oracles.OUE(epsilon=1.0, d=50))
     with pytest.warns(
-        LdpoptWarning, match="no maximum that the search could confirm; it stopped at centre = 200, scale"
+        LdpoptWarning,
+        match="no maximum that the search could confirm; it stopped at centre = 200, scale",
     ):
         fit = Gaussian.maximum_likelihood(estimate)
     assert not fit.converged
@@ -582,14 +690,18 @@ def test_estimates_that_vary_less_than_their_noise_give_the_limit_and_a_warning(
 def test_a_mean_that_no_counts_have_is_moved_with_a_warning(family, level, used):
     f = level + np.linspace(-0.3, 0.3, 50)
     estimate = FrequencyEstimate(f, n=10**4, oracle=oracles.OUE(epsilon=3.0, d=50))
-    with pytest.warns(LdpoptWarning, match=rf"no distribution on counts 1 .. 10000 has the mean .* {used} is used"):
+    with pytest.warns(
+        LdpoptWarning, match=rf"no distribution on counts 1 .. 10000 has the mean .* {used} is used"
+    ):
         assert 1 <= family.fit(estimate).mean() <= 10**4
 
 
 def test_fits_take_one_vector_and_known_names():
     with pytest.raises(InvalidInputError, match=r"one vector of shape \(d,\), got shape \(3, 60\)"):
         PowerLaw.fit(stack(3))
-    with pytest.raises(InvalidInputError, match="unknown way to fit 'moment': did you mean 'moments'"):
+    with pytest.raises(
+        InvalidInputError, match="unknown way to fit 'moment': did you mean 'moments'"
+    ):
         PowerLaw.fit(collected(), by="moment")
     with pytest.raises(InvalidInputError, match="Custom has no parameters to fit"):
         Custom.fit(collected())
@@ -605,7 +717,14 @@ def test_fits_take_one_vector_and_known_names():
 def test_open_users_give_a_histogram():
     estimate = FrequencyEstimate([0.5, 0.3, 0.1, 0.1], n=1000, oracle=oracles.OUE(epsilon=1.0, d=4))
     prior = Histogram.fit(estimate, opt_in=[7, 2, 1, 0])
-    assert prior.edges.tolist() == [1, 100, 200, 400, 800, 1001]  # ten of a thousand: one stands for a hundred
+    assert prior.edges.tolist() == [
+        1,
+        100,
+        200,
+        400,
+        800,
+        1001,
+    ]  # ten of a thousand: one stands for a hundred
     assert prior.masses.tolist() == [0.25, 0.25, 0.25, 0.25, 0]  # 0, 100, 200 and 700 users
 
 
@@ -627,7 +746,9 @@ def test_what_is_no_histogram_is_refused(edges, masses, message):
         Histogram(edges, masses, N)
 
 
-@pytest.mark.parametrize(("opt_in", "message"), [([1, 2], "shape"), ([0, 0, 0], "sum to"), ([2000, 1, 0], "sum to")])
+@pytest.mark.parametrize(
+    ("opt_in", "message"), [([1, 2], "shape"), ([0, 0, 0], "sum to"), ([2000, 1, 0], "sum to")]
+)
 def test_open_users_that_cannot_be_are_refused(opt_in, message):
     estimate = FrequencyEstimate([0.5, 0.4, 0.1], n=2000, oracle=oracles.OUE(epsilon=1.0, d=3))
     with pytest.raises(InvalidInputError, match=message):
@@ -644,14 +765,19 @@ def test_noise_must_be_positive(noise):
 
 
 def test_counts_must_be_finite_numbers():
-    with pytest.raises(InvalidInputError, match="counts must be finite, found nan at trial 1, index 0"):
+    with pytest.raises(
+        InvalidInputError, match="counts must be finite, found nan at trial 1, index 0"
+    ):
         PowerLaw(1.0, N).posterior([[1.0, 2.0], [math.nan, 3.0]], 1.0)
     with pytest.raises(InvalidTypeError, match="counts must be an array of numbers"):
         PowerLaw(1.0, N).posterior(["a"], 1.0)
 
 
 def test_value_dependent_noise_must_have_a_variance():
-    with pytest.raises(InvalidInputError, match="positive variance at every estimate, found the count -500 at index 1"):
+    with pytest.raises(
+        InvalidInputError,
+        match="positive variance at every estimate, found the count -500 at index 1",
+    ):
         PowerLaw(1.0, N).posterior([1.0, -500.0], 10.0, slope=0.5)
     with pytest.raises(InvalidInputError, match=r"positive variance, got 10² -0\.5 k at k = 2000"):
         PowerLaw(1.0, N).posterior([1.0], 10.0, slope=-0.5)
@@ -696,8 +822,12 @@ def test_a_rough_log_density_over_few_counts_is_summed_count_by_count(name):
     k = np.arange(1.0, N + 1)
     level = ROUGH[name](k)
     prior = Custom(ROUGH[name], N)
-    weight = np.exp((log := level - (y[:, None] - k) ** 2 / (2 * 40.0**2)) - log.max(axis=1, keepdims=True))
-    assert_allclose(prior.posterior_mean(y, 40.0), weight @ k / weight.sum(axis=1), rtol=POSTERIOR, atol=0)
+    weight = np.exp(
+        (log := level - (y[:, None] - k) ** 2 / (2 * 40.0**2)) - log.max(axis=1, keepdims=True)
+    )
+    assert_allclose(
+        prior.posterior_mean(y, 40.0), weight @ k / weight.sum(axis=1), rtol=POSTERIOR, atol=0
+    )
     upto = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
     for share, end in zip((0.025, 0.975), prior.interval(y, 40.0), strict=True):
         assert_allclose(end, k[np.argmax(upto >= share, axis=1)])
@@ -718,10 +848,14 @@ def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
 
 @pytest.mark.parametrize("n", [20_000, 10**6, 10**12])
 def test_smooth_log_densities_over_many_counts_pass(n):
-    assert_allclose(Custom(lambda k: -2 * np.log(k), n).mean(), PowerLaw(2.0, n).mean(), rtol=POSTERIOR)
+    assert_allclose(
+        Custom(lambda k: -2 * np.log(k), n).mean(), PowerLaw(2.0, n).mean(), rtol=POSTERIOR
+    )
     wide = n / 20
     assert_allclose(
-        Custom(lambda k: -0.5 * ((k - n / 3) / wide) ** 2, n).mean(), Gaussian(n / 3, wide, n).mean(), rtol=POSTERIOR
+        Custom(lambda k: -0.5 * ((k - n / 3) / wide) ** 2, n).mean(),
+        Gaussian(n / 3, wide, n).mean(),
+        rtol=POSTERIOR,
     )
     laplace = Custom(lambda k: -np.abs(k - n // 2) / wide, n, kinks=[n // 2])
     assert_allclose(laplace.variance(), Laplace(n // 2, wide, n).variance(), rtol=POSTERIOR)
@@ -748,11 +882,16 @@ def test_a_prior_of_another_number_of_users_is_refused():
         lambda prior: Problem(losses.PosteriorMean(prior), [SumsTo()]).solve(estimate),
     ):
         for prior in (PowerLaw(1.5, 10_000), priors.Discrete([0.0, 10.0], [0.5, 0.5], 99)):
-            with pytest.raises(InvalidInputError, match=rf"counts among {prior.n} users, the estimate is of n = 100"):
+            with pytest.raises(
+                InvalidInputError,
+                match=rf"counts among {prior.n} users, the estimate is of n = 100",
+            ):
                 use(prior)
 
 
-@pytest.mark.parametrize("family", ["PowerLaw", "Gaussian", "Poisson", "ZeroInflated", "NPMLE", "Mixture"])
+@pytest.mark.parametrize(
+    "family", ["PowerLaw", "Gaussian", "Poisson", "ZeroInflated", "NPMLE", "Mixture"]
+)
 def test_fits_to_plain_frequencies_ask_for_the_noise_level(family):
     with pytest.raises(InvalidInputError, match="needs the noise level"):
         getattr(priors, family).fit([0.1, 0.2])
@@ -770,7 +909,10 @@ def test_other_uses_of_plain_frequencies_ask_for_the_noise_level():
 
 
 def test_histograms_are_not_fitted_without_open_users():
-    for call in (priors.posterior_mean, lambda estimate, family: losses.PosteriorMean(family).target(estimate)):
+    for call in (
+        priors.posterior_mean,
+        lambda estimate, family: losses.PosteriorMean(family).target(estimate),
+    ):
         with pytest.raises(InvalidInputError, match="Histogram is fitted to open counts"):
             call(collected(), Histogram)
 
@@ -795,7 +937,10 @@ def test_the_printed_improvement_on_retail_is_relative_to_the_smaller_error(monk
     if not (folder / "retail.dat.gz").is_file():
         pytest.skip(f"{folder / 'retail.dat.gz'} is missing")
     monkeypatch.setenv("LDPOPT_DATA", str(folder))
-    found, printed = calibrate_retail.errors(5.0, 8, np.random.default_rng(1)), calibrate_retail.PRINTED[5.0]
+    found, printed = (
+        calibrate_retail.errors(5.0, 8, np.random.default_rng(1)),
+        calibrate_retail.PRINTED[5.0],
+    )
     limit, limit_error = found.saved("limit")
     assert limit + SIGMAS * limit_error < printed  # of OUE-Zero's error no rule can save so much
     likelihood, likelihood_error = found.exceeded("likelihood")
@@ -811,4 +956,6 @@ def test_the_limit_of_accuracy_is_the_posterior_mean_under_the_multiset_of_the_t
     assert_allclose(prior.variance(), counts.var(), rtol=POSTERIOR)
     y, noise = np.array([-20.0, 3.0, 100.0, 400.0]), 30.0
     weight = np.exp(-0.5 * ((y[:, None] - counts) / noise) ** 2)
-    assert_allclose(prior.posterior_mean(y, noise), weight @ counts / weight.sum(axis=1), rtol=POSTERIOR)
+    assert_allclose(
+        prior.posterior_mean(y, noise), weight @ counts / weight.sum(axis=1), rtol=POSTERIOR
+    )

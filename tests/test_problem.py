@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess, priors
-from ldpopt.conic import DEFAULT_SOLVER
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -22,8 +21,13 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
-from ldpopt.dispatch import CLOSED_FORMS
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError, SolverError
+from ldpopt.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptError,
+    SolverError,
+)
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -35,10 +39,16 @@ from ldpopt.losses import (
     PosteriorMean,
     WeightedLeastSquares,
 )
+from ldpopt.solve.paths.closed_forms import CLOSED_FORMS
+from ldpopt.solve.paths.conic import DEFAULT_SOLVER
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
 
-ORACLES = {"kappa > 0": oracles.OUE, "kappa = 0": oracles.SUE, "kappa < 0": oracles.HadamardResponse}
+ORACLES = {
+    "kappa > 0": oracles.OUE,
+    "kappa = 0": oracles.SUE,
+    "kappa < 0": oracles.HadamardResponse,
+}
 SOLVERS = {
     LeastSquares: ["CLARABEL", "OSQP"],
     WeightedLeastSquares: ["CLARABEL", "OSQP"],
@@ -48,11 +58,16 @@ SOLVERS = {
 }
 CONVEX = [(loss, kinds) for loss, kinds in CLOSED_FORMS if AtMost not in kinds]
 CASES = [(loss, kinds, solver) for loss, kinds in CONVEX for solver in SOLVERS[loss]]
-NAMES = [f"{loss.__name__}-{'-'.join(sorted(k.__name__ for k in kinds)) or 'free'}-{s}" for loss, kinds, s in CASES]
+NAMES = [
+    f"{loss.__name__}-{'-'.join(sorted(k.__name__ for k in kinds)) or 'free'}-{s}"
+    for loss, kinds, s in CASES
+]
 
 
 def collected(d, oracle=oracles.OUE, n=20_000, trials=None, epsilon=1.0):
-    population = np.random.default_rng(d).multinomial(n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum())
+    population = np.random.default_rng(d).multinomial(
+        n, (w := np.arange(1.0, d + 1) ** -1.2) / w.sum()
+    )
     chosen = oracle(epsilon=epsilon, d=d)
     return chosen.estimate(chosen.simulate_counts(population, d, trials), n)
 
@@ -60,7 +75,9 @@ def collected(d, oracle=oracles.OUE, n=20_000, trials=None, epsilon=1.0):
 def suitable(loss, kind, d):
     """Estimates that the loss is defined for; each of GRR's reports supports one value."""
     if loss is MultinomialMLE:
-        return collected(d, oracles.GRR, epsilon={"kappa > 0": 1.0, "kappa = 0": 2.0, "kappa < 0": 4.0}[kind])
+        return collected(
+            d, oracles.GRR, epsilon={"kappa > 0": 1.0, "kappa = 0": 2.0, "kappa < 0": 4.0}[kind]
+        )
     return collected(d, ORACLES[kind])
 
 
@@ -104,7 +121,9 @@ def has_a_bound_of_its_own(problem):
 @pytest.mark.parametrize(("loss", "kinds", "solver"), CASES, ids=NAMES)
 def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
     if loss in (KullbackLeibler, MultinomialMLE) and solver == "SCS":
-        d = min(d, 10)  # a first-order method needs more than its iterations for more exponential cones
+        d = min(
+            d, 10
+        )  # a first-order method needs more than its iterations for more exponential cones
     if kinds & {Monotone, Unimodal} and solver == "OSQP":
         d = min(d, 50)  # long pools are badly conditioned for a first-order method
     problem, estimate = build(loss, kinds, d), suitable(loss, kind, d)
@@ -127,7 +146,10 @@ def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
 @pytest.mark.parametrize("others", [[], [NonNegative()], [NonNegative(), SumsTo()]], ids=str)
 def test_a_known_order_of_some_values_agrees_with_the_solver(others, order):
     problem, estimate = Problem(LeastSquares(), [Monotone(order), *others]), collected(7)
-    solution, numeric = problem.solve(estimate), problem.solve(estimate, path="conic", solver="OSQP")
+    solution, numeric = (
+        problem.solve(estimate),
+        problem.solve(estimate, path="conic", solver="OSQP"),
+    )
     assert solution.certificate.violation <= SOLVER["CLARABEL"]
     assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
@@ -146,12 +168,18 @@ def test_a_known_order_of_some_values_agrees_with_the_solver(others, order):
 )
 def test_groups_of_any_kind_agree_with_the_solver_or_are_infeasible(parts, totals, total):
     kinds = [GroupTotals([list(part) for part in parts], totals), NonNegative()]
-    problem, estimate = Problem(LeastSquares(), kinds if total is None else [*kinds, SumsTo(total)]), collected(6)
+    problem, estimate = (
+        Problem(LeastSquares(), kinds if total is None else [*kinds, SumsTo(total)]),
+        collected(6),
+    )
     if len(parts[0]) == 6 and total not in (None, 0.75):
         with pytest.raises(InfeasibleError):
             problem.solve(estimate)
         return
-    solution, numeric = problem.solve(estimate), problem.solve(estimate, path="conic", solver="OSQP")
+    solution, numeric = (
+        problem.solve(estimate),
+        problem.solve(estimate, path="conic", solver="OSQP"),
+    )
     assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
@@ -159,14 +187,20 @@ def test_groups_of_any_kind_agree_with_the_solver_or_are_infeasible(parts, total
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 9])
 @pytest.mark.parametrize("seed", range(4))
 def test_few_nonzeros_are_the_best_of_all_supports(seed, k, total):
-    f = np.random.default_rng(seed).normal(0.1, 0.4, 7).round(1 if seed % 2 else 15)  # rounded ones have ties
+    f = (
+        np.random.default_rng(seed).normal(0.1, 0.4, 7).round(1 if seed % 2 else 15)
+    )  # rounded ones have ties
     candidates = []
     for size in range(1, min(k, 7) + 1):
         for support in itertools.combinations(range(7), size):
             kept = [x if v in support else -np.inf for v, x in enumerate(f)]
-            candidates.append(np.sum((reference.floats(reference.norm_sub(kept, total)) - f) ** 2) / 2)
+            candidates.append(
+                np.sum((reference.floats(reference.norm_sub(kept, total)) - f) ** 2) / 2
+            )
     solution = Problem(LeastSquares(), [AtMost(k), NonNegative(), SumsTo(total)]).solve(f)
-    assert solution.solver == CLOSED_FORMS[LeastSquares, frozenset({AtMost, NonNegative, SumsTo})].name
+    assert (
+        solution.solver == CLOSED_FORMS[LeastSquares, frozenset({AtMost, NonNegative, SumsTo})].name
+    )
     assert np.count_nonzero(solution.frequencies) <= k
     assert_allclose(solution.objective, min(candidates), rtol=ROUNDING, atol=ROUNDING)
     assert solution.certificate.is_optimal(CERTIFIED)
@@ -174,7 +208,9 @@ def test_few_nonzeros_are_the_best_of_all_supports(seed, k, total):
 
 def test_no_solver_takes_a_set_that_is_not_convex():
     with pytest.raises(InvalidInputError, match=r"AtMost\(2\) is not convex"):
-        Problem(LeastSquares(), [AtMost(2), NonNegative(), SumsTo()]).solve([0.5, 0.4, 0.3], path="conic")
+        Problem(LeastSquares(), [AtMost(2), NonNegative(), SumsTo()]).solve(
+            [0.5, 0.4, 0.3], path="conic"
+        )
     with pytest.raises(InvalidInputError, match="it has a closed form with"):
         Problem(LeastSquares(), [AtMost(2)]).solve([0.5, 0.4, 0.3])
 
@@ -184,7 +220,9 @@ def test_no_solver_takes_a_set_that_is_not_convex():
 def test_least_squares_agree_for_other_totals(solver, total):
     problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
     exact, numeric = problem.solve(collected(20)), problem.solve(collected(20), solver=solver)
-    assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver] * max(1, total))
+    assert_allclose(
+        numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver] * max(1, total)
+    )
 
 
 @pytest.mark.parametrize("f", [[0.4], [-3.0]])
@@ -198,14 +236,19 @@ def test_a_domain_of_one_value_agrees(solver, f):
 @pytest.mark.parametrize("kind", ["kappa > 0", "kappa < 0"])
 @pytest.mark.parametrize("total", [0.25, 0.9])
 def test_weighted_mle_agrees_for_smaller_totals(total, kind):
-    problem, estimate = Problem(GaussianMLE(), [NonNegative(), SumsTo(total)]), collected(9, ORACLES[kind])
+    problem, estimate = (
+        Problem(GaussianMLE(), [NonNegative(), SumsTo(total)]),
+        collected(9, ORACLES[kind]),
+    )
     exact, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
     assert exact.certificate.is_optimal(CERTIFIED)
     assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
 def test_weighted_mle_with_a_total_above_one_is_optimal_or_refused():
-    estimate = FrequencyEstimate([0.5, 0.2, 0.1], n=100, oracle=oracles.HadamardResponse(epsilon=6.0, d=3))
+    estimate = FrequencyEstimate(
+        [0.5, 0.2, 0.1], n=100, oracle=oracles.HadamardResponse(epsilon=6.0, d=3)
+    )
     problem = Problem(GaussianMLE(), [NonNegative(), SumsTo(2.0)])  # κ = -0.99, and 2κ < -1
     try:
         solution = problem.solve(estimate)
@@ -222,7 +265,9 @@ def test_a_stack_equals_its_trials_on_both_paths():
     for trial, row in enumerate(estimate.frequencies):
         alone = problem.solve(FrequencyEstimate(row, n=estimate.n, oracle=estimate.oracle))
         assert_allclose(exact.frequencies[trial], alone.frequencies, rtol=0, atol=CERTIFIED)
-        assert_allclose(numeric.frequencies[trial], alone.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+        assert_allclose(
+            numeric.frequencies[trial], alone.frequencies, rtol=0, atol=SOLVER["CLARABEL"]
+        )
 
 
 # --- which path -----------------------------------------------------------------------------------
@@ -233,7 +278,11 @@ CLS = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
 
 def test_auto_takes_the_closed_form_where_there_is_one():
     solution = CLS.solve([0.5, 0.2, -0.01])
-    assert (solution.path, solution.solver, solution.status) == ("closed-form", "norm-sub", "optimal")
+    assert (solution.path, solution.solver, solution.status) == (
+        "closed-form",
+        "norm-sub",
+        "optimal",
+    )
     assert solution.seconds >= 0
     assert isinstance(solution.objective, float)
 
@@ -270,20 +319,24 @@ def test_explain_covers_a_problem_without_constraints():
 
 def test_a_closed_form_that_does_not_exist_is_refused_with_the_reason():
     with pytest.raises(
-        InvalidInputError, match=r"'closed-form' is not available: GaussianMLE\(\) under SumsTo\(1\) has no"
+        InvalidInputError,
+        match=r"'closed-form' is not available: GaussianMLE\(\) under SumsTo\(1\) has no",
     ):
         NO_FORM.solve(collected(5), path="closed-form")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"solver": "OSQP"}, "takes no solver"), ({"max_iter": 5}, "need a solver")]
+    ("options", "message"),
+    [({"solver": "OSQP"}, "takes no solver"), ({"max_iter": 5}, "need a solver")],
 )
 def test_a_closed_form_takes_no_solver(options, message):
     with pytest.raises(InvalidInputError, match=message):
         CLS.solve([0.5, 0.2], path="closed-form", **options)
 
 
-@pytest.mark.parametrize(("path", "hint"), [("closed_form", "closed-form"), ("Conic", "conic"), (None, "auto")])
+@pytest.mark.parametrize(
+    ("path", "hint"), [("closed_form", "closed-form"), ("Conic", "conic"), (None, "auto")]
+)
 def test_an_unknown_path_is_answered_with_the_known_ones(path, hint):
     with pytest.raises(InvalidInputError, match=f"unknown path .*'?{hint}'?"):
         CLS.solve([0.5, 0.2], path=path)
@@ -294,14 +347,17 @@ def test_an_unknown_path_is_answered_with_the_known_ones(path, hint):
 
 @pytest.mark.parametrize("loss", [LeastSquares, "LeastSquares", None])
 def test_a_loss_must_be_an_instance(loss):
-    with pytest.raises(InvalidTypeError, match=r"loss must be an instance .* such as LeastSquares\(\)"):
+    with pytest.raises(
+        InvalidTypeError, match=r"loss must be an instance .* such as LeastSquares\(\)"
+    ):
         Problem(loss)
 
 
 @pytest.mark.parametrize("constraints", [NonNegative(), [NonNegative], ["f >= 0"], [None]])
 def test_constraints_must_be_a_list_of_instances(constraints):
     with pytest.raises(
-        InvalidTypeError, match=r"constraints must be a list of instances .* such as \[NonNegative\(\)\]"
+        InvalidTypeError,
+        match=r"constraints must be a list of instances .* such as \[NonNegative\(\)\]",
     ):
         Problem(LeastSquares(), constraints)
 
@@ -333,7 +389,8 @@ def test_infeasible_is_a_value_error():
 
 
 @pytest.mark.parametrize(
-    ("total", "error"), [("1", TypeError), (None, TypeError), (True, TypeError), (np.inf, ValueError)]
+    ("total", "error"),
+    [("1", TypeError), (None, TypeError), (True, TypeError), (np.inf, ValueError)],
 )
 def test_a_total_must_be_a_finite_number(total, error):
     with pytest.raises(error, match="total must be"):
@@ -399,7 +456,9 @@ def test_a_misspelt_solver_option_is_an_error_of_ours():
 @pytest.mark.parametrize(
     "call", [lambda x: CLS.solve(x), lambda x: certify(CLS, x, x), lambda x: postprocess(x, "norm")]
 )
-@pytest.mark.parametrize("wrong", [[[1, 2], [3]], None, "0.5", {"a": 1}], ids=["ragged", "none", "text", "dict"])
+@pytest.mark.parametrize(
+    "wrong", [[[1, 2], [3]], None, "0.5", {"a": 1}], ids=["ragged", "none", "text", "dict"]
+)
 def test_what_is_no_array_is_refused_by_ours(call, wrong):
     with pytest.raises(LdpoptError, match="frequencies must be"):
         call(wrong)
@@ -409,7 +468,12 @@ def test_a_large_feasible_problem_is_not_called_infeasible():
     # Constraints in units of the frequency, 1/5000 here, once led OSQP to report this problem as infeasible.
     d = 5000
     f = np.random.default_rng(0).normal(1 / d, 0.002, d)
-    assert_allclose(CLS.solve(f, path="conic", solver="OSQP").frequencies, CLS.solve(f).frequencies, rtol=0, atol=1e-8)
+    assert_allclose(
+        CLS.solve(f, path="conic", solver="OSQP").frequencies,
+        CLS.solve(f).frequencies,
+        rtol=0,
+        atol=1e-8,
+    )
 
 
 # --- explain is what solve does -------------------------------------------------------------------
@@ -437,7 +501,11 @@ MATRIX_SETS = {
     "two orders": [NonNegative(), SumsTo(), Monotone([0, 1]), Monotone([3, 2])],
     "groups": [NonNegative(), GroupTotals([[0, 1], [2, 3]], [0.5, 0.25])],
     "groups and total": [NonNegative(), SumsTo(), GroupTotals([[0, 1], [2, 3]], [0.5, 0.25])],
-    "all groups and total": [NonNegative(), SumsTo(), GroupTotals([[0, 1], range(2, D)], [0.7, 0.3])],
+    "all groups and total": [
+        NonNegative(),
+        SumsTo(),
+        GroupTotals([[0, 1], range(2, D)], [0.7, 0.3]),
+    ],
     "overlapping groups": [NonNegative(), SumsTo(), GroupTotals([[0, 1], [1, 2]], [0.5, 0.25])],
     "rows": [NonNegative(), SumsTo(), Linear([[1, -1, 0, 0, 0, 0]], 0, np.inf)],
     "custom": [NonNegative(), SumsTo(), Custom(lambda f: [f[0] >= f[1]])],
@@ -482,7 +550,9 @@ def test_groups_that_hold_every_value_and_their_total_have_the_closed_form():
 
 
 def test_groups_that_leave_nothing_to_the_others_have_the_closed_form():
-    groups = GroupTotals([[0, 1], [2, 3]], [0.1 + 0.2, 0.7])  # 0.1 + 0.2 + 0.7 is not 1 in floating point
+    groups = GroupTotals(
+        [[0, 1], [2, 3]], [0.1 + 0.2, 0.7]
+    )  # 0.1 + 0.2 + 0.7 is not 1 in floating point
     solution = Problem(LeastSquares(), [NonNegative(), SumsTo(), groups]).solve(collected(D))
     assert solution.solver == "norm-sub by group"
     assert solution.frequencies[4:].tolist() == [0.0, 0.0]

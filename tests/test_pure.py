@@ -11,12 +11,14 @@ from numpy.testing import assert_allclose
 
 from ldpopt.errors import InvalidInputError, LdpoptError
 from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
-from ldpopt.pure import PureProtocol
+from ldpopt.protocol import PureProtocol
 from tests.tolerances import EPS, ROUNDING, SUM
 
 EPSILONS = [0.1, 0.5, 1.0, math.log(3), 2.0, 5.0]
 DOMAINS = [2, 3, 10, 1024]
-everywhere = pytest.mark.parametrize(("epsilon", "d"), [(epsilon, d) for epsilon in EPSILONS for d in DOMAINS])
+everywhere = pytest.mark.parametrize(
+    ("epsilon", "d"), [(epsilon, d) for epsilon in EPSILONS for d in DOMAINS]
+)
 
 
 @everywhere
@@ -32,7 +34,11 @@ def test_p_and_q_are_the_published_ones(epsilon, d):
         (OLH(epsilon, d), e / (e + nearest - 1), 1 / nearest),
         (OLH(epsilon, d, rounding="floor"), e / (e + floor - 1), 1 / floor),
         (BLH(epsilon, d), e / (e + 1), 1 / 2),
-        (SubsetSelection(epsilon, d), p_subset, p_subset * (k - 1) / (d - 1) + (1 - p_subset) * k / (d - 1)),
+        (
+            SubsetSelection(epsilon, d),
+            p_subset,
+            p_subset * (k - 1) / (d - 1) + (1 - p_subset) * k / (d - 1),
+        ),
         (HadamardResponse(epsilon, d), e / (e + 1), 1 / 2),
     ]
     for oracle, p, q in expected:
@@ -41,7 +47,8 @@ def test_p_and_q_are_the_published_ones(epsilon, d):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "nearest", "floor"), [(0.1, 2, 2), (0.45, 3, 2), (1.0, 4, 3), (math.log(2) + 1e-9, 3, 3), (2.0, 8, 8)]
+    ("epsilon", "nearest", "floor"),
+    [(0.1, 2, 2), (0.45, 3, 2), (1.0, 4, 3), (math.log(2) + 1e-9, 3, 3), (2.0, 8, 8)],
 )
 def test_the_number_of_buckets(epsilon, nearest, floor):
     assert OLH(epsilon, 10).g == nearest
@@ -49,7 +56,9 @@ def test_the_number_of_buckets(epsilon, nearest, floor):
     assert BLH(epsilon, 10).g == 2
 
 
-@pytest.mark.parametrize(("epsilon", "d", "k"), [(1.0, 10, 3), (1.0, 2, 1), (0.1, 2, 1), (5.0, 100, 1), (0.1, 100, 48)])
+@pytest.mark.parametrize(
+    ("epsilon", "d", "k"), [(1.0, 10, 3), (1.0, 2, 1), (0.1, 2, 1), (5.0, 100, 1), (0.1, 100, 48)]
+)
 def test_the_size_of_a_subset(epsilon, d, k):
     assert SubsetSelection(epsilon, d).k == k
 
@@ -73,8 +82,14 @@ def test_variance_of_grr_is_its_closed_expression(epsilon, d):
 def test_variance_of_sue_and_of_hadamard_is_their_closed_expression(epsilon, d):
     root, e, n = math.exp(epsilon / 2), math.exp(epsilon), 1000
     f = np.array([0.0, 0.25, 1.0])
-    assert_allclose(SUE(epsilon, d).variance(n, f), np.full(3, root / (root - 1) ** 2 / n), rtol=100 * SUM)
-    assert_allclose(HadamardResponse(epsilon, d).variance(n, f), (((e + 1) / (e - 1)) ** 2 - f) / n, rtol=100 * SUM)
+    assert_allclose(
+        SUE(epsilon, d).variance(n, f), np.full(3, root / (root - 1) ** 2 / n), rtol=100 * SUM
+    )
+    assert_allclose(
+        HadamardResponse(epsilon, d).variance(n, f),
+        (((e + 1) / (e - 1)) ** 2 - f) / n,
+        rtol=100 * SUM,
+    )
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -89,7 +104,9 @@ def test_a_b_kappa_equal_exact_arithmetic(name, epsilon):
     assert oracle.b == pytest.approx(float(b), rel=ROUNDING, abs=EPS * scale)
     assert oracle.kappa == pytest.approx(float(b / a), rel=ROUNDING, abs=4 * EPS)
     f = Fraction(3, 10)
-    binomial = (f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2 / 500  # of f n users with p, the others with q
+    binomial = (
+        (f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2 / 500
+    )  # of f n users with p, the others with q
     assert float(oracle.variance(500, 0.3)) == pytest.approx(float(binomial), rel=10 * ROUNDING)
 
 
@@ -98,7 +115,9 @@ def test_kappa_where_it_has_a_name(epsilon):
     assert OUE(epsilon, 10).kappa == pytest.approx(math.sinh(epsilon / 2) ** 2, rel=100 * SUM)
     assert abs(SUE(epsilon, 10).kappa) <= 4 * EPS
     assert abs(GRR(epsilon, 2).kappa) <= ROUNDING * math.exp(epsilon)  # divided by q(1-q)
-    assert HadamardResponse(epsilon, 10).kappa == pytest.approx(-(math.tanh(epsilon / 2) ** 2), rel=100 * SUM)
+    assert HadamardResponse(epsilon, 10).kappa == pytest.approx(
+        -(math.tanh(epsilon / 2) ** 2), rel=100 * SUM
+    )
 
 
 @given(name=st.sampled_from(list(ORACLES)), epsilon=st.floats(1e-3, 20), d=st.integers(2, 10**6))
@@ -138,20 +157,35 @@ def test_variance_refuses_text_by_name():
 @pytest.mark.parametrize("n", [0, -5])
 @pytest.mark.parametrize("method", ["variance", "sd"])
 def test_noise_of_no_reports_is_refused(method, n):
-    with pytest.raises(InvalidInputError, match=rf"n \(the number of reports\) must be at least 1, got {n}"):
+    with pytest.raises(
+        InvalidInputError, match=rf"n \(the number of reports\) must be at least 1, got {n}"
+    ):
         getattr(OUE(1.0, 4), method)(n)
 
 
 @pytest.mark.parametrize(
     ("p", "q"),
-    [(0.25, 0.5), (0.5, 0.5), (1.0, 0.5), (0.5, 0.0), (1.5, 0.5), (0.5, -0.1), (math.nan, 0.5), (0.5, math.nan)],
+    [
+        (0.25, 0.5),
+        (0.5, 0.5),
+        (1.0, 0.5),
+        (0.5, 0.0),
+        (1.5, 0.5),
+        (0.5, -0.1),
+        (math.nan, 0.5),
+        (0.5, math.nan),
+    ],
 )
 def test_probabilities_that_make_no_protocol_are_refused(p, q):
-    with pytest.raises(InvalidInputError, match=r"a protocol needs 0 < q < p < 1|must be a finite number"):
+    with pytest.raises(
+        InvalidInputError, match=r"a protocol needs 0 < q < p < 1|must be a finite number"
+    ):
         PureProtocol(1.0, 3, p=p, q=q)
 
 
-@pytest.mark.parametrize(("name", "p", "q"), [("p", "a", 0.2), ("p", None, 0.2), ("q", 0.5, "a"), ("q", 0.5, None)])
+@pytest.mark.parametrize(
+    ("name", "p", "q"), [("p", "a", 0.2), ("p", None, 0.2), ("q", 0.5, "a"), ("q", 0.5, None)]
+)
 def test_probabilities_that_are_no_numbers_are_refused_by_name(name, p, q):
     with pytest.raises(LdpoptError, match=rf"^{name}\b"):
         PureProtocol(1.0, 3, p=p, q=q)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import FrequencyEstimate, closed_form, oracles, postprocess, queries
+from ldpopt import FrequencyEstimate, closed_form, oracles, postprocess
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
+from ldpopt.estimate import metrics
 from tests.tolerances import SIGMAS, SUM
 
 D = 9
@@ -18,7 +19,9 @@ SHAPES = [(D,), (1, D), (4, D), (2, 3, D)]
 
 
 def boolean(sets):
-    return np.array([[v in members for v in range(D)] for members in sets], dtype=bool).reshape(len(sets), D)
+    return np.array([[v in members for v in range(D)] for members in sets], dtype=bool).reshape(
+        len(sets), D
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -81,18 +84,46 @@ def test_queries_change_neither_sets_nor_frequencies():
 @pytest.mark.parametrize(
     ("sets", "error", "message"),
     [
-        ([[0], [1, 9]], InvalidInputError, r"indices of set 1 must lie in 0 \.\. 8, found 9 at index 1"),
+        (
+            [[0], [1, 9]],
+            InvalidInputError,
+            r"indices of set 1 must lie in 0 \.\. 8, found 9 at index 1",
+        ),
         ([[-1]], InvalidInputError, r"indices of set 0 must lie in 0 \.\. 8, found -1 at index 0"),
-        ([[0], [1.5]], InvalidInputError, "indices of set 1 must be whole numbers, found 1.5 at index 0"),
+        (
+            [[0], [1.5]],
+            InvalidInputError,
+            "indices of set 1 must be whole numbers, found 1.5 at index 0",
+        ),
         ([[math.nan]], InvalidInputError, "indices of set 0 must be whole numbers, found nan"),
         ([[0], [2, 3, 2]], InvalidInputError, "set 1 has an index more than once"),
-        (np.zeros((2, 8), dtype=bool), InvalidInputError, r"boolean sets must have shape \(m, 9\), got \(2, 8\)"),
-        (np.zeros(9, dtype=bool), InvalidInputError, r"boolean sets must have shape \(m, 9\), got \(9,\)"),
-        ([0, 1, 2], InvalidTypeError, r"sets must be a sequence of index arrays; for a single set pass \[indices\]"),
+        (
+            np.zeros((2, 8), dtype=bool),
+            InvalidInputError,
+            r"boolean sets must have shape \(m, 9\), got \(2, 8\)",
+        ),
+        (
+            np.zeros(9, dtype=bool),
+            InvalidInputError,
+            r"boolean sets must have shape \(m, 9\), got \(9,\)",
+        ),
+        (
+            [0, 1, 2],
+            InvalidTypeError,
+            r"sets must be a sequence of index arrays; for a single set pass \[indices\]",
+        ),
         (np.array([0, 1, 2]), InvalidTypeError, r"for a single set pass \[indices\]"),
-        ([[0], np.ones(9, dtype=bool)], InvalidTypeError, r"set 1 is boolean: pass all boolean sets as one array"),
+        (
+            [[0], np.ones(9, dtype=bool)],
+            InvalidTypeError,
+            r"set 1 is boolean: pass all boolean sets as one array",
+        ),
         ([["a", "b"]], InvalidTypeError, "indices of set 0 must be an array of numbers"),
-        ([[True, False]], InvalidTypeError, "indices of set 0 must be an array of numbers, got an array of bool"),
+        (
+            [[True, False]],
+            InvalidTypeError,
+            "indices of set 0 must be an array of numbers, got an array of bool",
+        ),
     ],
 )
 def test_sets_that_are_none_are_refused(sets, error, message):
@@ -109,17 +140,20 @@ def test_sets_of_a_wrong_depth_are_refused_by_their_number(sets):
 def test_errors_by_hand():
     truth = [0.5, 0.5, 0.0]
     stack = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.5, 1.5]])
-    assert_allclose(queries.mean_squared_error(stack, truth), [0, 0.5 / 3, 2.5 / 3], rtol=SUM)
-    assert_allclose(queries.mean_absolute_error(stack, truth), [0, 1 / 3, 2 / 3], rtol=SUM)
-    assert queries.mean_squared_error(stack[1], truth).shape == ()
-    assert queries.mean_absolute_error(stack.reshape(3, 1, 3), truth).shape == (3, 1)
+    assert_allclose(metrics.mean_squared_error(stack, truth), [0, 0.5 / 3, 2.5 / 3], rtol=SUM)
+    assert_allclose(metrics.mean_absolute_error(stack, truth), [0, 1 / 3, 2 / 3], rtol=SUM)
+    assert metrics.mean_squared_error(stack[1], truth).shape == ()
+    assert metrics.mean_absolute_error(stack.reshape(3, 1, 3), truth).shape == (3, 1)
 
 
 # --- heavy hitters --------------------------------------------------------------------------------
 
 
 def test_heavy_hitters_lie_strictly_above_the_threshold():
-    assert queries.heavy_hitters([[0.2, 0.3], [0.30000001, -1.0]], 0.3).tolist() == [[False, False], [True, False]]
+    assert metrics.heavy_hitters([[0.2, 0.3], [0.30000001, -1.0]], 0.3).tolist() == [
+        [False, False],
+        [True, False],
+    ]
 
 
 @given(
@@ -128,45 +162,53 @@ def test_heavy_hitters_lie_strictly_above_the_threshold():
     st.integers(-1, 5),
 )
 def test_precision_recall_and_f_count_sets(estimates, truth, threshold):
-    found = queries.identification(np.array(estimates) / 10, np.array(truth) / 10, threshold / 10)
+    found = metrics.identification(np.array(estimates) / 10, np.array(truth) / 10, threshold / 10)
     real = {v for v, count in enumerate(truth) if count > threshold}
     for row, estimate in enumerate(estimates):
         named = {v for v, count in enumerate(estimate) if count > threshold}
         precision = len(named & real) / len(named) if named else 1.0
         recall = len(named & real) / len(real) if real else 1.0
         f_score = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        assert_allclose([found.precision[row], found.recall[row], found.f_score[row]], [precision, recall, f_score])
+        assert_allclose(
+            [found.precision[row], found.recall[row], found.f_score[row]],
+            [precision, recall, f_score],
+        )
 
 
 def test_significant_estimates_of_empty_values_are_as_rare_as_the_threshold_says():
     d, beta, trials, rng = 200, 0.05, 4000, np.random.default_rng(6)
     threshold = closed_form.significance_threshold(d, 0.01, beta)
-    false = queries.heavy_hitters(0.01 * rng.standard_normal((trials, d)), threshold).sum()
+    false = metrics.heavy_hitters(0.01 * rng.standard_normal((trials, d)), threshold).sum()
     assert abs(false / trials - beta) <= SIGMAS * math.sqrt(beta / trials)
 
 
 def test_base_zero_changes_no_answer_about_significant_values():
     oracle = oracles.OUE(epsilon=1.0, d=300)
     truth = np.append(np.full(3, 0.3), np.full(297, 0.1 / 297))
-    raw = FrequencyEstimate(truth + oracle.sd(10**4) * np.random.default_rng(0).standard_normal(300), 10**4, oracle)
+    raw = FrequencyEstimate(
+        truth + oracle.sd(10**4) * np.random.default_rng(0).standard_normal(300), 10**4, oracle
+    )
     threshold = closed_form.significance_threshold(300, raw.sigma, 0.05)
     zeroed = postprocess(raw, "base-zero").frequencies
-    at = queries.identification(zeroed, truth, threshold), queries.identification(raw.frequencies, truth, threshold)
+    at = (
+        metrics.identification(zeroed, truth, threshold),
+        metrics.identification(raw.frequencies, truth, threshold),
+    )
     assert at[0].precision == at[1].precision == 1
     assert at[0].recall == at[1].recall == 1
 
 
 def test_identification_refuses_what_does_not_match():
     with pytest.raises(InvalidInputError, match="same last axis"):
-        queries.identification([0.5, 0.5], [0.5, 0.3, 0.2], 0.1)
+        metrics.identification([0.5, 0.5], [0.5, 0.3, 0.2], 0.1)
     with pytest.raises(InvalidInputError, match="threshold must be a finite number"):
-        queries.heavy_hitters([0.5], math.nan)
+        metrics.heavy_hitters([0.5], math.nan)
     with pytest.raises(InvalidInputError, match="found nan at index 0"):
-        queries.heavy_hitters([math.nan], 0.1)
+        metrics.heavy_hitters([math.nan], 0.1)
 
 
 def test_errors_of_stacks_that_do_not_match_name_both_shapes():
-    for measure in (queries.mean_squared_error, queries.mean_absolute_error):
+    for measure in (metrics.mean_squared_error, metrics.mean_absolute_error):
         with pytest.raises(InvalidInputError, match=r"got the shapes \(2, 3\) and \(4, 3\)"):
             measure(np.zeros((2, 3)), np.zeros((4, 3)))
 
@@ -174,15 +216,15 @@ def test_errors_of_stacks_that_do_not_match_name_both_shapes():
 def test_measures_take_estimates():
     values, truth = [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]
     estimate = FrequencyEstimate(values)
-    for measure in (queries.mean_squared_error, queries.mean_absolute_error):
+    for measure in (metrics.mean_squared_error, metrics.mean_absolute_error):
         assert measure(estimate, truth) == measure(values, truth) > 0
-    assert_array_equal(queries.heavy_hitters(estimate, 0.25), [True, True, False])
-    assert queries.identification(estimate, truth, 0.25).recall == 1
+    assert_array_equal(metrics.heavy_hitters(estimate, 0.25), [True, True, False])
+    assert metrics.identification(estimate, truth, 0.25).recall == 1
 
 
 def test_the_limit_of_accuracy_is_of_raw_estimates():
     raw = FrequencyEstimate([0.6, 0.5], n=100, oracle=oracles.OUE(epsilon=1.0, d=2))
     with pytest.raises(InvalidInputError, match="takes raw estimates, got one by 'norm-sub'"):
-        queries.accuracy_limit(postprocess(raw, "norm-sub"), [0.5, 0.5])
+        metrics.accuracy_limit(postprocess(raw, "norm-sub"), [0.5, 0.5])
     with pytest.raises(InvalidTypeError, match="needs the noise level"):
-        queries.accuracy_limit([0.1], [0.1])
+        metrics.accuracy_limit([0.1], [0.1])

@@ -14,8 +14,13 @@ from ldpopt.oracles import randomness
 from tests.tolerances import SIGMAS
 
 FALSE_ALARM = 1e-6  # of one chi-square test, on fixed seeds
-PROBABILITIES = [Fraction(x) for x in (0.5, 0.2689, 1 / 3, 1e-3, 0.999)]  # floats above 2⁻¹¹ are multiples of 2⁻⁶⁴
-SOURCES = [1, None]  # a seed, and the operating system: its checks fail once in 1.7 million runs each
+PROBABILITIES = [
+    Fraction(x) for x in (0.5, 0.2689, 1 / 3, 1e-3, 0.999)
+]  # floats above 2⁻¹¹ are multiples of 2⁻⁶⁴
+SOURCES = [
+    1,
+    None,
+]  # a seed, and the operating system: its checks fail once in 1.7 million runs each
 
 
 def generator(seed):
@@ -80,7 +85,9 @@ def test_bernoulli_has_its_probability_and_independent_neighbours(seed, probabil
 def assert_uncorrelated(x, y, probability):
     probability = float(probability)
     products = (x - probability) * (y - probability)
-    assert abs(products.mean()) < SIGMAS * probability * (1 - probability) / math.sqrt(products.size)
+    assert abs(products.mean()) < SIGMAS * probability * (1 - probability) / math.sqrt(
+        products.size
+    )
 
 
 @pytest.mark.parametrize("probability", PROBABILITIES)
@@ -93,7 +100,9 @@ def test_packed_bits_have_their_probability_in_every_column(seed, probability):
 
 @pytest.mark.parametrize("probability", [Fraction(x) for x in (0.5, 0.2689, 0.9)])
 def test_packed_bits_are_independent_of_their_neighbours(probability):
-    bits = unpack(randomness.packed_bernoulli(generator(2), probability, 40_000, 16), 16).astype(np.float64)
+    bits = unpack(randomness.packed_bernoulli(generator(2), probability, 40_000, 16), 16).astype(
+        np.float64
+    )
     assert_uncorrelated(bits[:, 1:], bits[:, :-1], probability)  # in a row
     for lag in (1, 2, 3, 4, 8):  # the same column of later rows; four rows are one 64-bit word
         assert_uncorrelated(bits[lag:], bits[:-lag], probability)
@@ -157,7 +166,9 @@ def test_below_is_uniform_up_to_its_largest_bounds(bound):
     draws = randomness.below(generator(6), bound, 100_000)
     assert draws.min() >= 0
     assert draws.max() < bound
-    assert scipy.stats.chisquare(np.bincount(draws * 64 // bound, minlength=64)).pvalue > FALSE_ALARM
+    assert (
+        scipy.stats.chisquare(np.bincount(draws * 64 // bound, minlength=64)).pvalue > FALSE_ALARM
+    )
 
 
 def test_below_draws_again_in_the_biased_region_until_it_leaves_it(monkeypatch):
@@ -199,13 +210,16 @@ def test_below_refuses_a_bound_that_it_could_never_draw(monkeypatch, bound):
 
 
 @pytest.mark.parametrize(
-    ("probability", "threshold"), [(0.5, 2**63), (0.25, 2**62), (2.0**-64, 1), (1 - 2**-53, 2**64 - 2**11)]
+    ("probability", "threshold"),
+    [(0.5, 2**63), (0.25, 2**62), (2.0**-64, 1), (1 - 2**-53, 2**64 - 2**11)],
 )
 def test_probabilities_become_whole_multiples(probability, threshold):
     assert randomness._threshold(Fraction(probability)) == threshold
 
 
-@pytest.mark.parametrize("probability", [Fraction(1, 3), Fraction(1, 2**65), Fraction(0), Fraction(1), Fraction(-1, 2)])
+@pytest.mark.parametrize(
+    "probability", [Fraction(1, 3), Fraction(1, 2**65), Fraction(0), Fraction(1), Fraction(-1, 2)]
+)
 def test_a_coin_that_words_cannot_toss_exactly_is_refused(probability):
     with pytest.raises(InvalidInputError, match="not with probability"):
         randomness.bernoulli(generator(1), probability, 3)

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpopt import reports as files
+from ldpopt import collection as files
+from ldpopt.collection import duplicates, partition, runners
+from ldpopt.collection.aggregation import aggregate
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import GRR, OUE
-from ldpopt.reports import duplicates, partition, runners
-from ldpopt.reports.aggregation import aggregate
 from tests.reports_world import MAKERS, reports_of
 
 D = 12
@@ -60,7 +60,8 @@ def corrupt(path, group):
 
 def rejected_rows(path):
     return [
-        (row["file"], int(row["row"]), row["reason"]) for row in csv.DictReader(path.read_text("utf-8").splitlines())
+        (row["file"], int(row["row"]), row["reason"])
+        for row in csv.DictReader(path.read_text("utf-8").splitlines())
     ]
 
 
@@ -70,7 +71,9 @@ def test_counts_are_those_of_the_oracle(name, tmp_path, small_parts):
     every = [write(tmp_path / f"{i}.parquet", 2 * i, 2 * i + 1, oracle=oracle) for i in range(2)]
     files.write_reports(tmp_path / "small.csv", oracle, every[0][:7])
     result = aggregate(tmp_path)
-    assert np.array_equal(result.counts, oracle.support_counts(np.concatenate([*every, every[0][:7]])))
+    assert np.array_equal(
+        result.counts, oracle.support_counts(np.concatenate([*every, every[0][:7]]))
+    )
     assert (result.n, result.rejected, result.unreadable) == (207, {}, [])
     assert result.estimate.n == 207
 
@@ -82,19 +85,25 @@ def test_rows_that_are_no_reports_are_set_aside(tmp_path, small_parts):
     rejects.parent.mkdir()
     result = aggregate(path, rejects=rejects)
     assert (result.n, result.rejected) == (147, {"wrong length": 3})
-    assert np.array_equal(result.counts, ORACLE.support_counts(np.delete(reports, [0, 70, 149], axis=0)))
+    assert np.array_equal(
+        result.counts, ORACLE.support_counts(np.delete(reports, [0, 70, 149], axis=0))
+    )
     assert rejected_rows(rejects) == [(str(path), row, "wrong length") for row in (0, 70, 149)]
     assert aggregate(path, rejects=rejects).n == 147
     assert len(rejected_rows(rejects)) == 3
 
 
-@pytest.mark.parametrize(("rate", "stops"), [(0.0, True), (0.019, True), (0.02, False), (1.0, False)])
+@pytest.mark.parametrize(
+    ("rate", "stops"), [(0.0, True), (0.019, True), (0.02, False), (1.0, False)]
+)
 def test_too_many_rejects_stop_the_run(rate, stops, tmp_path, small_parts):
     path = tmp_path / "r.parquet"
     write(path, 1, 2, 3)
     spoil(path, [0, 1, 2])
     if stops:
-        with pytest.raises(InvalidInputError, match=r"of 150 rows are not reports: . with wrong length"):
+        with pytest.raises(
+            InvalidInputError, match=r"of 150 rows are not reports: . with wrong length"
+        ):
             aggregate(path, max_reject_rate=rate)
     else:
         assert aggregate(path, max_reject_rate=rate).n == 147
@@ -119,7 +128,9 @@ def test_the_first_report_of_a_client_counts(kind, bucket_rows, tmp_path, small_
     assert 10 < len(later) < 290
     assert np.array_equal(result.counts, ORACLE.support_counts(np.concatenate(reports)[first]))
     assert result.rejected == {"duplicate client id": len(later)}
-    expected = [(str(tmp_path / f"{i // 150}.parquet"), i % 150, "duplicate client id") for i in later]
+    expected = [
+        (str(tmp_path / f"{i // 150}.parquet"), i % 150, "duplicate client id") for i in later
+    ]
     assert rejected_rows(rejects) == expected
 
 
@@ -129,7 +140,12 @@ def test_a_missing_id_is_set_aside_and_a_bad_report_has_one_reason(tmp_path):
     table = pq.read_table(path)
     ids = table["client_id"].to_pylist()
     ids[5] = None
-    pq.write_table(table.set_column(1, "client_id", pa.array(ids)).replace_schema_metadata(table.schema.metadata), path)
+    pq.write_table(
+        table.set_column(1, "client_id", pa.array(ids)).replace_schema_metadata(
+            table.schema.metadata
+        ),
+        path,
+    )
     assert aggregate(path).rejected == {"missing client id": 1, "duplicate client id": 1}
     spoil(path, [1])
     assert aggregate(path).rejected == {"missing client id": 1, "wrong length": 1}
@@ -143,13 +159,17 @@ def test_a_missing_id_is_set_aside_and_a_bad_report_has_one_reason(tmp_path):
 def test_files_of_another_protocol_are_refused(other, words, tmp_path):
     write(tmp_path / "a.parquet", 1)
     write(tmp_path / "b.parquet", 1, oracle=other)
-    with pytest.raises(InvalidInputError, match=rf"b\.parquet has {words} = .*a\.parquet has {words} = "):
+    with pytest.raises(
+        InvalidInputError, match=rf"b\.parquet has {words} = .*a\.parquet has {words} = "
+    ):
         aggregate(tmp_path, keep_going=True)
 
 
 def test_files_with_other_labels_or_only_some_ids_or_copies_are_refused(tmp_path):
     write(tmp_path / "a.parquet", 1)
-    files.write_reports(tmp_path / "b.csv", ORACLE, reports_of(ORACLE, 3), labels=list("abcdefghijkl"))
+    files.write_reports(
+        tmp_path / "b.csv", ORACLE, reports_of(ORACLE, 3), labels=list("abcdefghijkl")
+    )
     with pytest.raises(InvalidInputError, match="labels"):
         aggregate(tmp_path)
     files.write_reports(tmp_path / "b.csv", ORACLE, reports_of(ORACLE, 3), client_ids=[1, 2, 3])
@@ -169,7 +189,9 @@ def test_a_file_that_cannot_be_opened_ends_the_run_unless_told_otherwise(tmp_pat
         aggregate(tmp_path)
     result = aggregate(tmp_path, keep_going=True)
     assert np.array_equal(result.counts, ORACLE.support_counts(good))
-    assert [(part["file"], part["rows"]) for part in result.unreadable] == [(str(tmp_path / "b.parquet"), None)]
+    assert [(part["file"], part["rows"]) for part in result.unreadable] == [
+        (str(tmp_path / "b.parquet"), None)
+    ]
     with pytest.raises(DataUnavailableError, match="none of the files can be read"):
         aggregate(tmp_path / "b.parquet", keep_going=True)
 
@@ -182,7 +204,9 @@ def test_a_corrupt_part_adds_nothing_and_is_named(with_ids, tmp_path, small_part
     with pytest.raises(DataUnavailableError, match=r"r\.parquet is truncated, corrupt"):
         aggregate(path)
     result = aggregate(path, keep_going=True)
-    assert np.array_equal(result.counts, ORACLE.support_counts(np.concatenate([reports[:50], reports[100:]])))
+    assert np.array_equal(
+        result.counts, ORACLE.support_counts(np.concatenate([reports[:50], reports[100:]]))
+    )
     assert [(part["row"], part["rows"]) for part in result.unreadable] == [(50, 50)]
     assert result.n + sum(result.rejected.values()) + 50 == 150
 
@@ -230,7 +254,12 @@ def reported(tmp_path):
     """Two files of two row groups, with a bad row in every group and clients that report twice."""
     folder = tmp_path / "reports"
     for i in range(2):
-        write(folder / f"{i}.parquet", 2 * i, 2 * i + 1, ids=[f"{(100 * i + j) % 190}" for j in range(100)])
+        write(
+            folder / f"{i}.parquet",
+            2 * i,
+            2 * i + 1,
+            ids=[f"{(100 * i + j) % 190}" for j in range(100)],
+        )
         spoil(folder / f"{i}.parquet", [3, 60])
     return folder
 
@@ -246,7 +275,10 @@ def test_an_interrupted_run_goes_on_where_it_stopped(finished, reported, tmp_pat
         file.write("written after the last commit")
     counted = []
     result = aggregate(
-        reported, rejects=rejects, state=state, on_partition=lambda done, total: counted.append((done, total))
+        reported,
+        rejects=rejects,
+        state=state,
+        on_partition=lambda done, total: counted.append((done, total)),
     )
     assert counted == [(done, 4) for done in range(finished + 1, 5)]
     assert np.array_equal(result.counts, whole.counts)
@@ -258,7 +290,9 @@ def test_files_may_be_added_to_an_interrupted_run(reported, tmp_path, small_part
     state = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
         aggregate(reported, state=state, on_partition=stop_after(3))
-    write(reported / "-new.parquet", 9, ids=[f"{i}" for i in range(50)])  # all of them reported before; sorted first
+    write(
+        reported / "-new.parquet", 9, ids=[f"{i}" for i in range(50)]
+    )  # all of them reported before; sorted first
     result = aggregate(reported, state=state)
     assert list(result.files)[-1] == str(reported / "-new.parquet")
     assert result.rejected["duplicate client id"] == 50 + 10
@@ -292,8 +326,8 @@ def test_a_state_of_something_else_is_refused(reported, tmp_path, small_parts):
 KILLED = """
 import sys, time
 from pathlib import Path
-from ldpopt.reports import partition
-from ldpopt.reports.aggregation import aggregate
+from ldpopt.collection import partition
+from ldpopt.collection.aggregation import aggregate
 partition._WORK = partition._FEWEST = partition._MOST = 1
 folder, state, rejects = map(Path, sys.argv[1:])
 aggregate(folder, state=state, rejects=rejects, on_partition=lambda done, total: (print(done, flush=True), time.sleep(0.05)))
@@ -309,7 +343,9 @@ def test_sigkill_at_any_time_changes_nothing(tmp_path, small_parts):
     expected = rejects.read_bytes()
     for lines in (1, 8):
         process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(folder), str(state), str(rejects)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", KILLED, str(folder), str(state), str(rejects)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(lines):
             assert process.stdout.readline()
@@ -320,7 +356,9 @@ def test_sigkill_at_any_time_changes_nothing(tmp_path, small_parts):
     finished = json.loads(state.read_text())["n"]
     assert 0 < finished < whole.n
     counted = []
-    result = aggregate(folder, rejects=rejects, state=state, on_partition=lambda done, total: counted.append(done))
+    result = aggregate(
+        folder, rejects=rejects, state=state, on_partition=lambda done, total: counted.append(done)
+    )
     assert 8 < counted[0] < counted[-1] == 40
     assert np.array_equal(result.counts, whole.counts)
     assert (result.n, result.rejected) == (whole.n, whole.rejected)

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import ldpopt
 from ldpopt import cli, oracles
 from ldpopt.cli.app import app
+from ldpopt.collection import read_reports, write_reports
 from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
-from ldpopt.reports import read_reports, write_reports
 
 LABELS = ["red, dark", "grün", "blue", "«white»"]
 
@@ -39,9 +39,13 @@ def world(tmp_path):
     """Values with client ids, labels and sets in files."""
     values = np.random.default_rng(0).choice(4, size=2000, p=[0.6, 0.3, 0.1, 0.0])
     with (tmp_path / "values.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["client_id", "value"], *([f"u{i}", LABELS[v]] for i, v in enumerate(values))])
+        csv.writer(file).writerows(
+            [["client_id", "value"], *([f"u{i}", LABELS[v]] for i, v in enumerate(values))]
+        )
     (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", encoding="utf-8")
-    (tmp_path / "sets.json").write_text(json.dumps({"warm": ["red, dark"], "rest": [1, "blue", 3]}), encoding="utf-8")
+    (tmp_path / "sets.json").write_text(
+        json.dumps({"warm": ["red, dark"], "rest": [1, "blue", 3]}), encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -62,7 +66,9 @@ def test_from_values_to_an_estimate(oracle, world):
     rows = rows_of(world / "est.csv")
     assert [row["value"] for row in rows] == LABELS
     made, reports = read_reports(world / "reports.parquet")
-    expected = ldpopt.postprocess(made.estimate(made.support_counts(reports), 2000), "norm-sub").frequencies
+    expected = ldpopt.postprocess(
+        made.estimate(made.support_counts(reports), 2000), "norm-sub"
+    ).frequencies
     assert [float(row["frequency"]) for row in rows] == expected.tolist()
     ran("estimate", world / "reports.parquet", *about, "--out", world / "direct.csv")
     assert (world / "direct.csv").read_bytes() == (world / "est.csv").read_bytes()
@@ -70,7 +76,9 @@ def test_from_values_to_an_estimate(oracle, world):
 
 def test_a_seed_repeats_reports_and_says_that_they_are_not_private(world):
     outs = ["a.parquet", "b.parquet", "c.parquet"]
-    said = [perturb(world, "grr", out, seed=seed) for out, seed in zip(outs, (1, 1, 2), strict=True)]
+    said = [
+        perturb(world, "grr", out, seed=seed) for out, seed in zip(outs, (1, 1, 2), strict=True)
+    ]
     assert all("not private" in result.stderr for result in said)
     a, b, c = (read_reports(world / out)[1] for out in outs)
     assert np.array_equal(a, b)
@@ -100,12 +108,24 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
             tmp_path / "in",
         )
     parts = [read_reports(path)[1].tolist() for path in sorted((tmp_path / "in").iterdir())]
-    assert parts == [[3, 0, 1], [3]]  # at this budget nothing but the value itself is likely: 4 wrong in 10⁸
+    assert parts == [
+        [3, 0, 1],
+        [3],
+    ]  # at this budget nothing but the value itself is likely: 4 wrong in 10⁸
     ran("aggregate", tmp_path / "in", "--out", tmp_path / "counts.csv")
-    printed = json.loads(ran("estimate", tmp_path / "counts.csv", "--method", "base", "--json").stdout)
+    printed = json.loads(
+        ran("estimate", tmp_path / "counts.csv", "--method", "base", "--json").stdout
+    )
     assert [row["value"] for row in printed["estimate"]] == list("0123")
-    assert np.allclose([row["frequency"] for row in printed["estimate"]], [0.25, 0.25, 0, 0.5], atol=1e-6)
-    assert (printed["oracle"], printed["epsilon"], printed["d"], printed["n"]) == ("grr", 20.0, 4, 4)
+    assert np.allclose(
+        [row["frequency"] for row in printed["estimate"]], [0.25, 0.25, 0, 0.5], atol=1e-6
+    )
+    assert (printed["oracle"], printed["epsilon"], printed["d"], printed["n"]) == (
+        "grr",
+        20.0,
+        4,
+        4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +137,9 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     ],
     ids=["unknown", "blank", "no heading", "ragged", "columns", "heading only", "empty", "quote"],
 )  # fmt: skip
-def test_values_that_are_not_in_the_domain_are_refused_and_nothing_is_written(content, words, world):
+def test_values_that_are_not_in_the_domain_are_refused_and_nothing_is_written(
+    content, words, world
+):
     (world / "values.csv").write_text(content)
     result = perturb(world)
     assert isinstance(result.exception, LdpoptError)
@@ -135,12 +157,28 @@ def test_rejects_are_told_written_and_limited(world):
     assert "1 rows set aside: out of range" in result.stdout
     reasons = [(row["row"], row["reason"]) for row in rows_of(world / "counts.rejects.csv")]
     assert reasons == [("0", "out of range"), ("1999", "duplicate client id")]
-    printed = json.loads(ran("aggregate", world / "reports.csv", "--out", world / "counts.json", "--json").stdout)
+    printed = json.loads(
+        ran("aggregate", world / "reports.csv", "--out", world / "counts.json", "--json").stdout
+    )
     assert printed["rejected"] == {"out of range": 1, "duplicate client id": 1}
-    over = run("aggregate", world / "reports.csv", "--out", world / "limited.json", "--max-reject-rate", "0.0005")
+    over = run(
+        "aggregate",
+        world / "reports.csv",
+        "--out",
+        world / "limited.json",
+        "--max-reject-rate",
+        "0.0005",
+    )
     assert "more than 0.0005 of 2000 rows" in str(over.exception)
     assert not (world / "limited.json").exists()
-    again = ran("aggregate", world / "reports.csv", "--out", world / "limited.json", "--max-reject-rate", "0.01")
+    again = ran(
+        "aggregate",
+        world / "reports.csv",
+        "--out",
+        world / "limited.json",
+        "--max-reject-rate",
+        "0.01",
+    )
     assert "Going on" in again.stderr
     assert json.loads((world / "limited.json").read_text())["n"] == 1998
     assert not (world / ".limited.json.state").exists()
@@ -195,12 +233,21 @@ def test_results_in_every_format_with_sets_and_intervals(suffix, world):
 
 def test_intervals_are_printed_and_wider_at_a_higher_level(world):
     perturb(world)
-    arguments = "estimate", world / "reports.parquet", "--domain", world / "labels.txt", "--query", world / "sets.json"
+    arguments = (
+        "estimate",
+        world / "reports.parquet",
+        "--domain",
+        world / "labels.txt",
+        "--query",
+        world / "sets.json",
+    )
     width = {}
     for level in (0.5, 0.95):
         printed = json.loads(ran(*arguments, "--interval", level, "--json").stdout)
         assert printed["interval"] == level
-        width[level] = [row["upper"] - row["lower"] for row in (*printed["estimate"], *printed["queries"])]
+        width[level] = [
+            row["upper"] - row["lower"] for row in (*printed["estimate"], *printed["queries"])
+        ]
     assert all(narrow < wide for narrow, wide in zip(width[0.5], width[0.95], strict=True))
     shown = ran(*arguments, "--interval", "0.95").stdout
     assert "lower" in shown
@@ -213,7 +260,12 @@ def test_the_screen_shows_the_largest_and_the_sets(world):
     assert "frequency" in shown
     assert "<svg" in (world / "plot.svg").read_text()
     shown = ran(
-        "estimate", world / "reports.parquet", "--domain", world / "labels.txt", "--query", world / "sets.json"
+        "estimate",
+        world / "reports.parquet",
+        "--domain",
+        world / "labels.txt",
+        "--query",
+        world / "sets.json",
     ).stdout
     assert "warm" in shown
 
@@ -287,7 +339,9 @@ def test_what_does_not_agree_with_the_file_is_refused(arguments, words, world):
 def test_labels_in_another_order_are_refused(world):
     perturb(world)
     (world / "labels.txt").write_text("\n".join(LABELS[::-1]), encoding="utf-8")
-    assert "labels" in str(run("estimate", world / "reports.parquet", "--domain", world / "labels.txt").exception)
+    assert "labels" in str(
+        run("estimate", world / "reports.parquet", "--domain", world / "labels.txt").exception
+    )
 
 
 @pytest.mark.parametrize(
@@ -325,7 +379,9 @@ def test_help_teaches(command):
 
 def test_an_error_is_one_sentence_and_exit_status_two(tmp_path):
     arguments = ["estimate", str(tmp_path / "none.json")]
-    result = subprocess.run([sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [sys.executable, "-m", "ldpopt", *arguments], capture_output=True, text=True, timeout=60
+    )
     assert result.returncode == 2
     assert "none.json does not exist" in result.stderr
     assert "Traceback" not in result.stderr

@@ -6,11 +6,11 @@ import signal
 import numpy as np
 import pytest
 
-from ldpopt import reports as files
+from ldpopt import collection as files
+from ldpopt.collection import partition, runners
+from ldpopt.collection.aggregation import aggregate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import OLH
-from ldpopt.reports import partition, runners
-from ldpopt.reports.aggregation import aggregate
 from tests.reports_world import reports_of
 
 distributed = pytest.importorskip("distributed")
@@ -20,7 +20,12 @@ ORACLE = OLH(1.0, 64)
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=2, processes=True, host="127.0.0.1", dashboard_address=":0", silence_logs=50
+        n_workers=2,
+        threads_per_worker=2,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=":0",
+        silence_logs=50,
     ) as found:
         yield found
 
@@ -49,5 +54,7 @@ def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, mo
 def test_a_cluster_that_is_not_there_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(runners, "_PATIENCE", 0.2)
     files.write_reports(tmp_path / "r.parquet", ORACLE, reports_of(ORACLE, 10))
-    with pytest.raises(InvalidInputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+    with pytest.raises(
+        InvalidInputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"
+    ):
         aggregate(tmp_path, dask="tcp://127.0.0.1:1")

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpopt import reports as files
+from ldpopt import collection as files
+from ldpopt.collection.header import Header
+from ldpopt.collection.parquet import METADATA
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError
 from ldpopt.oracles import GRR, OLH, OUE
 from ldpopt.oracles.hashing import LocalHashing
-from ldpopt.pure import PureProtocol
-from ldpopt.reports.header import Header
-from ldpopt.reports.parquet import METADATA
+from ldpopt.protocol import PureProtocol
 from tests.reports_world import MAKERS, reports_of
 
 OUE8 = OUE(1.0, 8)
@@ -26,7 +26,10 @@ def stored(tmp_path):
     path = tmp_path / "reports.parquet"
     with files.ReportWriter(path, OUE8) as writer:
         for group in range(3):
-            writer.write(reports_of(OUE8, 100, seed=group), client_ids=np.arange(100 * group, 100 * group + 100))
+            writer.write(
+                reports_of(OUE8, 100, seed=group),
+                client_ids=np.arange(100 * group, 100 * group + 100),
+            )
     return path
 
 
@@ -90,7 +93,10 @@ def test_wrong_client_ids_are_refused(ids, words, tmp_path):
 def test_what_is_no_report_is_not_written(tmp_path):
     with pytest.raises(InvalidInputError, match="report 1 is out of range"):
         files.write_reports(tmp_path / "r.parquet", GRR(1.0, 3), [0, 3])
-    with pytest.raises(InvalidInputError, match="would have no report"), files.ReportWriter(tmp_path / "r.csv", OUE8):
+    with (
+        pytest.raises(InvalidInputError, match="would have no report"),
+        files.ReportWriter(tmp_path / "r.csv", OUE8),
+    ):
         pass
     with files.ReportWriter(tmp_path / "r.csv", OUE8) as writer:
         writer.write(reports_of(OUE8, 1), ["a"])
@@ -116,22 +122,45 @@ def with_metadata(path, change):
     table = pq.read_table(path)
     record = json.loads(table.schema.metadata[METADATA])
     stored = change(record)
-    pq.write_table(table.replace_schema_metadata({METADATA: stored} if stored is not None else None), path)
+    pq.write_table(
+        table.replace_schema_metadata({METADATA: stored} if stored is not None else None), path
+    )
 
 
 HEADERS = {
     "none": (lambda record: None, "does not say which oracle"),
     "no JSON": (lambda record: "{", "not JSON"),
     "a list": (lambda record: "[]", "does not say which oracle"),
-    "no epsilon": (lambda record: json.dumps({k: v for k, v in record.items() if k != "epsilon"}), "say the epsilon"),
+    "no epsilon": (
+        lambda record: json.dumps({k: v for k, v in record.items() if k != "epsilon"}),
+        "say the epsilon",
+    ),
     "a later version": (lambda record: json.dumps(record | {"version": 2}), "version 2"),
-    "another oracle": (lambda record: json.dumps(record | {"oracle": "ouch"}), "unknown oracle 'ouch'"),
-    "epsilon as text": (lambda record: json.dumps(record | {"epsilon": "1"}), "epsilon must be a number"),
-    "epsilon NaN": (lambda record: json.dumps(record | {"epsilon": float("nan")}), "epsilon must be a finite"),
-    "labels that are none": (lambda record: json.dumps(record | {"labels": [1]}), "labels = .1., which is not text"),
-    "a file that is none": (lambda record: json.dumps(record | {"file": {}}), "file = {}, which is not text"),
+    "another oracle": (
+        lambda record: json.dumps(record | {"oracle": "ouch"}),
+        "unknown oracle 'ouch'",
+    ),
+    "epsilon as text": (
+        lambda record: json.dumps(record | {"epsilon": "1"}),
+        "epsilon must be a number",
+    ),
+    "epsilon NaN": (
+        lambda record: json.dumps(record | {"epsilon": float("nan")}),
+        "epsilon must be a finite",
+    ),
+    "labels that are none": (
+        lambda record: json.dumps(record | {"labels": [1]}),
+        "labels = .1., which is not text",
+    ),
+    "a file that is none": (
+        lambda record: json.dumps(record | {"file": {}}),
+        "file = {}, which is not text",
+    ),
     "a huge d": (lambda record: json.dumps(record | {"d": 2**40}), r"2\*\*30"),
-    "no column": (lambda record: json.dumps(record | {"oracle": "olh"}), "no column 'seed' and 'bucket'"),
+    "no column": (
+        lambda record: json.dumps(record | {"oracle": "olh"}),
+        "no column 'seed' and 'bucket'",
+    ),
 }
 
 
@@ -172,7 +201,9 @@ def test_no_flipped_bit_of_a_report_goes_unnoticed(stored):
     content = stored.read_bytes()
     chunk = pq.ParquetFile(stored).metadata.row_group(1).column(0)
     rng, noticed = np.random.default_rng(0), 0
-    for at in rng.integers(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size, size=40):
+    for at in rng.integers(
+        chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size, size=40
+    ):
         broken = bytearray(content)
         broken[at] ^= 1 << int(rng.integers(8))
         stored.write_bytes(broken)
@@ -181,7 +212,9 @@ def test_no_flipped_bit_of_a_report_goes_unnoticed(stored):
         except DataUnavailableError:
             noticed += 1
         else:  # the flip hit a field of the page's header that no reader needs
-            assert np.array_equal(found, np.concatenate([reports_of(OUE8, 100, seed=group) for group in range(3)]))
+            assert np.array_equal(
+                found, np.concatenate([reports_of(OUE8, 100, seed=group) for group in range(3)])
+            )
     assert noticed > 20
 
 
@@ -224,7 +257,7 @@ def test_read_reports_names_the_first_bad_row(stored):
 
 
 def test_find_refuses_what_would_be_counted_twice_or_passed_over(stored, tmp_path):
-    from ldpopt.reports.files import find
+    from ldpopt.collection.files import find
 
     assert find([tmp_path]) == [stored]
     (tmp_path / ".reports.parquet.1.part").write_bytes(b"of a killed writer")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpopt.collection.layout import Reason, layout_of
 from ldpopt.errors import LdpoptError
-from ldpopt.reports.layout import Reason, layout_of
 from tests.reports_world import MAKERS, reports_of
 
 every_oracle = pytest.mark.parametrize("name", MAKERS)
@@ -56,21 +56,31 @@ def test_a_row_is_set_aside_where_the_oracle_refuses_it(name, d, data):
     layout = layout_of(oracle)
     small = st.integers(-2, 2 * d + 4)
     if name == "oue":
-        rows = data.draw(st.lists(st.binary(min_size=layout.width, max_size=layout.width), min_size=1, max_size=8))
+        rows = data.draw(
+            st.lists(
+                st.binary(min_size=layout.width, max_size=layout.width), min_size=1, max_size=8
+            )
+        )
         columns = [pa.array(rows, pa.binary())]
         given = np.array([list(row) for row in rows], dtype=np.uint8)
     elif name == "ss":
-        rows = data.draw(st.lists(st.lists(small, min_size=oracle.k, max_size=oracle.k), min_size=1, max_size=8))
+        rows = data.draw(
+            st.lists(st.lists(small, min_size=oracle.k, max_size=oracle.k), min_size=1, max_size=8)
+        )
         columns, given = [pa.array(rows, pa.list_(pa.int64()))], np.array(rows)
     elif name == "olh":
-        rows = data.draw(st.lists(st.tuples(st.integers(0, 2**63 - 1), small), min_size=1, max_size=8))
+        rows = data.draw(
+            st.lists(st.tuples(st.integers(0, 2**63 - 1), small), min_size=1, max_size=8)
+        )
         given = np.array(rows, dtype=[("seed", np.int64), ("bucket", np.int64)])
         columns = [pa.array(given["seed"]), pa.array(given["bucket"])]
     else:
         rows = data.draw(st.lists(small, min_size=1, max_size=8))
         columns, given = [pa.array(rows, pa.int64())], np.array(rows)
     reports, codes = layout.decode(columns)
-    assert [code > 0 for code in codes] == [refused(oracle, given[i : i + 1]) for i in range(len(given))]
+    assert [code > 0 for code in codes] == [
+        refused(oracle, given[i : i + 1]) for i in range(len(given))
+    ]
     oracle.support_counts(reports[codes == 0])
 
 
@@ -117,7 +127,11 @@ def test_every_reason_is_told(name, columns, reasons):
 @pytest.mark.parametrize(
     ("name", "rows", "reasons"),
     [
-        ("grr", ["8", "9", "", "NaN", "1.0", "-1", "9" * 40, "1e3", " 1"], [ok, R, M, N, T, R, T, T, T]),
+        (
+            "grr",
+            ["8", "9", "", "NaN", "1.0", "-1", "9" * 40, "1e3", " 1"],
+            [ok, R, M, N, T, R, T, T, T],
+        ),
         ("oue", ["0180", "018", "01", "", "018000", "0x80", "0101"], [ok, L, L, M, L, T, P]),
         ("ss", ["0 8", "1 1", "8 0", "1", "", "1 9", "1 x", "1 nan"], [ok, O, O, L, M, R, T, N]),
     ],

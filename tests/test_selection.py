@@ -7,7 +7,7 @@ import ldpopt
 from ldpopt import FrequencyEstimate, datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.pure import PureProtocol
+from ldpopt.protocol import PureProtocol
 
 NAMES = ["base", "post-pos", "base-pos", "norm-mul", "norm-sub"]
 
@@ -30,12 +30,19 @@ def test_evidence_is_what_a_loop_over_trials_finds(emoji):
     for row in found.evidence:
         errors = []
         for vector in simulated.frequencies:
-            one = ldpopt.postprocess(FrequencyEstimate(vector, n=raw.n, oracle=raw.oracle), row.method)
+            one = ldpopt.postprocess(
+                FrequencyEstimate(vector, n=raw.n, oracle=raw.oracle), row.method
+            )
             answers = [sum(one.frequencies[v] for v in members) for members in sets]
             if row.method == "post-pos":
                 answers = [max(answer, 0.0) for answer in answers]
             errors.append(
-                np.mean([(a - sum(truth[v] for v in m) / raw.n) ** 2 for a, m in zip(answers, sets, strict=True)])
+                np.mean(
+                    [
+                        (a - sum(truth[v] for v in m) / raw.n) ** 2
+                        for a, m in zip(answers, sets, strict=True)
+                    ]
+                )
             )
         assert row.mean == pytest.approx(np.mean(errors), rel=1e-9)
         assert row.low == pytest.approx(max(2 * row.mean - row.high, 0.0), rel=1e-9, abs=1e-15)
@@ -48,7 +55,7 @@ def test_evidence_is_what_a_loop_over_trials_finds(emoji):
 def test_large_trials_are_simulated_in_parts(emoji, monkeypatch):
     data, raw = emoji
     whole = ldpopt.select_method(raw, data.sets["category"], ["base", "norm-sub"], trials=7, rng=1)
-    monkeypatch.setattr(ldpopt.selection, "_AT_A_TIME", 2 * data.d)
+    monkeypatch.setattr(ldpopt.studies.selection, "_AT_A_TIME", 2 * data.d)
     parts = ldpopt.select_method(raw, data.sets["category"], ["base", "norm-sub"], trials=7, rng=1)
     assert whole.method == parts.method == "norm-sub"
     assert parts.trials == 7
@@ -57,8 +64,12 @@ def test_large_trials_are_simulated_in_parts(emoji, monkeypatch):
 
 def test_intervals_shrink_with_trials_and_a_clear_loser_is_decided(emoji):
     data, raw = emoji
-    few, many = (ldpopt.select_method(raw, data.sets["category"], NAMES, trials=t, rng=2) for t in (8, 200))
-    width = {found.trials: found.evidence[-1].high - found.evidence[-1].low for found in (few, many)}
+    few, many = (
+        ldpopt.select_method(raw, data.sets["category"], NAMES, trials=t, rng=2) for t in (8, 200)
+    )
+    width = {
+        found.trials: found.evidence[-1].high - found.evidence[-1].low for found in (few, many)
+    }
     assert width[200] < width[8] / 2
     loser = many.evidence[-1]
     assert loser.method == "base-pos"
@@ -72,14 +83,19 @@ def test_boolean_sets_and_index_sets_are_the_same(emoji):
     mask = np.zeros((len(data.sets["category"]), data.d), dtype=bool)
     for row, members in zip(mask, data.sets["category"], strict=True):
         row[members] = True
-    answers = [ldpopt.select_method(raw, s, ["norm-sub"], trials=3, rng=1) for s in (mask, data.sets["category"])]
+    answers = [
+        ldpopt.select_method(raw, s, ["norm-sub"], trials=3, rng=1)
+        for s in (mask, data.sets["category"])
+    ]
     assert answers[0] == answers[1]
 
 
 def test_no_interval_of_a_squared_error_goes_below_zero(emoji):
     data, raw = emoji
     found = ldpopt.select_method(raw, data.sets["category"], NAMES, trials=2, rng=1)
-    assert min(row.low for row in found.evidence) == 0  # Student's t with one degree of freedom reaches far below
+    assert (
+        min(row.low for row in found.evidence) == 0
+    )  # Student's t with one degree of freedom reaches far below
     assert all(row.low <= row.mean <= row.high for row in found.evidence)
 
 

@@ -41,7 +41,11 @@ def test_the_rows_say_what_the_norms_say(kind, solver):
     noisy = hill / hill.sum() + np.random.default_rng(1).normal(0, 0.02, d)
     constraint = Smooth(**BOUNDS[kind])
     assert (constraint.violation(noisy) > 0) == (kind != "slack")
-    found = Problem(LeastSquares(), [NonNegative(), SumsTo(), constraint]).solve(noisy, solver=solver).frequencies
+    found = (
+        Problem(LeastSquares(), [NonNegative(), SumsTo(), constraint])
+        .solve(noisy, solver=solver)
+        .frequencies
+    )
     assert constraint.violation(found) <= SOLVER[solver]
     assert_allclose(found, smoothed(noisy, **BOUNDS[kind]), rtol=0, atol=SOLVER[solver])
 
@@ -66,7 +70,9 @@ def test_one_compilation_smooths_a_stack():
     assert_allclose(together, alone, rtol=0, atol=SOLVER["CLARABEL"])
 
 
-@pytest.mark.parametrize(("bound", "d"), [({"total_variation": 1}, 1), ({"second_difference": 1}, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("bound", "d"), [({"total_variation": 1}, 1), ({"second_difference": 1}, 2)], ids=str
+)
 def test_a_domain_without_a_difference_is_refused(bound, d):
     with pytest.raises(InvalidInputError, match=f"needs at least {d + 1} values, got {d}"):
         Problem(LeastSquares(), [Smooth(**bound)]).solve(np.zeros(d))

@@ -51,7 +51,9 @@ def test_products_are_those_of_the_matrix(name, d):
 def test_weights_of_one_give_the_support_counts(name):
     oracle = ORACLES[name](2.0, 77)
     reports = some_reports(oracle, 3_000)
-    assert_array_equal(oracle.support_operator(reports).rmatvec(np.ones(3_000)), oracle.support_counts(reports))
+    assert_array_equal(
+        oracle.support_operator(reports).rmatvec(np.ones(3_000)), oracle.support_counts(reports)
+    )
 
 
 @every_oracle
@@ -61,8 +63,16 @@ def test_many_reports_and_blocks_of_them_agree(name):
     rng = np.random.default_rng(1)
     f, w = rng.random(40), rng.random(250_000)
     whole = oracle.support_operator(reports)
-    parts = [oracle.support_operator(reports[start : start + 50_000]) for start in range(0, 250_000, 50_000)]
-    assert_allclose(whole.matvec(f), np.concatenate([part.matvec(f) for part in parts]), rtol=0, atol=tolerance(oracle))
+    parts = [
+        oracle.support_operator(reports[start : start + 50_000])
+        for start in range(0, 250_000, 50_000)
+    ]
+    assert_allclose(
+        whole.matvec(f),
+        np.concatenate([part.matvec(f) for part in parts]),
+        rtol=0,
+        atol=tolerance(oracle),
+    )
     by_parts = sum(part.rmatvec(block) for part, block in zip(parts, w.reshape(5, -1), strict=True))
     assert_allclose(whole.rmatvec(w), by_parts, rtol=1e-12)
     assert_allclose(w @ whole.matvec(f), whole.rmatvec(w) @ f, rtol=1e-12)
@@ -75,7 +85,9 @@ def test_zeros_of_f_change_nothing(name):
     f = np.zeros(50)
     f[[0, 9, 49]] = 0.5, 0.25, 0.25
     expected = naive_matrix(oracle, reports) @ f
-    assert_allclose(oracle.support_operator(reports).matvec(f), expected, rtol=0, atol=tolerance(oracle))
+    assert_allclose(
+        oracle.support_operator(reports).matvec(f), expected, rtol=0, atol=tolerance(oracle)
+    )
 
 
 @every_oracle
@@ -92,7 +104,9 @@ def test_views_of_reports_are_read_as_what_they_show(name):
     oracle = ORACLES[name](1.0, 20)
     reports = some_reports(oracle, 30)
     expected = naive_matrix(oracle, reports[::-3]) @ np.arange(20.0)
-    assert_allclose(oracle.support_operator(reports[::-3]).matvec(np.arange(20)), expected, rtol=0, atol=1e-10)
+    assert_allclose(
+        oracle.support_operator(reports[::-3]).matvec(np.arange(20)), expected, rtol=0, atol=1e-10
+    )
 
 
 @every_oracle
@@ -123,7 +137,9 @@ def test_likelihood_of_every_report_depends_on_support_alone_by_the_same_ratio(o
     supported = channel.support == 1
     for probability, support in zip(channel.probability.T, supported, strict=True):
         if support.any() and not support.all():
-            assert_allclose(probability[support] / probability[~support][0], oracle.likelihood_ratio, rtol=1e-12)
+            assert_allclose(
+                probability[support] / probability[~support][0], oracle.likelihood_ratio, rtol=1e-12
+            )
         for same in (probability[support], probability[~support]):
             assert_allclose(same, np.resize(same, 1)[0], rtol=1e-12)
 

@@ -20,7 +20,9 @@ from ldpopt.errors import (
 )
 
 
-@pytest.mark.parametrize("error", [InvalidInputError, InfeasibleError, SolverError, DataUnavailableError])
+@pytest.mark.parametrize(
+    "error", [InvalidInputError, InfeasibleError, SolverError, DataUnavailableError]
+)
 def test_errors_of_value_are_value_errors(error):
     assert issubclass(error, ValueError)
     assert issubclass(error, LdpoptError)
@@ -81,7 +83,9 @@ def test_real_names_its_bounds(value, bounds, message):
         validate.real("x", value, **bounds)
 
 
-@pytest.mark.parametrize("value", ["1", None, True, np.False_, 1j, [1], np.array([1.0]), decimal.Decimal(1)])
+@pytest.mark.parametrize(
+    "value", ["1", None, True, np.False_, 1j, [1], np.array([1.0]), decimal.Decimal(1)]
+)
 def test_real_refuses_other_kinds(value):
     with pytest.raises(InvalidTypeError, match=r"^x must be a number, got"):
         validate.real("x", value)
@@ -99,7 +103,9 @@ def test_integer_takes_whole_numbers_of_every_kind(value):
     assert result == 3
 
 
-@pytest.mark.parametrize("value", [3.5, math.nan, math.inf, "3", None, True, np.True_, 3j, [3], Fraction(7, 2)])
+@pytest.mark.parametrize(
+    "value", [3.5, math.nan, math.inf, "3", None, True, np.True_, 3j, [3], Fraction(7, 2)]
+)
 def test_integer_refuses_what_is_not_whole(value):
     with pytest.raises(InvalidTypeError, match=r"^x must be a whole number, got"):
         validate.integer("x", value, minimum=0)
@@ -126,9 +132,13 @@ def test_whole_numbers_of_every_dtype_become_int64(dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float64])
 def test_whole_numbers_include_both_ends_and_nothing_beyond(dtype):
-    assert_array_equal(validate.whole_numbers("x", np.array([-2, 5], dtype=dtype), low=-2, high=5), [-2, 5])
+    assert_array_equal(
+        validate.whole_numbers("x", np.array([-2, 5], dtype=dtype), low=-2, high=5), [-2, 5]
+    )
     for beyond in (-3, 6):
-        with pytest.raises(InvalidInputError, match=rf"^x must lie in -2 \.\. 5, found {beyond}(\.0)? at index 1$"):
+        with pytest.raises(
+            InvalidInputError, match=rf"^x must lie in -2 \.\. 5, found {beyond}(\.0)? at index 1$"
+        ):
             validate.whole_numbers("x", np.array([0, beyond], dtype=dtype), low=-2, high=5)
 
 
@@ -162,5 +172,7 @@ def test_a_generator_is_passed_on_and_none_is_fresh():
 
 @pytest.mark.parametrize("rng", ["5", 5.0, True, [5], np.random.RandomState(5), np.random])
 def test_other_sources_of_randomness_are_refused(rng):
-    with pytest.raises(InvalidTypeError, match=r"^rng must be a numpy\.random\.Generator, a seed or None, got"):
+    with pytest.raises(
+        InvalidTypeError, match=r"^rng must be a numpy\.random\.Generator, a seed or None, got"
+    ):
         validate.generator(rng)

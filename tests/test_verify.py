@@ -7,31 +7,28 @@ import numpy as np
 import pytest
 
 from ldpopt import closed_form
-from ldpopt.errors import DataUnavailableError
-from ldpopt.losses import GaussianMLE, LeastSquares
-from ldpopt.oracles import ORACLES, OUE
-from ldpopt.priors import PowerLaw
-from ldpopt.report.page import claims_page
-from ldpopt.verify import (
+from ldpopt.claims import (
     FIGURE_STATEMENTS,
     LEDGER,
     Bench,
     Verdict,
     check,
-    empirical,
-    likelihoods,
-    noise,
-    protocols,
     to_json,
 )
-from ldpopt.verify.agreement import compare
-from ldpopt.verify.agreements import CLS, WEIGHTED_MLE, _apply_mle_apx
-from ldpopt.verify.batches import compare_joined
-from ldpopt.verify.claim import ENTERED
-from ldpopt.verify.errata import _zero_first
-from ldpopt.verify.exact import exact_solution
-from ldpopt.verify.laws import channel, count_law, marginal_law
-from ldpopt.verify.operations import operations
+from ldpopt.claims.engine.agreement import compare
+from ldpopt.claims.engine.batches import compare_joined
+from ldpopt.claims.engine.claim import ENTERED
+from ldpopt.claims.reference.channels import channel, count_law, marginal_law
+from ldpopt.claims.reference.operations import operations
+from ldpopt.claims.reference.rational import exact_solution
+from ldpopt.claims.topics import empirical, likelihoods, noise, protocols
+from ldpopt.claims.topics.agreements import CLS, WEIGHTED_MLE, _apply_mle_apx
+from ldpopt.claims.topics.errata import _zero_first
+from ldpopt.errors import DataUnavailableError
+from ldpopt.losses import GaussianMLE, LeastSquares
+from ldpopt.oracles import ORACLES, OUE
+from ldpopt.priors import PowerLaw
+from ldpopt.rendering.page import claims_page
 from tests.tolerances import CERTIFIED
 
 REQUIRED = {
@@ -145,8 +142,15 @@ def test_every_verdict_is_the_required_one(results):
 def test_equivalences_compare_with_two_solvers_on_all_kinds_of_instances(results):
     compared = [r.finding.agreement for r in results if r.finding.agreement is not None]
     assert len(compared) == PICTURES
-    assert all(len(agreement.optimal) >= 2 and min(agreement.optimal.values()) > 0 for agreement in compared)
-    assert {instance.kind for instance in Bench(quick=True).all} == {"random", "adversarial", "real"}
+    assert all(
+        len(agreement.optimal) >= 2 and min(agreement.optimal.values()) > 0
+        for agreement in compared
+    )
+    assert {instance.kind for instance in Bench(quick=True).all} == {
+        "random",
+        "adversarial",
+        "real",
+    }
 
 
 def test_full_runs_put_thousands_of_vectors_before_solvers():
@@ -158,7 +162,9 @@ def test_full_runs_put_thousands_of_vectors_before_solvers():
 def test_the_ledger_holds_every_claim_once_in_topics():
     assert set(LEDGER) == set(ENTERED)
     topics = [claim.topic for claim in LEDGER.values()]
-    changes = [topic for topic, before in zip(topics, [None, *topics], strict=False) if topic != before]
+    changes = [
+        topic for topic, before in zip(topics, [None, *topics], strict=False) if topic != before
+    ]
     assert len(changes) == len(set(topics)) == 13
     assert all(topics)
 
@@ -175,14 +181,21 @@ def test_page_is_self_contained_and_shows_every_claim(results):
     assert "http" not in page
     assert page.count("data:image/png;base64,") == PICTURES
     assert all(f'id="{identifier}"' in page for identifier in REQUIRED)
-    assert all(f"<code>{figure}</code>" in page for entry in FIGURE_STATEMENTS for figure in entry.figures)
+    assert all(
+        f"<code>{figure}</code>" in page for entry in FIGURE_STATEMENTS for figure in entry.figures
+    )
 
 
 def test_statements_of_figures_name_figures_of_the_papers():
     named = {figure for entry in FIGURE_STATEMENTS for figure in entry.figures}
     papers = {"ndss": range(1, 11), "draft": range(1, 10), "calibrate": range(3, 10)}
-    assert named == {f"{paper}-fig{number}" for paper, numbers in papers.items() for number in numbers}
-    assert all(re.match("[NDK] ", entry.source) and entry.statement.endswith(".") for entry in FIGURE_STATEMENTS)
+    assert named == {
+        f"{paper}-fig{number}" for paper, numbers in papers.items() for number in numbers
+    }
+    assert all(
+        re.match("[NDK] ", entry.source) and entry.statement.endswith(".")
+        for entry in FIGURE_STATEMENTS
+    )
 
 
 def test_page_names_a_verdict_that_differs(results):
@@ -214,25 +227,32 @@ def test_a_wrong_sign_in_mle_apx_is_caught(monkeypatch):
 def test_same_seed_gives_the_same_instances():
     first, second = Bench(quick=True).random, Bench(quick=True).random
     assert all(
-        np.array_equal(a.estimate.frequencies, b.estimate.frequencies) for a, b in zip(first, second, strict=True)
+        np.array_equal(a.estimate.frequencies, b.estimate.frequencies)
+        for a, b in zip(first, second, strict=True)
     )
 
 
 def test_exact_solution_by_hand():
     # One third of the missing mass .31 to each of three values.
-    assert exact_solution(np.array([0.5, 0.2, -0.01]), 0.0) == pytest.approx([0.5 + 0.31 / 3, 0.2 + 0.31 / 3, 0.28 / 3])
+    assert exact_solution(np.array([0.5, 0.2, -0.01]), 0.0) == pytest.approx(
+        [0.5 + 0.31 / 3, 0.2 + 0.31 / 3, 0.28 / 3]
+    )
     # The second value is dry: (1 + t)/(1 - κt) = 1 with t = 0.
     assert exact_solution(np.array([1.0, -2.0]), 0.3).tolist() == [1.0, 0.0]
 
 
 def test_a_closed_form_without_numbers_is_caught(monkeypatch):
     monkeypatch.setattr(GaussianMLE, "gradient", lambda self, f, estimate: np.full_like(f, np.nan))
-    assert not compare(WEIGHTED_MLE, _apply_mle_apx, Bench(quick=True).adversarial[:1], ("CLARABEL",)).holds
+    assert not compare(
+        WEIGHTED_MLE, _apply_mle_apx, Bench(quick=True).adversarial[:1], ("CLARABEL",)
+    ).holds
 
 
 def test_a_wrong_projection_of_joined_vectors_is_caught():
     crowd = Bench(quick=True).crowd
-    assert compare_joined(CLS, lambda e: closed_form.norm_sub(e.frequencies), crowd, ("CLARABEL",)).holds
+    assert compare_joined(
+        CLS, lambda e: closed_form.norm_sub(e.frequencies), crowd, ("CLARABEL",)
+    ).holds
     assert not compare_joined(CLS, lambda e: _zero_first(e.frequencies), crowd, ("CLARABEL",)).holds
 
 
@@ -243,15 +263,27 @@ BREAKS = {
     "norm-variance": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f),
     "lemma-2": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f + 0.01),
     "lemma-3": lambda patch: patch.setattr(closed_form, "norm", lambda f, total=1.0: f + 0.01),
-    "base-pos-accuracy": lambda patch: patch.setattr(closed_form, "base_pos", lambda f: np.maximum(f, 0.02)),
+    "base-pos-accuracy": lambda patch: patch.setattr(
+        closed_form, "base_pos", lambda f: np.maximum(f, 0.02)
+    ),
     "norm-sub-nearer": lambda patch: patch.setattr(closed_form, "norm_sub", _zero_first),
     "at-most": lambda patch: patch.setattr(closed_form, "at_most", _first_values),
-    "power-positive": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
-    "calibrate-optimal": lambda patch: patch.setattr(PowerLaw, "posterior_mean", lambda self, counts, noise: counts),
-    "base-cut-l0": lambda patch: patch.setattr(closed_form, "base_cut", lambda f, threshold: np.maximum(f, 0.0)),
-    "kkt-multiplier": lambda patch: patch.setattr(closed_form, "mle_apx", lambda f, kappa: closed_form.norm_sub(f)),
+    "power-positive": lambda patch: patch.setattr(
+        PowerLaw, "posterior_mean", lambda self, counts, noise: counts
+    ),
+    "calibrate-optimal": lambda patch: patch.setattr(
+        PowerLaw, "posterior_mean", lambda self, counts, noise: counts
+    ),
+    "base-cut-l0": lambda patch: patch.setattr(
+        closed_form, "base_cut", lambda f, threshold: np.maximum(f, 0.0)
+    ),
+    "kkt-multiplier": lambda patch: patch.setattr(
+        closed_form, "mle_apx", lambda f, kappa: closed_form.norm_sub(f)
+    ),
     "table1-complexity": lambda patch: patch.setattr(closed_form, "base_pos", _slow),
-    "pure-private": lambda patch: patch.setattr(protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}),
+    "pure-private": lambda patch: patch.setattr(
+        protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}
+    ),
 }
 
 
@@ -278,7 +310,9 @@ def test_a_claim_about_broken_code_fails(monkeypatch, identifier):
 
 def test_a_wrong_simulation_is_caught(monkeypatch):
     right = OUE._simulate
-    monkeypatch.setattr(OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + 10)
+    monkeypatch.setattr(
+        OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + 10
+    )
     assert LEDGER["unbiased"].check(Bench(quick=True)).verdict is Verdict.FAILS
 
 
@@ -314,7 +348,10 @@ def test_operations_are_counted_and_change_nothing():
 
 def test_a_likelihood_paired_with_itself_differs_by_nothing():
     setting = likelihoods._settings()[0]
-    assert likelihoods.paired(setting, LeastSquares(), np.random.default_rng(0), trials=3) == (0.0, 0.0)
+    assert likelihoods.paired(setting, LeastSquares(), np.random.default_rng(0), trials=3) == (
+        0.0,
+        0.0,
+    )
 
 
 RESULTS = Path(__file__).parent.parent / "experiments" / "results"
@@ -335,7 +372,9 @@ def test_a_statement_whose_verdict_changes_is_a_surprise(tmp_path):
     records = json.loads((RESULTS / empirical.NAME).read_text("utf-8"))
     records[0]["verdict"] = "fails"
     (tmp_path / empirical.NAME).write_text(json.dumps(records), "utf-8")
-    assert [r.claim.id for r in empirical.results(tmp_path) if not r.as_expected] == [records[0]["id"]]
+    assert [r.claim.id for r in empirical.results(tmp_path) if not r.as_expected] == [
+        records[0]["id"]
+    ]
 
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '[{"verdict": "holds"}]'])

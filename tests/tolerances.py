@@ -13,8 +13,16 @@ SUM = 64 * EPS
 CERTIFIED = 1e-12
 """Gap and violation of a closed form: rounding of a gradient of order 1 over up to 10⁴ values."""
 
-SOLVER = {"CLARABEL": 2e-5, "QOCO": 4e-5, "OSQP": 1e-8, "SCS": 1e-7, "PIQP": 2e-6, "HIGHS": 1e-6, "SCIPY": 1e-9}
-"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.conic reach up to d = 300.
+SOLVER = {
+    "CLARABEL": 2e-5,
+    "QOCO": 4e-5,
+    "OSQP": 1e-8,
+    "SCS": 1e-7,
+    "PIQP": 2e-6,
+    "HIGHS": 1e-6,
+    "SCIPY": 1e-9,
+}
+"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.solve.paths.conic reach up to d = 300.
 An interior point method's error in x is the square root of its error in the objective, 1e-9 (PIQP: 1e-10, and below); OSQP
 polishes; HiGHS regularises quadratic programs by 1e-7; SCIPY solves linear programs only, at a vertex."""
 

@@ -20,7 +20,9 @@ from experiments.bench.store import Store
 from experiments.bench.suite import BENCHMARKS
 from ldpopt.validate import unknown_name
 
-LIST = "\n\n".join(f"[bold]{name}[/bold]  {benchmark.title}" for name, benchmark in BENCHMARKS.items())
+LIST = "\n\n".join(
+    f"[bold]{name}[/bold]  {benchmark.title}" for name, benchmark in BENCHMARKS.items()
+)
 
 WIDE = 140  # columns from which the details fit beside the numbers; bench.csv always has them
 
@@ -39,10 +41,17 @@ Without a NAME all of them run, which takes about a quarter of an hour, most of 
 python -m experiments.bench closed-form methods --out build/bench"""
 )
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)] = None,
-    out: Annotated[Path, typer.Option(help="Folder of bench.json and bench.csv.")] = Path("build/bench"),
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of bench.json and bench.csv.")] = Path(
+        "build/bench"
+    ),
     peers: Annotated[
-        bool, typer.Option("--peers/--no-peers", help="Whether to install and time other libraries (downloads).")
+        bool,
+        typer.Option(
+            "--peers/--no-peers", help="Whether to install and time other libraries (downloads)."
+        ),
     ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep benchmarks that finished with the same settings.")
@@ -50,7 +59,9 @@ def bench(
 ) -> None:
     for name in names or []:
         if name not in BENCHMARKS:
-            raise typer.BadParameter(str(unknown_name("benchmark", name, BENCHMARKS)), param_hint="NAME")
+            raise typer.BadParameter(
+                str(unknown_name("benchmark", name, BENCHMARKS)), param_hint="NAME"
+            )
     console, store, failed = Console(), Store(out), False
     for name in names or BENCHMARKS:
         benchmark = BENCHMARKS[name]
@@ -62,7 +73,9 @@ def bench(
                 with console.status(f"{name}: {benchmark.title}"):
                     rows = benchmark.run(benchmark.settings)
             except PeerError as error:
-                Console(stderr=True).print(f"[red]{name} did not finish.[/red] {escape(str(error))}")
+                Console(stderr=True).print(
+                    f"[red]{name} did not finish.[/red] {escape(str(error))}"
+                )
                 failed = True
                 continue
             store.add(name, benchmark.settings, machine(), rows)
@@ -85,9 +98,20 @@ def table(title: str, rows: list[Row], *, details: bool) -> Table:
     colour = {None: "", True: "green", False: "red"}
     for row in rows:
         theirs = "" if row.against_seconds is None else f"{row.against_seconds:.3g}"
-        ratio = "" if row.ratio is None else f"{row.ratio:.3g}× {'faster' if row.measure == 'speed-up' else 'as long'}"
+        ratio = (
+            ""
+            if row.ratio is None
+            else f"{row.ratio:.3g}× {'faster' if row.measure == 'speed-up' else 'as long'}"
+        )
         verdict = f"{row.goal} {VERDICTS[row.met]}".strip()
-        cells = [row.what, row.against, f"{row.seconds:.3g}", theirs, ratio, Text(verdict, colour[row.met])]
+        cells = [
+            row.what,
+            row.against,
+            f"{row.seconds:.3g}",
+            theirs,
+            ratio,
+            Text(verdict, colour[row.met]),
+        ]
         result.add_row(*cells, *[row.detail] * details)
     return result
 

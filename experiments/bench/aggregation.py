@@ -33,7 +33,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def rates(settings: Mapping[str, Any]) -> list[Row]:
-    from ldpopt.reports import aggregate, write_reports
+    from ldpopt.collection import aggregate, write_reports
 
     rows, on_paper = [], []
     for d in settings["d"]:
@@ -77,7 +77,9 @@ def stream(settings: Mapping[str, Any]) -> list[Row]:
     rows, first = [], None
     for n in settings["stream"]:
         with get_context("spawn").Pool(1) as pool:
-            seconds, before, peak = pool.apply(_stream, (settings["epsilon"], settings["stream_d"], n))
+            seconds, before, peak = pool.apply(
+                _stream, (settings["epsilon"], settings["stream_d"], n)
+            )
         first = first or seconds / n * settings["stream"][0]
         rows.append(
             Row(
@@ -100,7 +102,9 @@ def cores(settings: Mapping[str, Any]) -> list[Row]:
         os.environ["NUMBA_NUM_THREADS"] = str(k)  # read by the process that is about to start
         try:
             with get_context("spawn").Pool(1) as pool:
-                seconds = pool.apply(_hash, (settings["epsilon"], 1024, settings["hashed"], settings["repeats"]))
+                seconds = pool.apply(
+                    _hash, (settings["epsilon"], 1024, settings["hashed"], settings["repeats"])
+                )
         finally:
             del os.environ["NUMBA_NUM_THREADS"]
         alone = alone or seconds
@@ -123,7 +127,7 @@ def sample(oracle: FrequencyOracle, n: int) -> np.ndarray[Any, Any]:
 
 
 def _stream(epsilon: float, d: int, n: int) -> tuple[float, float, float]:
-    from ldpopt.reports import ReportWriter, aggregate
+    from ldpopt.collection import ReportWriter, aggregate
 
     oracle = OUE(epsilon, d)
     batch = sample(oracle, 1 << 18)
@@ -149,7 +153,9 @@ def _peak() -> float:
     """Return the largest memory this process has had, in MB."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would include what the parent had when it started this process
-        line = next(line for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM"))
+        line = next(
+            line for line in status.read_text("ascii").splitlines() if line.startswith("VmHWM")
+        )
         return int(line.split()[1]) / 1e3
     unit = 1e6 if sys.platform == "darwin" else 1e3
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.bench import populations
 from experiments.bench.row import PASS, Row
 from experiments.bench.timing import measure
-from ldpopt import FrequencyEstimate, Problem, closed_form, dispatch, oracles
+from ldpopt import FrequencyEstimate, Problem, closed_form, oracles
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -23,6 +23,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
+from ldpopt.solve.paths import closed_forms
 
 TARGET = 6.0
 SECONDS = 0.5  # for every closed form on 10^6 values
@@ -46,7 +47,10 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
     }
     rows = []
     # The cheapest pass is the unit: what a pass costs depends on the allocator's mood, not on the values.
-    one_pass = min(measure(lambda f=f: np.maximum(f, 0).sum(), repeats=repeats).best for f in instances.values())
+    one_pass = min(
+        measure(lambda f=f: np.maximum(f, 0).sum(), repeats=repeats).best
+        for f in instances.values()
+    )
     one_read = min(measure(f.sum, repeats=repeats).best for f in instances.values())
     for instance, f in instances.items():
         for name, method in methods.items():
@@ -80,7 +84,9 @@ def every(settings: Mapping[str, Any]) -> list[Row]:
         estimate = single if isinstance(loss, MultinomialMLE) else flat
         for tree in (c for c in constraints if isinstance(c, Hierarchy)):
             estimate = _levels(tree, flat.sigma, rng)
-        timing = measure(lambda p=problem, e=estimate: p.solve(e, path="closed-form"), repeats=repeats)
+        timing = measure(
+            lambda p=problem, e=estimate: p.solve(e, path="closed-form"), repeats=repeats
+        )
         rows.append(
             Row(
                 what=name,
@@ -103,7 +109,9 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         SumsTo: SumsTo(1.0),
         Monotone: Monotone(ranks),
         Unimodal: Unimodal(d // 3),
-        GroupTotals: GroupTotals(np.array_split(rng.permutation(d)[: d // 2], 100), np.full(100, 0.005)),
+        GroupTotals: GroupTotals(
+            np.array_split(rng.permutation(d)[: d // 2], 100), np.full(100, 0.005)
+        ),
         AtMost: AtMost(max(d // 1000, 1)),
         Hierarchy: Hierarchy((ranks - 1) // 16, total=1.0),
     }
@@ -113,11 +121,13 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
 
     table = [
         (of(loss), [made[kind] for kind in sorted(kinds, key=list(made).index)])
-        for loss, kinds in dispatch.CLOSED_FORMS
+        for loss, kinds in closed_forms.CLOSED_FORMS
     ]
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
     shuffled = Monotone(np.stack([(ranks[1:] - 1) // 2, ranks[1:]], axis=1)[rng.permutation(d - 1)])
-    attached = Monotone(np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1))
+    attached = Monotone(
+        np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1)
+    )
     binary = Hierarchy((ranks - 1) // 2, total=1.0)
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),

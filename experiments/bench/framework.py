@@ -37,12 +37,19 @@ def resolving(settings: Mapping[str, Any]) -> list[Row]:
     """Return what ``Problem.solve`` costs beside the solver's own call when a shape is solved again."""
     rows = []
     for d in settings["small"]:
-        estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
+        estimate = populations.oue_estimate(
+            d, settings["n"], settings["epsilon"], np.random.default_rng(d)
+        )
         for name, (loss, solvers) in RESOLVED.items():
             for solver in solvers:
-                solve = partial(ldpopt.Problem(loss(), SIMPLEX).solve, estimate, path="conic", solver=solver)
+                solve = partial(
+                    ldpopt.Problem(loss(), SIMPLEX).solve, estimate, path="conic", solver=solver
+                )
                 first = solve()
-                best = min((solve() for _ in range(settings["repeats"])), key=lambda solution: solution.seconds)
+                best = min(
+                    (solve() for _ in range(settings["repeats"])),
+                    key=lambda solution: solution.seconds,
+                )
                 rows.append(
                     Row(
                         what=f"{name} solved again, d = {d:,}",
@@ -60,15 +67,25 @@ def resolving(settings: Mapping[str, Any]) -> list[Row]:
 def one_root(settings: Mapping[str, Any]) -> list[Row]:
     """Return the generic path for separable losses on a stack beside CLARABEL, which solves a few of its vectors."""
     d, trials, few = settings["stack"]
-    estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
+    estimate = populations.oue_estimate(
+        d, settings["n"], settings["epsilon"], np.random.default_rng(d)
+    )
     rng = np.random.default_rng(1)
     noise = estimate.sigma * rng.standard_normal((trials, d))
-    stack = ldpopt.FrequencyEstimate(populations.zipf(d) + noise, n=estimate.n, oracle=estimate.oracle)
+    stack = ldpopt.FrequencyEstimate(
+        populations.zipf(d) + noise, n=estimate.n, oracle=estimate.oracle
+    )
     part = ldpopt.FrequencyEstimate(stack.frequencies[:few], n=estimate.n, oracle=estimate.oracle)
     cases: dict[str, tuple[losses.Loss, list[constraints.Constraint]]] = {
-        "capped simplex": (losses.LeastSquares(), [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)]),
+        "capped simplex": (
+            losses.LeastSquares(),
+            [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)],
+        ),
         "weighted simplex": (losses.WeightedLeastSquares(rng.uniform(0.5, 2.0, d)), SIMPLEX),
-        "weighted MLE, capped": (losses.GaussianMLE(), [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)]),
+        "weighted MLE, capped": (
+            losses.GaussianMLE(),
+            [constraints.Bounds(0.0, 0.2), constraints.SumsTo(1.0)],
+        ),
     }
     rows = []
     for name, (loss, where) in cases.items():
@@ -98,7 +115,9 @@ def large(settings: Mapping[str, Any]) -> list[Row]:
         found: dict[str, tuple[float, str]] = {}
         for solver in solvers:
             try:
-                seconds, detail = within(settings["limit"], _solve_large, name, solver, settings) or (np.inf, "stopped")
+                seconds, detail = within(
+                    settings["limit"], _solve_large, name, solver, settings
+                ) or (np.inf, "stopped")
             except (LdpoptError, ChildProcessError) as error:
                 seconds, detail = np.inf, str(error)
             found[solver] = seconds, detail
@@ -119,8 +138,12 @@ def large(settings: Mapping[str, Any]) -> list[Row]:
 
 def _solve_large(name: str, solver: str, settings: Mapping[str, Any]) -> tuple[float, str]:
     d = settings["large"]
-    estimate = populations.oue_estimate(d, settings["n"], settings["epsilon"], np.random.default_rng(d))
-    solution = ldpopt.Problem(LARGE[name][0](), SIMPLEX).solve(estimate, path="conic", solver=solver)
+    estimate = populations.oue_estimate(
+        d, settings["n"], settings["epsilon"], np.random.default_rng(d)
+    )
+    solution = ldpopt.Problem(LARGE[name][0](), SIMPLEX).solve(
+        estimate, path="conic", solver=solver
+    )
     return solution.seconds, (
         f"{solution.status}, {solution.compile_seconds:.2g} s of it compilation, gap {float(solution.certificate.gap):.1e}"
     )

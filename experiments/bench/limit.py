@@ -25,7 +25,9 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
             return None
         value, error = receiver.recv()
     except EOFError:
-        raise ChildProcessError(f"the process of {function.__name__} died without an answer") from None
+        raise ChildProcessError(
+            f"the process of {function.__name__} died without an answer"
+        ) from None
     finally:
         process.kill()
         process.join()

@@ -21,13 +21,25 @@ TARGET_SECONDS = 3.0
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
     """Return the sum over the paper's methods without the posterior means, then every method by itself."""
-    trials, few, epsilon, repeats = (settings[key] for key in ("trials", "few_trials", "epsilon", "repeats"))
+    trials, few, epsilon, repeats = (
+        settings[key] for key in ("trials", "few_trials", "epsilon", "repeats")
+    )
     data = datasets.load("zipf")
     oracle = oracles.OUE(epsilon, data.d)
-    estimate = oracle.estimate(oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n)
+    estimate = oracle.estimate(
+        oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
+    )
     a_few = replace(estimate, frequencies=estimate.frequencies[:few])
-    fast = [time(name, estimate, repeats) for name in ldpopt.METHODS if name in PAPER and name not in POSTERIOR_MEANS]
-    slow = [time(name, a_few, repeats) for name in ldpopt.METHODS if name not in PAPER or name in POSTERIOR_MEANS]
+    fast = [
+        time(name, estimate, repeats)
+        for name in ldpopt.METHODS
+        if name in PAPER and name not in POSTERIOR_MEANS
+    ]
+    slow = [
+        time(name, a_few, repeats)
+        for name in ldpopt.METHODS
+        if name not in PAPER or name in POSTERIOR_MEANS
+    ]
     summary = Row(
         what=f"{len(fast)} methods together, {trials:,} trials",
         seconds=sum(row.seconds for row in fast),

@@ -37,7 +37,9 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
             )
     data = datasets.load("zipf")
     oracle = oracles.OUE(epsilon, data.d)
-    stack = oracle.estimate(oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n)
+    stack = oracle.estimate(
+        oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
+    )
     for method in METHODS:
         timing = measure(partial(ldpopt.postprocess, stack, method), repeats=1)
         rows.append(

@@ -28,7 +28,10 @@ class Peer(NamedTuple):
 
 def pure_ldp(protocol: str, d: int, epsilon: float) -> Peer:
     from pure_ldp.frequency_oracles.direct_encoding import DEClient, DEServer
-    from pure_ldp.frequency_oracles.hadamard_response import HadamardResponseClient, HadamardResponseServer
+    from pure_ldp.frequency_oracles.hadamard_response import (
+        HadamardResponseClient,
+        HadamardResponseServer,
+    )
     from pure_ldp.frequency_oracles.local_hashing import LHClient, LHServer
     from pure_ldp.frequency_oracles.unary_encoding import UEClient, UEServer
 
@@ -38,7 +41,10 @@ def pure_ldp(protocol: str, d: int, epsilon: float) -> Peer:
         "SUE": (UEClient, UEServer),
         "OUE": (partial(UEClient, use_oue=True), partial(UEServer, use_oue=True)),
         "OLH": (partial(LHClient, use_olh=True), partial(LHServer, use_olh=True)),
-        "HadamardResponse": (partial(HadamardResponseClient, hash_funcs=None), HadamardResponseServer),
+        "HadamardResponse": (
+            partial(HadamardResponseClient, hash_funcs=None),
+            HadamardResponseServer,
+        ),
     }[protocol]
     client = make_client(epsilon, d)
 
@@ -62,13 +68,22 @@ def multi_freq_ldpy(protocol: str, d: int, epsilon: float) -> Peer:
     from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_MI, UE_Client
 
     client, server = {
-        "GRR": (lambda value: GRR_Client(value, d, epsilon), lambda reports: GRR_Aggregator_MI(reports, d, epsilon)),
+        "GRR": (
+            lambda value: GRR_Client(value, d, epsilon),
+            lambda reports: GRR_Aggregator_MI(reports, d, epsilon),
+        ),
         "SUE": (
             lambda value: UE_Client(value, d, epsilon, False),
             lambda reports: UE_Aggregator_MI(reports, epsilon, False),
         ),
-        "OUE": (lambda value: UE_Client(value, d, epsilon), lambda reports: UE_Aggregator_MI(reports, epsilon)),
-        "OLH": (lambda value: LH_Client(value, d, epsilon), lambda reports: LH_Aggregator_MI(reports, d, epsilon)),
+        "OUE": (
+            lambda value: UE_Client(value, d, epsilon),
+            lambda reports: UE_Aggregator_MI(reports, epsilon),
+        ),
+        "OLH": (
+            lambda value: LH_Client(value, d, epsilon),
+            lambda reports: LH_Aggregator_MI(reports, d, epsilon),
+        ),
         "SubsetSelection": (
             lambda value: SS_Client(value, d, epsilon),
             lambda reports: SS_Aggregator_MI(reports, d, epsilon),
@@ -118,7 +133,9 @@ def main() -> None:
     few = users[:WARM_UP_USERS]
 
     def perturb():
-        peer.perturb(users)  # the reports are dropped: kept, they would make the next repeat pay for fresh memory
+        peer.perturb(
+            users
+        )  # the reports are dropped: kept, they would make the next repeat pay for fresh memory
 
     client = measure(perturb, repeats=repeats, warm_up=lambda: peer.perturb(few))
     total = measure(lambda: peer.collect(users), repeats=repeats, warm_up=lambda: peer.collect(few))
@@ -127,8 +144,18 @@ def main() -> None:
     # correlation it is, which a shift of the domain by one would halve.
     found = float(np.corrcoef(total.value, np.bincount(values, minlength=d))[0, 1])
     if not found > task["correlation_at_least"]:
-        raise SystemExit(f"estimates do not follow the truth: {found:.3f}, expected {task['correlation_at_least']:.3f}")
-    json.dump({"client": client.median, "total": total.median, "first": total.first, "correlation": found}, sys.stdout)
+        raise SystemExit(
+            f"estimates do not follow the truth: {found:.3f}, expected {task['correlation_at_least']:.3f}"
+        )
+    json.dump(
+        {
+            "client": client.median,
+            "total": total.median,
+            "first": total.first,
+            "correlation": found,
+        },
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

@@ -58,7 +58,13 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
             oracle = getattr(oracles, protocol)(epsilon, d)
             # Noise of sd σ beside frequencies of sd s leaves a correlation of s/√(s²+σ²); half of it is asked for.
             expected = truth_sd / np.hypot(truth_sd, oracle.sd(n))
-            task = {"values": str(path), "protocol": protocol, "d": d, "epsilon": epsilon, "repeats": repeats}
+            task = {
+                "values": str(path),
+                "protocol": protocol,
+                "d": d,
+                "epsilon": epsilon,
+                "repeats": repeats,
+            }
             task["correlation_at_least"] = expected / 2
             peers = {library: ask(library, task) for library in libraries}
             rows += rows_of(oracle, values, peers, repeats)
@@ -66,13 +72,18 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def rows_of(
-    oracle: oracles.FrequencyOracle, values: np.ndarray, peers: Mapping[str, Mapping[str, float]], repeats: int
+    oracle: oracles.FrequencyOracle,
+    values: np.ndarray,
+    peers: Mapping[str, Mapping[str, float]],
+    repeats: int,
 ) -> list[Row]:
     """Return our times for one protocol beside each peer's; the targets are set on the peers they name."""
     protocol, n = type(oracle).__name__, len(values)
     rng = np.random.default_rng(1)
     client = measure(lambda: oracle.perturb(values, rng=rng), repeats=repeats)
-    server = measure(lambda: oracle.estimate(oracle.support_counts(client.value), n), repeats=repeats)
+    server = measure(
+        lambda: oracle.estimate(oracle.support_counts(client.value), n), repeats=repeats
+    )
     secure = measure(lambda: oracle.perturb(values), repeats=repeats)
     ours = client.median + server.median
     fastest = min(peers, key=lambda library: peers[library]["total"])
@@ -86,7 +97,8 @@ def rows_of(
                 what=protocol,
                 seconds=ours,
                 measure="speed-up",
-                against=REQUIREMENTS[library][0].replace("==", " ") + (" (fastest peer)" if library == fastest else ""),
+                against=REQUIREMENTS[library][0].replace("==", " ")
+                + (" (fastest peer)" if library == fastest else ""),
                 against_seconds=peer["total"],
                 target=target,
                 first_seconds=client.first + server.first,
@@ -129,7 +141,10 @@ def environment(library: str) -> Path:
     wanted = "\n".join(REQUIREMENTS[library])
     ready = folder / "installed.txt"
     if not ready.exists() or ready.read_text("utf-8") != wanted:
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)], f"no virtual environment for {library}")
+        _run(
+            [sys.executable, "-m", "venv", "--clear", str(folder)],
+            f"no virtual environment for {library}",
+        )
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, *REQUIREMENTS[library]], f"{library} could not be installed")
         ready.write_text(wanted, encoding="utf-8")
@@ -139,7 +154,9 @@ def environment(library: str) -> Path:
 def _run(command: Sequence[str], failure: str, stdin: str | None = None) -> str:
     """Return what ``command`` printed, or raise ``failure`` with the last lines of its complaint."""
     # From the repository's root, so that the worker finds the stopwatch it shares with the other benchmarks.
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, cwd=ROOT, check=False
+    )
     if done.returncode:
         raise PeerError(f"{failure}:\n" + "\n".join(done.stderr.strip().splitlines()[-3:]))
     return done.stdout

@@ -22,7 +22,9 @@ TARGETS = {"one vector": 0.005, "kosarak": 0.05, "trials": 5.0, "direct": 50.0}
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
     """Return Power's time, fit included, at the sizes of the papers, then along n and along d."""
-    d, n, epsilon, repeats, trials = (settings[key] for key in ("d", "n", "epsilon", "repeats", "trials"))
+    d, n, epsilon, repeats, trials = (
+        settings[key] for key in ("d", "n", "epsilon", "repeats", "trials")
+    )
     rows = [
         single(d, n, epsilon, repeats, target=TARGETS["one vector"]),
         against_direct(d, n, epsilon, repeats),
@@ -81,7 +83,9 @@ def many(trials: int, epsilon: float) -> Row:
     """Return the time of a stack, with a fit for each of its trials."""
     data = datasets.load("zipf")
     oracle = oracles.OUE(epsilon, data.d)
-    estimate = oracle.estimate(oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n)
+    estimate = oracle.estimate(
+        oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
+    )
     timing = measure(partial(ldpopt.postprocess, estimate, "power"), repeats=3)
     return Row(
         f"power, {trials:,} trials of d = {data.d:,}, a fit for each", timing.best, "seconds", target=TARGETS["trials"],
@@ -96,8 +100,16 @@ def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     users, sizes = settings["users"], settings["sizes"]
     left.plot(users, [1e3 * seconds[named(settings["d"], n)] for n in users], "o-", color="#0072B2")
-    right.plot(sizes, [1e3 * seconds[named(d, settings["n"])] for d in sizes], "o-", color="#0072B2")
-    left.set(xscale="log", yscale="log", xlabel="users n", ylabel="milliseconds", title=f"Power, d = {settings['d']:,}")
+    right.plot(
+        sizes, [1e3 * seconds[named(d, settings["n"])] for d in sizes], "o-", color="#0072B2"
+    )
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="users n",
+        ylabel="milliseconds",
+        title=f"Power, d = {settings['d']:,}",
+    )
     right.set(xscale="log", yscale="log", xlabel="values d", title=f"Power, n = {settings['n']:,}")
     left.set_ylim(1, 100)
     for axes in (left, right):

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 Measure = Literal["seconds", "cost", "speed-up"]
 
-PASS = "one pass"  # np.maximum(x, 0).sum() over the same array: one clip and one sum, the unit of cost
+PASS = (
+    "one pass"  # np.maximum(x, 0).sum() over the same array: one clip and one sum, the unit of cost
+)
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,21 @@ class Row:
         if self.measure == "seconds":
             return self.seconds <= self.target
         if self.ratio is None:
-            raise ValueError(f"{self.what!r} has a target for its {self.measure} and no reference to measure it by")
-        return self.ratio >= self.target if self.measure == "speed-up" else self.ratio <= self.target
+            raise ValueError(
+                f"{self.what!r} has a target for its {self.measure} and no reference to measure it by"
+            )
+        return (
+            self.ratio >= self.target if self.measure == "speed-up" else self.ratio <= self.target
+        )
 
     @property
     def goal(self) -> str:
         """The target as a reader would write it."""
         if self.target is None:
             return ""
-        relation, unit = {"seconds": ("<", " s"), "cost": ("<", "×"), "speed-up": (">", "×")}[self.measure]
+        relation, unit = {"seconds": ("<", " s"), "cost": ("<", "×"), "speed-up": (">", "×")}[
+            self.measure
+        ]
         return f"{relation} {self.target:g}{unit}"
 
     def record(self) -> dict[str, Any]:

@@ -24,7 +24,9 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
     for name in AGGREGATE_LAW:
         oracle = getattr(oracles, name)(epsilon, data.d)
         rng = np.random.default_rng(0)
-        timing = measure(partial(oracle.simulate_counts, data.counts, rng, trials=trials), repeats=repeats)
+        timing = measure(
+            partial(oracle.simulate_counts, data.counts, rng, trials=trials), repeats=repeats
+        )
         counts = timing.value.astype(np.float64)
         one_pass = measure(lambda x=counts: np.maximum(x, 0).sum(), repeats=repeats)
         rows.append(

@@ -17,7 +17,10 @@ from ldpopt import constraints, losses
 from ldpopt.errors import LdpoptError
 
 LOSSES = {"norm-sub": losses.LeastSquares, "mle-apx": losses.GaussianMLE}
-SOLVERS = {"norm-sub": ("CLARABEL", "OSQP", "SCS"), "mle-apx": ("CLARABEL", "SCS")}  # OSQP takes quadratics only
+SOLVERS = {
+    "norm-sub": ("CLARABEL", "OSQP", "SCS"),
+    "mle-apx": ("CLARABEL", "SCS"),
+}  # OSQP takes quadratics only
 
 
 class Solved(NamedTuple):
@@ -76,4 +79,6 @@ def solve_twice(method: str, d: int, n: int, epsilon: float, solver: str) -> Sol
     solution = timing.value
     closed = ldpopt.postprocess(estimate, method).frequencies
     difference = float(np.abs(solution.frequencies - closed).max())
-    return Solved(timing.best, timing.first, str(solution.status), float(solution.certificate.gap), difference)
+    return Solved(
+        timing.best, timing.first, str(solution.status), float(solution.certificate.gap), difference
+    )

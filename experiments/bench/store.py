@@ -25,7 +25,9 @@ class Store:
         result = self._results.get(_key(name, settings))
         return None if result is None else [Row.from_record(record) for record in result["rows"]]
 
-    def add(self, name: str, settings: Mapping[str, Any], machine: Mapping[str, Any], rows: list[Row]) -> None:
+    def add(
+        self, name: str, settings: Mapping[str, Any], machine: Mapping[str, Any], rows: list[Row]
+    ) -> None:
         """Record a finished benchmark in place of an earlier run of it with the same settings."""
         self._results[_key(name, settings)] = {
             "benchmark": name,
@@ -33,7 +35,10 @@ class Store:
             "machine": dict(machine),
             "rows": [row.record() for row in rows],
         }
-        _replace(self.folder / "bench.json", json.dumps(self._results, indent=2, ensure_ascii=False) + "\n")
+        _replace(
+            self.folder / "bench.json",
+            json.dumps(self._results, indent=2, ensure_ascii=False) + "\n",
+        )
         _replace(self.folder / "bench.csv", self._csv())
 
     def _csv(self) -> str:
@@ -43,7 +48,9 @@ class Store:
             for row in result["rows"]
         ]
         text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(lines[0]) if lines else [], lineterminator="\n")
+        writer = csv.DictWriter(
+            text, fieldnames=list(lines[0]) if lines else [], lineterminator="\n"
+        )
         writer.writeheader()
         writer.writerows(lines)
         return text.getvalue()

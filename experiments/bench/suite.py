@@ -60,7 +60,13 @@ BENCHMARKS = {
             "kosarak": [42178, 990002],
             "trials": 5000,
             "users": [10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10],
-            "sizes": [10**2, 10**3, 10**4, 10**5, 3 * 10**5],  # a mean count below 1 has no power law
+            "sizes": [
+                10**2,
+                10**3,
+                10**4,
+                10**5,
+                3 * 10**5,
+            ],  # a mean count below 1 has no power law
             "epsilon": 1.0,
             "repeats": 20,
         },
@@ -69,10 +75,17 @@ BENCHMARKS = {
     "nonparametric": Benchmark(
         "NPMLE and the mixture, fits included",
         nonparametric.run,
-        {"sizes": [[1024, 10**6], [42178, 990002], [10**6, 10**6]], "trials": 50, "epsilon": 1.0, "repeats": 5},
+        {
+            "sizes": [[1024, 10**6], [42178, 990002], [10**6, 10**6]],
+            "trials": 50,
+            "epsilon": 1.0,
+            "repeats": 5,
+        },
     ),
     "simulate": Benchmark(
-        "1,000 simulated collections of 10^6 users", simulation.run, {"trials": 1000, "epsilon": 1.0, "repeats": 3}
+        "1,000 simulated collections of 10^6 users",
+        simulation.run,
+        {"trials": 1000, "epsilon": 1.0, "repeats": 3},
     ),
     "solvers": Benchmark(
         "The closed forms against general solvers",

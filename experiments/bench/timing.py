@@ -28,7 +28,11 @@ class Timing:
 
 
 def measure(
-    call: Callable[[], Any], *, repeats: int = 5, warm_up: Callable[[], Any] | None = None, patience: float = 20.0
+    call: Callable[[], Any],
+    *,
+    repeats: int = 5,
+    warm_up: Callable[[], Any] | None = None,
+    patience: float = 20.0,
 ) -> Timing:
     """Time ``call`` after one warm-up, which takes compilation and cold caches upon itself.
 

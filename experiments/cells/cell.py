@@ -91,7 +91,9 @@ class Cell:
         """
         identity = json.dumps([self.population, self.n, self.oracle, self.epsilon, *branch])
         spawn_key = np.frombuffer(hashlib.sha256(identity.encode()).digest(), dtype="<u4")
-        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(map(int, spawn_key))))
+        return np.random.default_rng(
+            np.random.SeedSequence(seed, spawn_key=tuple(map(int, spawn_key)))
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,9 @@ def compute(task: Task) -> Outcome:
     cell, data, seed = task.cell, task.data, task.seed
     start = time.perf_counter()
     oracle = ORACLES[cell.oracle](cell.epsilon, data.d) if cell.oracle else None
-    evaluations = [m.start(data, oracle, cell.generator(seed, "sets", type(m).__name__)) for m in cell.measures]
+    evaluations = [
+        m.start(data, oracle, cell.generator(seed, "sets", type(m).__name__)) for m in cell.measures
+    ]
     if oracle is None:
         found = [moments for evaluate in evaluations for moments in evaluate(None, {}, None)]
         return Outcome(tuple(found), time.perf_counter() - start)
@@ -131,13 +135,17 @@ def compute(task: Task) -> Outcome:
     seconds: dict[str, float] = {}
     for number, first in enumerate(range(0, cell.trials, cell.chunk)):
         trials = min(cell.chunk, cell.trials - first)
-        counts = oracle.simulate_counts(data.counts, cell.generator(seed, "reports", number), trials=trials)
+        counts = oracle.simulate_counts(
+            data.counts, cell.generator(seed, "reports", number), trials=trials
+        )
         raw = oracle.estimate(counts, data.n)
         inner = cell.generator(seed, "inner", number)
         with warnings.catch_warnings():
             # A power law without an exponent falls back to its limit: with little signal that is one of the results.
             warnings.simplefilter("ignore", LdpoptWarning)
             estimates = treatments.apply(cell.methods, raw, seconds)
-            part = [moments for evaluate in evaluations for moments in evaluate(raw, estimates, inner)]
+            part = [
+                moments for evaluate in evaluations for moments in evaluate(raw, estimates, inner)
+            ]
         total = [a.merged(b) for a, b in zip(total, part, strict=True)] if total else part
     return Outcome(tuple(total), time.perf_counter() - start, seconds)

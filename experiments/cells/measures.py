@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from experiments.cells.moments import Moments
 from experiments.cells.treatments import TREATMENTS
-from ldpopt import FrequencyEstimate, queries, select_method
+from ldpopt import FrequencyEstimate, select_method
 from ldpopt.closed_form import significance_threshold
 from ldpopt.datasets import Dataset
+from ldpopt.estimate.sets import membership
 from ldpopt.oracles.base import FrequencyOracle
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ SELECTED = "selected"
 class Measure(Protocol):
     """A quantity of the figures."""
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         """Draw what is drawn once a cell; return the function from (raw estimate, treated estimates, rng) to moments."""
 
 
@@ -56,14 +59,24 @@ class FullDomain:
 
     in_counts: bool = False
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         unit = data.n if self.in_counts else 1
 
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             off = [(_values(e) - data.frequencies) * unit for e in estimates.values()]
-            errors = {"mse": [np.mean(x**2, axis=-1) for x in off], "mae": [np.mean(np.abs(x), axis=-1) for x in off]}
+            errors = {
+                "mse": [np.mean(x**2, axis=-1) for x in off],
+                "mae": [np.mean(np.abs(x), axis=-1) for x in off],
+            }
             suffix = " (counts)" if self.in_counts else ""
-            return [Moments.of("full domain", m + suffix, [""], [*estimates], _stack(e)) for m, e in errors.items()]
+            return [
+                Moments.of("full domain", m + suffix, [""], [*estimates], _stack(e))
+                for m, e in errors.items()
+            ]
 
         return evaluate
 
@@ -75,18 +88,24 @@ class RandomSets:
     percents: tuple[int, ...]
     sets: int = 200
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
             row[:, : percent * data.d // 100] = True
-        asked = queries.membership(
+        asked = membership(
             rng.permuted(members, axis=-1).reshape(-1, data.d), data.d
         )  # once, not once a method
         truth = asked @ data.frequencies
 
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             errors = [
-                ((_answers(e, asked) - truth) ** 2).reshape(-1, len(self.percents), self.sets).mean(axis=-1)
+                ((_answers(e, asked) - truth) ** 2)
+                .reshape(-1, len(self.percents), self.sets)
+                .mean(axis=-1)
                 for e in estimates.values()
             ]
             return [Moments.of("random sets", "mse", self.percents, [*estimates], _stack(errors))]
@@ -100,13 +119,22 @@ class FixedSets:
 
     families: tuple[str, ...]
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             result = []
             for family in self.families:
                 truth = FrequencyEstimate(data.frequencies).query(data.sets[family])
-                errors = [np.mean((e.query(data.sets[family]) - truth) ** 2, axis=-1) for e in estimates.values()]
-                result.append(Moments.of(f"{family} sets", "mse", [""], [*estimates], _stack(errors)))
+                errors = [
+                    np.mean((e.query(data.sets[family]) - truth) ** 2, axis=-1)
+                    for e in estimates.values()
+                ]
+                result.append(
+                    Moments.of(f"{family} sets", "mse", [""], [*estimates], _stack(errors))
+                )
             return result
 
         return evaluate
@@ -118,11 +146,15 @@ class Top:
 
     ks: tuple[int, ...]
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         order = np.argsort(-data.counts, kind="stable")[: max(self.ks)]
         last = np.array(self.ks) - 1
 
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             errors = []
             for e in estimates.values():
                 sums = np.cumsum((_values(e)[:, order] - data.frequencies[order]) ** 2, axis=-1)
@@ -136,19 +168,29 @@ class Top:
 class ByRank:
     """Every estimated count and its error by true rank, and the sum of the errors over the domain (N Fig. 1-3)."""
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         order = np.argsort(-data.counts, kind="stable")
         truth = data.counts[order].astype(np.float64)
         ranks = range(1, data.d + 1)
 
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             counts = [e.frequencies[:, order] * data.n for e in estimates.values()]
             off = _stack([c - truth for c in counts])
             same = np.broadcast_to(truth, counts[0].shape)
             return [
                 Moments.of("value", "count", ranks, [*estimates, TRUTH], _stack([*counts, same])),
                 Moments.of("value", "bias (counts)", ranks, [*estimates], off),
-                Moments.of("full domain", "bias sum (counts)", [""], [*estimates], off.sum(axis=1, keepdims=True)),
+                Moments.of(
+                    "full domain",
+                    "bias sum (counts)",
+                    [""],
+                    [*estimates],
+                    off.sum(axis=1, keepdims=True),
+                ),
             ]
 
         return evaluate
@@ -162,15 +204,21 @@ class Selection:
     fits: tuple[str, ...]
     trials: int = 10
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         sets = np.zeros((len(data.sets[self.family]), data.d), dtype=bool)
         for row, members in zip(sets, data.sets[self.family], strict=True):
             row[members] = True
         truth = FrequencyEstimate(data.frequencies).query(sets)
 
-        def evaluate(raw: FrequencyEstimate, estimates: Estimates, rng: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            raw: FrequencyEstimate, estimates: Estimates, rng: np.random.Generator
+        ) -> list[Moments]:
             names = [*estimates]
-            real = np.stack([np.mean((estimates[m].query(sets) - truth) ** 2, axis=-1) for m in names], axis=-1)
+            real = np.stack(
+                [np.mean((estimates[m].query(sets) - truth) ** 2, axis=-1) for m in names], axis=-1
+            )
             simulated = np.empty((len(real), len(self.fits), len(names)))
             chosen = np.zeros_like(simulated)
             for trial, vector in enumerate(raw.frequencies):
@@ -181,7 +229,9 @@ class Selection:
                     simulated[trial, row] = [by_name[m] for m in names]
                     chosen[trial, row, names.index(found.method)] = 1.0
             picked = np.einsum("tfm,tm->tf", chosen, real)[:, :, None]
-            both = np.concatenate([np.broadcast_to(real[:, None], simulated.shape), picked], axis=-1)
+            both = np.concatenate(
+                [np.broadcast_to(real[:, None], simulated.shape), picked], axis=-1
+            )
             query = f"{self.family} sets"
             return [
                 Moments.of(query, "simulated mse", self.fits, names, simulated),
@@ -202,11 +252,15 @@ class HeavyHitters:
 
     multiples: tuple[float, ...] = (1.0,)
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         significant = data.n * significance_threshold(data.d, oracle.sd(data.n), alpha=0.05)
         thresholds = [round(float(significant * multiple), 1) for multiple in self.multiples]
 
-        def evaluate(_: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             scores: dict[str, list[list[Array]]] = {"precision": [], "recall": [], "f-score": []}
             for e in estimates.values():
                 counts = _values(e) * data.n
@@ -215,10 +269,14 @@ class HeavyHitters:
                     real, said = data.counts >= threshold, counts >= threshold
                     hits = (real & said).sum(axis=-1)
                     predicted, there = said.sum(axis=-1), real.sum()
-                    columns["precision"].append(np.where(predicted, hits / np.maximum(predicted, 1), 1.0))
+                    columns["precision"].append(
+                        np.where(predicted, hits / np.maximum(predicted, 1), 1.0)
+                    )
                     columns["recall"].append(np.where(there, hits / max(there, 1), 1.0))
                     columns["f-score"].append(
-                        np.where(predicted + there, 2 * hits / np.maximum(predicted + there, 1), 1.0)
+                        np.where(
+                            predicted + there, 2 * hits / np.maximum(predicted + there, 1), 1.0
+                        )
                     )
                 for metric, found in columns.items():
                     scores[metric].append(np.stack(found, axis=-1))
@@ -238,23 +296,36 @@ class Noise:
 
     bins: int = 60
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         sd = oracle.sd(data.n) * data.n
         edges = np.linspace(-4 * sd, 4 * sd, self.bins + 1)
         centres = [float(f"{c:.6g}") for c in (edges[1:] + edges[:-1]) / 2]
         predicted = np.exp(-0.5 * (np.array(centres) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
 
-        def evaluate(raw: FrequencyEstimate, estimates: Estimates, __: np.random.Generator) -> list[Moments]:
+        def evaluate(
+            raw: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
+        ) -> list[Moments]:
             (name,) = estimates
             noise = (raw.frequencies - data.frequencies) * data.n
-            density = np.stack([np.histogram(row, edges)[0] for row in noise]) / (data.d * (edges[1] - edges[0]))
+            density = np.stack([np.histogram(row, edges)[0] for row in noise]) / (
+                data.d * (edges[1] - edges[0])
+            )
             both = _stack([density, np.broadcast_to(predicted, density.shape)])
-            summary = {"mean (counts)": (noise.mean(axis=-1), 0.0), "variance (counts)": (noise.var(axis=-1), sd**2)}
+            summary = {
+                "mean (counts)": (noise.mean(axis=-1), 0.0),
+                "variance (counts)": (noise.var(axis=-1), sd**2),
+            }
             return [
                 Moments.of("noise", "density", centres, [name, "predicted"], both),
                 *(
                     Moments.of(
-                        "noise", metric, [""], [name, "predicted"], _stack([found, np.full(len(found), expected)])
+                        "noise",
+                        metric,
+                        [""],
+                        [name, "predicted"],
+                        _stack([found, np.full(len(found), expected)]),
                     )
                     for metric, (found, expected) in summary.items()
                 ),
@@ -267,7 +338,9 @@ class Noise:
 class RankedCounts:
     """The data themselves: counts by rank (D Fig. 6)."""
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         counts = np.sort(data.counts)[::-1].astype(np.float64)
         found = Moments.of("value", "count", range(1, data.d + 1), [TRUTH], counts[None, :, None])
         return lambda _, __, ___: [found]
@@ -277,10 +350,14 @@ class RankedCounts:
 class FrequencyShares:
     """The data themselves: the share of items that occur a given number of times (K Fig. 3)."""
 
-    def start(self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator) -> Evaluate:
+    def start(
+        self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
+    ) -> Evaluate:
         frequency, items = np.unique(data.counts[data.counts > 0], return_counts=True)
         share = items / items.sum()
-        found = Moments.of("items", "share of items", frequency.tolist(), [TRUTH], share[None, :, None])
+        found = Moments.of(
+            "items", "share of items", frequency.tolist(), [TRUTH], share[None, :, None]
+        )
         return lambda _, __, ___: [found]
 
 

@@ -43,7 +43,14 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(cls, query: str, metric: str, parameters: Sequence[Label], methods: Sequence[str], values: Array) -> Moments:
+    def of(
+        cls,
+        query: str,
+        metric: str,
+        parameters: Sequence[Label],
+        methods: Sequence[str],
+        values: Array,
+    ) -> Moments:
         """Return the moments of values of shape (trials, parameters, methods)."""
         mean = values.mean(axis=0)
         off = values - mean
@@ -66,7 +73,11 @@ class Moments:
     @property
     def covariance(self) -> Array:
         """Unbiased covariance of the methods, shape (parameters, methods, methods); NaN for one trial."""
-        return self.scatter / (self.count - 1) if self.count > 1 else np.full_like(self.scatter, np.nan)
+        return (
+            self.scatter / (self.count - 1)
+            if self.count > 1
+            else np.full_like(self.scatter, np.nan)
+        )
 
     @property
     def std(self) -> Array:
@@ -83,7 +94,13 @@ class Moments:
 def dumps(results: Sequence[Moments]) -> bytes:
     """Return the moments as bytes; equal moments give equal bytes."""
     heads = [
-        {"query": m.query, "metric": m.metric, "parameters": m.parameters, "methods": m.methods, "count": m.count}
+        {
+            "query": m.query,
+            "metric": m.metric,
+            "parameters": m.parameters,
+            "methods": m.methods,
+            "count": m.count,
+        }
         for m in results
     ]
     arrays: dict[str, Any] = {"heads": np.array(json.dumps(heads))}

@@ -56,7 +56,9 @@ def _pos() -> Dataset:
 
 
 def _kosarak_sessions() -> Dataset:
-    return one_item_a_line("kosarak-sessions", remote.transactions(remote.KOSARAK), by_largest_id=True)
+    return one_item_a_line(
+        "kosarak-sessions", remote.transactions(remote.KOSARAK), by_largest_id=True
+    )
 
 
 POPULATIONS: dict[str, Population] = {

@@ -26,7 +26,9 @@ class Treatment:
 
 TREATMENTS: dict[str, Treatment] = {
     **{name: Treatment(method.label, ((name, ()),)) for name, method in METHODS.items()},
-    "power-ns": Treatment("PowerNS", (("power", ()), ("norm-sub", ()))),  # by its definition, sharing Power's work
+    "power-ns": Treatment(
+        "PowerNS", (("power", ()), ("norm-sub", ()))
+    ),  # by its definition, sharing Power's work
     "oue": Treatment("OUE", (("base", ()),)),
     "oue-zero": Treatment("OUE-Zero", (_SIGNIFICANT,)),
     "oue-calibrate": Treatment("OUE-Calibrate", (("power", ()),)),
@@ -34,7 +36,9 @@ TREATMENTS: dict[str, Treatment] = {
 }
 
 
-def apply(names: Iterable[str], raw: FrequencyEstimate, seconds: dict[str, float]) -> dict[str, FrequencyEstimate]:
+def apply(
+    names: Iterable[str], raw: FrequencyEstimate, seconds: dict[str, float]
+) -> dict[str, FrequencyEstimate]:
     """Return the raw estimate after each treatment; common first steps are taken once.
 
     ``seconds`` is added to: the time of each treatment, shared steps counted for all who share them.

@@ -72,14 +72,22 @@ class Ratio:
             for under in _names(self.under):
                 if over == under:
                     continue
-                below = {_key(row): row for row in results.select(self.figure, method=under, **self.only)}
+                below = {
+                    _key(row): row for row in results.select(self.figure, method=under, **self.only)
+                }
                 points = sorted({_x(row, self.along) for row in below.values()})
                 middle = points[len(points) // 2] if points else math.nan
                 for row in results.select(self.figure, method=over, **self.only):
                     x = _x(row, self.along)
-                    if _key(row) in below and self.at(x) and (x - middle) * self.side >= bool(self.side) * 1e-9:
+                    if (
+                        _key(row) in below
+                        and self.at(x)
+                        and (x - middle) * self.side >= bool(self.side) * 1e-9
+                    ):
                         where = f"{over} / {under}, {_spot(row, self.along)}"
-                        yield Reading(where, results.ratio(row, below[_key(row)]), self.low, self.high)
+                        yield Reading(
+                            where, results.ratio(row, below[_key(row)]), self.low, self.high
+                        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,12 @@ class Value:
         for method in _names(self.method):
             for row in results.select(self.figure, method=method, **self.only):
                 if self.at(_x(row, self.along)):
-                    yield Reading(f"{method}, {_spot(row, self.along)}", mean_of(row, self.unit), self.low, self.high)
+                    yield Reading(
+                        f"{method}, {_spot(row, self.along)}",
+                        mean_of(row, self.unit),
+                        self.low,
+                        self.high,
+                    )
 
 
 @dataclass(frozen=True)
@@ -124,9 +137,13 @@ class Against:
                 for x in sorted(by_x):
                     wanted = self.partner(x) if callable(self.partner) else self.partner
                     other = min(by_x, key=lambda at: abs(at - wanted))
-                    if self.at(x) and math.isclose(other, wanted, rel_tol=0.01):  # thresholds are rounded
+                    if self.at(x) and math.isclose(
+                        other, wanted, rel_tol=0.01
+                    ):  # thresholds are rounded
                         where = f"{method}, {dataset}, {_short(x)} over {_short(other)}"
-                        yield Reading(where, results.ratio(by_x[x], by_x[other]), self.low, self.high)
+                        yield Reading(
+                            where, results.ratio(by_x[x], by_x[other]), self.low, self.high
+                        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +166,9 @@ class Spread:
                     groups.setdefault(row.dataset, []).append(row)
             for dataset, rows in groups.items():
                 top, bottom = max(rows, key=lambda r: r.mean), min(rows, key=lambda r: r.mean)
-                yield Reading(f"{method}, {dataset}", results.ratio(top, bottom), self.low, self.high)
+                yield Reading(
+                    f"{method}, {dataset}", results.ratio(top, bottom), self.low, self.high
+                )
 
 
 @dataclass(frozen=True)
@@ -171,7 +190,9 @@ class Growth:
             below = {_key(row): row for row in results.select(self.figure, method=under)}
             for row in results.select(self.figure, method=self.over):
                 if _key(row) in below:
-                    ratios.setdefault(row.dataset, {})[_x(row, self.along)] = results.ratio(row, below[_key(row)])
+                    ratios.setdefault(row.dataset, {})[_x(row, self.along)] = results.ratio(
+                        row, below[_key(row)]
+                    )
             for dataset, by_x in ratios.items():
                 if self.first in by_x and self.last in by_x:
                     grown = _quotient(by_x[self.last], by_x[self.first])
@@ -191,7 +212,12 @@ class Deviation:
         for method in _names(self.method):
             for row in results.select(self.figure, method=method):
                 value = row.std / row.mean
-                yield Reading(f"{method}, {_spot(row, 'epsilon')}", Measured(value, value, value), self.low, self.high)
+                yield Reading(
+                    f"{method}, {_spot(row, 'epsilon')}",
+                    Measured(value, value, value),
+                    self.low,
+                    self.high,
+                )
 
 
 def _quotient(over: Measured, under: Measured) -> Measured:
@@ -200,7 +226,8 @@ def _quotient(over: Measured, under: Measured) -> Measured:
         value = over.value / under.value if under.value else math.inf
         return Measured(value, value, value)
     return within_factor(
-        over.value / under.value, math.hypot(math.log(over.high / over.value), math.log(under.high / under.value))
+        over.value / under.value,
+        math.hypot(math.log(over.high / over.value), math.log(under.high / under.value)),
     )
 
 
@@ -232,7 +259,11 @@ def _spot(row: Row, along: str) -> str:
     query = f"{row.query}, " if row.query.endswith("sets") and row.query != "random sets" else ""
     sign = {"epsilon": "ε", "n": "n", "parameter": "at"}[along]
     value = getattr(row, along)
-    return f"{row.dataset}, {query}{sign} {_short(value)}" if value != "" else f"{row.dataset}, {query}".rstrip(", ")
+    return (
+        f"{row.dataset}, {query}{sign} {_short(value)}"
+        if value != ""
+        else f"{row.dataset}, {query}".rstrip(", ")
+    )
 
 
 def _short(x: object) -> str:

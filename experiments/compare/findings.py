@@ -59,7 +59,9 @@ class Finding:
     @property
     def evidence(self) -> dict[str, Any]:
         """Return the numbers in short: how many were read, how many agree, and the two extremes with their places."""
-        return _summary(self.readings) | ({"corrected": _summary(self.corrected)} if self.corrected else {})
+        return _summary(self.readings) | (
+            {"corrected": _summary(self.corrected)} if self.corrected else {}
+        )
 
     def record(self) -> dict[str, Any]:
         """Return id, source, statement, verdict and evidence as JSON takes them.
@@ -108,7 +110,9 @@ def _read(checks: tuple[Check, ...], results: Results) -> tuple[tuple[Reading, .
 
 
 def _holds(readings: tuple[Reading, ...]) -> bool:
-    return any(reading.agrees for reading in readings) and not any(reading.contradicts for reading in readings)
+    return any(reading.agrees for reading in readings) and not any(
+        reading.contradicts for reading in readings
+    )
 
 
 def _summary(readings: tuple[Reading, ...]) -> dict[str, Any]:

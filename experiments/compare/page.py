@@ -38,14 +38,21 @@ def write_page(out: Path) -> None:
                 "figure": figure,
                 "trials": sorted({row.trials for row in rows}),
                 "notes": [
-                    POPULATIONS[p].note for p in figure.experiment.populations if p in there and POPULATIONS[p].note
+                    POPULATIONS[p].note
+                    for p in figure.experiment.populations
+                    if p in there and POPULATIONS[p].note
                 ],
-                "missing": [POPULATIONS[p].label for p in figure.experiment.populations if p not in there],
+                "missing": [
+                    POPULATIONS[p].label for p in figure.experiment.populations if p not in there
+                ],
                 "findings": [f for f in findings if f.statement.figure == figure.name],
             }
         )
     page = environment.get_template("compare.html.j2").render(
-        sections=sections, verdicts=Counter(str(f.verdict) for f in findings), Verdict=Verdict, findings=findings
+        sections=sections,
+        verdicts=Counter(str(f.verdict) for f in findings),
+        Verdict=Verdict,
+        findings=findings,
     )
     records = json.dumps([f.record() for f in findings], indent=1, ensure_ascii=False)
     try:

@@ -34,7 +34,11 @@ class Results:
 
     def _pairs(self, figure: str) -> dict[tuple, Pair]:
         path = self.folder / f"{figure}.paired.csv"
-        return {(*_place(p), p.method, p.reference): p for p in read_pairs(path)} if path.exists() else {}
+        return (
+            {(*_place(p), p.method, p.reference): p for p in read_pairs(path)}
+            if path.exists()
+            else {}
+        )
 
     def select(self, figure: str, **wanted: object) -> Iterator[Row]:
         """Yield the rows with these values, each place and method once (a method may stand in two panels)."""
@@ -62,7 +66,9 @@ class Results:
         if not value > 0 or over.trials < 2 or math.isinf(value):
             return Measured(value, value, value)
         relative = (
-            variances[0] / over.mean**2 + variances[1] / under.mean**2 - 2 * covariance / (over.mean * under.mean)
+            variances[0] / over.mean**2
+            + variances[1] / under.mean**2
+            - 2 * covariance / (over.mean * under.mean)
         )
         reach = student(over.trials) * math.sqrt(max(relative, 0.0) / over.trials)
         return within_factor(value, reach)
@@ -76,7 +82,11 @@ def within_factor(value: float, reach: float) -> Measured:
 
 def mean_of(row: Row, unit: float = 1.0) -> Measured:
     """Return a row's mean with its interval, over ``unit``."""
-    half = 0.0 if math.isnan(row.std) or row.trials < 2 else student(row.trials) * row.std / math.sqrt(row.trials)
+    half = (
+        0.0
+        if math.isnan(row.std) or row.trials < 2
+        else student(row.trials) * row.std / math.sqrt(row.trials)
+    )
     return Measured(row.mean / unit, (row.mean - half) / unit, (row.mean + half) / unit)
 
 

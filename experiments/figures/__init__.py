@@ -7,5 +7,7 @@ from experiments.figures.declaration import Experiment, Figure, Panel
 
 __all__ = ["FIGURES", "Experiment", "Figure", "Panel"]
 
-FIGURES: dict[str, Figure] = {figure.name: figure for figure in (*ndss.FIGURES, *draft.FIGURES, *calibrate.FIGURES)}
+FIGURES: dict[str, Figure] = {
+    figure.name: figure for figure in (*ndss.FIGURES, *draft.FIGURES, *calibrate.FIGURES)
+}
 """All figures, in the order of the papers."""

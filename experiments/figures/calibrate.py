@@ -10,21 +10,36 @@ _BOTH = ("kosarak", "retail")
 _THREE = ("oue", "oue-zero", "oue-calibrate")
 _FOUR = (*_THREE, "oue-calibrate-zero")
 _SCORES = ("precision", "recall", "f-score")
-_MULTIPLES = tuple(round(2.0 ** (i / 2), 4) for i in range(-6, 7))  # from 1/8 to 8 significance thresholds
+_MULTIPLES = tuple(
+    round(2.0 ** (i / 2), 4) for i in range(-6, 7)
+)  # from 1/8 to 8 significance thresholds
 
 _DATA = Experiment(_BOTH, "", (), (), (FrequencyShares(),), trials=0)
-_NOISE = Experiment(("kosarak",), "oue", (1.0,), ("oue",), (Noise(),))  # ε is not printed: it follows from "5434"
+_NOISE = Experiment(
+    ("kosarak",), "oue", (1.0,), ("oue",), (Noise(),)
+)  # ε is not printed: it follows from "5434"
 _BY_THRESHOLD = Experiment(_BOTH, "oue", (4.0,), _THREE, (HeavyHitters(_MULTIPLES),))
-_BY_EPSILON = Experiment(_BOTH, "oue", (1.0, 2.0, 3.0, 4.0, 5.0), _FOUR, (FullDomain(in_counts=True), HeavyHitters()))
+_BY_EPSILON = Experiment(
+    _BOTH, "oue", (1.0, 2.0, 3.0, 4.0, 5.0), _FOUR, (FullDomain(in_counts=True), HeavyHitters())
+)
 
 
 def _only(experiment: Experiment, population: str) -> Experiment:
-    return Experiment((population,), experiment.oracle, experiment.epsilons, experiment.methods, experiment.measures)
+    return Experiment(
+        (population,),
+        experiment.oracle,
+        experiment.epsilons,
+        experiment.methods,
+        experiment.measures,
+    )
 
 
 def _scores(population: str, x: str) -> tuple[tuple[Panel, ...], ...]:
     return (
-        tuple(Panel(score, score.capitalize(), population, _THREE, "heavy hitters", score, x) for score in _SCORES),
+        tuple(
+            Panel(score, score.capitalize(), population, _THREE, "heavy hitters", score, x)
+            for score in _SCORES
+        ),
     )
 
 

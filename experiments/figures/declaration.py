@@ -9,7 +9,14 @@ from typing import Literal
 from experiments.cells import measures
 from experiments.cells.measures import Measure
 
-LEFT = ("base", "base-pos", "post-pos", "norm", "norm-mul", "norm-sub")  # of a row of two panels (N V-A)
+LEFT = (
+    "base",
+    "base-pos",
+    "post-pos",
+    "norm",
+    "norm-mul",
+    "norm-sub",
+)  # of a row of two panels (N V-A)
 RIGHT = {
     "N": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns"),
     "D": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "norm-hyb", "power"),
@@ -148,7 +155,13 @@ class Figure:
 
 
 def two_sided(
-    paper: str, populations: Iterable[str], titles: Iterable[str], query: str, metric: str, x: str, **options: object
+    paper: str,
+    populations: Iterable[str],
+    titles: Iterable[str],
+    query: str,
+    metric: str,
+    x: str,
+    **options: object,
 ) -> tuple[tuple[Panel, ...], ...]:
     """Return a row of two panels for each population, with the methods on the left and right as in N V-A."""
     also = options.pop("also_right", ())

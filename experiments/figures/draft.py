@@ -9,12 +9,19 @@ from experiments.figures.declaration import METHODS, Experiment, Figure, Panel, 
 _ALL = METHODS["D"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 11))
 _BOTH, _TITLES = ("zipf", "us-cities"), ("Zipf's", "US cities")
-_FOUR, _FOUR_TITLES = ("beta", "pos", "fire", "kosarak-sessions"), ("Beta", "POS", "Fire", "Kosarak")
+_FOUR, _FOUR_TITLES = (
+    ("beta", "pos", "fire", "kosarak-sessions"),
+    ("Beta", "POS", "Fire", "Kosarak"),
+)
 _SIX = ("us-cities", "kosarak-sessions", "pos", "fire", "beta", "zipf")
 
 _BY_EPSILON = Experiment(_BOTH, "oue", _EPSILONS, _ALL, (FullDomain(),))
 _SETS = Experiment(
-    _BOTH, "oue", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2))))
+    _BOTH,
+    "oue",
+    (1.0,),
+    _ALL,
+    (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2)))),
 )
 _STATES = Experiment(("us-cities",), "oue", _EPSILONS, _ALL, (FixedSets(("state", "division")),))
 _DATA = Experiment(_SIX, "", (), (), (RankedCounts(),), trials=0)

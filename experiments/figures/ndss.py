@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from experiments.cells.measures import SELECTED, TRUTH, ByRank, FixedSets, FullDomain, RandomSets, Selection, Top
+from experiments.cells.measures import (
+    SELECTED,
+    TRUTH,
+    ByRank,
+    FixedSets,
+    FullDomain,
+    RandomSets,
+    Selection,
+    Top,
+)
 from experiments.cells.treatments import TREATMENTS
 from experiments.figures.declaration import METHODS, RIGHT, Experiment, Figure, Panel, two_sided
 
 _ALL = METHODS["N"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 21))
 _BOTH, _TITLES = ("zipf", "emoji"), ("Zipf's", "Emoji")
-_NINE = ("base", "base-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub", "power", "power-ns")
+_NINE = (
+    "base",
+    "base-pos",
+    "base-cut",
+    "norm",
+    "norm-mul",
+    "norm-cut",
+    "norm-sub",
+    "power",
+    "power-ns",
+)
 _FITS = ("norm-sub", "power-ns")
 
 _BIAS = Experiment(("zipf",), "olh", (1.0,), _NINE, (ByRank(),), trials=5_000)
 _BY_EPSILON = Experiment(_BOTH, "olh", _EPSILONS, _ALL, (FullDomain(),))
-_BY_N = Experiment(("zipf",), "olh", (1.0,), _ALL, (FullDomain(),), ns=tuple(200_000 * i for i in range(1, 11)))
+_BY_N = Experiment(
+    ("zipf",), "olh", (1.0,), _ALL, (FullDomain(),), ns=tuple(200_000 * i for i in range(1, 11))
+)
 _SETS = Experiment(
-    _BOTH, "olh", (1.0,), _ALL, (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2))))
+    _BOTH,
+    "olh",
+    (1.0,),
+    _ALL,
+    (RandomSets((*range(1, 10), *range(10, 91, 10))), Top(tuple(range(2, 33, 2)))),
 )
 _CATEGORIES = Experiment(("emoji",), "olh", _EPSILONS, _ALL, (FixedSets(("subcategory",)),))
 _SELECTION = Experiment(("emoji",), "olh", _EPSILONS, _ALL, (Selection("subcategory", _FITS),))
 
 
-def _by_rank(metric: str, with_truth: bool = False, **options: object) -> tuple[tuple[Panel, ...], ...]:
+def _by_rank(
+    metric: str, with_truth: bool = False, **options: object
+) -> tuple[tuple[Panel, ...], ...]:
     """Return three rows of three panels, one a method."""
     panels = [
         Panel(
@@ -44,7 +71,9 @@ def _selection_panels() -> tuple[tuple[Panel, ...], ...]:
         )
         for fit in _FITS
     )  # fmt: skip
-    real = Panel("real", "real data", "emoji", methods, query, "mse of the choice", "epsilon", only=_FITS[:1])
+    real = Panel(
+        "real", "real data", "emoji", methods, query, "mse of the choice", "epsilon", only=_FITS[:1]
+    )
     choices = tuple(
         Panel(
             f"choices by {fit}", f"chosen with {TREATMENTS[fit].label}", "emoji", _ALL, query, "share of choices", "epsilon",
@@ -53,7 +82,14 @@ def _selection_panels() -> tuple[tuple[Panel, ...], ...]:
         for fit in _FITS
     )  # fmt: skip
     regret = Panel(
-        "regret", "regret of the choice", "emoji", (SELECTED,), query, "mse of the choice", "epsilon", "regret"
+        "regret",
+        "regret of the choice",
+        "emoji",
+        (SELECTED,),
+        query,
+        "mse of the choice",
+        "epsilon",
+        "regret",
     )
     return ((*tops, real), (*choices, regret))
 

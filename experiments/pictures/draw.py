@@ -33,8 +33,13 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
         heights, widths = len(figure.rows), max(map(len, figure.rows))
         here = {row.panel for row in rows}
         tall = 2.0 if heights * widths > 6 else 2.7
-        ratios = [tall if any(panel.name in here for panel in panels) else 0.35 for panels in figure.rows]
-        page = Page(figsize=(2.9 * widths if widths > 2 else 3.9 * widths, sum(ratios) + 0.7), layout="constrained")
+        ratios = [
+            tall if any(panel.name in here for panel in panels) else 0.35 for panels in figure.rows
+        ]
+        page = Page(
+            figsize=(2.9 * widths if widths > 2 else 3.9 * widths, sum(ratios) + 0.7),
+            layout="constrained",
+        )
         axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
         for panels, row in zip(figure.rows, axes, strict=True):
             for panel, ax in zip(panels, row, strict=False):
@@ -83,7 +88,9 @@ def _saved(page: Page, suffix: str) -> bytes:
     palette = Image.new("P", (1, 1))
     palette.putpalette(shades())
     drawn = Image.open(file).convert("RGB")
-    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(
+        small, format="png", optimize=True
+    )
     return small.getvalue()
 
 
@@ -94,9 +101,15 @@ def _absent(ax: Axes) -> None:
     ax.set_axis_off()
 
 
-def _points(panel: Panel, rows: Sequence[Row], method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _points(
+    panel: Panel, rows: Sequence[Row], method: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x, mean and standard deviation of a method's line, by increasing x."""
-    own = [r for r in rows if r.method == method and not (panel.x == "parameter" and isinstance(r.parameter, str))]
+    own = [
+        r
+        for r in rows
+        if r.method == method and not (panel.x == "parameter" and isinstance(r.parameter, str))
+    ]
     x = np.array([getattr(r, panel.x) for r in own], dtype=float)
     order = np.argsort(x)
     return x[order], np.array([r.mean for r in own])[order], np.array([r.std for r in own])[order]
@@ -117,7 +130,9 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         )  # fmt: skip
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
     means = [row.mean for row in rows if row.mean > 0]
-    if figure.yscale == "log":  # of the means: bars that nearly reach 0 would stretch the axis over empty decades
+    if (
+        figure.yscale == "log"
+    ):  # of the means: bars that nearly reach 0 would stretch the axis over empty decades
         ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
 
 
@@ -207,12 +222,26 @@ def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> N
         for method in panel.methods:
             x, share, _ = _points(panel, rows, method)
             if share.any():
-                ax.bar(x, share, bottom=bottom, width=0.16, color=LOOKS[method].colour, label=label(method))
+                ax.bar(
+                    x,
+                    share,
+                    bottom=bottom,
+                    width=0.16,
+                    color=LOOKS[method].colour,
+                    label=label(method),
+                )
                 bottom = bottom + share
         ax.set_ylabel("share of the trials")
         ax.set_ylim(0, 1.5)
         ax.set_yticks([0, 0.5, 1])
-        ax.legend(frameon=False, ncols=3, loc="upper center", fontsize=7, handlelength=0.8, columnspacing=0.7)
+        ax.legend(
+            frameon=False,
+            ncols=3,
+            loc="upper center",
+            fontsize=7,
+            handlelength=0.8,
+            columnspacing=0.7,
+        )
     elif panel.shown == "regret":
         for fit in sorted({str(row.parameter) for row in rows}):
             x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ldpopt import conic, validate
+from ldpopt import validate
 from ldpopt.cli.app import Json, app, errors, output, picture_kind, prepare, progress_bar
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
+from ldpopt.solve.paths import conic
 from ldpopt.storage import write_whole
 
 _LARGEST = 10_000_000  # values that fit the memory of an ordinary machine, solvers' included
@@ -23,12 +24,18 @@ _LARGEST = 10_000_000  # values that fit the memory of an ordinary machine, solv
 @app.command()
 def verify(
     out: Annotated[
-        Path | None, typer.Option(help="Folder for claims.json and report.html, created where missing.")
+        Path | None,
+        typer.Option(help="Folder for claims.json and report.html, created where missing."),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Results folder of the figures, whose judged statements join the ledger.")
+        Path | None,
+        typer.Option(
+            help="Results folder of the figures, whose judged statements join the ledger."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check every claim of the ledger on random, adversarial and real estimates.
@@ -41,9 +48,10 @@ def verify(
 
     Example: ldpopt verify --out build/verify
     """
-    from ldpopt.report.page import claims_page
-    from ldpopt.report.tables import claims_summary, claims_table
-    from ldpopt.verify import LEDGER, Bench, check, empirical, to_json
+    from ldpopt.claims import LEDGER, Bench, check, to_json
+    from ldpopt.claims.topics import empirical
+    from ldpopt.rendering.page import claims_page
+    from ldpopt.rendering.tables import claims_summary, claims_table
 
     if out is not None:
         prepare(out, "claims.json", "report.html")
@@ -65,7 +73,9 @@ def verify(
     if out is not None:
         write_whole(out / "claims.json", as_text.encode())
         write_whole(out / "report.html", claims_page(results).encode())
-        errors.print(escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True)
+        errors.print(
+            escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True
+        )
     errors.print(claims_summary(results), highlight=False, soft_wrap=True)
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)
@@ -74,7 +84,9 @@ def verify(
 @app.command()
 def compare(
     d: Annotated[str, typer.Option(help="Domain sizes, separated by commas.")] = "1024,42178",
-    solvers: Annotated[str, typer.Option(help="Installed cvxpy solvers, separated by commas.")] = "OSQP,CLARABEL,QOCO",
+    solvers: Annotated[
+        str, typer.Option(help="Installed cvxpy solvers, separated by commas.")
+    ] = "OSQP,CLARABEL,QOCO",
     problems: Annotated[
         str,
         typer.Option(
@@ -82,14 +94,21 @@ def compare(
         ),
     ] = "cls,mle",
     accuracy: Annotated[
-        str, typer.Option(help="Settings: low (1e-4), default (the solver's own), high; separated by commas.")
+        str,
+        typer.Option(
+            help="Settings: low (1e-4), default (the solver's own), high; separated by commas."
+        ),
     ] = "high",
-    time_limit: Annotated[float, typer.Option(help="Seconds after which a solver is stopped, if it can be.")] = 30.0,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds after which a solver is stopped, if it can be.")
+    ] = 30.0,
     csv: Annotated[
-        Path | None, typer.Option(help="File for the rows as CSV; its folder is created where missing.")
+        Path | None,
+        typer.Option(help="File for the rows as CSV; its folder is created where missing."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of accuracy against time; likewise.")
+        Path | None,
+        typer.Option(help="PNG, SVG or PDF file for a picture of accuracy against time; likewise."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -100,9 +119,9 @@ def compare(
 
     Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL,SCS,PIQP,HIGHS --accuracy low,default,high --plot build/compare.png
     """
-    from ldpopt.comparison import CASES, compare_solvers, to_csv
-    from ldpopt.report.figures import comparison_figure
-    from ldpopt.report.tables import comparison_notes, comparison_table
+    from ldpopt.rendering.figures import comparison_figure
+    from ldpopt.rendering.tables import comparison_notes, comparison_table
+    from ldpopt.studies.comparison import CASES, compare_solvers, to_csv
 
     sizes = [_size(part, d) for part in _listed("--d", d)]
     names = [conic.installed(name) for name in _listed("--solvers", solvers)]
@@ -117,14 +136,21 @@ def compare(
         prepare(path.parent, path.name)
     rows = []
     with progress_bar() as progress:
-        task = progress.add_task("", total=len(cases) * len(sizes) * (1 + len(names) * len(accuracies)))
+        task = progress.add_task(
+            "", total=len(cases) * len(sizes) * (1 + len(names) * len(accuracies))
+        )
         for row in compare_solvers(
             sizes, names, cases=cases, accuracies=accuracies, time_limit=time_limit  # type: ignore[arg-type]  # looked up
         ):  # fmt: skip
             rows.append(row)
-            progress.update(task, advance=1, description=f"{row.problem}, d = {row.d:,}, {row.solver}")
+            progress.update(
+                task, advance=1, description=f"{row.problem}, d = {row.d:,}, {row.solver}"
+            )
     if as_json:
-        finite = ({k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()} for row in rows)
+        finite = (
+            {k: str(v) if v in (math.inf, -math.inf) else v for k, v in asdict(row).items()}
+            for row in rows
+        )
         typer.echo(json.dumps(list(finite), indent=2, allow_nan=False))
     else:
         output.print(comparison_table(rows, output.width))
@@ -144,24 +170,31 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="Privacy budget in nats.")],
     d: Annotated[int, typer.Option(help="Number of values in the domain.")],
     reports: Annotated[
-        int, typer.Option(help="Reports of each of two values; a million finds a q that is off by 1 %.")
+        int,
+        typer.Option(help="Reports of each of two values; a million finds a q that is off by 1 %."),
     ] = 1_000_000,
-    confidence: Annotated[float, typer.Option(help="Share of audits of correct clients that pass, at least.")] = 0.999,
+    confidence: Annotated[
+        float, typer.Option(help="Share of audits of correct clients that pass, at least.")
+    ] = 0.999,
     as_json: Json = False,
 ) -> None:
     """Audit an oracle's privacy: exactly from its probabilities, statistically from its client's reports.
 
     The exact loss is the log of the largest ratio of a report's probabilities under two values, in rational arithmetic. The
     reports use the operating system's entropy; their bound is Clopper–Pearson's, on an event chosen on other reports. Exit
-    status 1 if the audit fails. Audit your own client with ldpopt.audit.audit(client, epsilon, values) in Python.
+    status 1 if the audit fails. Audit your own client with ldpopt.studies.audit.audit(client, epsilon, values) in Python.
 
     Example: ldpopt audit --oracle oue --epsilon 1 --d 64
     """
-    from ldpopt.audit import audit_oracle
     from ldpopt.oracles import ORACLES
-    from ldpopt.report.tables import audit_table
+    from ldpopt.rendering.tables import audit_table
+    from ldpopt.studies.audit import audit_oracle
 
-    found = audit_oracle(validate.lookup("oracle", oracle, ORACLES)(epsilon, d), reports=reports, confidence=confidence)
+    found = audit_oracle(
+        validate.lookup("oracle", oracle, ORACLES)(epsilon, d),
+        reports=reports,
+        confidence=confidence,
+    )
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -170,7 +203,10 @@ def audit(
         errors.print(f"[bold red]Failed:[/] {escape(finding)}", highlight=False, soft_wrap=True)
     if not found.passed:
         raise typer.Exit(1)
-    errors.print("[green]Passed:[/] the probabilities keep ε, and no report contradicts them.", highlight=False)
+    errors.print(
+        "[green]Passed:[/] the probabilities keep ε, and no report contradicts them.",
+        highlight=False,
+    )
 
 
 @app.command()
@@ -179,13 +215,25 @@ def methods(as_json: Json = False) -> None:
 
     Example: ldpopt methods --json
     """
-    from ldpopt.report.tables import methods_table
+    from ldpopt.rendering.tables import methods_table
 
     if not as_json:
         output.print(methods_table())
         return
-    fields = ("name", "label", "description", "problem", "source", "nonnegative", "sums_to_one", "preserves_order")
-    rows = [{**{f: getattr(m, f) for f in (*fields, "complexity")}, "options": m.options} for m in METHODS.values()]
+    fields = (
+        "name",
+        "label",
+        "description",
+        "problem",
+        "source",
+        "nonnegative",
+        "sums_to_one",
+        "preserves_order",
+    )
+    rows = [
+        {**{f: getattr(m, f) for f in (*fields, "complexity")}, "options": m.options}
+        for m in METHODS.values()
+    ]
     typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
 
 
@@ -202,5 +250,7 @@ def _size(part: str, said: str) -> int:
     except (TypeError, ValueError):
         size = 0
     if not 2 <= size <= _LARGEST:
-        raise InvalidInputError(f"--d takes whole numbers from 2 to {_LARGEST:,}, separated by commas; got {said!r}")
+        raise InvalidInputError(
+            f"--d takes whole numbers from 2 to {_LARGEST:,}, separated by commas; got {said!r}"
+        )
     return size

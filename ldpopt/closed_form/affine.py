@@ -20,7 +20,9 @@ def norm(f: Array, total: float = 1.0) -> Array:
     array([ 0.65,  0.45, -0.1 ])
     """
     d = f.shape[-1]
-    return np.asarray(f + (total / d - np.sum(f / d, axis=-1, keepdims=True)))  # divided first: no sum overflows
+    return np.asarray(
+        f + (total / d - np.sum(f / d, axis=-1, keepdims=True))
+    )  # divided first: no sum overflows
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
@@ -47,6 +49,8 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
     if not (top > 0).all():
         trial = validate.first(~(top > 0))[:-1]
         where = f" in trial {', '.join(str(int(i)) for i in trial)}" if trial else ""
-        raise InvalidInputError(f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead")
+        raise InvalidInputError(
+            f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead"
+        )
     positive = np.maximum(f, 0.0) / top  # in 0 .. 1, so that the sum neither overflows nor vanishes
     return np.asarray(total * positive / positive.sum(axis=-1, keepdims=True))

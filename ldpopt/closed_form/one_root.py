@@ -16,9 +16,7 @@ from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
 
-_EXCESS = (
-    1e-12  # of the sum, at which the search ends: the free values share it, and its effect on the loss is its square
-)
+_EXCESS = 1e-12  # of the sum, at which the search ends: the free values share it, and its effect on the loss is its square
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
 
@@ -86,7 +84,10 @@ def one_root(
 
 
 def _narrowed(
-    excess: Callable[[Array, NDArray[np.intp]], Array], low: Array, high: Array, trials: NDArray[np.intp]
+    excess: Callable[[Array, NDArray[np.intp]], Array],
+    low: Array,
+    high: Array,
+    trials: NDArray[np.intp],
 ) -> tuple[Array, Array]:
     """Return a smaller bracket: the multiplier is often thousands of times nearer to 0 than the steepest slope."""
     zero = np.clip(0.0, low, high)
@@ -133,5 +134,7 @@ def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = N
     high = np.where(rest > 0, np.minimum(upper, start + rest), start)
     flat = f.reshape(start.shape)
     bracket = (flat - high).min(axis=-1), (flat - low).max(axis=-1)
-    result = one_root(lambda mu, t: np.clip(flat[t] - mu, low[t], high[t]), bracket, (low, high), total)
+    result = one_root(
+        lambda mu, t: np.clip(flat[t] - mu, low[t], high[t]), bracket, (low, high), total
+    )
     return result.reshape(f.shape)

@@ -12,7 +12,9 @@ from ldpopt.closed_form.simplex import norm_sub
 Array = NDArray[np.float64]
 
 
-def group_totals(f: Array, groups: Sequence[NDArray[np.int64]], totals: Array, rest: float | None = None) -> Array:
+def group_totals(
+    f: Array, groups: Sequence[NDArray[np.int64]], totals: Array, rest: float | None = None
+) -> Array:
     """Return the nearest non-negative vector whose disjoint groups have the given totals: Norm-Sub in each group.
 
     Parameters
@@ -65,7 +67,9 @@ def monotone(f: Array, order: NDArray[np.int64], weights: Array | None = None) -
     result = f.copy()
     along = None if weights is None else weights[order]
     for trial in np.ndindex(f.shape[:-1]):
-        result[(*trial, order)] = isotonic_regression(f[trial][order], weights=along, increasing=False).x
+        result[(*trial, order)] = isotonic_regression(
+            f[trial][order], weights=along, increasing=False
+        ).x
     return result
 
 
@@ -97,7 +101,9 @@ def isotonic(f: Array, parents: NDArray[np.int64], weights: Array | None = None)
 
     d = f.shape[-1]
     rows = np.ascontiguousarray(f.reshape(-1, d))
-    return np.asarray(pool(rows, np.ones(d) if weights is None else weights, parents).reshape(f.shape))
+    return np.asarray(
+        pool(rows, np.ones(d) if weights is None else weights, parents).reshape(f.shape)
+    )
 
 
 def tree_consistency(
@@ -152,7 +158,9 @@ def tree_consistency(
     d = f.shape[-1]
     rows = np.ascontiguousarray(f.reshape(-1, d))
     trust = np.ones(d) if weights is None else weights
-    found = two_passes(rows, trust, parents, total is not None, 0.0 if total is None else total, nonnegative)
+    found = two_passes(
+        rows, trust, parents, total is not None, 0.0 if total is None else total, nonnegative
+    )
     return np.asarray(found.reshape(f.shape))
 
 

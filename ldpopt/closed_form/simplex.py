@@ -21,7 +21,9 @@ from ldpopt.errors import InvalidInputError
 Array = NDArray[np.float64]
 
 _LONG = 1 << 13  # rows longer than this are filtered before they are sorted
-_NEWTON_STEPS = 40  # random data need about 8; data made to defeat Newton's method are sorted after these
+_NEWTON_STEPS = (
+    40  # random data need about 8; data made to defeat Newton's method are sorted after these
+)
 _HEAD = 8  # largest values of the sample that bound the head
 _SAMPLE = 1 << 11  # values looked at for the guess that the filter starts from
 
@@ -143,16 +145,24 @@ def _raise(f: Array, top: Array, slope: float, total: Array) -> Array:
     """Return max(f + t, 0) for every vector, t its solution of Σ max(f_v + t, 0) + slope·t = total."""
     origin = np.where(np.abs(top) > total, top, 0.0)
     volume = total + slope * origin
-    ceiling = (volume - (top - origin)) / (1 + slope)  # the level if only the highest value were positive
+    ceiling = (volume - (top - origin)) / (
+        1 + slope
+    )  # the level if only the highest value were positive
     if f.shape[-1] > _LONG:
         result = np.zeros(f.shape)
         for row in np.ndindex(f.shape[:-1]):
-            index, values = _raise_long(f[row], top[row][0], origin[row][0], volume[row][0], ceiling[row][0], slope)
+            index, values = _raise_long(
+                f[row], top[row][0], origin[row][0], volume[row][0], ceiling[row][0], slope
+            )
             result[(*row, index)] = values
         return result
-    with np.errstate(over="ignore"):  # a difference of huge numbers may be -inf: never positive anyway
+    with np.errstate(
+        over="ignore"
+    ):  # a difference of huge numbers may be -inf: never positive anyway
         y = f - origin
-    np.maximum(y, -ceiling - total, out=y)  # zero in any case, rounding included: now the sums are finite
+    np.maximum(
+        y, -ceiling - total, out=y
+    )  # zero in any case, rounding included: now the sums are finite
     return _settle(y, _level(y, slope, volume), slope, volume)
 
 
@@ -214,12 +224,16 @@ def _raise_long(
     head, body = np.sort(heights[np.flatnonzero(heights > cut)])[::-1], sample[sample <= cut]
     guess = np.concatenate([head, body])
     weight = np.concatenate([np.ones(len(head)), np.full(len(body), len(f) / len(sample))])
-    levels = (volume - np.cumsum(weight * np.maximum(guess, -ceiling))) / (np.cumsum(weight) + slope)
+    levels = (volume - np.cumsum(weight * np.maximum(guess, -ceiling))) / (
+        np.cumsum(weight) + slope
+    )
     positive = int(np.count_nonzero(guess + levels > 0))
     sampled = max(positive - len(head), 0)
     if sampled > len(sample) // 8:  # so many that picking them out costs more than passing over all
         y = np.maximum(heights, -ceiling - (volume - slope * origin))
-        return slice(None), _settle(y, _dense_level(y, levels[positive - 1], slope, volume), slope, np.array([volume]))
+        return slice(None), _settle(
+            y, _dense_level(y, levels[positive - 1], slope, volume), slope, np.array([volume])
+        )
     rank = positive + 8 + int(4 * sampled**0.5)  # four standard deviations of a sample's count
     while True:
         level = min(-float(guess[rank]), ceiling) if rank < len(guess) else ceiling

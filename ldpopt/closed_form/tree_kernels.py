@@ -37,7 +37,9 @@ def _breadth_first(parents: Index) -> tuple[Index, Index]:
     first = np.zeros(d + 2, np.int64)
     for parent in parents:
         first[parent + 2] += 1
-    first = np.cumsum(first)  # children of v end up at first[v + 1] .. first[v + 2], the roots at first[0] .. first[1]
+    first = np.cumsum(
+        first
+    )  # children of v end up at first[v + 1] .. first[v + 2], the roots at first[0] .. first[1]
     children, filled = np.empty(d, np.int64), first[:-1].copy()
     for node in range(d):
         children[filled[parents[node] + 1]] = node
@@ -94,7 +96,11 @@ def pool(f: Array, weights: Array, parents: Index) -> Array:
     order, above = _breadth_first(parents)
     result, value = np.empty_like(f), np.empty(d + 1)
     mean, mass = np.empty(d + 1), np.empty(d + 1)
-    heap, child, sibling = np.empty(d + 1, np.int64), np.empty(d + 1, np.int64), np.empty(d + 1, np.int64)
+    heap, child, sibling = (
+        np.empty(d + 1, np.int64),
+        np.empty(d + 1, np.int64),
+        np.empty(d + 1, np.int64),
+    )
     owner = np.empty(d + 1, np.int64)
     for trial in range(trials):
         heap[:] = _NONE
@@ -106,7 +112,9 @@ def pool(f: Array, weights: Array, parents: Index) -> Array:
                 mass[node] += mass[top]
                 mean[node] += (mean[top] - mean[node]) * (mass[top] / mass[node])
                 owner[top] = node
-                heap[node] = _meld(_without_top(top, mean, child, sibling), heap[top], mean, child, sibling)
+                heap[node] = _meld(
+                    _without_top(top, mean, child, sibling), heap[top], mean, child, sibling
+                )
             if above[node] > 0:
                 heap[above[node]] = _meld(heap[above[node]], node, mean, child, sibling)
         for node in range(1, d + 1):
@@ -116,7 +124,9 @@ def pool(f: Array, weights: Array, parents: Index) -> Array:
 
 
 @_compiled
-def two_passes(f: Array, weights: Array, parents: Index, known: bool, total: float, nonnegative: bool) -> Array:
+def two_passes(
+    f: Array, weights: Array, parents: Index, known: bool, total: float, nonnegative: bool
+) -> Array:
     """Return the nearest rows to f (trials, d) in which parents are the sums of their children, and the roots' sum is known.
 
     Seen from above, the subtree of a node is one measurement z of its total t with a spread u: the least squared distance of
@@ -162,9 +172,13 @@ def two_passes(f: Array, weights: Array, parents: Index, known: bool, total: flo
                     if nonnegative and z[node] < 0:
                         zero[node] = again = True
                 else:
-                    sums[node] = (z[node] - sums[node]) / spreads[node] if spreads[node] > 0 else 0.0
+                    sums[node] = (
+                        (z[node] - sums[node]) / spreads[node] if spreads[node] > 0 else 0.0
+                    )
         sums[:] = 0.0
-        for node in range(d, 0, -1):  # added up once more, so that parents are the sums of what their children became
+        for node in range(
+            d, 0, -1
+        ):  # added up once more, so that parents are the sums of what their children became
             if leaf[node]:
                 sums[node] = z[node]
             sums[above[node]] += sums[node]

@@ -2,12 +2,12 @@
 
 from ldpopt.constraints.base import Constraint, Rows
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
+from ldpopt.constraints.cardinality import AtMost
 from ldpopt.constraints.custom import Custom
 from ldpopt.constraints.hierarchy import Hierarchy
 from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
 from ldpopt.constraints.orders import Monotone, Order, Unimodal
 from ldpopt.constraints.smooth import Smooth
-from ldpopt.constraints.sparse import AtMost
 
 __all__ = [
     "AtMost",

@@ -109,7 +109,9 @@ def distinct(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
     members = np.atleast_1d(validate.whole_numbers(what, found, low=0, high=2**62))
     if members.ndim != 1:
-        raise InvalidInputError(f"{what} must be a one-dimensional array of indices, got shape {members.shape}")
+        raise InvalidInputError(
+            f"{what} must be a one-dimensional array of indices, got shape {members.shape}"
+        )
     unique, first = np.unique(members, return_index=True)
     if len(unique) != len(members):
         repeated = int(np.setdiff1d(np.arange(len(members)), first)[0])

@@ -41,7 +41,10 @@ class _Box(Constraint):
         lower, upper = (bound[row] for bound in self.box(d))
         if lower == upper:
             return f"f[{row}] = {lower:g}"
-        least, most = (f"{lower:g} <= " if np.isfinite(lower) else ""), (f" <= {upper:g}" if np.isfinite(upper) else "")
+        least, most = (
+            (f"{lower:g} <= " if np.isfinite(lower) else ""),
+            (f" <= {upper:g}" if np.isfinite(upper) else ""),
+        )
         return f"{least}f[{row}]{most}"
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
@@ -52,7 +55,9 @@ class _Box(Constraint):
         for bound, sign in ((lower, 1), (upper, -1)):
             finite = np.flatnonzero(np.isfinite(bound))
             if len(finite):
-                forms.append(sign * d * (f[finite] if len(finite) < d else f) >= sign * d * bound[finite])
+                forms.append(
+                    sign * d * (f[finite] if len(finite) < d else f) >= sign * d * bound[finite]
+                )
         return forms
 
 
@@ -93,7 +98,9 @@ class Bounds(_Box):
         self.lower = validate.array("lower", lower).astype(np.float64)
         self.upper = validate.array("upper", upper).astype(np.float64)
         try:
-            crossed = ~np.atleast_1d((self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf))
+            crossed = ~np.atleast_1d(
+                (self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)
+            )
         except ValueError:
             raise InvalidInputError(
                 f"lower and upper must be numbers or of one shape, got {self.lower.shape} and {self.upper.shape}"
@@ -109,7 +116,9 @@ class Bounds(_Box):
         """Raise an error unless the bounds are numbers or d of them."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound.shape not in ((), (d,)):
-                raise InvalidInputError(f"{name} must be a number or have shape ({d},), got {bound.shape}")
+                raise InvalidInputError(
+                    f"{name} must be a number or have shape ({d},), got {bound.shape}"
+                )
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the bounds, one a value."""

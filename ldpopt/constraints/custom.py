@@ -34,7 +34,9 @@ class Custom(Constraint):
 
     def __init__(self, build: Callable[[cp.Expression], Sequence[cp.Constraint]]) -> None:
         if not callable(build):
-            raise InvalidTypeError(f"Custom takes a function from f to a list of cvxpy constraints, got {build!r}")
+            raise InvalidTypeError(
+                f"Custom takes a function from f to a list of cvxpy constraints, got {build!r}"
+            )
         self.build = build
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
@@ -44,9 +46,15 @@ class Custom(Constraint):
         try:
             forms = self.build(f)
         except Exception as error:
-            raise InvalidInputError(f"the function of Custom failed on {f.size} values: {error}") from error
-        if not isinstance(forms, Sequence) or not all(isinstance(form, cp.Constraint) for form in forms):
-            raise InvalidTypeError(f"the function of Custom must return a list of cvxpy constraints, got {forms!r}")
+            raise InvalidInputError(
+                f"the function of Custom failed on {f.size} values: {error}"
+            ) from error
+        if not isinstance(forms, Sequence) or not all(
+            isinstance(form, cp.Constraint) for form in forms
+        ):
+            raise InvalidTypeError(
+                f"the function of Custom must return a list of cvxpy constraints, got {forms!r}"
+            )
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(

@@ -48,14 +48,18 @@ class Hierarchy(Polyhedron):
         d = np.size(parents)
         self.parents = validate.whole_numbers("parents", parents, low=-1, high=d - 1)
         if self.parents.ndim != 1 or not d:
-            raise InvalidInputError(f"parents must have shape (d,), one a node, got shape {self.parents.shape}")
+            raise InvalidInputError(
+                f"parents must have shape (d,), one a node, got shape {self.parents.shape}"
+            )
         self.total = None if total is None else validate.real("total", total)
         below = np.flatnonzero(self.parents >= 0)
         itself = below[self.parents[below] == below]
         if len(itself):
             raise InvalidInputError(f"node {itself[0]} is its own parent: a root has the parent -1")
         if len(below) and (cycle := find_cycle(np.stack([self.parents[below], below], axis=1))):
-            raise InvalidInputError(f"parents go round in a cycle: {' above '.join(map(str, cycle))}")
+            raise InvalidInputError(
+                f"parents go round in a cycle: {' above '.join(map(str, cycle))}"
+            )
 
     @classmethod
     def balanced(cls, leaves: int, branching: int, total: float | None = None) -> Hierarchy:
@@ -112,16 +116,25 @@ class Hierarchy(Polyhedron):
         """
         if not groups:
             raise InvalidTypeError("of_groups takes at least one array: the group of each item")
-        levels = [validate.whole_numbers(f"grouping {i}", g, low=0, high=2**62) for i, g in enumerate(groups)]
+        levels = [
+            validate.whole_numbers(f"grouping {i}", g, low=0, high=2**62)
+            for i, g in enumerate(groups)
+        ]
         if any(level.ndim != 1 or not level.size for level in levels):
-            raise InvalidInputError("a grouping must be a one-dimensional array with the group of each item")
+            raise InvalidInputError(
+                "a grouping must be a one-dimensional array with the group of each item"
+            )
         sizes = [*map(len, levels), int(levels[-1].max()) + 1]
         for i, level in enumerate(levels):
             validate.whole_numbers(f"grouping {i}", level, low=0, high=sizes[i + 1] - 1)
             empty = np.setdiff1d(np.arange(sizes[i + 1]), level)
             if len(empty):
-                raise InvalidInputError(f"grouping {i} puts nothing into group {empty[0]}: every group needs a member")
-        starts = np.cumsum(sizes[::-1]) - sizes[::-1]  # where levels begin, the largest groups first
+                raise InvalidInputError(
+                    f"grouping {i} puts nothing into group {empty[0]}: every group needs a member"
+                )
+        starts = (
+            np.cumsum(sizes[::-1]) - sizes[::-1]
+        )  # where levels begin, the largest groups first
         above = [level + start for level, start in zip(levels[::-1], starts, strict=False)]
         return cls(np.concatenate([np.full(sizes[-1], -1), *above]), total)
 
@@ -165,7 +178,9 @@ class Hierarchy(Polyhedron):
     def check(self, d: int) -> None:
         """Raise an error unless there are d nodes."""
         if len(self.parents) != d:
-            raise InvalidInputError(f"parents must have one entry a node: {len(self.parents)} for {d} estimates")
+            raise InvalidInputError(
+                f"parents must have one entry a node: {len(self.parents)} for {d} estimates"
+            )
 
     def rows(self, d: int) -> Rows:
         """Return one row a parent, and one for the total."""
@@ -174,8 +189,12 @@ class Hierarchy(Polyhedron):
         below, roots = np.flatnonzero(self.parents >= 0), np.flatnonzero(self.parents < 0)
         inner, row = np.unique(self.parents[below], return_inverse=True)
         known = [] if self.total is None else [self.total]
-        values = np.concatenate([np.ones(len(inner)), -np.ones(len(below)), np.ones(len(roots) * len(known))])
-        at = np.concatenate([np.arange(len(inner)), row, np.repeat(len(inner), len(roots) * len(known))])
+        values = np.concatenate(
+            [np.ones(len(inner)), -np.ones(len(below)), np.ones(len(roots) * len(known))]
+        )
+        at = np.concatenate(
+            [np.arange(len(inner)), row, np.repeat(len(inner), len(roots) * len(known))]
+        )
         column = np.concatenate([inner, below, roots if known else roots[:0]])
         bound = np.concatenate([np.zeros(len(inner)), known])
         return Rows(sparse.csr_array((values, (at, column)), shape=(len(bound), d)), bound, bound)
@@ -183,7 +202,11 @@ class Hierarchy(Polyhedron):
     def row_name(self, row: int, d: int) -> str:
         """Return the node whose children are added up."""
         inner = np.unique(self.parents[self.parents >= 0])
-        return f"f[{inner[row]}] = sum of its children" if row < len(inner) else f"the roots sum to {self.total:g}"
+        return (
+            f"f[{inner[row]}] = sum of its children"
+            if row < len(inner)
+            else f"the roots sum to {self.total:g}"
+        )
 
     def __repr__(self) -> str:
         return f"Hierarchy(<{len(self.parents)} nodes>{'' if self.total is None else f', total={self.total:g}'})"

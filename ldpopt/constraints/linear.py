@@ -77,7 +77,9 @@ class GroupTotals(Polyhedron):
         self.groups = [distinct(f"group {i}", group) for i, group in enumerate(groups)]
         self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
-            raise InvalidInputError(f"totals must be {len(self.groups)} finite numbers, one a group, got {self.totals}")
+            raise InvalidInputError(
+                f"totals must be {len(self.groups)} finite numbers, one a group, got {self.totals}"
+            )
 
     def check(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
@@ -87,12 +89,14 @@ class GroupTotals(Polyhedron):
     @property
     def disjoint(self) -> bool:
         """Whether no value is in two groups."""
-        members = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *self.groups]))  # ten times np.unique's speed
+        members = np.sort(
+            np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        )  # ten times np.unique's speed
         return bool((members[1:] != members[:-1]).all())
 
     def rows(self, d: int) -> Rows:
         """Return the membership matrix of the groups."""
-        from ldpopt.queries import membership
+        from ldpopt.estimate.sets import membership
 
         return Rows(membership(self.groups, d), self.totals, self.totals)
 
@@ -125,14 +129,18 @@ class Linear(Polyhedron):
 
         if not sparse.issparse(A) and np.ndim(A) > 2:
             raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
-        dense_or_sparse: Any = A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
+        dense_or_sparse: Any = (
+            A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
+        )
         self.matrix = sparse.csr_array(dense_or_sparse)
         m = self.matrix.shape[0]
         bounds = Bounds(lower, upper)
         if not np.isfinite(self.matrix.data).all():
             raise InvalidInputError("A must be finite")
         if bounds.lower.shape not in ((), (m,)) or bounds.upper.shape not in ((), (m,)):
-            raise InvalidInputError(f"lower and upper must be numbers or have shape ({m},), one a row of A")
+            raise InvalidInputError(
+                f"lower and upper must be numbers or have shape ({m},), one a row of A"
+            )
         self.lower, self.upper = bounds.box(m)
 
     def check(self, d: int) -> None:

@@ -77,11 +77,17 @@ class Monotone(Order):
     def __init__(self, order: ArrayLike) -> None:
         given = validate.array("order", order)
         self.order = None if given.ndim == 2 else distinct("order", given)
-        self._pairs = _pairs(given) if self.order is None else np.stack([self.order[:-1], self.order[1:]], axis=1)
+        self._pairs = (
+            _pairs(given)
+            if self.order is None
+            else np.stack([self.order[:-1], self.order[1:]], axis=1)
+        )
 
     def check(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
-        validate.whole_numbers("order", self._pairs if self.order is None else self.order, low=0, high=d - 1)
+        validate.whole_numbers(
+            "order", self._pairs if self.order is None else self.order, low=0, high=d - 1
+        )
 
     def pairs(self, d: int) -> Index:
         """Return the pairs as given, or the neighbours of the chain."""
@@ -89,7 +95,9 @@ class Monotone(Order):
 
     def __repr__(self) -> str:
         return (
-            f"Monotone(<{len(self._pairs)} pairs>)" if self.order is None else f"Monotone(<{len(self.order)} values>)"
+            f"Monotone(<{len(self._pairs)} pairs>)"
+            if self.order is None
+            else f"Monotone(<{len(self.order)} values>)"
         )
 
 
@@ -117,7 +125,11 @@ class Unimodal(Order):
     def pairs(self, d: int) -> Index:
         """Return the neighbours, the one nearer to the mode first."""
         left = np.arange(d - 1)
-        return np.where((left < self.mode)[:, None], np.stack([left + 1, left], 1), np.stack([left, left + 1], 1))
+        return np.where(
+            (left < self.mode)[:, None],
+            np.stack([left + 1, left], 1),
+            np.stack([left, left + 1], 1),
+        )
 
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""
@@ -132,12 +144,16 @@ class Unimodal(Order):
 
 def _pairs(given: NDArray[np.generic]) -> Index:
     if given.shape[1] != 2:
-        raise InvalidInputError(f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}")
+        raise InvalidInputError(
+            f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}"
+        )
     pairs = validate.whole_numbers("order", given, low=0, high=2**62)
     alone = pairs[:, 0] == pairs[:, 1]
     if alone.any():
         at = int(np.argmax(alone))
-        raise InvalidInputError(f"order must have pairs of different values, found {_said(pairs[at])} at position {at}")
+        raise InvalidInputError(
+            f"order must have pairs of different values, found {_said(pairs[at])} at position {at}"
+        )
     _, first, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
     if (count > 1).any():
         repeated = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
@@ -161,7 +177,9 @@ def find_cycle(pairs: Index) -> list[int]:
 
     nodes, found = np.unique(pairs, return_inverse=True)
     found = found.reshape(-1, 2)
-    graph = sparse.csr_array((np.ones(len(found)), (found[:, 0], found[:, 1])), shape=(len(nodes), len(nodes)))
+    graph = sparse.csr_array(
+        (np.ones(len(found)), (found[:, 0], found[:, 1])), shape=(len(nodes), len(nodes))
+    )
     count, part = sparse.csgraph.connected_components(graph, connection="strong")
     if count == len(nodes):
         return []

@@ -38,11 +38,15 @@ class Smooth(Polyhedron):
     0.5
     """
 
-    def __init__(self, total_variation: float | None = None, second_difference: float | None = None) -> None:
+    def __init__(
+        self, total_variation: float | None = None, second_difference: float | None = None
+    ) -> None:
         self.total_variation = _bound("total_variation", total_variation)
         self.second_difference = _bound("second_difference", second_difference)
         if self.total_variation is None and self.second_difference is None:
-            raise InvalidInputError("Smooth needs a total_variation or a second_difference, or both")
+            raise InvalidInputError(
+                "Smooth needs a total_variation or a second_difference, or both"
+            )
 
     @property
     def _parts(self) -> list[tuple[int, float]]:
@@ -58,7 +62,9 @@ class Smooth(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return by how much a sum of absolute differences is above its bound, the larger one of two."""
-        excess = [np.abs(np.diff(f, order, axis=-1)).sum(axis=-1) - bound for order, bound in self._parts]
+        excess = [
+            np.abs(np.diff(f, order, axis=-1)).sum(axis=-1) - bound for order, bound in self._parts
+        ]
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
     def rows(self, d: int) -> Rows:
@@ -90,7 +96,10 @@ class Smooth(Polyhedron):
         return repr(self)
 
     def __repr__(self) -> str:
-        given = {"total_variation": self.total_variation, "second_difference": self.second_difference}
+        given = {
+            "total_variation": self.total_variation,
+            "second_difference": self.second_difference,
+        }
         return f"Smooth({', '.join(f'{name}={value:g}' for name, value in given.items() if value is not None)})"
 
 

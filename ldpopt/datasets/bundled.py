@@ -15,9 +15,14 @@ def _load(name: str, source: str) -> Dataset:
     text = files("ldpopt.datasets").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
     labels, counts, *columns = zip(*rows, strict=True)
-    families = {family: np.array(column) for family, column in zip(header[2:], columns, strict=True)}
+    families = {
+        family: np.array(column) for family, column in zip(header[2:], columns, strict=True)
+    }
     set_names = {family: tuple(sorted(set(column.tolist()))) for family, column in families.items()}
-    sets = {family: [np.flatnonzero(column == key) for key in set_names[family]] for family, column in families.items()}
+    sets = {
+        family: [np.flatnonzero(column == key) for key in set_names[family]]
+        for family, column in families.items()
+    }
     return Dataset(name, np.array(counts, dtype=np.int64), labels, source, sets, set_names)
 
 

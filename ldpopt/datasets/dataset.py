@@ -43,7 +43,9 @@ def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
     array([2, 2, 1])
     """
     if int(weights.max()) * total > _LARGEST:
-        weights = weights.astype(object)  # Python integers: a product beyond 64 bits would wrap silently
+        weights = weights.astype(
+            object
+        )  # Python integers: a product beyond 64 bits would wrap silently
     products, divisor = weights * total, weights.sum()
     counts: NDArray[np.int64] = (products // divisor).astype(np.int64)
     remainder = products % divisor
@@ -94,9 +96,13 @@ class Dataset:
     def __post_init__(self) -> None:
         counts = validate.whole_numbers("counts", self.counts, low=0, high=_LARGEST)
         if counts.ndim != 1 or not counts.any():
-            raise InvalidInputError(f"counts must have shape (d,) and a positive sum, got shape {counts.shape}")
+            raise InvalidInputError(
+                f"counts must have shape (d,) and a positive sum, got shape {counts.shape}"
+            )
         if len(self.labels) != counts.size:
-            raise InvalidInputError(f"{counts.size} counts need as many labels, got {len(self.labels)}")
+            raise InvalidInputError(
+                f"{counts.size} counts need as many labels, got {len(self.labels)}"
+            )
         counts.flags.writeable = False
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "labels", tuple(self.labels))

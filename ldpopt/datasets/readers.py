@@ -150,7 +150,9 @@ def read_column(path: str | Path, column: str) -> Dataset:
     if not totals:
         raise DataUnavailableError(f"{path}: no rows after the header; get the file again")
     labels = sorted(totals)
-    return Dataset(path.name.split(".")[0], np.array([totals[key] for key in labels]), tuple(labels), str(path))
+    return Dataset(
+        path.name.split(".")[0], np.array([totals[key] for key in labels]), tuple(labels), str(path)
+    )
 
 
 def read_bytes(path: Path) -> bytes:
@@ -208,12 +210,16 @@ def _column(path: Path, column: str) -> Iterator[str]:
             if header is None:
                 raise DataUnavailableError(f"{path}: the file is empty; get it again")
             if column not in header:
-                raise InvalidInputError(f"{path}: no column {column!r}; the header has {', '.join(header)}")
+                raise InvalidInputError(
+                    f"{path}: no column {column!r}; the header has {', '.join(header)}"
+                )
             index = header.index(column)
             for row in rows:
                 line = rows.line_num
                 if len(row) <= index or not row[index]:
-                    raise DataUnavailableError(f"{path}, line {line}: no value of {column!r}; complete or remove it")
+                    raise DataUnavailableError(
+                        f"{path}, line {line}: no value of {column!r}; complete or remove it"
+                    )
                 yield row[index]
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         _refuse(path, error, f" after line {line}")
@@ -224,13 +230,19 @@ def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:
     if isinstance(error, FileNotFoundError):
         raise DataUnavailableError(f"{path}: no such file; check the path") from None
     reason = getattr(error, "strerror", None) or error
-    raise DataUnavailableError(f"{path}: cannot be read{where} ({reason}); get the file again") from None
+    raise DataUnavailableError(
+        f"{path}: cannot be read{where} ({reason}); get the file again"
+    ) from None
 
 
 def _refuse_line(path: Path, content: bytes, position: int) -> NoReturn:
     """Raise the error for the line around ``position``."""
     number = content.count(b"\n", 0, position) + 1
-    found = content[content.rfind(b"\n", 0, position) + 1 :].split(b"\n", 1)[0][:40].decode(errors="replace")
+    found = (
+        content[content.rfind(b"\n", 0, position) + 1 :]
+        .split(b"\n", 1)[0][:40]
+        .decode(errors="replace")
+    )
     raise DataUnavailableError(
         f"{path}, line {number}: expected whole numbers >= 0 separated by blanks, at most {_DIGITS_OF_INT64} digits "
         f"each, found {found!r}; correct or remove the line"

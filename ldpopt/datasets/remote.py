@@ -108,7 +108,9 @@ def transactions(published: Published) -> Transactions:
     if given is None:
         path = _download(published)
     else:
-        path = folder.find(given, published.file, f"put the file there, or unset {folder.VARIABLE} to download it")
+        path = folder.find(
+            given, published.file, f"put the file there, or unset {folder.VARIABLE} to download it"
+        )
     content = read_bytes(path)
     checksum = hashlib.sha256(content).hexdigest()
     if checksum != published.sha256:
@@ -134,7 +136,11 @@ def _download(published: Published) -> Path:
     try:
         return Path(
             pooch.retrieve(
-                published.address, f"sha256:{published.sha256}", fname=published.file, path=cache, downloader=fetch
+                published.address,
+                f"sha256:{published.sha256}",
+                fname=published.file,
+                path=cache,
+                downloader=fetch,
             )
         )
     # Whatever requests raises is an OSError; a checksum that differs is pooch's ValueError.

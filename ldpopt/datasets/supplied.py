@@ -81,7 +81,9 @@ def fire() -> Dataset:
     742
     """
     path = _supplied("fire.csv", _FIRE_ORIGIN)
-    data = replace(read_column(path, "Unit ID"), name="fire", source=f"{_FIRE_ORIGIN} (supplied file)")
+    data = replace(
+        read_column(path, "Unit ID"), name="fire", source=f"{_FIRE_ORIGIN} (supplied file)"
+    )
     _compare(path, "calls", data.n, 305_132, "units", data.d, 742)
     return data
 
@@ -98,7 +100,9 @@ def _supplied(name: str, origin: str) -> Path:
     return folder.find(given, name, what_to_do)
 
 
-def _compare(path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int) -> None:
+def _compare(
+    path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int
+) -> None:
     """Warn if the file is not the size of the one that was published."""
     if (n, d) != (expected_n, expected_d):
         warnings.warn(

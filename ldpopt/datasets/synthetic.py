@@ -24,7 +24,12 @@ def zipf() -> Dataset:
     """
     ranks = np.arange(1, 1025)
     counts = apportion(ranks**-1.5, 1_000_000)
-    return Dataset("zipf", counts, tuple(map(str, ranks)), "generated: expected counts of Zipf(s = 1.5) on 1 .. 1024")
+    return Dataset(
+        "zipf",
+        counts,
+        tuple(map(str, ranks)),
+        "generated: expected counts of Zipf(s = 1.5) on 1 .. 1024",
+    )
 
 
 def beta() -> Dataset:
@@ -46,4 +51,9 @@ def beta() -> Dataset:
     labels = [f"[{low:.4f}, {high:.4f})" for low, high in pairwise(edges)]
     labels[-1] = labels[-1].replace(")", "]")
     counts = apportion(np.diff(betainc(50, 2, edges)), 100_000)
-    return Dataset("beta", counts, tuple(labels), "generated: expected counts of Beta(50, 2) in 400 buckets of [0, 1]")
+    return Dataset(
+        "beta",
+        counts,
+        tuple(labels),
+        "generated: expected counts of Beta(50, 2) in 400 buckets of [0, 1]",
+    )

@@ -74,7 +74,9 @@ class Loss(ABC):
         """Return where the loss lets a value be non-zero, shape (..., d); None is everywhere."""
         return None
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array | None:
+    def response(
+        self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]
+    ) -> Array | None:
         """Return, value by value, the minimiser of ℓ_v(f) + μ f over the line, ±inf where it escapes.
 
         Parameters

@@ -71,13 +71,17 @@ class KullbackLeibler(Loss):
 
         reference, log_mass = data
         u = cp.Variable(f.size)
-        return -(reference @ cp.entr(u)) - log_mass @ f, [f.size * f == cp.multiply(f.size * reference, u)]
+        return -(reference @ cp.entr(u)) - log_mass @ f, [
+            f.size * f == cp.multiply(f.size * reference, u)
+        ]
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return max(f̃, 0) exp(-1 - μ)."""
         reference, log_mass = data
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return np.asarray(np.where(reference > 0, np.exp(np.log(reference) + log_mass - 1 - mu), 0.0))
+            return np.asarray(
+                np.where(reference > 0, np.exp(np.log(reference) + log_mass - 1 - mu), 0.0)
+            )
 
     def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
         """Return 1/largest."""

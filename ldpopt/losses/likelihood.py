@@ -73,14 +73,20 @@ class BinomialMLE(_Likelihood):
         inside = np.all((probability >= 0) & (probability <= 1), axis=-1)
         clipped = np.clip(probability, 0.0, 1.0)
         return np.asarray(
-            np.where(inside, -np.sum(xlogy(share, clipped) + xlogy(1 - share, 1 - clipped), axis=-1), np.inf)
+            np.where(
+                inside,
+                -np.sum(xlogy(share, clipped) + xlogy(1 - share, 1 - clipped), axis=-1),
+                np.inf,
+            )
         )
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
         (floor, slope), share = self.constants(estimate), self.shares(estimate)
         probability = floor + slope * f
-        with np.errstate(divide="ignore", invalid="ignore"):  # a count of 0 or n has one term only, also at its end
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a count of 0 or n has one term only, also at its end
             supported = np.where(share > 0, share / probability, 0.0)
             others = np.where(share < 1, (1 - share) / (1 - probability), 0.0)
         return np.asarray(-slope * (supported - others))
@@ -104,7 +110,10 @@ class BinomialMLE(_Likelihood):
         floor, slope = constants
         share, rest, per_share, per_rest = data
         u, v = cp.Variable(f.size), cp.Variable(f.size)
-        relative = [u == cp.multiply(per_share, floor + slope * f), v == cp.multiply(per_rest, 1 - floor - slope * f)]
+        relative = [
+            u == cp.multiply(per_share, floor + slope * f),
+            v == cp.multiply(per_rest, 1 - floor - slope * f),
+        ]
         return -(share @ cp.log(u)) - rest @ cp.log(v), relative
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
@@ -112,7 +121,9 @@ class BinomialMLE(_Likelihood):
         floor, slope = constants
         m = mu / slope
         total = 1 + m
-        root = data[0] * (-4 * m)  # in place from here on: on long vectors fresh memory costs more than arithmetic
+        root = data[0] * (
+            -4 * m
+        )  # in place from here on: on long vectors fresh memory costs more than arithmetic
         root += total**2
         np.sqrt(np.maximum(root, 0.0, out=root), out=root)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -142,7 +153,9 @@ class MultinomialMLE(_Likelihood):
         """Raise an error unless every report supports exactly one value, as in GRR."""
         total = self.shares(estimate).sum(axis=-1)
         oracle = estimate.noise[1]
-        if abs(oracle.p + (oracle.d - 1) * oracle.q - 1) > _ROUNDING or np.any(np.abs(total - 1) > _ROUNDING):
+        if abs(oracle.p + (oracle.d - 1) * oracle.q - 1) > _ROUNDING or np.any(
+            np.abs(total - 1) > _ROUNDING
+        ):
             raise InvalidInputError(
                 f"the multinomial likelihood is that of GRR, whose reports support one value each, not of {oracle!r}: "
                 "use BinomialMLE()"
@@ -153,7 +166,9 @@ class MultinomialMLE(_Likelihood):
         (floor, slope), share = self.constants(estimate), self.shares(estimate)
         probability = floor + slope * f
         inside = np.all(probability >= 0, axis=-1)
-        return np.asarray(np.where(inside, -np.sum(xlogy(share, np.maximum(probability, 0.0)), axis=-1), np.inf))
+        return np.asarray(
+            np.where(inside, -np.sum(xlogy(share, np.maximum(probability, 0.0)), axis=-1), np.inf)
+        )
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) c/(n P)."""

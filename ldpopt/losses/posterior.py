@@ -43,7 +43,9 @@ class PosteriorMean(LeastSquares):
     """
 
     def __init__(self, prior: Prior | type[Prior]) -> None:
-        if not isinstance(prior, Prior) and not (isinstance(prior, type) and issubclass(prior, Prior)):
+        if not isinstance(prior, Prior) and not (
+            isinstance(prior, type) and issubclass(prior, Prior)
+        ):
             raise InvalidTypeError(
                 f"prior must be a prior from ldpopt.priors or a family to fit, such as priors.PowerLaw, got {prior!r}"
             )
@@ -63,7 +65,9 @@ class PosteriorMean(LeastSquares):
             n, f = estimate.noise[0], estimate.frequencies
             mean, variance = np.empty(f.shape), np.empty(f.shape)
             given = self.prior if isinstance(self.prior, Prior) else None
-            for part in [()] if given else np.ndindex(f.shape[:-1]):  # a prior that is given takes all trials at once
+            for part in (
+                [()] if given else np.ndindex(f.shape[:-1])
+            ):  # a prior that is given takes all trials at once
                 prior = given or self.prior.fit(FrequencyEstimate(f[part], n, estimate.oracle))
                 posterior = prior.posterior(n * f[part], n * estimate.sigma)
                 mean[part], variance[part] = posterior.mean / n, posterior.variance / n**2

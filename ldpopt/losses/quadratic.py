@@ -101,7 +101,9 @@ class WeightedLeastSquares(Loss):
     def check(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless there is one weight a value."""
         if len(self.weights) != estimate.d:
-            raise InvalidInputError(f"there are {len(self.weights)} weights for {estimate.d} values")
+            raise InvalidInputError(
+                f"there are {len(self.weights)} weights for {estimate.d} values"
+            )
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ w (f - f̃)²."""
@@ -122,7 +124,9 @@ class WeightedLeastSquares(Loss):
         import cvxpy as cp
 
         root = np.sqrt(self.weights / self.weights.mean())
-        return 0.5 * cp.sum_squares(cp.multiply(f.size * root, f) - cp.multiply(f.size * root, data[0])), []
+        return 0.5 * cp.sum_squares(
+            cp.multiply(f.size * root, f) - cp.multiply(f.size * root, data[0])
+        ), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f̃ - μ/w."""
@@ -194,7 +198,9 @@ class GaussianMLE(Loss):
         """Return the least of 2 (a + b f̃)²/(a + b f)³."""
         oracle = estimate.noise[1]
         steepest = oracle.a + oracle.b * (largest if oracle.b > 0 else 0.0)
-        return np.asarray(np.min(2 * (oracle.a + oracle.b * estimate.frequencies) ** 2, axis=-1) / steepest**3)
+        return np.asarray(
+            np.min(2 * (oracle.a + oracle.b * estimate.frequencies) ** 2, axis=-1) / steepest**3
+        )
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
@@ -202,6 +208,8 @@ class GaussianMLE(Loss):
         b = kappa * a
         inside = 1 + b * mu
         ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
-        with np.errstate(divide="ignore", invalid="ignore"):  # at the end of the domain, which the other branch takes
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # at the end of the domain, which the other branch takes
             root = (data[0] + a * ratio) / (1 - b * ratio)
         return np.asarray(np.where(inside > 0, root, math.copysign(math.inf, b)))

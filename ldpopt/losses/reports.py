@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_LARGEST = 1 << 23  # entries of the channel that a solver is given: exponential cones on more are hopeless
+_LARGEST = (
+    1 << 23
+)  # entries of the channel that a solver is given: exponential cones on more are hopeless
 _ROUNDING = 1e-9  # by how much an estimate may differ from that of the reports
 
 
@@ -46,8 +48,8 @@ class PerReportMLE(Loss):
     Notes
     -----
     Cost: value and gradient are one or two products of ``oracle.support_operator``, n·d/8 operations for unary encoding. On
-    the simplex it is solved by mixture weights (``ldpopt.mixture``): by Newton steps on the support, or by EM, which is the
-    iterative Bayesian update (ElSalamouny, Palamidessi 2020).
+    the simplex it is solved by mixture weights (``ldpopt.priors.mixture_weights``): by Newton
+    steps on the support, or by EM, which is the iterative Bayesian update (ElSalamouny, Palamidessi 2020).
 
     Examples
     --------
@@ -99,11 +101,17 @@ class PerReportMLE(Loss):
             raise InvalidInputError(
                 "the likelihood of reports takes one estimate, not a stack: a loss has one set of reports"
             )
-        if n != self.n or (protocol.p, protocol.q, protocol.d) != (self.oracle.p, self.oracle.q, self.oracle.d):
+        if n != self.n or (protocol.p, protocol.q, protocol.d) != (
+            self.oracle.p,
+            self.oracle.q,
+            self.oracle.d,
+        ):
             raise InvalidInputError(
                 f"the estimate comes from {n} reports of {protocol!r}, the loss holds {self.n} of {self.oracle!r}"
             )
-        if np.max(np.abs(estimate.frequencies - self._frequencies)) > _ROUNDING * max(1.0, self.oracle.sd(n)):
+        if np.max(np.abs(estimate.frequencies - self._frequencies)) > _ROUNDING * max(
+            1.0, self.oracle.sd(n)
+        ):
             raise InvalidInputError(
                 "the estimate is not that of these reports: pass oracle.estimate(oracle.support_counts(reports), n)"
             )
@@ -118,7 +126,9 @@ class PerReportMLE(Loss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -Wᵀ(1/(W f))/n."""
         channel = self.channel
-        with np.errstate(divide="ignore", invalid="ignore"):  # where a report is impossible, and the loss infinite
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # where a report is impossible, and the loss infinite
             return np.asarray(-channel.rmatvec(1 / channel.matvec(f)) / self.n)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:

@@ -23,4 +23,14 @@ ORACLES: Mapping[str, Callable[[float, int], FrequencyOracle]] = {
 }
 """Oracles by their command-line names, each called with (epsilon, d)."""
 
-__all__ = ["BLH", "GRR", "OLH", "ORACLES", "OUE", "SUE", "FrequencyOracle", "HadamardResponse", "SubsetSelection"]
+__all__ = [
+    "BLH",
+    "GRR",
+    "OLH",
+    "ORACLES",
+    "OUE",
+    "SUE",
+    "FrequencyOracle",
+    "HadamardResponse",
+    "SubsetSelection",
+]

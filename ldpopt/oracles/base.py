@@ -14,8 +14,8 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.exact import log_above
-from ldpopt.pure import PureProtocol
+from ldpopt.oracles.rational import log_above
+from ldpopt.protocol import PureProtocol
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -27,17 +27,23 @@ Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 AGGREGATE = "exact law of the aggregate"
 IDEAL_HASH = "exact law of the aggregate under an ideal hash"
 PER_USER = "one draw per user"
-_USERS_AT_A_TIME = 1 << 16  # users drawn at a time in a per-user simulation: bounds memory whatever n is
+_USERS_AT_A_TIME = (
+    1 << 16
+)  # users drawn at a time in a per-user simulation: bounds memory whatever n is
 
 
-_RAREST = Fraction(1, 2**32)  # probability of the rarest event of a client: words of 64 bits keep it to 2⁻³² of itself
+_RAREST = Fraction(
+    1, 2**32
+)  # probability of the rarest event of a client: words of 64 bits keep it to 2⁻³² of itself
 
 
 def budget(epsilon: object) -> float:
     """Return a privacy budget as a float > 0 whose exponential is finite; an error otherwise."""
     value = validate.real("epsilon", epsilon, above=0)
     if value > 100:
-        raise InvalidInputError(f"epsilon = {value:g} keeps nothing private: use a smaller epsilon, below about 20")
+        raise InvalidInputError(
+            f"epsilon = {value:g} keeps nothing private: use a smaller epsilon, below about 20"
+        )
     return value
 
 
@@ -114,7 +120,9 @@ class FrequencyOracle(PureProtocol, ABC):
     def _support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
 
-    def perturb(self, values: ArrayLike, *, rng: np.random.Generator | int | None = None) -> Reports:
+    def perturb(
+        self, values: ArrayLike, *, rng: np.random.Generator | int | None = None
+    ) -> Reports:
         """Randomise users' values: the client side.
 
         Parameters
@@ -136,7 +144,9 @@ class FrequencyOracle(PureProtocol, ABC):
         """
         found = validate.array("values", values)
         if found.ndim != 1:
-            raise InvalidInputError(f"values must have shape (n,), one value a user, got shape {found.shape}")
+            raise InvalidInputError(
+                f"values must have shape (n,), one value a user, got shape {found.shape}"
+            )
         checked = validate.whole_numbers("values", found, low=0, high=self.d - 1)
         return self._perturb(checked, None if rng is None else validate.generator(rng))
 
@@ -200,10 +210,15 @@ class FrequencyOracle(PureProtocol, ABC):
         forward, back = self._support_products(found)
 
         def flat(product: Product) -> Product:
-            return lambda x: product(np.asarray(x, dtype=np.float64).reshape(-1))  # scipy hands on columns as (d, 1)
+            return lambda x: product(
+                np.asarray(x, dtype=np.float64).reshape(-1)
+            )  # scipy hands on columns as (d, 1)
 
         return LinearOperator(
-            (len(found), self.d), matvec=flat(forward), rmatvec=flat(back), dtype=np.dtype(np.float64)
+            (len(found), self.d),
+            matvec=flat(forward),
+            rmatvec=flat(back),
+            dtype=np.dtype(np.float64),
         )
 
     def _checked(self, reports: ArrayLike) -> Reports:
@@ -221,7 +236,10 @@ class FrequencyOracle(PureProtocol, ABC):
         return FrequencyEstimate.from_counts(counts, n, self)
 
     def simulate_counts(
-        self, true_counts: ArrayLike, rng: np.random.Generator | int | None, trials: int | None = None
+        self,
+        true_counts: ArrayLike,
+        rng: np.random.Generator | int | None,
+        trials: int | None = None,
     ) -> Counts:
         """Draw support counts as if every user had reported.
 
@@ -271,7 +289,9 @@ class FrequencyOracle(PureProtocol, ABC):
         return self._support_counts(self._perturb(values, rng))
 
 
-def simulate_independent(true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int) -> Counts:
+def simulate_independent(
+    true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int
+) -> Counts:
     """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v: unary encoding, and local hashing ideally."""
     n = true_counts.sum()
     # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its parameters change.
@@ -283,10 +303,16 @@ def simulate_independent(true_counts: Counts, p: float, q: float, rng: np.random
 def check_integer_reports(reports: NDArray[Any], *, high: int, columns: int | None = None) -> None:
     """Raise an error unless ``reports`` are integers in 0 .. high of shape (n,), or (n, columns)."""
     if reports.dtype.kind not in "iu":
-        raise InvalidTypeError(f"reports must be an array of whole numbers, got an array of {reports.dtype}")
+        raise InvalidTypeError(
+            f"reports must be an array of whole numbers, got an array of {reports.dtype}"
+        )
     shape = "(n,)" if columns is None else f"(n, {columns})"
-    if reports.ndim != (1 if columns is None else 2) or (columns is not None and reports.shape[1] != columns):
+    if reports.ndim != (1 if columns is None else 2) or (
+        columns is not None and reports.shape[1] != columns
+    ):
         raise InvalidInputError(f"reports of this oracle have shape {shape}, got {reports.shape}")
     if reports.size and (reports.min() < 0 or reports.max() > high):
         at = validate.first((reports < 0) | (reports > high))
-        raise InvalidInputError(f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}")
+        raise InvalidInputError(
+            f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}"
+        )

@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
-from ldpopt.oracles.exact import exp_below, word_below
+from ldpopt.oracles.base import (
+    AGGREGATE,
+    Counts,
+    FrequencyOracle,
+    Product,
+    Reports,
+    budget,
+    check_integer_reports,
+)
+from ldpopt.oracles.rational import exp_below, word_below
 
 
 class GRR(FrequencyOracle):
@@ -70,7 +78,9 @@ class GRR(FrequencyOracle):
         return np.asarray(kept + uniform, dtype=np.int64)
 
 
-def respond(values: NDArray[np.int64], size: int, keep: Fraction, rng: randomness.Rng) -> NDArray[np.int64]:
+def respond(
+    values: NDArray[np.int64], size: int, keep: Fraction, rng: randomness.Rng
+) -> NDArray[np.int64]:
     """Return each value with probability ``keep``, else a uniform one of the other ``size - 1`` values."""
     other = randomness.below(rng, size - 1, len(values))
     other += other >= values

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.closed_form import norm_sub
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
-from ldpopt.oracles.exact import exp_below, word_below
+from ldpopt.oracles.base import (
+    Counts,
+    FrequencyOracle,
+    Product,
+    Reports,
+    budget,
+    check_integer_reports,
+)
+from ldpopt.oracles.rational import exp_below, word_below
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -79,7 +86,10 @@ class HadamardResponse(FrequencyOracle):
         if members is None:
             size, within = np.ones(1), np.zeros(1)  # T[u, u] = f of row 0, which no value has
         else:
-            size, within = np.asarray(members.sum(axis=1)), np.empty((*spectrum.shape[:-1], members.shape[0]))
+            size, within = (
+                np.asarray(members.sum(axis=1)),
+                np.empty((*spectrum.shape[:-1], members.shape[0])),
+            )
             indicator = np.zeros(self.columns)
             for i in range(members.shape[0]):
                 indicator[1 : self.d + 1] = members[[i]].toarray()[0]
@@ -87,7 +97,11 @@ class HadamardResponse(FrequencyOracle):
         if centred:
             share = size / self.d
             across = walsh_hadamard(spectrum * flat)[..., 1 : self.d + 1] / self.columns  # T 1
-            crossed = across if members is None else (members @ across.reshape(-1, self.d).T).T.reshape(within.shape)
+            crossed = (
+                across
+                if members is None
+                else (members @ across.reshape(-1, self.d).T).T.reshape(within.shape)
+            )
             whole = (spectrum @ flat**2 / self.columns)[..., None]
             within = within - 2 * share * crossed + share**2 * whole
         return constant + within / (2 * (self.p - self.q)), slope

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴/golden ratio, odd: consecutive values land far apart
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)  # the multipliers and shifts of splitmix64 (Stafford's mix 13)
+_MIX_1 = np.uint64(
+    0xBF58476D1CE4E5B9
+)  # the multipliers and shifts of splitmix64 (Stafford's mix 13)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ONE, _27, _30, _31, _32 = (np.uint64(i) for i in (1, 27, 30, 31, 32))
 

@@ -16,7 +16,9 @@ _bucket_of = numba.njit(inline="always")(bucket_of)
 _SMALL = 1 << 20  # hashes below which waking the other cores costs more than they save
 
 
-def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.int64]:
+def hashed_support_counts(
+    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
+) -> NDArray[np.int64]:
     """Return how many reports support each of d values. Cost: n·d hashes, shared by all cores; memory cores·d."""
     if len(seeds) * d < _SMALL:
         counts = np.zeros(d, dtype=np.int64)
@@ -27,7 +29,9 @@ def hashed_support_counts(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64]
     return np.asarray(partial.sum(axis=0))
 
 
-def hashed_support_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int) -> NDArray[np.uint8]:
+def hashed_support_bits(
+    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
+) -> NDArray[np.uint8]:
     """Return the support of n reports as bits, shape (ceil(d/8), n), the first value in the highest bit of the first row.
 
     Bits beyond the last value are those of values that nobody asks for. Cost: n·d hashes, shared by all cores, and n·d/8 bytes.
@@ -38,7 +42,9 @@ def hashed_support_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], 
 
 
 @numba.njit(nogil=True)
-def _count(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, counts: NDArray[np.int64]) -> None:
+def _count(
+    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, counts: NDArray[np.int64]
+) -> None:
     for i in range(len(seeds)):
         for value in range(len(counts)):
             counts[value] += _bucket_of(seeds[i], np.uint64(value), g) == buckets[i]
@@ -55,7 +61,9 @@ def _count_parts(
 
 
 @numba.njit(parallel=True)
-def _set_bits(seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, bits: NDArray[np.uint8]) -> None:
+def _set_bits(
+    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, bits: NDArray[np.uint8]
+) -> None:
     for row in numba.prange(len(bits)):
         for i in range(len(seeds)):
             byte = 0

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import IDEAL_HASH, Counts, FrequencyOracle, Product, Reports, budget, simulate_independent
-from ldpopt.oracles.exact import exp_below, word_below
+from ldpopt.oracles.base import (
+    IDEAL_HASH,
+    Counts,
+    FrequencyOracle,
+    Product,
+    Reports,
+    budget,
+    simulate_independent,
+)
 from ldpopt.oracles.grr import respond
 from ldpopt.oracles.hash_family import bucket_of
 from ldpopt.oracles.packed import bit_counts, bit_sums
+from ldpopt.oracles.rational import exp_below, word_below
 
 _LARGEST_G = 2**31  # buckets are computed from 32 bits of the hash
 
@@ -37,7 +45,9 @@ class LocalHashing(FrequencyOracle):
         epsilon = budget(epsilon)
         self.g = validate.integer("g (the number of buckets)", g, minimum=2)
         if self.g > _LARGEST_G:
-            raise InvalidInputError(f"g = {g} buckets are more than {_LARGEST_G}: use a smaller epsilon")
+            raise InvalidInputError(
+                f"g = {g} buckets are more than {_LARGEST_G}: use a smaller epsilon"
+            )
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + self.g - 1))
         super().__init__(epsilon, d, p=p, q=Fraction(1, self.g), both=p / self.g)
@@ -56,7 +66,9 @@ class LocalHashing(FrequencyOracle):
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty(len(values), dtype=self._dtype)
         reports["seed"] = randomness.words(rng, len(values))
-        bucket = bucket_of(reports["seed"], values.astype(np.uint64), np.uint64(self.g)).astype(np.int64)
+        bucket = bucket_of(reports["seed"], values.astype(np.uint64), np.uint64(self.g)).astype(
+            np.int64
+        )
         reports["bucket"] = respond(bucket, self.g, self.exact_p, rng)
         return reports
 
@@ -81,14 +93,18 @@ class LocalHashing(FrequencyOracle):
             )
 
     def _support_counts(self, reports: Reports) -> Counts:
-        from ldpopt.oracles.hash_kernel import hashed_support_counts  # compiles with numba: only when hashing is used
+        from ldpopt.oracles.hash_kernel import (
+            hashed_support_counts,  # compiles with numba: only when hashing is used
+        )
 
         return hashed_support_counts(*_fields(reports), self.d, self.g)
 
     def _support_products(self, reports: Reports) -> tuple[Product, Product]:
         from ldpopt.oracles.hash_kernel import hashed_support_bits
 
-        bits = hashed_support_bits(*_fields(reports), self.d, self.g)  # read many times faster than hashed again
+        bits = hashed_support_bits(
+            *_fields(reports), self.d, self.g
+        )  # read many times faster than hashed again
         return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
@@ -117,9 +133,15 @@ class OLH(LocalHashing):
     (4, 3)
     """
 
-    def __init__(self, epsilon: float, d: int, *, rounding: Literal["nearest", "floor"] = "nearest") -> None:
-        offset = validate.lookup("rounding", rounding, {"nearest": Fraction(1, 2), "floor": Fraction(0)})
-        target = exp_below(budget(epsilon)) + 1  # in fractions: client and server agree on g on whatever machines
+    def __init__(
+        self, epsilon: float, d: int, *, rounding: Literal["nearest", "floor"] = "nearest"
+    ) -> None:
+        offset = validate.lookup(
+            "rounding", rounding, {"nearest": Fraction(1, 2), "floor": Fraction(0)}
+        )
+        target = (
+            exp_below(budget(epsilon)) + 1
+        )  # in fractions: client and server agree on g on whatever machines
         super().__init__(epsilon, d, g=max(2, math.floor(target + offset)))
 
 

@@ -19,7 +19,9 @@ from ldpopt.errors import InvalidInputError
 Rng = np.random.Generator | None
 Words = NDArray[np.uint64]
 
-_BLOCK = 1 << 16  # words of packed bits handled at a time: large enough to amortise calls, small enough for caches
+_BLOCK = (
+    1 << 16
+)  # words of packed bits handled at a time: large enough to amortise calls, small enough for caches
 
 
 def words(rng: Rng, shape: int | tuple[int, ...]) -> Words:

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import Counts, FrequencyOracle, Product, Reports, budget, check_integer_reports
-from ldpopt.oracles.exact import exp_below, word_below
+from ldpopt.oracles.base import (
+    Counts,
+    FrequencyOracle,
+    Product,
+    Reports,
+    budget,
+    check_integer_reports,
+)
+from ldpopt.oracles.rational import exp_below, word_below
 
 _CELLS = 1 << 21  # users x values of membership flags held at a time
 
@@ -38,13 +45,17 @@ class SubsetSelection(FrequencyOracle):
         ratio = exp_below(epsilon)
         self.k = k = max(1, round(d / (ratio + 1)))
         p, others = word_below(k * ratio / (k * ratio + d - k)), Fraction(k - 1, d - 1)
-        super().__init__(epsilon, d, p=p, q=p * others + (1 - p) * Fraction(k, d - 1), both=p * others)
+        super().__init__(
+            epsilon, d, p=p, q=p * others + (1 - p) * Fraction(k, d - 1), both=p * others
+        )
         self._dtype = np.min_scalar_type(d - 1)
 
     @property
     def report_bits(self) -> float:
         """log₂ of the number of k-subsets."""
-        return (math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)) / math.log(2)
+        return (
+            math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)
+        ) / math.log(2)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -90,8 +101,12 @@ class SubsetSelection(FrequencyOracle):
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return flags of at most ``wanted`` other values a row, and how many are missing."""
         share = self.k / self.d
-        share -= 2 * math.sqrt(share * (1 - share) / self.d)  # one row in forty has too many and is drawn again
-        coin = word_below(Fraction(share))  # any coin will do: all sets of as many values stay equally likely
+        share -= 2 * math.sqrt(
+            share * (1 - share) / self.d
+        )  # one row in forty has too many and is drawn again
+        coin = word_below(
+            Fraction(share)
+        )  # any coin will do: all sets of as many values stay equally likely
         if coin <= 0:
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
 
@@ -136,7 +151,9 @@ class SubsetSelection(FrequencyOracle):
         def back(w: NDArray[np.float64]) -> NDArray[np.float64]:
             counts = np.zeros(self.d)
             for block in blocks:
-                counts += np.bincount(reports[block].reshape(-1), np.repeat(w[block], self.k), minlength=self.d)
+                counts += np.bincount(
+                    reports[block].reshape(-1), np.repeat(w[block], self.k), minlength=self.d
+                )
             return counts
 
         return forward, back

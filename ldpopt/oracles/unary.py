@@ -20,8 +20,8 @@ from ldpopt.oracles.base import (
     check_integer_reports,
     simulate_independent,
 )
-from ldpopt.oracles.exact import exp_below, word_below
 from ldpopt.oracles.packed import bit_counts, bit_sums
+from ldpopt.oracles.rational import exp_below, word_below
 
 _ROWS = 255  # rows that a column of uint8 can count without overflow
 
@@ -43,7 +43,11 @@ class UnaryEncoding(FrequencyOracle):
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.exact_q, len(values), self.d)
-        rows, byte, mask = np.arange(len(values)), values >> 3, (0x80 >> (values & 7)).astype(np.uint8)
+        rows, byte, mask = (
+            np.arange(len(values)),
+            values >> 3,
+            (0x80 >> (values & 7)).astype(np.uint8),
+        )
         own = randomness.bernoulli(rng, self.exact_p, len(values))
         reports[rows, byte] = np.where(own, reports[rows, byte] | mask, reports[rows, byte] & ~mask)
         return reports
@@ -60,7 +64,9 @@ class UnaryEncoding(FrequencyOracle):
     def _support_counts(self, reports: Reports) -> Counts:
         counts = np.zeros(self.d, dtype=np.int64)
         for start in range(0, len(reports), _ROWS):
-            bits = np.unpackbits(reports[start : start + _ROWS].astype(np.uint8, copy=False), axis=1, count=self.d)
+            bits = np.unpackbits(
+                reports[start : start + _ROWS].astype(np.uint8, copy=False), axis=1, count=self.d
+            )
             counts += np.add.reduce(bits, axis=0, dtype=np.uint8)
         return counts
 

@@ -87,7 +87,9 @@ def same_users(prior: Prior, n: int) -> None:
         )
 
 
-def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False) -> Array:
+def posterior_mean(
+    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False
+) -> Array:
     """Return posterior mean frequencies E[f_v | f̃_v], the estimator with the least mean squared error (K Theorem 2).
 
     Parameters
@@ -127,5 +129,7 @@ def posterior_mean(estimate: FrequencyEstimate, prior: Prior | type[Prior], *, v
         same_users(prior, n)
         return prior.posterior_mean(estimate.frequencies * n, estimate.sigma * n, slope=slope) / n
     if not (isinstance(prior, type) and issubclass(prior, Prior)):
-        raise InvalidTypeError(f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}")
+        raise InvalidTypeError(
+            f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}"
+        )
     return prior.fitted_means(estimate, slope) / n

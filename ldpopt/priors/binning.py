@@ -62,10 +62,17 @@ class Binned:
         widest = np.sqrt(self.noise.variance(np.clip(self.y, 0, self.n)))
         low = np.floor((np.clip(self.y, 0, self.n) - reach * widest) / step)
         high = np.ceil((np.clip(self.y, 0, self.n) + reach * widest) / step)
-        new = np.append(True, low[1:] > np.maximum.accumulate(high)[:-1])  # bins ascend: intervals merge from the left
+        new = np.append(
+            True, low[1:] > np.maximum.accumulate(high)[:-1]
+        )  # bins ascend: intervals merge from the left
         starts = np.maximum(low[new], 0)
         stops = np.append(np.maximum.accumulate(high)[:-1][new[1:]], high.max())
-        found = np.concatenate([np.arange(start, stop + 1) for start, stop in zip(starts, stops, strict=True)]) * step
+        found = (
+            np.concatenate(
+                [np.arange(start, stop + 1) for start, stop in zip(starts, stops, strict=True)]
+            )
+            * step
+        )
         return found[found <= self.n]
 
     def likelihoods(self, support: Array, masses: Array | None = None) -> Array:

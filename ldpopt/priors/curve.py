@@ -19,13 +19,17 @@ Compute = Callable[[Array], Array]
 DEGREE = 12
 _TOLERANCE = 1e-11  # of the last two Chebyshev coefficients beside the smallest value: more is left out above it
 CHUNK = 1 << 13  # estimates evaluated at a time: what fits the cache
-_FLAT = 1 << 18  # number of cells between the lowest and the highest estimate that are counted in an array
+_FLAT = (
+    1 << 18
+)  # number of cells between the lowest and the highest estimate that are counted in an array
 
 
 def second_kind(degree: int) -> tuple[Array, Array]:
     """Return points on [-1, 1], ends included, and the matrix from values there to Chebyshev coefficients."""
     points = -np.cos(np.arange(degree + 1) * np.pi / degree)
-    return points, np.asarray(np.linalg.inv(np.polynomial.chebyshev.chebvander(points, degree)), dtype=np.float64)
+    return points, np.asarray(
+        np.linalg.inv(np.polynomial.chebyshev.chebvander(points, degree)), dtype=np.float64
+    )
 
 
 POINTS, TO_SERIES = second_kind(DEGREE)
@@ -65,7 +69,9 @@ def read_off(compute: Compute, y: Array, width: float) -> Array:
     numbers = np.cumsum(crowded) - 1
     left = left[crowded]
     points = left[:, None] + (POINTS + 1) * (width / 2)
-    if not (np.diff(points, axis=1) > 0).all():  # estimates so large that a cell has no points between its ends
+    if not (
+        np.diff(points, axis=1) > 0
+    ).all():  # estimates so large that a cell has no points between its ends
         single[:], points = True, points[:0]
     few = compute(np.concatenate([y[single], points.ravel()]))
     result[:, single] = few[:, : np.count_nonzero(single)]

@@ -129,7 +129,9 @@ class Density(Prior):
         level = self.log_density(self._tried)
         found = np.flatnonzero(level > -np.inf)
         if not len(found):
-            raise InvalidInputError("the log-density is minus infinity at 1 and at every break: the prior has no mass")
+            raise InvalidInputError(
+                "the log-density is minus infinity at 1 and at every break: the prior has no mass"
+            )
         found = found[:: -(-len(found) // _ANCHORS)]
         return self._tried[found], level[found]
 
@@ -185,12 +187,16 @@ class Density(Prior):
         y = finite(counts)
         level = Noise.checked(noise, slope, self.n, y)
         clipped = np.clip(y.ravel(), 1 - FAR * level.sd, self.n + FAR * level.sd)
-        found = read_off(lambda points: self.moments_at(points, level), clipped, CELL * level.smallest(self.n))
+        found = read_off(
+            lambda points: self.moments_at(points, level), clipped, CELL * level.smallest(self.n)
+        )
         mean, variance, evidence = found.reshape(3, *y.shape)
         beyond = clipped.reshape(y.shape) != y
         if beyond.any():
             nearest = np.where(y[beyond] < 1, 1.0, float(self.n))
-            evidence[beyond] += level.at(y[beyond], nearest) - level.at(clipped.reshape(y.shape)[beyond], nearest)
+            evidence[beyond] += level.at(y[beyond], nearest) - level.at(
+                clipped.reshape(y.shape)[beyond], nearest
+            )
             evidence[beyond] = np.maximum(evidence[beyond], -np.finfo(np.float64).max)
         return Posterior(mean, variance, evidence)
 
@@ -221,7 +227,9 @@ class Density(Prior):
 
         def locate(k: Array) -> Array:
             block = np.clip(np.searchsorted(first, k, side="right") - 1, 0, len(first) - 1)
-            inside = np.clip(np.floor((k - first[block]) * pieces[block] / size[block]), 0, pieces[block] - 1)
+            inside = np.clip(
+                np.floor((k - first[block]) * pieces[block] / size[block]), 0, pieces[block] - 1
+            )
             return np.asarray(before[block] + inside)
 
         begin, end = locate(low), locate(high)
@@ -244,12 +252,16 @@ class Density(Prior):
         position = 0
         while position < len(y):
             widths = count[order[position:]] * NODES * np.arange(1, len(y) - position + 1)
-            rows = order[position : position + max(1, int(np.searchsorted(widths, _TERMS, side="right")))]
+            rows = order[
+                position : position + max(1, int(np.searchsorted(widths, _TERMS, side="right")))
+            ]
             position += len(rows)
             steps = np.arange(count[rows].max())
             index = np.minimum(begin[rows, None] + steps, len(piece) - 1)
             k = nodes[index].reshape(len(rows), -1)
-            level = np.where((steps < count[rows, None])[..., None], logs[index], -np.inf).reshape(len(rows), -1)
+            level = np.where((steps < count[rows, None])[..., None], logs[index], -np.inf).reshape(
+                len(rows), -1
+            )
             level += noise.relative(y[rows, None], k, nearest[rows, None])
             yield rows, (start[index], stop[index]), k, level
 
@@ -265,11 +277,19 @@ class Density(Prior):
         away = (y - nearest) ** 2 / spread
         smallest = noise.smallest(self.n)
         radius = np.sqrt(
-            away + 2 * np.maximum(_DROP + math.log(self.n) + 0.5 * np.log(spread) - math.log(smallest) - best, 0)
+            away
+            + 2
+            * np.maximum(
+                _DROP + math.log(self.n) + 0.5 * np.log(spread) - math.log(smallest) - best, 0
+            )
         )
         # |y - k| = radius s_k: a quadratic equation in k where the noise depends on it.
         middle = y + radius**2 * noise.slope / 2
-        half = radius * np.sqrt(np.maximum(noise.variance(y) + (radius * noise.slope / 2) ** 2, 0)) * (1 + 1e-12)
+        half = (
+            radius
+            * np.sqrt(np.maximum(noise.variance(y) + (radius * noise.slope / 2) ** 2, 0))
+            * (1 + 1e-12)
+        )
         return (
             np.clip(np.floor(np.minimum(middle - half, nearest)), 1, self.n),
             np.clip(np.ceil(np.maximum(middle + half, nearest)), 1, self.n),
@@ -286,7 +306,10 @@ class Density(Prior):
         while (high - low > 2).any():  # the mode lies between neighbours that rise and fall
             middle = np.floor((low + high) / 2)
             rising = level(np.minimum(middle + 1, self.n)) > level(middle)
-            low, high = np.where(rising, middle, low), np.where(rising, high, np.minimum(middle + 1, high))
+            low, high = (
+                np.where(rising, middle, low),
+                np.where(rising, high, np.minimum(middle + 1, high)),
+            )
         candidates = np.stack([low, np.minimum(low + 1, high), high])
         levels = np.stack([level(k) for k in candidates])
         mode = candidates[levels.argmax(axis=0), np.arange(len(y))]
@@ -297,7 +320,10 @@ class Density(Prior):
             while (np.abs(outside - inside) > 1).any():
                 middle = np.rint((outside + inside) / 2)
                 within = level(middle) >= floor
-                inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+                inside, outside = (
+                    np.where(within, middle, inside),
+                    np.where(within, outside, middle),
+                )
             ends.append(outside)
         return ends[0], ends[1]
 
@@ -318,7 +344,9 @@ class Density(Prior):
         raise InvalidInputError(f"{cls.__name__} has no parameters to fit: construct it instead")
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, *, by: str = "moments", value_dependent: bool = False) -> Self:
+    def fit(
+        cls, estimate: FrequencyEstimate, *, by: str = "moments", value_dependent: bool = False
+    ) -> Self:
         """Return the member of this family that fits one vector of estimated frequencies.
 
         Parameters
@@ -337,12 +365,16 @@ class Density(Prior):
             If ``by`` is unknown, the noise level is not known, or there is more than one vector.
         """
         if validate.lookup("way to fit", by, {"moments": False, "likelihood": True}):
-            return cast(Self, cls.maximum_likelihood(estimate, value_dependent=value_dependent).prior)
+            return cast(
+                Self, cls.maximum_likelihood(estimate, value_dependent=value_dependent).prior
+            )
         mean, variance, n = moments(estimate, value_dependent=value_dependent)
         return cls.from_moments(mean, variance, n)
 
     @classmethod
-    def maximum_likelihood(cls, estimate: FrequencyEstimate, *, value_dependent: bool = False) -> LikelihoodFit:
+    def maximum_likelihood(
+        cls, estimate: FrequencyEstimate, *, value_dependent: bool = False
+    ) -> LikelihoodFit:
         """Return the member of this family under which the estimates are most likely, with standard errors (K Eq. 16).
 
         The search starts from the fit by moments. Where the likelihood has no maximum inside the range of the parameters
@@ -377,7 +409,9 @@ class Density(Prior):
         """
         mean, variance, n = moments(estimate)
         if not cls.parameters():
-            raise InvalidInputError(f"{cls.__name__} has no parameters to fit: construct it instead")
+            raise InvalidInputError(
+                f"{cls.__name__} has no parameters to fit: construct it instead"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LdpoptWarning)  # a start need not be right
             variance = max(variance, (0.1 * n * estimate.sigma) ** 2, 1.0)
@@ -447,7 +481,9 @@ class Density(Prior):
         return result.reshape(shape)
 
 
-def moments(estimate: FrequencyEstimate, *, value_dependent: bool = False) -> tuple[float, float, int]:
+def moments(
+    estimate: FrequencyEstimate, *, value_dependent: bool = False
+) -> tuple[float, float, int]:
     """Return mean and variance of the true counts as the estimates have them (K Eq. 17-20), and n.
 
     The variance is that of the estimates less that of their noise; it may come out negative. A stack of trials raises an
@@ -457,7 +493,9 @@ def moments(estimate: FrequencyEstimate, *, value_dependent: bool = False) -> tu
     n, oracle = estimate.noise
     f = estimate.frequencies
     if f.ndim != 1:
-        raise InvalidInputError(f"a prior is fitted to one vector of shape (d,), got shape {f.shape}: fit each trial")
+        raise InvalidInputError(
+            f"a prior is fitted to one vector of shape (d,), got shape {f.shape}: fit each trial"
+        )
     with np.errstate(over="ignore"):
         mean = float(np.clip(np.sum(f / len(f)), -_HUGE, _HUGE)) * n
         spread = float(np.clip(np.mean(np.clip(f * n - mean, -_HUGE, _HUGE) ** 2), 0, _HUGE**2))

@@ -58,12 +58,18 @@ class Discrete(Prior):
         if not ascends or not 0 <= support[0] <= support[-1] <= n:
             raise InvalidInputError(f"support must be counts in ascending order within 0 .. {n}")
         if weights.shape != support.shape:
-            raise InvalidInputError(f"{len(support)} support points need as many weights, got shape {weights.shape}")
+            raise InvalidInputError(
+                f"{len(support)} support points need as many weights, got shape {weights.shape}"
+            )
         if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
             raise InvalidInputError("weights must be finite, none negative and not all zero")
         held = weights > 0
         scaled = weights[held] / weights.max()
-        for name, value in {"n": n, "support": support[held], "weights": scaled / scaled.sum()}.items():
+        for name, value in {
+            "n": n,
+            "support": support[held],
+            "weights": scaled / scaled.sum(),
+        }.items():
             object.__setattr__(self, name, value)
 
     def mean(self) -> float:
@@ -96,12 +102,16 @@ class Discrete(Prior):
         y = finite(counts)
         level = Noise.checked(noise, slope, self.n, y)
         clipped = np.clip(y.ravel(), -FAR * level.sd, self.n + FAR * level.sd)
-        found = read_off(lambda points: self._moments(points, level), clipped, CELL * level.smallest(self.n))
+        found = read_off(
+            lambda points: self._moments(points, level), clipped, CELL * level.smallest(self.n)
+        )
         mean, variance, evidence = found.reshape(3, *y.shape)
         beyond = clipped.reshape(y.shape) != y
         if beyond.any():
             nearest = np.clip(y[beyond], self.support[0], self.support[-1])
-            evidence[beyond] += level.at(y[beyond], nearest) - level.at(clipped.reshape(y.shape)[beyond], nearest)
+            evidence[beyond] += level.at(y[beyond], nearest) - level.at(
+                clipped.reshape(y.shape)[beyond], nearest
+            )
             evidence[beyond] = np.maximum(evidence[beyond], -np.finfo(np.float64).max)
         return Posterior(mean, variance, evidence)
 
@@ -151,7 +161,9 @@ class Discrete(Prior):
         step = max(1, _TERMS // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
-            level = np.log(self.weights) + noise.relative(y[rows, None], self.support, nearest[rows, None])
+            level = np.log(self.weights) + noise.relative(
+                y[rows, None], self.support, nearest[rows, None]
+            )
             top = level.max(axis=1)
             yield rows, np.exp(level - top[:, None]), top + noise.at(y[rows], nearest[rows])
 

@@ -35,7 +35,9 @@ class _LocationScale(Density):
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", validate.real("centre", self.centre))
         object.__setattr__(self, "scale", validate.real("scale", self.scale, minimum=0))
-        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+        object.__setattr__(
+            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        )
 
     @property
     def _point(self) -> float:
@@ -154,7 +156,9 @@ class Poisson(Density):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", validate.real("rate", self.rate, minimum=0))
-        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+        object.__setattr__(
+            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        )
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
@@ -189,9 +193,16 @@ def _stirling_difference(k: Array, rate: float) -> Array:
     """Return log k! - k log(rate) + rate: k log(k/rate) - (k - rate) + ½ log(2πk) + 1/(12k) - ..., stable for large k."""
     ratio = (k - rate) / rate
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.where(np.abs(ratio) < 0.5, k * np.log1p(ratio) - (k - rate), k * np.log(k / rate) - (k - rate))
+        near = np.where(
+            np.abs(ratio) < 0.5, k * np.log1p(ratio) - (k - rate), k * np.log(k / rate) - (k - rate)
+        )
     large = np.maximum(k, 16.0)
-    tail = 0.5 * np.log(2 * math.pi * large) + 1 / (12 * large) - 1 / (360 * large**3) + 1 / (1260 * large**5)
+    tail = (
+        0.5 * np.log(2 * math.pi * large)
+        + 1 / (12 * large)
+        - 1 / (360 * large**3)
+        + 1 / (1260 * large**5)
+    )
     tail = tail - 1 / (1680 * large**7)
     return np.where(k < 16, gammaln(k + 1) - k * math.log(rate) + rate, near + tail)
 
@@ -230,9 +241,13 @@ class Custom(Density):
     kinks: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+        object.__setattr__(
+            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        )
         if not callable(self.function):
-            raise InvalidTypeError(f"function must take counts and return log-densities, got {self.function!r}")
+            raise InvalidTypeError(
+                f"function must take counts and return log-densities, got {self.function!r}"
+            )
         tried = self._tried
         values = np.asarray(self.function(tried), dtype=np.float64)
         if values.shape != tried.shape:

@@ -87,7 +87,9 @@ def maximise(
     y, noise = estimate.frequencies * n, estimate.sigma * n
     names = list(kinds)
     # Free parameters are of order 1: those of any value in tenths of their start, the others by logarithms.
-    unit = {name: max(1.0, 0.1 * abs(start[name])) if kinds[name] == "real" else 1.0 for name in names}
+    unit = {
+        name: max(1.0, 0.1 * abs(start[name])) if kinds[name] == "real" else 1.0 for name in names
+    }
 
     def values(free: Array) -> dict[str, float]:
         return {
@@ -100,8 +102,12 @@ def maximise(
         return -value if math.isfinite(value) else 1e300
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences of 1e300 where a step went far out
-        search = minimize(cost, np.zeros(len(names)), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5})
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # differences of 1e300 where a step went far out
+        search = minimize(
+            cost, np.zeros(len(names)), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5}
+        )
     free, confirmed = np.asarray(search.x, dtype=np.float64), False
     for _ in range(_NEWTON):
         gradient, hessian = _derivatives(cost, free)
@@ -139,7 +145,10 @@ def _derivatives(cost: Callable[[Array], float], at: Array) -> tuple[Array, Arra
         up, down = cost(at + steps[i]), cost(at - steps[i])
         gradient[i], hessian[i, i] = (up - down) / (2 * _STEP), (up - 2 * middle + down) / _STEP**2
         for j in range(i):
-            both = [cost(at + a * steps[i] + b * steps[j]) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+            both = [
+                cost(at + a * steps[i] + b * steps[j])
+                for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+            ]
             hessian[i, j] = hessian[j, i] = (both[0] - both[1] - both[2] + both[3]) / (4 * _STEP**2)
     return gradient, hessian
 

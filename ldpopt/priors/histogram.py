@@ -51,7 +51,9 @@ class Histogram(Density):
         if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
             raise InvalidInputError("edges must be at least two counts in ascending order")
         if masses.shape != (len(edges) - 1,):
-            raise InvalidInputError(f"{len(edges)} edges need {len(edges) - 1} masses, got shape {masses.shape}")
+            raise InvalidInputError(
+                f"{len(edges)} edges need {len(edges) - 1} masses, got shape {masses.shape}"
+            )
         if not (np.isfinite(masses) & (masses >= 0)).all() or masses.sum() <= 0:
             raise InvalidInputError("masses must be finite, none negative and not all zero")
         for name, value in {"n": n, "edges": edges, "masses": masses / masses.sum()}.items():
@@ -60,7 +62,9 @@ class Histogram(Density):
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
         with np.errstate(divide="ignore"):
-            heights = np.concatenate([[-np.inf], np.log(self.masses / np.diff(self.edges)), [-np.inf]])
+            heights = np.concatenate(
+                [[-np.inf], np.log(self.masses / np.diff(self.edges)), [-np.inf]]
+            )
         return np.asarray(heights[np.searchsorted(self.edges, k, side="right")])
 
     @property
@@ -88,7 +92,9 @@ class Histogram(Density):
             If n is not known, or ``opt_in`` is not d whole numbers with a sum in 1 .. n.
         """
         if opt_in is None:
-            raise InvalidInputError("Histogram is fitted to open counts: use Histogram.fit(estimate, opt_in=counts)")
+            raise InvalidInputError(
+                "Histogram is fitted to open counts: use Histogram.fit(estimate, opt_in=counts)"
+            )
         estimate = FrequencyEstimate.of(estimate)
         n, _ = estimate.noise
         counts = validate.whole_numbers("opt_in", opt_in, low=0, high=n)
@@ -96,7 +102,9 @@ class Histogram(Density):
             raise InvalidInputError(f"opt_in must have shape ({estimate.d},), got {counts.shape}")
         total = int(counts.sum())
         if not 1 <= total <= n:
-            raise InvalidInputError(f"opt_in must sum to a number of users in 1 .. {n}, got {total}")
+            raise InvalidInputError(
+                f"opt_in must sum to a number of users in 1 .. {n}, got {total}"
+            )
         scaled = np.clip(np.rint(counts * (n / total)), 1, n)
         edges = [1, max(2, -(-n // total))]
         while edges[-1] <= n:

@@ -16,7 +16,9 @@ _POINTS, _TO_SERIES = second_kind(8)  # in the parameter
 _TOLERANCE = 1e-11  # as for the curve of one prior
 
 
-def many_means(member: Callable[[float], Density], counts: Array, parameters: Array, noise: Noise, n: int) -> Array:
+def many_means(
+    member: Callable[[float], Density], counts: Array, parameters: Array, noise: Noise, n: int
+) -> Array:
     """Return posterior means of counts (trials, d), row by row under ``member(parameters[row])``.
 
     Curves are computed for nine members on the range of the parameters and interpolated, as sums of exponentials, between
@@ -27,7 +29,9 @@ def many_means(member: Callable[[float], Density], counts: Array, parameters: Ar
     while waiting:
         rows = waiting.pop()
         found = (
-            None if len(rows) <= 2 * len(_POINTS) else _interpolated(member, counts[rows], parameters[rows], noise, n)
+            None
+            if len(rows) <= 2 * len(_POINTS)
+            else _interpolated(member, counts[rows], parameters[rows], noise, n)
         )
         if found is not None:
             result[rows] = found
@@ -54,7 +58,10 @@ def _interpolated(
         member(float(value)).moments_at(points.ravel(), noise).reshape(3, *points.shape)
         for value in low + (_POINTS + 1) * ((high - low) / 2)
     ]
-    mean, evidence = np.stack([table[0] for table in tables]), np.stack([table[2] for table in tables])
+    mean, evidence = (
+        np.stack([table[0] for table in tables]),
+        np.stack([table[2] for table in tables]),
+    )
     weight = np.exp(evidence - _bilinear(evidence))
     sums = np.stack([weight, weight * mean])  # (2, parameters, cells, points)
     series = np.einsum("ap,qpcx,yx->qacy", _TO_SERIES, sums, TO_SERIES, optimize=True)
@@ -64,7 +71,9 @@ def _interpolated(
     rough = (np.abs(series[..., -2:]).max(axis=(1, 3)) > smallest).any(axis=0)
     if rough.any():
         return None
-    share = np.polynomial.chebyshev.chebvander((parameters - low) * (2 / (high - low)) - 1, len(_POINTS) - 1)
+    share = np.polynomial.chebyshev.chebvander(
+        (parameters - low) * (2 / (high - low)) - 1, len(_POINTS) - 1
+    )
     result = np.empty(counts.shape)
     cell = cell.reshape(counts.shape)
     flat = np.moveaxis(series, 1, 0).reshape(len(_POINTS), -1)

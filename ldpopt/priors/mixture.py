@@ -16,21 +16,34 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.mixture import mixture_weights
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.discrete import Discrete
+from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.priors.npmle import TOLERANCE
 
 Array = NDArray[np.float64]
 
 PIECES = (1.5, 2.0)  # each log-uniform piece is so many times as long as the one before
 HATS = (4.0, 8.0, 16.0, 32.0)  # the knots of hats are in this ratio
-_PHASES = (0.0, 0.5)  # each dictionary also with its knots moved by half a ratio, so that none is an edge everywhere
-_RESOLUTION = 2.0  # first knot in units of s/√d, the error of a mean: smaller counts look like 0 together
+_PHASES = (
+    0.0,
+    0.5,
+)  # each dictionary also with its knots moved by half a ratio, so that none is an edge everywhere
+_RESOLUTION = (
+    2.0  # first knot in units of s/√d, the error of a mean: smaller counts look like 0 together
+)
 _PSEUDO = 0.5  # count added to each component
-_HUMPS = 2.0 ** np.arange(-1, 6)  # shapes of gamma distributions, from wider than the exponential to nearly a point
-_EXPONENTS = np.arange(0.8, 2.6, 0.05)  # of power laws: finer than a million users tell apart at d = 1,024
-_RATIO, _SPACING, _REACH = 1.03, 0.25, 10.0  # of support points: next to one another, and where the noise resolves them
+_HUMPS = 2.0 ** np.arange(
+    -1, 6
+)  # shapes of gamma distributions, from wider than the exponential to nearly a point
+_EXPONENTS = np.arange(
+    0.8, 2.6, 0.05
+)  # of power laws: finer than a million users tell apart at d = 1,024
+_RATIO, _SPACING, _REACH = (
+    1.03,
+    0.25,
+    10.0,
+)  # of support points: next to one another, and where the noise resolves them
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +121,20 @@ class Mixture(Discrete):
             start += len(shapes)
         mixed = np.concatenate(weights)
         single, share = _against_families(
-            binned, likelihoods[:, :start] @ mixed, likelihoods[:, start:], [len(family) for family in families]
+            binned,
+            likelihoods[:, :start] @ mixed,
+            likelihoods[:, start:],
+            [len(family) for family in families],
         )
-        prior = (1 - share) * (mixed @ np.concatenate(dictionaries)) + share * (single @ np.concatenate(families))
+        prior = (1 - share) * (mixed @ np.concatenate(dictionaries)) + share * (
+            single @ np.concatenate(families)
+        )
         return cls(support, prior, binned.n, gap, share)
 
 
-def _against_families(binned: Binned, mixture: Array, laws: Array, sizes: list[int]) -> tuple[Array, float]:
+def _against_families(
+    binned: Binned, mixture: Array, laws: Array, sizes: list[int]
+) -> tuple[Array, float]:
     """Return the probabilities of the laws among themselves, and of all laws as against the mixture."""
     with np.errstate(divide="ignore"):
         logs = binned.size @ np.log(laws) - np.log(np.repeat(sizes, sizes))
@@ -152,7 +172,9 @@ def _dictionaries(binned: Binned, edges: Array) -> list[Array]:
         for phase in _PHASES:
             first = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d) * ratio**phase
             first = min(max(first, 1.0), binned.n / ratio)
-            knots = first * ratio ** np.arange(-1, math.ceil(math.log(binned.n / first) / math.log(ratio)) + 2)
+            knots = first * ratio ** np.arange(
+                -1, math.ceil(math.log(binned.n / first) / math.log(ratio)) + 2
+            )
             logs = np.log(knots)
             if ratio in HATS:
                 shapes = [_hat(np.log(edges), *logs[i : i + 3]) for i in range(len(logs) - 2)]

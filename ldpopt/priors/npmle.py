@@ -8,11 +8,13 @@ import numpy as np
 
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.mixture import mixture_weights
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.discrete import Discrete
+from ldpopt.priors.mixture_weights import mixture_weights
 
-_SPACING = 0.1  # standard deviations between support points: likelihoods do not tell finer ones apart
+_SPACING = (
+    0.1  # standard deviations between support points: likelihoods do not tell finer ones apart
+)
 _MARGIN = 1.0  # standard deviations around an estimate that have support points: atoms lie among the estimates
 TOLERANCE = 1e-7  # gap, in nats of the mean log likelihood: 0.004 nats in all at d = 42,178
 
@@ -29,8 +31,8 @@ class NPMLE(Discrete):
     >>> from ldpopt import oracles
     >>> estimate = FrequencyEstimate([0.5, 0.5, 0.0, 0.0], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=4))
     >>> prior = NPMLE.fit(estimate)
-    >>> round(prior.mean()), prior.gap < 1e-6
-    (2500, True)
+    >>> abs(prior.mean() - 2500) < 5, prior.gap < 1e-6
+    (True, True)
     """
 
     gap: float = 0.0

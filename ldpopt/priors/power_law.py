@@ -45,7 +45,9 @@ class PowerLaw(Density):
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, float) or not math.isinf(self.alpha):
             object.__setattr__(self, "alpha", validate.real("alpha", self.alpha))
-        object.__setattr__(self, "n", validate.integer("n (the number of reports)", self.n, minimum=1))
+        object.__setattr__(
+            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        )
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
@@ -109,7 +111,9 @@ class PowerLaw(Density):
         limit = np.isinf(alphas)
         result = np.empty_like(counts)
         result[limit] = np.where(alphas[limit] > 0, 1.0, float(n))[:, None]
-        result[~limit] = many_means(lambda alpha: cls(alpha, n), counts[~limit], alphas[~limit], noise, n)
+        result[~limit] = many_means(
+            lambda alpha: cls(alpha, n), counts[~limit], alphas[~limit], noise, n
+        )
         return result.reshape(estimate.frequencies.shape)
 
 
@@ -128,7 +132,9 @@ def exponents(means: Array, n: int) -> Array:
     target = np.log(means[inside])
     if not len(target):
         return result
-    place = np.clip(len(table) - np.searchsorted(logs[::-1], target, side="right"), 1, len(table) - 1)
+    place = np.clip(
+        len(table) - np.searchsorted(logs[::-1], target, side="right"), 1, len(table) - 1
+    )
     low, high = table[place - 1], table[place]  # the mean falls as the exponent rises
     above, below = logs[place - 1] - target, logs[place] - target
     last = np.zeros(len(target))
@@ -145,7 +151,9 @@ def exponents(means: Array, n: int) -> Array:
         low, high = np.where(over, middle, low), np.where(over, high, middle)
         last = np.where(over, 1.0, -1.0)
         found = middle
-        if (np.abs(error) <= 1e-14 * (1 + np.abs(target))).all() or (high - low <= 4e-16 * np.abs(low)).all():
+        if (np.abs(error) <= 1e-14 * (1 + np.abs(target))).all() or (
+            high - low <= 4e-16 * np.abs(low)
+        ).all():
             break
     result[inside] = found
     return result
@@ -169,7 +177,11 @@ def _explain(means: Array, alphas: Array, n: int) -> None:
     """Warn of means that no power law has, and of laws that rise."""
     limits = np.where(alphas > 0, 1.0, float(n))
     none = np.isinf(alphas) & (np.abs(means - limits) > 1e-9 * limits)
-    of = f" (and in {np.count_nonzero(none) - 1} further trials)" if np.count_nonzero(none) > 1 else ""
+    of = (
+        f" (and in {np.count_nonzero(none) - 1} further trials)"
+        if np.count_nonzero(none) > 1
+        else ""
+    )
     if none.any():
         first = int(np.argmax(none))
         warn(
@@ -177,7 +189,11 @@ def _explain(means: Array, alphas: Array, n: int) -> None:
             f"on {limits[first]:g} is used; with this much noise power tells little, consider norm-sub"
         )
     rising = ~none & (means > (n + 1) / 2)
-    of = f" (and in {np.count_nonzero(rising) - 1} further trials)" if np.count_nonzero(rising) > 1 else ""
+    of = (
+        f" (and in {np.count_nonzero(rising) - 1} further trials)"
+        if np.count_nonzero(rising) > 1
+        else ""
+    )
     if rising.any():
         warn(
             f"the mean {means[np.argmax(rising)]:g} of the estimated counts{of} is above {(n + 1) / 2:g}, that of equal weights: "

@@ -17,11 +17,16 @@ Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 NODES = 10  # of a rule: runs of up to so many counts are summed one by one
-_TABLE = 2 * NODES  # sizes up to here have tabulated rules; above, rules are interpolated in 1/size²
+_TABLE = (
+    2 * NODES
+)  # sizes up to here have tabulated rules; above, rules are interpolated in 1/size²
 _GROWTH = 1.5  # of blocks away from an edge: k^(-alpha) on [k, 1.5 k] is a polynomial of degree 19 to 1e-16
 _CHECKED = 1 << 18  # counts at which blocks are compared with their rules
 _EACH = 32  # counts of a block that are compared at least, where there are so many
-_CURVED, _ROUGH = 1.0, 0.05  # second and fourth differences of a log-density on five points that a rule resolves
+_CURVED, _ROUGH = (
+    1.0,
+    0.05,
+)  # second and fourth differences of a log-density on five points that a rule resolves
 
 
 def _gauss(inverse_square: Array) -> tuple[Array, Array]:
@@ -119,10 +124,14 @@ def resolved_blocks(
         values = log_density(first[:, None] + (size[:, None] - 1) * np.linspace(0, 1, 5))
         with np.errstate(invalid="ignore"):  # -inf - -inf, where there is nothing
             second = values[:, 0] - 2 * values[:, 2] + values[:, 4]
-            fourth = values[:, 0] - 4 * values[:, 1] + 6 * values[:, 2] - 4 * values[:, 3] + values[:, 4]
+            fourth = (
+                values[:, 0] - 4 * values[:, 1] + 6 * values[:, 2] - 4 * values[:, 3] + values[:, 4]
+            )
             smooth = (np.abs(second) <= _CURVED) & (np.abs(fourth) <= _ROUGH)
         finished = smooth | (size <= NODES)
-        empty = (values == -np.inf).all(axis=1) & (size > NODES)  # five points do not tell of each count
+        empty = (values == -np.inf).all(axis=1) & (
+            size > NODES
+        )  # five points do not tell of each count
         done.append(np.stack([first, stop])[:, finished & ~empty])
         rest = ~finished & ~empty
         first, stop = first[rest], stop[rest]
@@ -163,9 +172,13 @@ def unresolved(
     nodes = offset / size[:, None]
     apart = nodes[:, :, None] - nodes[:, None, :] + np.eye(NODES)
     barycentric = 1 / apart.prod(axis=2)
-    checked = np.minimum(size, np.inf if size.sum() <= _CHECKED else _CHECKED // len(size)).astype(np.int64)
+    checked = np.minimum(size, np.inf if size.sum() <= _CHECKED else _CHECKED // len(size)).astype(
+        np.int64
+    )
     block = np.repeat(np.arange(len(size)), checked)
-    inside = np.arange(len(block)) - np.repeat(np.cumsum(checked) - checked, checked).astype(np.float64)
+    inside = np.arange(len(block)) - np.repeat(np.cumsum(checked) - checked, checked).astype(
+        np.float64
+    )
     drawn = checked[block] < size[block]
     inside[drawn] = np.floor(draw.random(np.count_nonzero(drawn)) * size[block[drawn]])
     for begin in range(0, len(block), 1 << 15):

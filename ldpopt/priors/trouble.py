@@ -12,7 +12,10 @@ from ldpopt.estimate import FrequencyEstimate
 def warn(message: str) -> None:
     """Warn at the first line outside the package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpopt":
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpopt"
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, LdpoptWarning, stacklevel=level)
 

@@ -49,7 +49,9 @@ class ZeroInflated(Prior):
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Density):
-            raise InvalidTypeError(f"prior must be a density on 1 .. n such as PowerLaw, got {self.prior!r}")
+            raise InvalidTypeError(
+                f"prior must be a density on 1 .. n such as PowerLaw, got {self.prior!r}"
+            )
         object.__setattr__(self, "mass", validate.real("mass", self.mass, above=0, below=1))
 
     @property
@@ -65,7 +67,11 @@ class ZeroInflated(Prior):
         y = finite(counts)
         inner = self.prior.posterior(y, noise, slope=slope)
         empty, log_evidence = self._at_zero(y, inner.log_evidence, Noise(noise, slope))
-        return Posterior((1 - empty) * inner.mean, (1 - empty) * (inner.variance + empty * inner.mean**2), log_evidence)
+        return Posterior(
+            (1 - empty) * inner.mean,
+            (1 - empty) * (inner.variance + empty * inner.mean**2),
+            log_evidence,
+        )
 
     def _at_zero(self, y: Array, others: Array, noise: Noise) -> tuple[Array, Array]:
         """Return Pr[k = 0 | y] and the log-evidence, from the other prior's."""
@@ -80,7 +86,9 @@ class ZeroInflated(Prior):
         level = validate.real("level", level, above=0, below=1)
         y = finite(counts)
         checked = Noise.checked(noise, slope, self.n, y)
-        empty, _ = self._at_zero(y, self.prior.posterior(y, noise, slope=slope).log_evidence, checked)
+        empty, _ = self._at_zero(
+            y, self.prior.posterior(y, noise, slope=slope).log_evidence, checked
+        )
         ends = []
         for probability in ((1 - level) / 2, (1 + level) / 2):
             beyond = empty < probability
@@ -92,24 +100,36 @@ class ZeroInflated(Prior):
 
     @classmethod
     def fit(
-        cls, estimate: FrequencyEstimate, family: type[Density] = PowerLaw, *, value_dependent: bool = False
+        cls,
+        estimate: FrequencyEstimate,
+        family: type[Density] = PowerLaw,
+        *,
+        value_dependent: bool = False,
     ) -> Self:
         """Return the share of empty values and the member of a family that maximise the likelihood (K Eq. 16).
 
         Mean and variance do not determine both: there is no fit by moments. Errors and warnings as of the family's own fit.
         """
-        return cast(Self, cls.maximum_likelihood(estimate, family, value_dependent=value_dependent).prior)
+        return cast(
+            Self, cls.maximum_likelihood(estimate, family, value_dependent=value_dependent).prior
+        )
 
     @classmethod
     def maximum_likelihood(
-        cls, estimate: FrequencyEstimate, family: type[Density] = PowerLaw, *, value_dependent: bool = False
+        cls,
+        estimate: FrequencyEstimate,
+        family: type[Density] = PowerLaw,
+        *,
+        value_dependent: bool = False,
     ) -> LikelihoodFit:
         """Return share and member of maximum likelihood with standard errors; all else as of the family's own fit."""
         _, _, n = moments(estimate)
 
         def build(values: Mapping[str, float]) -> ZeroInflated:
             others = {name: value for name, value in values.items() if name != "mass"}
-            return cls(cast(Any, family)(**others, n=n), min(max(values["mass"], 1e-300), 1 - 2**-53))
+            return cls(
+                cast(Any, family)(**others, n=n), min(max(values["mass"], 1e-300), 1 - 2**-53)
+            )
 
         return maximise(
             build,

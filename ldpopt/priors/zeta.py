@@ -45,7 +45,10 @@ def log_power_sum(alpha: ArrayLike, n: int) -> Array:
     total = np.exp(-exponent * np.log(direct) - shift[..., None]).sum(axis=-1)
     if n > 4 * _ENDS:
         low, high = _ENDS + 1.0, float(n - _ENDS)
-        at_low, at_high = np.exp(-alpha * math.log(low) - shift), np.exp(-alpha * math.log(high) - shift)
+        at_low, at_high = (
+            np.exp(-alpha * math.log(low) - shift),
+            np.exp(-alpha * math.log(high) - shift),
+        )
         # From the end where x^(1-alpha) is larger: no cancellation, and at alpha = 1 the logarithm.
         power = np.abs(1 - alpha)
         rise = math.log(high / low)

@@ -1,5 +1,0 @@
-"""Proof of optimality for any point, whoever produced it: computed from the problem and the point alone."""
-
-from ldpopt.certificate.certificate import Certificate, certify
-
-__all__ = ["Certificate", "certify"]

@@ -1,0 +1,55 @@
+"""Run the ledger and keep what it found."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ldpopt.claims.engine.claim import Claim, Finding
+from ldpopt.claims.engine.instances import Bench
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim, what its check found, and how long that took."""
+
+    claim: Claim
+    finding: Finding
+    seconds: float
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the one that the ledger expects."""
+        return self.finding.verdict == self.claim.expected
+
+
+def check(claim: Claim, bench: Bench) -> Result:
+    """Return what the check of a claim finds on the bench's instances."""
+    began = time.perf_counter()
+    finding = claim.check(bench)
+    return Result(claim, finding, time.perf_counter() - began)
+
+
+def to_json(results: Iterable[Result]) -> str:
+    """Return the list of ``{id, source, statement, verdict, expected, instances, evidence}`` as JSON."""
+    rows = [
+        {
+            "id": result.claim.id,
+            "source": result.claim.source,
+            "statement": result.claim.statement,
+            "verdict": str(result.finding.verdict),
+            "expected": str(result.claim.expected),
+            "instances": result.finding.instances,
+            "evidence": {key: _plain(value) for key, value in result.finding.evidence.items()},
+        }
+        for result in results
+    ]
+    return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: float | int | str) -> float | int | str:
+    """Return a value that JSON can hold: infinities become text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Slow and independent: exact fractions, channels by enumeration, counted operations."""

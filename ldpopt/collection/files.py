@@ -1,0 +1,241 @@
+"""Files of reports, whatever their format: finding, opening, writing, appending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from ldpopt.collection.header import Header, fingerprint
+from ldpopt.collection.layout import Reason
+from ldpopt.collection.parquet import ParquetReports, ParquetWriter, id_column
+from ldpopt.collection.text import CsvReports, CsvWriter
+from ldpopt.errors import InvalidInputError
+from ldpopt.oracles import FrequencyOracle
+from ldpopt.storage import draft_of, replace
+
+ReportFile = ParquetReports | CsvReports
+
+_READERS = {".parquet": ParquetReports, ".csv": CsvReports}
+_WRITERS = {".parquet": ParquetWriter, ".csv": CsvWriter}
+
+
+def find(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the files that paths name: files themselves, and all that lie in folders, by name.
+
+    Hidden files are passed over: a writer that was killed leaves one. Raises InvalidInputError if a path does not exist, a
+    file is named twice, or a folder holds a file that is neither Parquet nor CSV.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = (
+                p
+                for p in path.rglob("*")
+                if not any(part.startswith(".") for part in p.relative_to(path).parts)
+            )
+            files = sorted(p for p in inside if p.is_file())
+            if not files:
+                raise InvalidInputError(f"{path} is a folder without files of reports")
+            found += files
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise InvalidInputError(f"{path} does not exist")
+    seen: dict[Path, Path] = {}
+    for path in found:
+        _format(path, _READERS)
+        real = path.resolve()
+        if real in seen:
+            raise InvalidInputError(
+                f"{path} is given twice (as {seen[real]}): its reports would be counted twice"
+            )
+        seen[real] = path
+    return found
+
+
+def open_reports(path: str | Path) -> ReportFile:
+    """Return a file of reports, opened.
+
+    Raises
+    ------
+    InvalidInputError
+        If it does not say its protocol, or names columns that its oracle's reports do not have.
+    DataUnavailableError
+        If it is truncated or corrupt.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidInputError(f"{path} does not exist")
+    opened: ReportFile = _format(path, _READERS)(path)
+    return opened
+
+
+def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
+    """Return the oracle and all reports of one file, for files that fit into memory.
+
+    Raises InvalidInputError or DataUnavailableError as ``open_reports``, and if a row is not a report; the first one is named.
+    """
+    file = open_reports(path)
+    batches, row = [], 0
+    for reports, codes in file.batches(0, len(file.group_rows)):
+        if codes.any():
+            at = int(np.flatnonzero(codes)[0])
+            raise InvalidInputError(
+                f"{path}, row {row + at} is not a report: {Reason(codes[at]).words}"
+            )
+        batches.append(reports)
+        row += len(codes)
+    if not batches:
+        raise InvalidInputError(f"{path} has no report")
+    return file.header.oracle, np.concatenate(batches)
+
+
+class ReportWriter:
+    """Writes reports batch by batch, in memory that does not grow; the file appears when the block ends without an error.
+
+    Parameters
+    ----------
+    path
+        The file, ``.parquet`` or, for small ones, ``.csv``; a file of this name is replaced.
+    oracle
+        The oracle that made the reports.
+    labels
+        The labels of the domain, of which the file keeps a fingerprint.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the file cannot be written, or a batch is not one of this oracle's reports with, in all batches or in none, as
+        many client ids.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ldpopt.oracles import GRR
+    >>> oracle = GRR(epsilon=1.0, d=4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ReportWriter(Path(folder) / "reports.parquet", oracle) as writer:
+    ...         writer.write(oracle.perturb([0, 1, 1], rng=0))
+    ...     open_reports(Path(folder) / "reports.parquet").group_rows
+    [3]
+    """
+
+    def __init__(
+        self, path: str | Path, oracle: FrequencyOracle, *, labels: Sequence[str] | None = None
+    ) -> None:
+        self.path, self.oracle = Path(path), oracle
+        self._make = _format(self.path, _WRITERS)
+        self._header = Header.fresh(oracle, None if labels is None else fingerprint(labels))
+        self._draft = draft_of(self.path)
+        self._writer: ParquetWriter | CsvWriter | None = None
+        self._ids: pa.DataType | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, reports: ArrayLike, client_ids: Sequence[Any] | None = None) -> None:
+        """Append reports as ``oracle.perturb`` returns them, and their clients' ids; raise an error if they are not right."""
+        found = np.asarray(reports)
+        self.oracle._check_reports(found)
+        ids = None if client_ids is None else id_column(client_ids, len(found))
+        kind = None if ids is None else ids.type
+        if self._writer is None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._writer, self._ids = self._make(self._draft, self._header, ids=kind), kind
+            except OSError as error:
+                raise InvalidInputError(
+                    f"cannot write {self.path}: {error.strerror or error}"
+                ) from None
+        if kind != self._ids:
+            raise InvalidInputError(
+                f"client ids of type {kind} after a batch with {self._ids}: a file has one kind of ids, or none"
+            )
+        self._writer.write(found, ids)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self._writer is None:
+                raise InvalidInputError(f"{self.path} would have no report")
+            if self._writer is not None:
+                self._writer.close()
+            if kind is None:
+                replace(self._draft, self.path)
+        finally:
+            if self._writer is not None:
+                self._draft.unlink(missing_ok=True)
+
+
+def write_reports(
+    path: str | Path,
+    oracle: FrequencyOracle,
+    reports: ArrayLike,
+    *,
+    client_ids: Sequence[Any] | None = None,
+    labels: Sequence[str] | None = None,
+) -> None:
+    """Write one file of reports in one step; errors as ``ReportWriter``."""
+    with ReportWriter(path, oracle, labels=labels) as writer:
+        writer.write(reports, client_ids)
+
+
+def append_reports(
+    folder: str | Path,
+    oracle: FrequencyOracle,
+    reports: ArrayLike,
+    *,
+    client_ids: Sequence[Any] | None = None,
+    labels: Sequence[str] | None = None,
+) -> Path:
+    """Add a part file to a folder of reports and return it.
+
+    The part appears whole or not at all, and several clients may append at once. Raises InvalidInputError or
+    InvalidTypeError as ``ReportWriter``, and if the folder's reports are of another protocol.
+    """
+    path = next_part(Path(folder), oracle, labels=labels, has_ids=client_ids is not None)
+    write_reports(path, oracle, reports, client_ids=client_ids, labels=labels)
+    return path
+
+
+def next_part(
+    folder: Path, oracle: FrequencyOracle, *, labels: Sequence[str] | None, has_ids: bool
+) -> Path:
+    """Return a name for the next part file of a folder, made where missing.
+
+    Raises InvalidInputError if the folder has reports of another protocol, or only one of both has client ids.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write to {folder}: {error.strerror}") from None
+    parts = sorted(folder.glob("[!.]*.parquet"))
+    if parts:
+        known, last = open_reports(parts[-1]), str(parts[-1])
+        Header.fresh(oracle, None if labels is None else fingerprint(labels)).agree(
+            known.header, "the new part", last
+        )
+        if known.has_ids != has_ids:
+            raise InvalidInputError(
+                f"{last} has {'' if known.has_ids else 'no '}client ids: so must the new part"
+            )
+    return folder / f"part-{len(parts):06d}-{uuid4().hex[:8]}.parquet"
+
+
+def _format(path: Path, known: dict[str, Any]) -> Any:
+    if path.suffix.lower() not in known:
+        raise InvalidInputError(
+            f"{path} is not a file of reports: they end in {' or '.join(known)}"
+        )
+    return known[path.suffix.lower()]

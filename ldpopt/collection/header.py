@@ -1,0 +1,155 @@
+"""What a file of reports or counts says about itself: the protocol, the labels' fingerprint, an identity of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.oracles import OLH, ORACLES, FrequencyOracle
+
+VERSION = 1
+_LARGEST_D = (
+    2**30
+)  # a file that claims more is not believed: its counts alone would fill the memory
+_DERIVED = {
+    "olh": ("g",),
+    "blh": ("g",),
+    "ss": ("k",),
+    "hr": ("columns",),
+}  # what ε and d determine, as a cross-check
+
+
+def fingerprint(labels: Sequence[str]) -> str:
+    """Return what tells one list of labels from any other: the first half of a SHA-256 in hexadecimal."""
+    return sha256(json.dumps(list(labels), ensure_ascii=False).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, eq=False)
+class Header:
+    """The protocol of a file's reports.
+
+    Parameters
+    ----------
+    oracle
+        The oracle that the reports were made with.
+    labels
+        ``fingerprint`` of the labels of the domain, ``None`` where values are numbers.
+    file
+        An identity that a copy of the file shares, so that no report is counted twice; ``None`` where unknown.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import OLH
+    >>> Header(OLH(epsilon=1.0, d=8, rounding="floor")).protocol
+    {'oracle': 'olh', 'epsilon': 1.0, 'd': 8, 'rounding': 'floor', 'g': 3, 'labels': None}
+    """
+
+    oracle: FrequencyOracle
+    labels: str | None = None
+    file: str | None = None
+
+    @classmethod
+    def fresh(cls, oracle: FrequencyOracle, labels: str | None = None) -> Header:
+        """Return the header of a file that is about to be written; an error if its oracle has no name."""
+        oracle_name(oracle)
+        return cls(oracle, labels, uuid4().hex)
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """All that reports must share to be counted together."""
+        name = oracle_name(self.oracle)
+        described: dict[str, Any] = {
+            "oracle": name,
+            "epsilon": self.oracle.epsilon,
+            "d": self.oracle.d,
+        }
+        if isinstance(self.oracle, OLH):
+            described["rounding"] = _rounding(self.oracle)
+        for parameter in _DERIVED.get(name, ()):
+            described[parameter] = getattr(self.oracle, parameter)
+        return {**described, "labels": self.labels}
+
+    def record(self) -> dict[str, Any]:
+        """Return the header as a file stores it."""
+        return {"version": VERSION, **self.protocol, "file": self.file}
+
+    @classmethod
+    def from_record(cls, record: object, where: str) -> Header:
+        """Return the header that was stored.
+
+        Parameters
+        ----------
+        record
+            What ``record`` returned, after a round through JSON.
+        where
+            The file, for the errors.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If something is missing, of another version of the format, or contradicts itself.
+        """
+        if not isinstance(record, Mapping):
+            raise InvalidInputError(f"{where} does not say which oracle made its reports")
+        missing = [key for key in ("version", "oracle", "epsilon", "d") if key not in record]
+        if missing:
+            raise InvalidInputError(
+                f"{where} does not say the {' and '.join(missing)} of its reports"
+            )
+        if record["version"] != VERSION:
+            raise InvalidInputError(
+                f"{where} has version {record['version']!r} of the format, this is ldpopt for version {VERSION}"
+            )
+        for key in ("labels", "file"):
+            if not isinstance(record.get(key), str | None):
+                raise InvalidInputError(f"{where} says {key} = {record[key]!r}, which is not text")
+        try:
+            d = validate.integer("d", record["d"], minimum=2)
+            if d > _LARGEST_D:
+                raise InvalidInputError(f"d = {d} is more than 2**30")
+            oracle = make_oracle(record["oracle"], record["epsilon"], d, record.get("rounding"))
+        except (InvalidInputError, InvalidTypeError) as error:
+            raise type(error)(f"{where}: {error}") from None
+        header = cls(oracle, record.get("labels"), record.get("file"))
+        for key, value in header.protocol.items():
+            if key in record and record[key] != value:
+                raise InvalidInputError(
+                    f"{where} says {key} = {record[key]!r}, but its protocol has {value!r}"
+                )
+        return header
+
+    def agree(self, other: Header, here: str, there: str) -> None:
+        """Raise an error if the reports of two files may not be counted together; it names the files and what differs."""
+        mine, theirs = self.protocol, other.protocol
+        for key in mine | theirs:
+            if mine.get(key) != theirs.get(key):
+                raise InvalidInputError(
+                    f"{here} has {key} = {mine.get(key)!r}, but {there} has {key} = {theirs.get(key)!r}: "
+                    "reports of different protocols cannot be counted together"
+                )
+
+
+def oracle_name(oracle: FrequencyOracle) -> str:
+    """Return the name that files and the command line use; an error for an oracle that has none."""
+    for name, made in ORACLES.items():
+        if made is type(oracle):
+            return name
+    raise InvalidTypeError(f"only reports of {', '.join(ORACLES)} can be stored, got {oracle!r}")
+
+
+def make_oracle(name: str, epsilon: float, d: int, rounding: str | None = None) -> FrequencyOracle:
+    """Return the oracle of that name; an error names the nearest known one."""
+    made = validate.lookup("oracle", name, ORACLES)
+    if made is OLH and rounding is not None:
+        return OLH(epsilon, d, rounding=rounding)  # type: ignore[arg-type]  # looked up there
+    return made(epsilon, d)
+
+
+def _rounding(oracle: OLH) -> str:
+    return "nearest" if OLH(oracle.epsilon, oracle.d).g == oracle.g else "floor"

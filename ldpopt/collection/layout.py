@@ -1,0 +1,373 @@
+"""How reports lie in a file: one row a report, in columns that follow from the oracle; and which rows are none.
+
+Reading trusts nothing: a column of any type is decoded to reports and, row by row, the reason why a row is not a report.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpopt.oracles import GRR, FrequencyOracle, HadamardResponse, SubsetSelection
+from ldpopt.oracles.hashing import LocalHashing
+
+Reports = NDArray[Any]
+Codes = NDArray[np.uint8]
+
+
+class Reason(IntEnum):
+    """Why a row is set aside; 0 is a report."""
+
+    NONE = 0
+    MISSING = 1
+    NAN = 2
+    TYPE = 3
+    LENGTH = 4
+    RANGE = 5
+    PADDING = 6
+    ORDER = 7
+    NO_ID = 8
+    DUPLICATE = 9
+
+    @property
+    def words(self) -> str:
+        """The reason as the rejects file says it."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Reason.NONE: "",
+    Reason.MISSING: "missing value",
+    Reason.NAN: "not a number (NaN)",
+    Reason.TYPE: "wrong type",
+    Reason.LENGTH: "wrong length",
+    Reason.RANGE: "out of range",
+    Reason.PADDING: "bits beyond the domain",
+    Reason.ORDER: "not a set in ascending order",
+    Reason.NO_ID: "missing client id",
+    Reason.DUPLICATE: "duplicate client id",
+}
+
+
+class Layout(ABC):
+    """The columns of one oracle's reports.
+
+    ``decode`` and ``parse`` return as many reports as there are rows, with zeros in place of those that are none, and
+    their codes (``Reason``).
+    """
+
+    names: tuple[str, ...] = ("report",)
+    work: int
+    """Values that counting one report touches."""
+    width: int
+    """Bytes of a report."""
+    shares_cores = False
+    """Whether counting uses all cores by itself, so that two threads must not count at once."""
+
+    @property
+    @abstractmethod
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Arrow types of the columns."""
+
+    @abstractmethod
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return the columns of reports as ``oracle.perturb`` returns them."""
+
+    @abstractmethod
+    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+        """Return the reports of columns of any type, and which rows are none."""
+
+    @abstractmethod
+    def text(self, reports: Reports) -> list[list[str]]:
+        """Return one row of text a report."""
+
+    @abstractmethod
+    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+        """Return the reports of rows of text with the right number of fields, and which rows are none."""
+
+
+class IndexLayout(Layout):
+    """One whole number in 0 .. high."""
+
+    work = 1
+
+    def __init__(self, high: int) -> None:
+        self.high, self.dtype = high, np.min_scalar_type(high)
+        self.width = self.dtype.itemsize
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The smallest unsigned type."""
+        return (pa.from_numpy_dtype(self.dtype),)
+
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return the numbers."""
+        return [pa.array(reports.astype(self.dtype, copy=False))]
+
+    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+        """Return the numbers of one column."""
+        return _integers(columns[0], self.high, self.dtype)
+
+    def text(self, reports: Reports) -> list[list[str]]:
+        """Return decimal digits."""
+        return [[str(index)] for index in reports.tolist()]
+
+    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+        """Return the numbers of decimal digits."""
+        return _parsed(rows, lambda row: _whole(row[0], self.high), np.zeros(len(rows), self.dtype))
+
+
+class BitsLayout(Layout):
+    """``d`` bits packed into bytes, the first value in the highest bit of the first byte; hexadecimal in text."""
+
+    def __init__(self, d: int) -> None:
+        self.work, self.width = d, -(-d // 8)
+        self._padding = 0xFF >> (d - 1) % 8 + 1
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Binary of fixed size."""
+        return (pa.binary(self.width),)
+
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return the bytes of each row."""
+        rows = np.ascontiguousarray(reports, dtype=np.uint8)
+        return [
+            pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(self.width), len(rows), [None, pa.py_buffer(rows)]
+            )
+        ]
+
+    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+        """Return the bytes of a column of fixed or variable size."""
+        column = _plain(columns[0])
+        codes, kind, n = _nulls(column), column.type, len(column)
+        rows = np.zeros((n, self.width), dtype=np.uint8)
+        if pa.types.is_fixed_size_binary(kind):
+            if kind.byte_width != self.width:
+                codes[codes == 0] = Reason.LENGTH
+            elif n:
+                stored = np.frombuffer(column.buffers()[1], dtype=np.uint8)
+                rows = stored[
+                    column.offset * self.width : (column.offset + n) * self.width
+                ].reshape(n, self.width)
+        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            lengths = pc.binary_length(column).fill_null(self.width).to_numpy()
+            codes[(lengths != self.width) & (codes == 0)] = Reason.LENGTH
+            whole = b"".join(column.filter(pa.array(codes == 0)).to_pylist())
+            rows[codes == 0] = np.frombuffer(whole, dtype=np.uint8).reshape(-1, self.width)
+        else:
+            codes[codes == 0] = Reason.TYPE
+        return self._checked(rows, codes)
+
+    def text(self, reports: Reports) -> list[list[str]]:
+        """Return hexadecimal digits."""
+        return [[row.tobytes().hex()] for row in np.ascontiguousarray(reports, dtype=np.uint8)]
+
+    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+        """Return the bytes of hexadecimal digits."""
+
+        def one(row: Sequence[str]) -> tuple[Any, int]:
+            if not row[0]:
+                return 0, Reason.MISSING
+            if re.fullmatch(r"[0-9a-fA-F]+", row[0]) is None:
+                return 0, Reason.TYPE
+            if len(row[0]) != 2 * self.width:
+                return 0, Reason.LENGTH
+            return list(bytes.fromhex(row[0])), Reason.NONE
+
+        return self._checked(*_parsed(rows, one, np.zeros((len(rows), self.width), np.uint8)))
+
+    def _checked(self, rows: Reports, codes: Codes) -> tuple[Reports, Codes]:
+        codes[(rows[:, -1] & self._padding != 0) & (codes == 0)] = Reason.PADDING
+        return rows, codes
+
+
+class HashLayout(Layout):
+    """A 64-bit seed and a bucket in 0 .. g-1."""
+
+    names = ("seed", "bucket")
+    shares_cores = True
+    _LARGEST_SEED = 2**64 - 1
+
+    def __init__(self, d: int, g: int) -> None:
+        self.work, self.g = d, g
+        self.dtype = np.dtype([("seed", np.uint64), ("bucket", np.min_scalar_type(g - 1))])
+        self.width = self.dtype.itemsize
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Unsigned 64 bits and the smallest unsigned type."""
+        return pa.uint64(), pa.from_numpy_dtype(self.dtype["bucket"])
+
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return seeds and buckets."""
+        return [
+            pa.array(np.ascontiguousarray(reports[name], dtype=self.dtype[name]))
+            for name in self.names
+        ]
+
+    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+        """Return the records of two columns."""
+        seeds, seed_codes = _integers(columns[0], self._LARGEST_SEED, self.dtype["seed"])
+        buckets, bucket_codes = _integers(columns[1], self.g - 1, self.dtype["bucket"])
+        reports = np.empty(len(seeds), dtype=self.dtype)
+        reports["seed"], reports["bucket"] = seeds, buckets
+        return reports, np.where(seed_codes > 0, seed_codes, bucket_codes)
+
+    def text(self, reports: Reports) -> list[list[str]]:
+        """Return decimal digits of both."""
+        return [[str(seed), str(bucket)] for seed, bucket in reports.tolist()]
+
+    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+        """Return the records of decimal digits."""
+
+        def one(row: Sequence[str]) -> tuple[Any, int]:
+            seed, wrong_seed = _whole(row[0], self._LARGEST_SEED)
+            bucket, wrong_bucket = _whole(row[1], self.g - 1)
+            return (seed, bucket), wrong_seed or wrong_bucket
+
+        return _parsed(rows, one, np.zeros(len(rows), self.dtype))
+
+
+class SubsetLayout(Layout):
+    """``k`` distinct values of a domain of d in ascending order; separated by blanks in text."""
+
+    def __init__(self, d: int, k: int) -> None:
+        self.d, self.k, self.work = d, k, k
+        self.dtype = np.min_scalar_type(d - 1)
+        self.width = k * self.dtype.itemsize
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """A list of fixed size."""
+        return (pa.list_(pa.from_numpy_dtype(self.dtype), self.k),)
+
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return the lists."""
+        members = pa.array(np.ascontiguousarray(reports, dtype=self.dtype).reshape(-1))
+        return [pa.FixedSizeListArray.from_arrays(members, self.k)]
+
+    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+        """Return the sets of a column of lists of fixed or variable size."""
+        column = _plain(columns[0])
+        codes, kind, n = _nulls(column), column.type, len(column)
+        if pa.types.is_fixed_size_list(kind):
+            if kind.list_size != self.k:
+                codes[codes == 0] = Reason.LENGTH
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            lengths = pc.list_value_length(column).fill_null(self.k).to_numpy()
+            codes[(lengths != self.k) & (codes == 0)] = Reason.LENGTH
+        else:
+            codes[codes == 0] = Reason.TYPE
+        whole = np.flatnonzero(codes == 0)
+        if not whole.size:
+            return np.zeros((n, self.k), self.dtype), codes
+        members = (column if whole.size == n else column.take(pa.array(whole))).flatten()
+        found, member_codes = _integers(members, self.d - 1, self.dtype)
+        codes[whole] = member_codes.reshape(-1, self.k).max(axis=1)
+        if whole.size == n:
+            return self._checked(found.reshape(n, self.k), codes)
+        sets = np.zeros((n, self.k), self.dtype)
+        sets[whole] = found.reshape(-1, self.k)
+        return self._checked(sets, codes)
+
+    def text(self, reports: Reports) -> list[list[str]]:
+        """Return the members of each set, separated by blanks."""
+        return [[" ".join(map(str, members))] for members in reports.tolist()]
+
+    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+        """Return the sets of decimal digits."""
+
+        def one(row: Sequence[str]) -> tuple[Any, int]:
+            members = [_whole(member, self.d - 1) for member in row[0].split()]
+            wrong = max((code for _, code in members), default=Reason.MISSING)
+            return [value for value, _ in members], wrong or (
+                Reason.LENGTH if len(members) != self.k else 0
+            )
+
+        return self._checked(*_parsed(rows, one, np.zeros((len(rows), self.k), self.dtype)))
+
+    def _checked(self, sets: Reports, codes: Codes) -> tuple[Reports, Codes]:
+        unordered = (sets[:, 1:] <= sets[:, :-1]).any(axis=1)
+        codes[unordered & (codes == 0)] = Reason.ORDER
+        return sets, codes
+
+
+def layout_of(oracle: FrequencyOracle) -> Layout:
+    """Return the layout of an oracle's reports.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import OUE
+    >>> layout_of(OUE(epsilon=1.0, d=12)).types
+    (FixedSizeBinaryType(fixed_size_binary[2]),)
+    """
+    if isinstance(oracle, LocalHashing):
+        return HashLayout(oracle.d, oracle.g)
+    if isinstance(oracle, SubsetSelection):
+        return SubsetLayout(oracle.d, oracle.k)
+    if isinstance(oracle, HadamardResponse):
+        return IndexLayout(oracle.columns - 1)
+    return IndexLayout(oracle.d - 1) if isinstance(oracle, GRR) else BitsLayout(oracle.d)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _nulls(column: pa.Array) -> Codes:
+    """Return codes that say which rows have no value."""
+    if not column.null_count:
+        return np.zeros(len(column), dtype=np.uint8)
+    return np.where(
+        column.is_null().to_numpy(zero_copy_only=False), Reason.MISSING, Reason.NONE
+    ).astype(np.uint8)
+
+
+def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> tuple[Reports, Codes]:
+    """Return whole numbers in 0 .. high; floats are no reports, however whole: a seed would have lost its last digits."""
+    column = _plain(column)
+    codes = _nulls(column)
+    if not pa.types.is_integer(column.type):
+        codes[codes == 0] = Reason.TYPE
+        if pa.types.is_floating(column.type):
+            codes[pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)] = Reason.NAN
+        return np.zeros(len(column), dtype), codes
+    found = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    codes[((found < 0) | (found > high)) & (codes == 0)] = Reason.RANGE
+    if codes.any():
+        found = np.where(codes == 0, found, 0)
+    return found.astype(dtype, copy=False), codes
+
+
+def _whole(text: str, high: int) -> tuple[int, int]:
+    """Return the whole number that a text says, and why it is none."""
+    if not text:
+        return 0, Reason.MISSING
+    if text.lower() == "nan":
+        return 0, Reason.NAN
+    if re.fullmatch(r"-?[0-9]{1,30}", text) is None:
+        return 0, Reason.TYPE
+    value = int(text)
+    return (value, Reason.NONE) if 0 <= value <= high else (0, Reason.RANGE)
+
+
+def _parsed(
+    rows: Sequence[Sequence[str]], one: Callable[[Sequence[str]], tuple[Any, int]], into: Reports
+) -> tuple[Reports, Codes]:
+    """Fill ``into`` row by row: text is for small files."""
+    codes = np.zeros(len(rows), dtype=np.uint8)
+    for i, row in enumerate(rows):
+        value, codes[i] = one(row)
+        if codes[i] == 0:
+            into[i] = value
+    return into, codes

@@ -1,0 +1,110 @@
+"""Reports in CSV, for small files: a first line with the header, the columns' names, the rows, a last line with their number."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ldpopt.collection.header import Header
+from ldpopt.collection.layout import Codes, Layout, Reason, Reports, layout_of
+from ldpopt.collection.parquet import CLIENT_ID, readable
+from ldpopt.errors import DataUnavailableError, InvalidInputError
+
+_MARK, _END = "# ldpopt reports ", "# rows "
+_ROWS = 1 << 12  # rows of text held at a time
+
+
+class CsvReports:
+    """A CSV file of reports that exists: one partition; an error names the file if it is cut short or says no protocol."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with readable(path), path.open(encoding="utf-8", newline="") as file:
+            first, columns = file.readline(), file.readline()
+            if not first.startswith(_MARK):
+                raise InvalidInputError(
+                    f"{path} does not say which oracle made its reports: the first line must begin with {_MARK!r}"
+                )
+            try:
+                record = json.loads(first[len(_MARK) :])
+            except ValueError:
+                raise InvalidInputError(
+                    f"{path}: the header in its first line is not JSON"
+                ) from None
+            self.header = Header.from_record(record, str(path))
+            self.layout: Layout = layout_of(self.header.oracle)
+            self._columns = columns.strip().split(",")
+            known = list(self.layout.names)
+            if self._columns not in (known, [*known, CLIENT_ID]):
+                raise InvalidInputError(
+                    f"{path}: its columns must be {','.join(known)}[,{CLIENT_ID}], got {columns.strip()!r}"
+                )
+            self.has_ids = CLIENT_ID in self._columns
+        self.group_rows = [sum(1 for _ in self._rows())]
+
+    def batches(self, first: int, last: int) -> Iterator[tuple[Reports, Codes]]:
+        """Yield the rows and which are no reports; an error if the file is cut short."""
+        n, width = len(self.layout.names), len(self._columns)
+        rows = self._rows() if last > first else iter(())
+        while chunk := list(islice(rows, _ROWS)):
+            reports, codes = self.layout.parse([(row + [""] * n)[:n] for row in chunk])
+            codes[np.array([len(row) for row in chunk]) != width] = Reason.LENGTH
+            yield reports, codes
+
+    def ids(self, first: int, last: int) -> Iterator[pa.Array]:
+        """Yield the client ids, null where one is missing; an error if the file is cut short."""
+        rows, width = self._rows() if last > first else iter(()), len(self._columns)
+        while chunk := list(islice(rows, _ROWS)):
+            found = [row[width - 1] or None if len(row) == width else None for row in chunk]
+            yield pa.array(found, pa.large_string())
+
+    def _rows(self) -> Iterator[list[str]]:
+        n = 0
+        with readable(self.path), self.path.open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(islice(file, 2, None), strict=True)
+            try:
+                for row in rows:
+                    if len(row) == 1 and row[0].startswith(_END):
+                        if row[0] != f"{_END}{n}" or next(rows, None) is not None:
+                            raise DataUnavailableError(
+                                f"{self.path} is corrupt: {row[0]!r} follows {n} rows"
+                            )
+                        return
+                    n += 1
+                    yield row
+            except csv.Error as error:
+                raise DataUnavailableError(f"{self.path} is corrupt in row {n}: {error}") from None
+        raise DataUnavailableError(
+            f"{self.path} is truncated: {n} rows without the last line {_END!r}"
+        )
+
+
+class CsvWriter:
+    """Rows appended to a draft."""
+
+    def __init__(self, draft: Path, header: Header, *, ids: pa.DataType | None) -> None:
+        self.layout, self._n = layout_of(header.oracle), 0
+        self._file = draft.open("w", encoding="utf-8", newline="")
+        self._file.write(f"{_MARK}{json.dumps(header.record())}\n")
+        self._csv: Any = csv.writer(self._file, lineterminator="\n")
+        self._csv.writerow([*self.layout.names, *([] if ids is None else [CLIENT_ID])])
+
+    def write(self, reports: Reports, ids: pa.Array | None) -> None:
+        """Append reports."""
+        rows = self.layout.text(reports)
+        if ids is not None:
+            rows = [[*row, str(own)] for row, own in zip(rows, ids.to_pylist(), strict=True)]
+        self._csv.writerows(rows)
+        self._n += len(rows)
+
+    def close(self) -> None:
+        """Write the last line."""
+        self._file.write(f"{_END}{self._n}\n")
+        self._file.close()

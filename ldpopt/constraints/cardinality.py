@@ -1,0 +1,54 @@
+"""Few values that are not zero."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.constraints.base import Constraint
+from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+
+class AtMost(Constraint):
+    """At most k values are not zero: not convex, yet exact with least squares on the simplex.
+
+    Parameters
+    ----------
+    k
+        Largest number of values that are not zero, >= 1.
+
+    Examples
+    --------
+    >>> float(AtMost(1).violation(np.array([0.75, 0.25])))
+    0.25
+    """
+
+    NEEDS: ClassVar[str] = (
+        "it has a closed form with LeastSquares() under NonNegative() and SumsTo(...)"
+    )
+
+    def __init__(self, k: int) -> None:
+        self.k = validate.integer("k", k, minimum=1)
+
+    def violation(self, f: Array) -> Array:
+        """Return the (k+1)-th largest absolute value: what must become zero."""
+        if self.k >= f.shape[-1]:
+            return np.zeros(f.shape[:-1])
+        return np.asarray(-np.partition(-np.abs(f), self.k, axis=-1)[..., self.k])
+
+    def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Raise an error: a cone program is convex."""
+        raise InvalidInputError(
+            f"AtMost({self.k}) is not convex, so no cone solver takes it: {self.NEEDS}"
+        )
+
+    def __repr__(self) -> str:
+        return f"AtMost({self.k})"

@@ -1,0 +1,196 @@
+"""How wrong an estimate is, and how accurate any could be: plain functions on arrays.
+
+Shapes: estimates are (..., d) with any leading axes for trials; the truth is (d,); errors have the leading axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.estimate import FrequencyEstimate
+
+_TERMS = 1 << 21  # terms held at a time
+
+
+def mean_squared_error(
+    estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike
+) -> NDArray[np.float64]:
+    """Return mean_v (f_v - f'_v)² over the last axis (N V-A), of values or of the answers to set queries.
+
+    Either may be a FrequencyEstimate; leading axes broadcast. Shapes that do not match, and numbers that are not
+    finite, raise an error.
+
+    Examples
+    --------
+    >>> float(mean_squared_error([0.5, 0.5], [0.75, 0.25]))
+    0.0625
+    """
+    return np.asarray(np.mean(_difference(estimate, truth) ** 2, axis=-1))
+
+
+def mean_absolute_error(
+    estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike
+) -> NDArray[np.float64]:
+    """Return mean_v abs(f_v - f'_v) over the last axis (D V)."""
+    return np.asarray(np.mean(np.abs(_difference(estimate, truth)), axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """How well the values above a threshold were found; every array has the leading axes of the estimate.
+
+    Attributes
+    ----------
+    precision
+        Share of true ones among those found; 1 where none was found.
+    recall
+        Share of those that there are which were found; 1 where there are none.
+    f_score
+        Harmonic mean of the two; 0 where both are 0.
+    """
+
+    precision: NDArray[np.float64]
+    recall: NDArray[np.float64]
+    f_score: NDArray[np.float64]
+
+
+def heavy_hitters(
+    frequencies: FrequencyEstimate | ArrayLike, threshold: float
+) -> NDArray[np.bool_]:
+    """Return which values have a frequency above the threshold (K II-A): (..., d) to a mask of the same shape.
+
+    A raw estimate above ``closed_form.significance_threshold(d, sigma, 0.05)`` is significant (K Eq. 22): of the values that
+    nobody has, 0.05 are expected there. An error is raised where a frequency or the threshold is not finite.
+
+    Examples
+    --------
+    >>> heavy_hitters([0.5, 0.1, 0.3], threshold=0.2)
+    array([ True, False,  True])
+    """
+    return np.asarray(_values(frequencies) > validate.real("threshold", threshold))
+
+
+def identification(
+    estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike, threshold: float
+) -> Identification:
+    """Return precision, recall and F of the heavy hitters that an estimate names (K Eq. 6-8).
+
+    Parameters
+    ----------
+    estimate
+        Estimated frequencies of shape (..., d), or an estimate with them.
+    truth
+        True frequencies of shape (d,).
+    threshold
+        Frequency above which a value is a heavy hitter, in the estimate as in the truth.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If shapes do not match or a number is not finite.
+
+    Examples
+    --------
+    >>> found = identification([0.5, 0.3, 0.1, 0.1], [0.6, 0.1, 0.25, 0.05], threshold=0.2)
+    >>> float(found.precision), float(found.recall), float(found.f_score)
+    (0.5, 0.5, 0.5)
+    """
+    _difference(estimate, truth)
+    found, real = heavy_hitters(estimate, threshold), heavy_hitters(truth, threshold)
+    hits = np.sum(found & real, axis=-1, dtype=np.float64)
+    named, there = np.sum(found, axis=-1), np.broadcast_to(np.sum(real, axis=-1), hits.shape)
+    precision = np.divide(hits, named, out=np.ones_like(hits), where=named > 0)
+    recall = np.divide(hits, there, out=np.ones_like(hits), where=there > 0)
+    both = precision + recall
+    f_score = np.divide(2 * precision * recall, both, out=np.zeros_like(hits), where=both > 0)
+    return Identification(precision, recall, f_score)
+
+
+def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.float64]:
+    """Return the estimates of the best rule that treats all values alike: a yardstick, since it knows the true frequencies.
+
+    Among rules that map each raw estimate by one function, the smallest mean squared error belongs to the posterior mean under
+    the true frequencies themselves, in no order (Robbins 1951):
+
+        m*(y) = Σ_v f_v φ_v(y) / Σ_v φ_v(y),   φ_v the normal density with mean f_v and variance (a + b f_v)/n.
+
+    Parameters
+    ----------
+    estimate
+        Raw estimates of shape (..., d), with n and an oracle.
+    truth
+        True frequencies f of shape (d,), in 0 .. 1.
+
+    Returns
+    -------
+    m* of each raw estimate, shape (..., d), as frequencies, so that any error can be measured: what a method loses to the limit
+    is ``mean_squared_error(method, truth) / mean_squared_error(accuracy_limit(raw, truth), truth)``, both averaged over trials.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the noise level is not known, the estimate is post-processed, or ``truth`` does not have shape (d,) with entries in
+        0 .. 1.
+
+    Notes
+    -----
+    A method that uses the known sum, as Norm-Sub does, can be slightly below the limit. Cost: as many terms as there are raw
+    estimates times distinct true frequencies.
+
+    Examples
+    --------
+    >>> from ldpopt import FrequencyEstimate, oracles
+    >>> raw = FrequencyEstimate([0.7, 0.1, -0.1], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> accuracy_limit(raw, [0.8, 0.1, 0.1]).round(3)
+    array([0.8, 0.1, 0.1])
+    """
+    if not isinstance(estimate, FrequencyEstimate):
+        raise InvalidTypeError(
+            "accuracy_limit needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
+        )
+    if estimate.method not in ("base", "post-pos"):
+        raise InvalidInputError(
+            f"accuracy_limit takes raw estimates, got one by {estimate.method!r}: pass estimate.raw"
+        )
+    n, oracle = estimate.noise
+    true = validate.frequencies(truth)
+    if true.shape != (estimate.d,):
+        raise InvalidInputError(f"truth must have shape ({estimate.d},), got {true.shape}")
+    f, size = np.unique(true, return_counts=True)
+    variance = oracle.variance(n, f)
+    fixed = np.log(size) - 0.5 * np.log(variance)
+    raw = estimate.frequencies.ravel()
+    result = np.empty_like(raw)
+    step = max(1, _TERMS // len(f))
+    for start in range(0, len(raw), step):
+        rows = slice(start, start + step)
+        level = fixed - (raw[rows, None] - f) ** 2 / (2 * variance)
+        weight = np.exp(level - level.max(axis=1, keepdims=True))
+        result[rows] = weight @ f / weight.sum(axis=1)
+    return result.reshape(estimate.frequencies.shape)
+
+
+def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    found, true = _values(estimate), _values(truth)
+    if found.shape[-1] != true.shape[-1]:
+        raise InvalidInputError(
+            f"estimate and truth must have the same last axis, got {found.shape} and {true.shape}"
+        )
+    try:
+        return np.asarray(found - true)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"leading axes of estimate and truth must match or be 1, got the shapes {found.shape} and {true.shape}"
+        ) from error
+
+
+def _values(frequencies: FrequencyEstimate | ArrayLike) -> NDArray[np.float64]:
+    """Return the frequencies of an estimate, and plain ones as they are."""
+    if isinstance(frequencies, FrequencyEstimate):
+        return frequencies.frequencies
+    return validate.frequencies(frequencies)

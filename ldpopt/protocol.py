@@ -1,0 +1,179 @@
+"""Pure protocols: two probabilities, and every constant that follows from them.
+
+In a pure protocol (Wang et al. 2017) a report supports the user's own value with probability p and every other value with
+probability q < p. Nothing else about a protocol matters once its reports are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class PureProtocol:
+    """A pure protocol on ``d`` values at privacy budget ``epsilon``, known by its probabilities ``p`` and ``q``.
+
+    Oracles are subclasses that compute p and q. Use this class itself for estimates from a protocol that ldpopt does not
+    implement.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy budget in nats, > 0.
+    d
+        Number of values in the domain, >= 2.
+    p, q
+        Probabilities that a report supports the user's own value and any other one; 0 < q < p < 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is out of range, or ``epsilon`` so small or large that p and q cannot be told apart from each
+        other, 0 and 1 in double precision.
+
+    Examples
+    --------
+    >>> protocol = PureProtocol(epsilon=math.log(3), d=10, p=0.5, q=0.25)
+    >>> round(protocol.sd(n=10_000), 6)
+    0.017321
+    """
+
+    def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
+        self.epsilon = validate.real("epsilon", epsilon, above=0)
+        self.d = validate.integer("d (the number of values)", d, minimum=2)
+        self.p, self.q = validate.real("p", p), validate.real("q", q)
+        if not 0 < self.q < self.p < 1 or self.p - self.q < 1e-12 * self.p:
+            raise InvalidInputError(
+                f"epsilon = {epsilon:g} with d = {d} gives p = {p!r} and q = {q!r}; a protocol needs 0 < q < p < 1: "
+                "use a less extreme epsilon"
+            )
+
+    @property
+    def a(self) -> float:
+        """Constant part of n Var[f̃_v]: q(1-q)/(p-q)² (N Eq. 7)."""
+        return self.q * (1 - self.q) / (self.p - self.q) ** 2
+
+    @property
+    def b(self) -> float:
+        """Part of n Var[f̃_v] proportional to f_v: (1-p-q)/(p-q) (N Eq. 5)."""
+        return (1 - self.p - self.q) / (self.p - self.q)
+
+    @property
+    def kappa(self) -> float:
+        """κ = b/a = (p-q)(1-p-q)/(q(1-q)) > -1: how fast the variance grows with the frequency."""
+        return self.b / self.a
+
+    def variance(self, n: int, frequency: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return Var[f̃_v] = (a + b f_v)/n (N Eq. 5); the default is the paper's approximation f_v = 0 (N Eq. 7).
+
+        Parameters
+        ----------
+        n
+            Number of reports, >= 1.
+        frequency
+            True frequencies f_v in [0, 1], any shape; the result has the same shape.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If n < 1 or a frequency is outside [0, 1].
+        """
+        f = validate.array("frequency", frequency).astype(np.float64)
+        if not ((f >= 0) & (f <= 1)).all():
+            raise InvalidInputError(
+                "frequency must lie in 0 .. 1: it is the true share of users, not an estimate"
+            )
+        result: NDArray[np.float64] = (self.a + self.b * f) / validate.integer(
+            "n (the number of reports)", n, minimum=1
+        )
+        return result
+
+    def sd(self, n: int) -> float:
+        """Return σ = sqrt(a/n), the standard deviation of the estimate of a value that nobody has."""
+        return math.sqrt(self.a / validate.integer("n (the number of reports)", n, minimum=1))
+
+    @property
+    def pair_support(self) -> tuple[float, float] | None:
+        """P(a report supports both of two values): where one of them is the user's own, and where neither is.
+
+        None where only p and q are known: they do not say how the counts of two values vary together.
+        """
+        return None
+
+    def answer_variance(
+        self,
+        frequencies: NDArray[np.float64],
+        members: csr_array | None = None,
+        *,
+        centred: bool = False,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (α, β): the answer to a set query has n Var = α + β F, where F is the set's true frequency.
+
+        With 0/1 weights w of a set, n Var[Σ w f̃] = Σ w² (a + b f) + Σ_{u≠v} w_u w_v (r + s (f_u + f_v)), where r and s follow
+        from p, q and ``pair_support``: zero for unary encoding and hashing, negative for GRR (one multinomial draw a user)
+        and subset selection. Answers that use Σf = 1 are those of f̃ + (1 - Σf̃)/d, the method Norm: w less its mean.
+
+        Parameters
+        ----------
+        frequencies
+            Raw estimates (..., d): where a protocol's variance depends on more of the truth than F, what is put for it.
+        members
+            Sparse (m, d) of zeros and ones; None for every value by itself.
+        centred
+            Whether the answer is Norm's.
+
+        Returns
+        -------
+        Two arrays that broadcast to (..., m), or to (..., d).
+
+        Raises
+        ------
+        InvalidInputError
+            If ``pair_support`` is None and the answer needs it.
+
+        Notes
+        -----
+        The users' values are given, and their reports independent: this is the error about the frequencies among these
+        users, without that of drawing the users from a larger population.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_array
+        >>> from ldpopt.oracles import GRR
+        >>> everyone = csr_array([[1.0, 1.0, 1.0]])  # the counts of GRR sum to n
+        >>> alpha, beta = GRR(epsilon=1.0, d=3).answer_variance(np.zeros(3), everyone)
+        >>> abs(alpha + beta).max() < 1e-12
+        np.True_
+        """
+        size = np.ones(1) if members is None else np.asarray(members.sum(axis=1))
+        if self.pair_support is None:
+            if centred or members is not None:
+                raise InvalidInputError(
+                    "the variance of a sum of estimates needs the joint law of two counts, which p and q alone do not give: "
+                    "use an oracle from ldpopt.oracles"
+                )
+            return np.full(1, self.a), np.full(1, self.b)
+        own, neither = self.pair_support
+        gap = self.p - self.q
+        r = (neither - self.q**2) / gap**2
+        s = (own - self.p * self.q) / gap**2 - r
+        share = size / self.d if centred else np.zeros_like(size)
+        inside, outside = np.where(size > 0, 1 - share, 0.0), np.where(size < self.d, share, 0.0)
+        squares = size * inside**2 + (self.d - size) * outside**2
+        total = size * inside - (self.d - size) * outside
+        # Σ w² f = inside² F + outside² (1 - F); the total is 0 wherever there is an outside weight.
+        constant = (self.a - r) * squares + r * total**2 + (self.b - 2 * s) * outside**2
+        slope = (self.b - 2 * s) * (inside**2 - outside**2) + 2 * s * total
+        return constant, slope
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(epsilon={self.epsilon:g}, d={self.d}, p={self.p:.6g}, q={self.q:.6g})"

@@ -1,9 +1,0 @@
-"""Reports in files: written by clients, read with suspicion, counted in memory that does not grow.
-
-Importing this package imports pyarrow.
-"""
-
-from ldpopt.reports.aggregation import Aggregate, aggregate
-from ldpopt.reports.files import ReportWriter, append_reports, open_reports, read_reports, write_reports
-
-__all__ = ["Aggregate", "ReportWriter", "aggregate", "append_reports", "open_reports", "read_reports", "write_reports"]

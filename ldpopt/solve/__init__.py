@@ -1,0 +1,1 @@
+"""From a loss under constraints to a certified minimiser."""

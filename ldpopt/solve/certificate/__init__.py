@@ -1,0 +1,5 @@
+"""Proof of optimality for any point, whoever produced it: computed from the problem and the point alone."""
+
+from ldpopt.solve.certificate.certificate import Certificate, certify
+
+__all__ = ["Certificate", "certify"]

@@ -1,0 +1,366 @@
+"""Poisoning: what users who do not follow the protocol can do to an estimate, and what an aggregator can undo.
+
+The attacks are those of Cao, Jia and Gong (2021). A report of m malicious users beside n genuine ones moves the estimate of
+value v by m/(n+m) ((s_v - q)/(p - q) - f_v), where s_v is the share of malicious reports that support v: an attacker who
+wants certain targets high makes each report support as many of them as a report can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import singledispatch
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import LeastSquares
+from ldpopt.oracles import GRR, FrequencyOracle, HadamardResponse, SubsetSelection
+from ldpopt.oracles.base import Reports
+from ldpopt.oracles.hadamard import walsh_hadamard
+from ldpopt.oracles.hash_family import bucket_of
+from ldpopt.oracles.hashing import LocalHashing
+from ldpopt.oracles.unary import UnaryEncoding
+from ldpopt.solve.problem import Problem, Solution
+
+Array = NDArray[np.float64]
+Values = NDArray[np.int64]
+Seed = np.random.Generator | int | None
+_CELLS = 1 << 20  # random numbers held at a time
+_HASHES = 1000  # hash functions that a malicious user tries (Cao et al. 2021, V-A)
+
+
+def random_perturbed_value(
+    oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None
+) -> Reports:
+    """Return reports drawn uniformly from all that a client can send (RPA). The targets play no part.
+
+    Parameters
+    ----------
+    oracle
+        The protocol that is attacked.
+    m
+        Number of malicious users, >= 1.
+    targets
+        Distinct values in 0 .. d-1 that the attacker wants high.
+    rng
+        Generator or seed; None for fresh entropy.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If m < 1, or the targets are not distinct values of the domain.
+
+    Examples
+    --------
+    >>> random_perturbed_value(GRR(epsilon=1.0, d=4), 5, [0], rng=1).shape
+    (5,)
+    """
+    m, _, generator = _checked(oracle, m, targets, rng)
+    return _uniform(oracle, m, generator)
+
+
+def random_item(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:
+    """Return honest reports of malicious users who each claim a uniform target as their value (RIA).
+
+    Nothing tells these users from genuine ones who have the targets. Arguments and errors as ``random_perturbed_value``.
+
+    Examples
+    --------
+    >>> random_item(GRR(epsilon=20.0, d=4), 5, [2], rng=1)
+    array([2, 2, 2, 2, 2], dtype=uint8)
+    """
+    m, chosen, generator = _checked(oracle, m, targets, rng)
+    return oracle.perturb(generator.choice(chosen, m), rng=generator)
+
+
+def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:
+    """Return reports that each support as many targets as one report can (MGA), with honest looks where that costs nothing.
+
+    GRR: a uniform target. Unary encoding: all targets, and others at random up to the number of bits that honest reports
+    have in the mean. Local hashing: of 1,000 random hash functions the one that sends most targets to one bucket. Subset
+    selection: all targets, or k of them at random, and others at random. Hadamard response: a uniform column of those where
+    most targets have +1; since column 0 is +1 everywhere, these support all targets.
+
+    Arguments and errors as ``random_perturbed_value``. Cost: d random numbers a report with sets of values, 1,000 hashes a
+    report and target with local hashing.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import OUE
+    >>> oracle = OUE(epsilon=1.0, d=8)
+    >>> oracle.support_counts(maximal_gain(oracle, 10, [0, 5], rng=1))[[0, 5]]
+    array([10, 10])
+    """
+    m, chosen, generator = _checked(oracle, m, targets, rng)
+    return _crafted(oracle, chosen, m, generator)
+
+
+ATTACKS: Mapping[str, Callable[[FrequencyOracle, int, ArrayLike, Seed], Reports]] = (
+    MappingProxyType({"rpa": random_perturbed_value, "ria": random_item, "mga": maximal_gain})
+)
+"""The attacks by the paper's names."""
+
+
+def without_malicious(
+    estimate: FrequencyEstimate,
+    eta: float,
+    *,
+    targets: ArrayLike | None = None,
+    supported: float = 1.0,
+) -> FrequencyEstimate:
+    """Return (1+η) f̃ - η f̃_malicious, what remains of an estimate once presumed malicious reports are taken out.
+
+    If malicious reports support ``supported`` values in the mean, their estimates sum to (supported - q d)/(p - q). Without
+    known targets this mass is spread over the values with positive estimates, and others get none (LDPRecover). With them,
+    reports are presumed to support nothing else: targets get (supported/r - q)/(p - q), others -q/(p - q) (LDPRecover*).
+
+    Parameters
+    ----------
+    estimate
+        The raw estimate of all reports, with n and the oracle.
+    eta
+        Malicious users per genuine one, >= 0: an assumption of the aggregator.
+    targets
+        Distinct values that are known to be attacked.
+    supported
+        1 is the paper's, and that of GRR. Honest reports of unary encoding support p + (d-1) q values; with that the mass is 1.
+
+    Returns
+    -------
+    FrequencyEstimate of the same shape; the method is named ``without-malicious``.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If eta is negative, supported not in 0 .. d (or r), targets are not distinct values, no estimate of a trial is
+        positive, or n or the oracle is unknown.
+
+    Examples
+    --------
+    >>> poisoned = FrequencyEstimate([0.6, 0.3, 0.1], n=1000, oracle=GRR(epsilon=1.0, d=3))
+    >>> without_malicious(poisoned, 0.1, targets=[2]).frequencies.round(3)
+    array([ 0.718,  0.388, -0.106])
+    """
+    if not isinstance(estimate, FrequencyEstimate):
+        raise InvalidTypeError(
+            f"estimate must be a FrequencyEstimate with n and oracle, got {type(estimate).__name__}"
+        )
+    _, oracle = estimate.noise
+    if validate.real("eta (malicious users per genuine one)", eta) < 0:
+        raise InvalidInputError(
+            f"eta (malicious users per genuine one) must be at least 0, got {eta!r}"
+        )
+    held = (
+        estimate.frequencies > 0
+        if targets is None
+        else _indicator(_targets(targets, oracle.d), oracle.d)
+    )
+    many = held.sum(axis=-1, keepdims=True)
+    most = oracle.d if targets is None else int(many[0])
+    if (
+        not 0
+        <= validate.real("supported (values that a malicious report supports)", supported)
+        <= most
+    ):
+        raise InvalidInputError(f"supported must lie in 0 .. {most}, got {supported!r}")
+    if not many.all():
+        trial = f" of trial {', '.join(str(int(i)) for i in validate.first(many[..., 0] == 0))}" * (
+            many.ndim > 1
+        )
+        raise InvalidInputError(
+            f"no estimate{trial} is positive: there is nothing that could be recovered"
+        )
+    gap = oracle.p - oracle.q
+    if targets is None:
+        malicious = held * ((supported - oracle.q * oracle.d) / gap / many)
+    else:
+        malicious = (held * (supported / many) - oracle.q) / gap
+    genuine = (1 + eta) * estimate.frequencies - eta * malicious
+    return replace(
+        estimate, frequencies=genuine, method="without-malicious", clip_answers=False, raw=None
+    )
+
+
+def ldp_recover(
+    estimate: FrequencyEstimate,
+    eta: float,
+    *,
+    targets: ArrayLike | None = None,
+    supported: float = 1.0,
+    problem: Problem | None = None,
+) -> Solution:
+    """Return the consistent frequencies nearest to ``without_malicious`` (LDPRecover; Sun et al. 2024).
+
+    The projection is constrained least squares, so Norm-Sub solves it, and it ignores what is added to all values alike:
+    malicious mass spread over all of them would change nothing but the scale 1+η. Spread over the positive ones it mostly
+    does not either. Let (1+η) f̃ have a positive part of at least 1. Then Norm-Sub keeps values above some θ >= 0 alone, all
+    of them positive and shifted alike, and no other one joins them while the shift η mass/(number of positive) is at most θ:
+    where the mass is negative, and always where estimates sum to 1 and the mass is at most 1 (GRR, subset selection). There
+    LDPRecover without targets *is* Norm-Sub of (1+η) f̃; known targets are what recovers.
+
+    Parameters
+    ----------
+    estimate, eta, targets, supported
+        As in ``without_malicious``.
+    problem
+        Loss and constraints instead of least squares on the simplex: whatever else is known can be said here.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As ``without_malicious`` and ``Problem.solve``.
+
+    Examples
+    --------
+    >>> poisoned = FrequencyEstimate([0.6, 0.3, 0.1], n=1000, oracle=GRR(epsilon=1.0, d=3))
+    >>> solution = ldp_recover(poisoned, 0.1, targets=[2])
+    >>> solution.frequencies.round(3), solution.solver
+    (array([0.665, 0.335, 0.   ]), 'norm-sub')
+    """
+    genuine = without_malicious(estimate, eta, targets=targets, supported=supported)
+    return (problem or Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])).solve(genuine)
+
+
+def _checked(
+    oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed
+) -> tuple[int, Values, np.random.Generator]:
+    if not isinstance(oracle, FrequencyOracle):
+        raise InvalidTypeError(f"oracle must be one from ldpopt.oracles, got {oracle!r}")
+    m = validate.integer("m (the number of malicious users)", m, minimum=1)
+    return m, _targets(targets, oracle.d), validate.generator(rng)
+
+
+def _targets(targets: ArrayLike, d: int) -> Values:
+    found = validate.whole_numbers("targets", targets, low=0, high=d - 1)
+    if found.ndim != 1 or not found.size or np.unique(found).size != found.size:
+        raise InvalidInputError(
+            f"targets must be one or more distinct values, as a list of them, got {targets!r}"
+        )
+    return found
+
+
+def _indicator(values: Values, d: int) -> NDArray[np.bool_]:
+    held = np.zeros(d, dtype=np.bool_)
+    held[values] = True
+    return held
+
+
+# --- any report, uniformly ------------------------------------------------------------------------
+
+
+@singledispatch
+def _uniform(oracle: FrequencyOracle, *_: Any) -> Reports:
+    raise InvalidTypeError(f"there are no attacks on {oracle!r}")
+
+
+@_uniform.register
+def _(oracle: GRR, m: int, rng: np.random.Generator) -> Reports:
+    return rng.integers(oracle.d, size=m)
+
+
+@_uniform.register
+def _(oracle: HadamardResponse, m: int, rng: np.random.Generator) -> Reports:
+    return rng.integers(oracle.columns, size=m)
+
+
+@_uniform.register
+def _(oracle: UnaryEncoding, m: int, rng: np.random.Generator) -> Reports:
+    return np.packbits(rng.integers(2, size=(m, oracle.d), dtype=np.uint8), axis=1)
+
+
+@_uniform.register
+def _(oracle: LocalHashing, m: int, rng: np.random.Generator) -> Reports:
+    return _hashed(
+        oracle, rng.integers(2**64, size=m, dtype=np.uint64), rng.integers(oracle.g, size=m)
+    )
+
+
+@_uniform.register
+def _(oracle: SubsetSelection, m: int, rng: np.random.Generator) -> Reports:
+    nobody = np.zeros(oracle.d, dtype=np.bool_)
+    return np.concatenate(
+        [np.nonzero(rows)[1].reshape(-1, oracle.k) for rows in _sets(nobody, oracle.k, m, rng)]
+    )
+
+
+# --- reports for targets --------------------------------------------------------------------------
+
+
+@singledispatch
+def _crafted(oracle: FrequencyOracle, *_: Any) -> Reports:
+    raise InvalidTypeError(f"there are no attacks on {oracle!r}")
+
+
+@_crafted.register
+def _(_oracle: GRR, targets: Values, m: int, rng: np.random.Generator) -> Reports:
+    return rng.choice(targets, m)
+
+
+@_crafted.register
+def _(oracle: HadamardResponse, targets: Values, m: int, rng: np.random.Generator) -> Reports:
+    rows = np.zeros(oracle.columns, dtype=np.int64)
+    rows[targets + 1] = 1
+    return rng.choice(np.flatnonzero(walsh_hadamard(rows) == len(targets)), m)
+
+
+@_crafted.register
+def _(oracle: UnaryEncoding, targets: Values, m: int, rng: np.random.Generator) -> Reports:
+    bits = max(len(targets), int(oracle.p + (oracle.d - 1) * oracle.q))
+    return np.concatenate(
+        [np.packbits(rows, axis=1) for rows in _sets(_indicator(targets, oracle.d), bits, m, rng)]
+    )
+
+
+@_crafted.register
+def _(oracle: SubsetSelection, targets: Values, m: int, rng: np.random.Generator) -> Reports:
+    wanted = _indicator(targets, oracle.d)
+    return np.concatenate(
+        [np.nonzero(rows)[1].reshape(-1, oracle.k) for rows in _sets(wanted, oracle.k, m, rng)]
+    )
+
+
+@_crafted.register
+def _(oracle: LocalHashing, targets: Values, m: int, rng: np.random.Generator) -> Reports:
+    seeds, buckets = np.empty(m, dtype=np.uint64), np.empty(m, dtype=np.int64)
+    step = max(1, _CELLS // (_HASHES * len(targets)))
+    for start in range(0, m, step):
+        tried = rng.integers(2**64, size=(min(step, m - start), _HASHES), dtype=np.uint64)
+        found = bucket_of(tried[..., None], targets.astype(np.uint64), np.uint64(oracle.g))
+        together = np.stack(
+            [(found == found[..., [i]]).sum(axis=-1) for i in range(len(targets))], axis=-1
+        )
+        best, which = np.divmod(together.reshape(len(tried), -1).argmax(axis=1), len(targets))
+        users = np.arange(len(tried))
+        seeds[start : start + step] = tried[users, best]
+        buckets[start : start + step] = found[users, best, which]
+    return _hashed(oracle, seeds, buckets)
+
+
+def _hashed(oracle: LocalHashing, seeds: NDArray[np.uint64], buckets: Values) -> Reports:
+    reports = np.empty(
+        len(seeds), dtype=[("seed", np.uint64), ("bucket", np.min_scalar_type(oracle.g - 1))]
+    )
+    reports["seed"], reports["bucket"] = seeds, buckets
+    return reports
+
+
+def _sets(
+    wanted: NDArray[np.bool_], k: int, m: int, rng: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Return m uniform sets of k values that hold as many wanted ones as fit, as blocks of rows of flags."""
+    d, blocks = len(wanted), []
+    step = max(1, _CELLS // d)
+    for start in range(0, m, step):
+        keys = rng.random((min(step, m - start), d)) - wanted  # wanted ones come before all others
+        chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        flags = np.zeros(keys.shape, dtype=np.bool_)
+        np.put_along_axis(flags, chosen, True, axis=1)
+        blocks.append(flags)
+    return blocks
