@@ -16,10 +16,23 @@ def _improvement(
 ) -> Statement:
     """Return the statement that OUE-Calibrate's error is below OUE-Zero's by so many per cent."""
     return Statement(
-        identifier, "K IV-B", f"On {name}, the relative improvement of OUE-Calibrate upon OUE-Zero is {percent:g} % for ε = {epsilon:g}.",
-        "calibrate-fig7", f"Error of OUE-Calibrate over OUE-Zero's, between {low:g} and {high:g}",
-        (Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", low, high, at=lambda e: e == epsilon, only=data),),
-    )  # fmt: skip
+        id=identifier,
+        source="K IV-B",
+        text=f"On {name}, the relative improvement of OUE-Calibrate upon OUE-Zero is {percent:g} % for ε = {epsilon:g}.",
+        figure="calibrate-fig7",
+        how=f"Error of OUE-Calibrate over OUE-Zero's, between {low:g} and {high:g}",
+        checks=(
+            Ratio(
+                "calibrate-fig7",
+                "oue-calibrate",
+                "oue-zero",
+                low,
+                high,
+                at=lambda e: e == epsilon,
+                only=data,
+            ),
+        ),
+    )
 
 
 def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
@@ -32,102 +45,270 @@ def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
 
     return (
         Statement(
-            f"k-{fig}-precision-recall", "K IV-B", f"OUE-Calibrate achieves higher precision but lower recall than OUE ({data_name}).",
-            figure, "Ratio of precisions at least 1, of recalls at most 1, at every point",
-            (ratio("oue-calibrate", "oue", "precision", 1, _ANY), ratio("oue-calibrate", "oue", "recall", 0, 1)),
+            id=f"k-{fig}-precision-recall",
+            source="K IV-B",
+            text=f"OUE-Calibrate achieves higher precision but lower recall than OUE ({data_name}).",
+            figure=figure,
+            how="Ratio of precisions at least 1, of recalls at most 1, at every point",
+            checks=(
+                ratio("oue-calibrate", "oue", "precision", 1, _ANY),
+                ratio("oue-calibrate", "oue", "recall", 0, 1),
+            ),
         ),
         Statement(
-            f"k-{fig}-f-score", "K IV-B", f"OUE-Calibrate has a better F-score than OUE and OUE-Zero ({data_name}).", figure,
-            "Ratio of F-scores at least 1 (0.995) at every point",
-            (ratio("oue-calibrate", "oue", "f-score", 0.995, _ANY), ratio("oue-calibrate", "oue-zero", "f-score", 0.995, _ANY)),
+            id=f"k-{fig}-f-score",
+            source="K IV-B",
+            text=f"OUE-Calibrate has a better F-score than OUE and OUE-Zero ({data_name}).",
+            figure=figure,
+            how="Ratio of F-scores at least 1 (0.995) at every point",
+            checks=(
+                ratio("oue-calibrate", "oue", "f-score", 0.995, _ANY),
+                ratio("oue-calibrate", "oue-zero", "f-score", 0.995, _ANY),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 STATEMENTS = (
     Statement(
-        "k-fig3-tail", "K IV-A", "A large fraction of items have small frequencies, a very small fraction large ones (Retail).",
-        "calibrate-fig3", "Share of items with a frequency around 100 over that with frequency 1, below 0.05",
-        (Against("calibrate-fig3", "truth", 0, 0.05, partner=1.0, at=lambda f: 80 <= f <= 120, only=_RETAIL),),
-    ),
-    Statement(
-        "k-fig4-mean", "K IV-B", "The noise on Kosarak has the predicted mean 0 (fitted: −3.2).", "calibrate-fig4",
-        "Mean of the noise within ±20 counts: 4 standard errors of 30 trials, and less than one of the single collection that K fitted",
-        (Value("calibrate-fig4", "oue", -20, 20, only={"metric": "mean (counts)"}),),
-    ),
-    Statement(
-        "k-fig4-variance", "K IV-B", "... and the predicted variance (fitted 5,405, predicted 5,434).", "calibrate-fig4",
-        "K prints these as variances, but 5,434 is the standard deviation at ε = 1: √(4en)/(e − 1) with n = 8,019,015. Predicted "
-        "variance within 0.1 % of 5,434², and fitted over predicted variance within 2 % of 1",
-        (
-            Value("calibrate-fig4", "predicted", 0.999, 1.001, unit=5_434**2, only={"metric": "variance (counts)"}),
-            Ratio("calibrate-fig4", "oue", "predicted", 0.98, 1.02, only={"metric": "variance (counts)"}),
+        id="k-fig3-tail",
+        source="K IV-A",
+        text=(
+            "A large fraction of items have small frequencies, a very small fraction large ones "
+            "(Retail)."
+        ),
+        figure="calibrate-fig3",
+        how="Share of items with a frequency around 100 over that with frequency 1, below 0.05",
+        checks=(
+            Against(
+                "calibrate-fig3",
+                "truth",
+                0,
+                0.05,
+                partner=1.0,
+                at=lambda f: 80 <= f <= 120,
+                only=_RETAIL,
+            ),
         ),
     ),
     Statement(
-        "k-fig7-orders", "K IV-B", "Both OUE-Zero and OUE-Calibrate outperform OUE by orders of magnitude.", "calibrate-fig7",
-        "Error of OUE over each, at least 10 at every ε",
-        (Ratio("calibrate-fig7", "oue", ("oue-zero", "oue-calibrate"), 10, _ANY),),
+        id="k-fig4-mean",
+        source="K IV-B",
+        text="The noise on Kosarak has the predicted mean 0 (fitted: −3.2).",
+        figure="calibrate-fig4",
+        how=(
+            "Mean of the noise within ±20 counts: 4 standard errors of 30 trials, and less than "
+            "one of the single collection that K fitted"
+        ),
+        checks=(Value("calibrate-fig4", "oue", -20, 20, only={"metric": "mean (counts)"}),),
     ),
     Statement(
-        "k-fig7-better", "K IV-B", "OUE-Calibrate outperforms OUE-Zero.", "calibrate-fig7", "Ratio of errors below 1 at every ε",
-        (Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", 0, 1),),
+        id="k-fig4-variance",
+        source="K IV-B",
+        text="... and the predicted variance (fitted 5,405, predicted 5,434).",
+        figure="calibrate-fig4",
+        how=(
+            "K prints these as variances, but 5,434 is the standard deviation at ε = 1: √(4en)/(e"
+            " − 1) with n = 8,019,015. Predicted variance within 0.1 % of 5,434², and fitted over"
+            " predicted variance within 2 % of 1"
+        ),
+        checks=(
+            Value(
+                "calibrate-fig4",
+                "predicted",
+                0.999,
+                1.001,
+                unit=5_434**2,
+                only={"metric": "variance (counts)"},
+            ),
+            Ratio(
+                "calibrate-fig4",
+                "oue",
+                "predicted",
+                0.98,
+                1.02,
+                only={"metric": "variance (counts)"},
+            ),
+        ),
     ),
     Statement(
-        "k-fig7-gain-grows", "K IV-B", "The performance gain is more significant as the privacy budget increases.", "calibrate-fig7",
-        "Error of OUE-Zero over OUE-Calibrate's: at ε = 5 at least 1.2 times what it is at ε = 1",
-        (Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, _ANY),),
+        id="k-fig7-orders",
+        source="K IV-B",
+        text="Both OUE-Zero and OUE-Calibrate outperform OUE by orders of magnitude.",
+        figure="calibrate-fig7",
+        how="Error of OUE over each, at least 10 at every ε",
+        checks=(Ratio("calibrate-fig7", "oue", ("oue-zero", "oue-calibrate"), 10, _ANY),),
+    ),
+    Statement(
+        id="k-fig7-better",
+        source="K IV-B",
+        text="OUE-Calibrate outperforms OUE-Zero.",
+        figure="calibrate-fig7",
+        how="Ratio of errors below 1 at every ε",
+        checks=(Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", 0, 1),),
+    ),
+    Statement(
+        id="k-fig7-gain-grows",
+        source="K IV-B",
+        text="The performance gain is more significant as the privacy budget increases.",
+        figure="calibrate-fig7",
+        how=(
+            "Error of OUE-Zero over OUE-Calibrate's: at ε = 5 at least 1.2 times what it is at ε "
+            "= 1"
+        ),
+        checks=(Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, _ANY),),
     ),
     _improvement("k-fig7-kosarak-1", _KOSARAK, "Kosarak", 1, 16, 0.79, 0.89),
     _improvement("k-fig7-kosarak-5", _KOSARAK, "Kosarak", 5, 97, 0.01, 0.06),
     _improvement("k-fig7-retail-1", _RETAIL, "Retail", 1, 2.4, 0.95, 0.995),
     _improvement("k-fig7-retail-5", _RETAIL, "Retail", 5, 65, 0.30, 0.40),
     Statement(
-        "k-fig7-then-zero", "K IV-B", "Further resetting the frequencies smaller than the significance threshold in OUE-Calibrate "
-        "has a negligible impact on the estimation errors.", "calibrate-fig7", "Ratio of errors within 5 % of 1 at every ε",
-        (Ratio("calibrate-fig7", "oue-calibrate-zero", "oue-calibrate", 0.95, 1.05),),
+        id="k-fig7-then-zero",
+        source="K IV-B",
+        text=(
+            "Further resetting the frequencies smaller than the significance threshold in "
+            "OUE-Calibrate has a negligible impact on the estimation errors."
+        ),
+        figure="calibrate-fig7",
+        how="Ratio of errors within 5 % of 1 at every ε",
+        checks=(Ratio("calibrate-fig7", "oue-calibrate-zero", "oue-calibrate", 0.95, 1.05),),
     ),
     *_score("calibrate-fig5", "Kosarak"),
     *_score("calibrate-fig6", "Retail"),
     *_score("calibrate-fig8", "Kosarak"),
     *_score("calibrate-fig9", "Retail"),
     Statement(
-        "k-fig9-zero-same", "K IV-B", "OUE and OUE-Zero have exactly the same curves at the significance threshold (Retail).",
-        "calibrate-fig9", "Ratio of F-scores exactly 1",
-        (Ratio("calibrate-fig9", "oue-zero", "oue", 1, 1, only={"metric": "f-score"}),),
+        id="k-fig9-zero-same",
+        source="K IV-B",
+        text=(
+            "OUE and OUE-Zero have exactly the same curves at the significance threshold (Retail)."
+        ),
+        figure="calibrate-fig9",
+        how="Ratio of F-scores exactly 1",
+        checks=(Ratio("calibrate-fig9", "oue-zero", "oue", 1, 1, only={"metric": "f-score"}),),
     ),
     Statement(
-        "k-fig6-zero-above", "K IV-B", "When the threshold is larger than the significance threshold, OUE-Zero and OUE have the same "
-        "performance (Retail).", "calibrate-fig6", "Ratio of F-scores exactly 1 above the significance threshold",
-        (
+        id="k-fig6-zero-above",
+        source="K IV-B",
+        text=(
+            "When the threshold is larger than the significance threshold, OUE-Zero and OUE have "
+            "the same performance (Retail)."
+        ),
+        figure="calibrate-fig6",
+        how="Ratio of F-scores exactly 1 above the significance threshold",
+        checks=(
             Ratio(
-                "calibrate-fig6", "oue-zero", "oue", 1, 1, "parameter", side=1,
+                "calibrate-fig6",
+                "oue-zero",
+                "oue",
+                1,
+                1,
+                "parameter",
+                side=1,
                 only={"metric": "f-score"},
             ),
         ),
     ),
     Statement(
-        "k-fig6-gain-below", "K IV-B", "The improvement of OUE-Calibrate (in F) is more significant when the threshold is smaller "
-        "(Retail).", "calibrate-fig6", "F-score over OUE's: above 1.05 below the significance threshold, within 5 % of 1 above it",
-        (
-            Ratio("calibrate-fig6", "oue-calibrate", "oue", 1.05, _ANY, "parameter", side=-1, only={"metric": "f-score"}),
-            Ratio("calibrate-fig6", "oue-calibrate", "oue", 0.95, 1.05, "parameter", side=1, only={"metric": "f-score"}),
+        id="k-fig6-gain-below",
+        source="K IV-B",
+        text=(
+            "The improvement of OUE-Calibrate (in F) is more significant when the threshold is "
+            "smaller (Retail)."
+        ),
+        figure="calibrate-fig6",
+        how=(
+            "F-score over OUE's: above 1.05 below the significance threshold, within 5 % of 1 "
+            "above it"
+        ),
+        checks=(
+            Ratio(
+                "calibrate-fig6",
+                "oue-calibrate",
+                "oue",
+                1.05,
+                _ANY,
+                "parameter",
+                side=-1,
+                only={"metric": "f-score"},
+            ),
+            Ratio(
+                "calibrate-fig6",
+                "oue-calibrate",
+                "oue",
+                0.95,
+                1.05,
+                "parameter",
+                side=1,
+                only={"metric": "f-score"},
+            ),
         ),
     ),
     Statement(
-        "k-fig6-zero-moves", "K IV-B", "As the threshold becomes smaller, OUE-Zero's precision increases and its recall decreases "
-        "(Retail).", "calibrate-fig6", "At half of each threshold below 900 counts: precision at least, recall at most what it is there",
-        (
-            Against("calibrate-fig6", "oue-zero", 0, 1, partner=lambda t: t / 2, at=lambda t: t < 900, only={"metric": "precision"}),
-            Against("calibrate-fig6", "oue-zero", 1, _ANY, partner=lambda t: t / 2, at=lambda t: t < 900, only={"metric": "recall"}),
+        id="k-fig6-zero-moves",
+        source="K IV-B",
+        text=(
+            "As the threshold becomes smaller, OUE-Zero's precision increases and its recall "
+            "decreases (Retail)."
+        ),
+        figure="calibrate-fig6",
+        how=(
+            "At half of each threshold below 900 counts: precision at least, recall at most what "
+            "it is there"
+        ),
+        checks=(
+            Against(
+                "calibrate-fig6",
+                "oue-zero",
+                0,
+                1,
+                partner=lambda t: t / 2,
+                at=lambda t: t < 900,
+                only={"metric": "precision"},
+            ),
+            Against(
+                "calibrate-fig6",
+                "oue-zero",
+                1,
+                _ANY,
+                partner=lambda t: t / 2,
+                at=lambda t: t < 900,
+                only={"metric": "recall"},
+            ),
         ),
     ),
     Statement(
-        "k-fig6-zero-below", "K IV-B", "When the threshold is smaller, OUE-Zero has higher precision but lower recall (Retail).",
-        "calibrate-fig6", "Ratio of precisions at least 1, of recalls at most 1, below the significance threshold",
-        (
-            Ratio("calibrate-fig6", "oue-zero", "oue", 1, _ANY, "parameter", side=-1, only={"metric": "precision"}),
-            Ratio("calibrate-fig6", "oue-zero", "oue", 0, 1, "parameter", side=-1, only={"metric": "recall"}),
+        id="k-fig6-zero-below",
+        source="K IV-B",
+        text=(
+            "When the threshold is smaller, OUE-Zero has higher precision but lower recall "
+            "(Retail)."
+        ),
+        figure="calibrate-fig6",
+        how=(
+            "Ratio of precisions at least 1, of recalls at most 1, below the significance threshold"
+        ),
+        checks=(
+            Ratio(
+                "calibrate-fig6",
+                "oue-zero",
+                "oue",
+                1,
+                _ANY,
+                "parameter",
+                side=-1,
+                only={"metric": "precision"},
+            ),
+            Ratio(
+                "calibrate-fig6",
+                "oue-zero",
+                "oue",
+                0,
+                1,
+                "parameter",
+                side=-1,
+                only={"metric": "recall"},
+            ),
         ),
     ),
-)  # fmt: skip
+)
