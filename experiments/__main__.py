@@ -1,4 +1,4 @@
-"""``python -m experiments``; an interruption ends in one line and status 130, that of the slow imports too."""
+"""``python -m experiments``: Ctrl-C, even during imports, prints one line and exits with 130."""
 
 import os
 import sys
@@ -15,5 +15,6 @@ if __name__ == "__main__":
             print("Interrupted.", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
-        # sys.exit may end in death by signal: Python remembers an interruption of exec, which dataclasses and numba use.
+        # CPython re-raises SIGINT at exit if it interrupted exec(), which dataclasses and numba
+        # call; os._exit avoids that.
         os._exit(130)

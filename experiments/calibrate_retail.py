@@ -1,6 +1,7 @@
-"""K's improvements over OUE-Zero on Retail, with both of its fits, beside the best that any rule could do.
+"""K's improvements over OUE-Zero on Retail, with both of its fits, beside the best possible rule.
 
-Run as ``python -m experiments.calibrate_retail`` with the folder of ``retail.dat.gz`` in ``LDPOPT_DATA``, or let it download.
+Run as ``python -m experiments.calibrate_retail``. The file ``retail.dat.gz`` is read from the
+folder named by ``LDPOPT_DATA``, or downloaded.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ WAYS = {"moments": "fit by mean", "likelihood": "fit by likelihood", "limit": "l
 
 @dataclass(frozen=True)
 class Errors:
-    """Mean squared errors in one budget's collections: OUE-Zero's, and those of each way to choose a prior, shape (trials,)."""
+    """Mean squared errors at one budget, per trial: OUE-Zero's and those of each kind of prior."""
 
     epsilon: float
     zero: np.ndarray
     calibrated: dict[str, np.ndarray]
 
     def saved(self, way: str) -> tuple[float, float]:
-        """Return by how much the error is below OUE-Zero's, 1 - MSE/MSE₀, and the standard error of that."""
+        """Return 1 - MSE/MSE₀, the share by which the error is below OUE-Zero's, and its se."""
         return _summary(1 - self.calibrated[way] / self.zero)
 
     def exceeded(self, way: str) -> tuple[float, float]:
-        """Return by how much OUE-Zero's error is above it, MSE₀/MSE - 1, and the standard error of that."""
+        """Return MSE₀/MSE - 1, by how much OUE-Zero's error is above it, and its standard error."""
         return _summary(self.zero / self.calibrated[way] - 1)
 
 
@@ -46,7 +47,8 @@ def _summary(values: np.ndarray) -> tuple[float, float]:
 def truth_as_prior(counts: np.ndarray, n: int) -> priors.Histogram:
     """Return the multiset of the true counts, all above 0.
 
-    The posterior mean under it has the least error of all functions of one estimate at a time: a limit that needs the truth.
+    The posterior mean under it has the least error of all functions of one estimate at a time. It
+    is a limit, since it needs the truth.
     """
     values, how_often = np.unique(counts, return_counts=True)
     edges = np.unique(np.concatenate([values, values + 1]))
@@ -56,7 +58,7 @@ def truth_as_prior(counts: np.ndarray, n: int) -> priors.Histogram:
 
 
 def errors(epsilon: float, trials: int, rng: np.random.Generator) -> Errors:
-    """Return the errors of OUE-Zero and of Calibrate at one budget, from simulated collections of Retail."""
+    """Return the errors of OUE-Zero and of Calibrate on simulated collections of Retail."""
     data = datasets.load("retail")
     oracle = oracles.OUE(epsilon, data.d)
     stack = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
@@ -81,17 +83,18 @@ def main(
 ) -> None:
     """Print the improvements for ε = 1 .. 5."""
     rng = np.random.default_rng(seed)
-    found = [errors(epsilon, trials, rng) for epsilon in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    rows = [errors(epsilon, trials, rng) for epsilon in (1.0, 2.0, 3.0, 4.0, 5.0)]
     console = Console()
     console.print(
-        f"OUE-Calibrate beside OUE-Zero on Retail, n = 908,576, d = 16,470; mean and standard error of {trials}"
+        "OUE-Calibrate beside OUE-Zero on Retail, n = 908,576, d = 16,470; "
+        f"mean and standard error over {trials} trials"
     )
     for title, measure in (
         ("Error below OUE-Zero's: 1 - MSE/MSE₀", Errors.saved),
         ("OUE-Zero's error above it: MSE₀/MSE - 1", Errors.exceeded),
     ):
         table = Table("ε", "K prints", *WAYS.values(), title=title)
-        for row in found:
+        for row in rows:
             cells = ["{:.1%} ± {:.1%}".format(*measure(row, way)) for way in WAYS]
             table.add_row(
                 f"{row.epsilon:g}",
@@ -100,9 +103,10 @@ def main(
             )
         console.print(table)
     console.print(
-        "The limit is the posterior mean under the true multiset of counts: no function of one estimate at a time does better.\n"
-        "K's 65 % at ε = 5 is more than even the limit saves of OUE-Zero's error; it is what the likelihood fit gives when the\n"
-        "difference is taken relative to Calibrate's own error instead."
+        "The limit is the posterior mean under the true multiset of counts: no function of one "
+        "estimate at a time does better.\nK prints 65 % at ε = 5. Even the limit does not save the "
+        "share of OUE-Zero's error;\nthe likelihood fit gives it when the difference is divided by "
+        "Calibrate's own error instead."
     )
 
 

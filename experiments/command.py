@@ -1,4 +1,4 @@
-"""Every figure of the papers: ``python -m experiments list`` and ``python -m experiments run FIGURE...``."""
+"""The figures of the papers: ``python -m experiments list`` and ``... run FIGURE...``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAILED, SKIPPED = 1, 3
 
 app = typer.Typer(
     cls=Interruptible,
-    help="Regenerate the figures of N (NDSS 2020), D (its draft of 2019) and K (Calibrate, 2019) from data to picture.",
+    help="Regenerate the figures of N (NDSS 2020), D (its 2019 draft) and K (Calibrate, 2019).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,11 +55,15 @@ def list_figures(
     if as_json:
         records = [
             {
-                "figure": f.name, "source": f.source, "title": f.title, "populations": f.experiment.populations,
-                "oracle": f.experiment.oracle, "trials": f.experiment.trials,
+                "figure": f.name,
+                "source": f.source,
+                "title": f.title,
+                "populations": f.experiment.populations,
+                "oracle": f.experiment.oracle,
+                "trials": f.experiment.trials,
             }
             for f in FIGURES.values()
-        ]  # fmt: skip
+        ]
         typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
     table = Table(box=box.SIMPLE_HEAD)
@@ -116,11 +120,12 @@ def run(
 ) -> None:
     """Compute figures: FIGURE.csv (and .paired.csv), FIGURE.svg and FIGURE.png in the folder OUT.
 
-    Finished cells are kept in the results file, so a run that was stopped at any moment resumes, and a changed figure
-    computes only what changed. The same seed gives the same bits for any number of workers.
+    Finished cells are kept in the results file. So a run that was stopped at any moment resumes,
+    and a changed figure computes only what changed. The same seed gives the same bits for any
+    number of workers.
 
-    Exit status 0: all done. 1: something failed. 2: wrong usage. 3: a data set is missing; what needs it was skipped. 130:
-    interrupted.
+    Exit status: 0 if all is done, 1 if something failed, 2 for wrong usage, 3 if a data set is
+    missing (what needs it is skipped), 130 if interrupted.
 
     Example: python -m experiments run all --workers 2 --compare
     """
@@ -142,9 +147,12 @@ def run(
                 drawn = write_figures(planned, results, out, workers=workers)
         except KeyboardInterrupt:
             _errors.print(
-                f"\nInterrupted: {len(summary.computed)} new cells are kept in {escape(str(results.path))}; "
-                "run the same command again to go on.", highlight=False, soft_wrap=True,
-            )  # fmt: skip
+                f"\nInterrupted: {len(summary.computed)} new cells are kept in "
+                f"{escape(str(results.path))}; "
+                "run the same command again to go on.",
+                highlight=False,
+                soft_wrap=True,
+            )
             raise typer.Exit(INTERRUPTED) from None
     if compare:
         from experiments.compare.page import write_page
@@ -177,9 +185,13 @@ def _compute(
     tasks = planned.distinct
     cells = sum(task.cell.cost for task in tasks.values())
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[cells]}"), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     there = set() if fresh else results.keys() & tasks.keys()
     with Progress(*columns, console=_errors, transient=True) as progress:
         bar = progress.add_task("cells", total=cells, cells="")
@@ -201,8 +213,8 @@ def _compute(
 def _report(planned: Plan, summary: Summary, drawn: list[str], out: Path, seconds: float) -> None:
     say = lambda text: _errors.print(text, highlight=False, soft_wrap=True)  # noqa: E731
     say(
-        f"{len(drawn)} figures in {escape(str(out))}: {len(summary.computed)} cells computed, {len(summary.reused)} reused, "
-        f"{len(summary.failed)} failed; {seconds:.1f} s."
+        f"{len(drawn)} figures in {escape(str(out))}: {len(summary.computed)} cells computed, "
+        f"{len(summary.reused)} reused, {len(summary.failed)} failed; {seconds:.1f} s."
     )
     for reason in summary.failed.values():
         say(f"[red]Failed:[/] {escape(reason)}")

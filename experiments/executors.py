@@ -1,4 +1,4 @@
-"""Who computes the cells: this process, other processes of this machine, or a Dask cluster. Results are the same."""
+"""What computes the cells: this process, others of this machine, or Dask; results are the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DASK_RETRIES = 3  # of a cell whose worker died
 
 
 class Executor(Protocol):
-    """Yields each task with its outcome, or the error that it ended in, in the order in which they finish."""
+    """Yields each task with its outcome or its error, in the order in which they finish."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Finished]: ...
 
@@ -55,8 +55,8 @@ class Processes:
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
                     raise ExperimentError(
-                        "a worker process died (killed, or out of memory). The finished cells are kept: run the same "
-                        "command again, with fewer --workers if memory was short"
+                        "a worker process died (killed, or out of memory). The finished cells are "
+                        "kept: run the same command again, with fewer --workers if memory was short"
                     )
                 yield futures[future], future.result() if error is None else error
         finally:
@@ -64,13 +64,13 @@ class Processes:
 
 
 def leave_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal: the workers leave it to the one that stops them."""
+    """Ignore Ctrl-C in workers: it reaches every process, and the parent stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(frozen=True)
 class Dask:
-    """The workers of an existing Dask cluster; they need this checkout on their path, and no data."""
+    """The workers of an existing Dask cluster; they need this checkout on their path, no data."""
 
     address: str
 
@@ -85,12 +85,14 @@ class Dask:
             client = distributed.Client(self.address, timeout=_DASK_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ExperimentError(
-                f"no Dask scheduler answers at {self.address} ({error}): check the address, or leave out --dask"
+                f"no Dask scheduler answers at {self.address} ({error}): check the address, or "
+                "leave out --dask"
             ) from None
         with closing(client):
             if not client.scheduler_info()["workers"]:
                 raise ExperimentError(
-                    f"the Dask cluster at {self.address} has no workers: start some, then run this again"
+                    f"the Dask cluster at {self.address} has no workers: start some, then run this "
+                    "command again"
                 )
             futures = {
                 client.submit(

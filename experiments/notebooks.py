@@ -1,6 +1,7 @@
 """The notebooks with fresh outputs.
 
-Run as ``python -m experiments.notebooks`` after a change of a notebook or of what it shows; names of notebooks select some.
+Run as ``python -m experiments.notebooks`` after a change of a notebook or of what it shows; names
+select notebooks.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ def paths() -> list[Path]:
 
 
 def execute(path: Path) -> nbformat.NotebookNode:
-    """Return a notebook run from its first cell to its last by this interpreter; an error in a cell is raised.
+    """Run a notebook from its first cell to its last by this interpreter, and return it.
 
-    No registered kernel, start-up file or configuration of the user plays a part, and nothing of the run but its outputs stays.
+    An error in a cell is raised. Kernels, start-up files and configuration of the user play no
+    part, and nothing of the run stays but its outputs.
     """
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager

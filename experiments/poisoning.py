@@ -1,7 +1,8 @@
 """How far malicious users move an estimate, and what post-processing takes back.
 
-Run as ``python -m experiments.poisoning``: half a minute. Emoji frequencies of 50,000 genuine users; the attacker wants ten
-values up that nobody, or almost nobody, has. Recovery is told the true share of malicious users, which favours it.
+Run as ``python -m experiments.poisoning``, which takes half a minute. The data are emoji
+frequencies of 50,000 genuine users; the attacker promotes ten values that nobody, or almost nobody,
+has. Recovery knows the true share of malicious users, which favours it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,21 @@ from ldpopt.studies import poisoning
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [
-    "figure", "panel", "dataset", "oracle", "n", "d", "epsilon",
-    "method", "query", "parameter", "metric", "mean", "std", "trials",
-]  # fmt: skip
+    "figure",
+    "panel",
+    "dataset",
+    "oracle",
+    "n",
+    "d",
+    "epsilon",
+    "method",
+    "query",
+    "parameter",
+    "metric",
+    "mean",
+    "std",
+    "trials",
+]
 ORACLES = (GRR, OUE, OLH)
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.1)
 """Malicious users among all."""
@@ -98,7 +111,7 @@ def poisoned_counts(
 
 
 def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
-    """Return the picture: error and gain against the share of malicious users, a column an oracle."""
+    """Return the picture: error and gain against the share of malicious users, per oracle."""
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     panels = figure.subplots(2, len(ORACLES), sharex=True)
     for column, make in enumerate(ORACLES):

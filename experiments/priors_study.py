@@ -1,9 +1,10 @@
-"""How far from the limit of accuracy do posterior means stand? ``python -m experiments.priors_study``.
+"""How far from the limit of accuracy are posterior means? ``python -m experiments.priors_study``.
 
-Every method on the same draws of OUE, on the settings of the papers and on real histograms; errors over those of the rule that
-knows the true frequencies in no order (``metrics.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is
-done: a run that was interrupted, or is asked for more draws (``python -m experiments.priors_study 200``), goes on where it
-stopped. Data that are not on this machine (``LDPOPT_DATA``) are named and skipped.
+Every method runs on the same draws of OUE, on the settings of the papers and on real histograms.
+Errors are relative to those of the rule that knows the true frequencies in no order
+(``metrics.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is done, so
+an interrupted run, or one with more draws (``python -m experiments.priors_study 200``), resumes.
+Data sets that are not on this machine (``LDPOPT_DATA``) are named and skipped.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def true_counts(name: str) -> np.ndarray:
 
 
 def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, dict[str, float]]]:
-    """Yield (draw, method, metric -> mean squared error) for one block of draws; the limit is a method like others."""
+    """Yield (draw, method, metric -> mean squared error) of a block; the limit is a method too."""
     counts = true_counts(name)
     oracle = oracles.OUE(epsilon, len(counts))
     seed = np.random.SeedSequence([block, int(10 * epsilon), *name.encode()])
@@ -145,7 +146,7 @@ def run(path: Path, draws: int) -> None:
 
 
 def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]:
-    """Return setting -> (method, metric) -> (error over the limit's, its standard error from paired draws)."""
+    """Return setting -> (method, metric) -> (error over the limit's, paired standard error)."""
     table: dict[tuple[str, float], dict[tuple[str, str], list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -177,7 +178,7 @@ def geometric_mean(found: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def summary(path: Path) -> str:
-    """Return the tables as markdown: error over the limit's, ± 1.96 standard errors for the full domain."""
+    """Return the tables as markdown: error over the limit's, ± 1.96 standard errors."""
     found = ratios(path)
     shown = [method for method in METHODS if method == "norm-sub" or method.endswith("-ns")] + [
         "mixture",
@@ -204,7 +205,8 @@ def summary(path: Path) -> str:
             )
     lines += [
         "",
-        "Set queries and the true top values: error over that of `norm-sub`, geometric mean over the settings.",
+        "Set queries and the true top values: error over that of `norm-sub`, geometric mean over "
+        "the settings.",
         "",
     ]
     lines += [
@@ -228,7 +230,7 @@ def summary(path: Path) -> str:
 
 
 def write_ratios(path: Path, to: Path) -> None:
-    """Write every error over the limit's as a table: dataset, epsilon, method, metric, ratio, standard_error, draws."""
+    """Write every error over the limit's, with its standard error and draws, as a table."""
     with path.open(encoding="utf-8") as file:
         draws = Counter(
             (row["dataset"], float(row["epsilon"]))

@@ -1,4 +1,4 @@
-"""From figures to files: plan the cells, compute those that are not in the store, write tables and pictures."""
+"""From figures to files: plan cells, compute those that are missing, write tables and pictures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 2020
 
 @dataclass
 class Plan:
-    """The cells of each figure, each cell once, and the populations that are not on this machine."""
+    """The cells of each figure, each cell once, and the populations missing on this machine."""
 
     figures: dict[str, Figure]
     tasks: dict[str, list[Task]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Plan:
 def plan(
     figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = None, quick: bool = False
 ) -> Plan:
-    """Return what has to be computed; data sets are loaded, and those that are missing noted with the reason."""
+    """Load the data and return the cells to compute; missing data are noted with the reason."""
     result = Plan({})
     loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = {}
     failed: dict[str, str] = {}  # by file: a download that failed is not tried again
@@ -77,11 +77,18 @@ def plan(
 def _cells(experiment: Experiment, data: Dataset, digest: str) -> list[Cell]:
     return [
         Cell(
-            data.name, data.n, data.d, digest, experiment.oracle, epsilon, experiment.methods, experiment.measures,
+            data.name,
+            data.n,
+            data.d,
+            digest,
+            experiment.oracle,
+            epsilon,
+            experiment.methods,
+            experiment.measures,
             experiment.trials,
         )
         for epsilon in experiment.epsilons or (0.0,)
-    ]  # fmt: skip
+    ]
 
 
 @dataclass
@@ -144,7 +151,7 @@ def compute_cells(
 
 
 def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -> list[str]:
-    """Write tables and pictures of all figures from the finished cells; return the names of those that have any."""
+    """Write tables and pictures of all figures that have finished cells; return their names."""
     shown: dict[str, list[tables.Row]] = {}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -163,8 +170,9 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
                 replace_bytes(out / f"{name}.{suffix}", content)
     except OSError as error:
         raise ExperimentError(
-            f"cannot write to {error.filename or out}: {error.strerror or error}. The finished cells are kept in {store.path}: "
-            "make room or give another --out, then run the same command again"
+            f"cannot write to {error.filename or out}: {error.strerror or error}. The finished "
+            f"cells are kept in {store.path}: make room or give another --out, then run the same "
+            "command again"
         ) from None
     return list(shown)
 
@@ -172,7 +180,7 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
 def _pictures(
     jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int
 ) -> Iterator[dict[str, bytes]]:
-    """Yield the pictures in the order of the jobs; drawing takes a second each, so processes share it."""
+    """Yield the pictures in the order of the jobs; each takes a second, so processes share them."""
     from experiments.pictures.draw import draw  # matplotlib is slow to import
 
     if workers == 1 or len(jobs) < 3:

@@ -1,4 +1,4 @@
-"""Finished cells on disk: one SQLite file, one transaction a cell. A run cut short at any moment loses none of them."""
+"""Finished cells on disk: one SQLite file, one transaction per cell; no kill loses any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREATE TABLE cells (
 
 
 class Store:
-    """The results file. Errors of SQLite become ExperimentError with what is kept and what to do."""
+    """The results file. SQLite's errors become ExperimentErrors that say what is kept."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,8 @@ class Store:
             self._open()
         except (OSError, sqlite3.Error) as error:
             raise ExperimentError(
-                f"cannot use {path} as the results file ({error}): give another --out or --store, or move the file away"
+                f"cannot use {path} as the results file ({error}): give another --out or --store, "
+                "or move the file away"
             ) from None
 
     def _open(self) -> None:
@@ -59,12 +60,14 @@ class Store:
                 return
         if application != _APPLICATION:
             raise ExperimentError(
-                f"{self.path} is not a results file of these experiments: give another --out or --store"
+                f"{self.path} is not a results file of these experiments: "
+                "give another --out or --store"
             )
         if version != FORMAT:
             raise ExperimentError(
-                f"{self.path} has results of format {version}, this version writes format {FORMAT}: nothing in it was "
-                "touched; give another --out or --store, or move the file away to compute everything anew"
+                f"{self.path} has results of format {version}, this version writes format "
+                f"{FORMAT}: nothing in it was touched; give another --out or --store, or move the "
+                "file away to compute everything anew"
             )
 
     def keys(self) -> set[str]:
@@ -74,16 +77,20 @@ class Store:
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep a finished cell: when this returns it is on disk."""
         row = (
-            task.key, json.dumps(task.cell.declaration(), sort_keys=True), task.seed, dumps(outcome.moments),
-            outcome.seconds, json.dumps(outcome.method_seconds),
-        )  # fmt: skip
+            task.key,
+            json.dumps(task.cell.declaration(), sort_keys=True),
+            task.seed,
+            dumps(outcome.moments),
+            outcome.seconds,
+            json.dumps(outcome.method_seconds),
+        )
         try:
             with self._connection as connection:
                 connection.execute("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", row)
         except sqlite3.Error as error:
             raise ExperimentError(
-                f"cannot write to {self.path}: {error}. The cells that finished before are kept; make room or free the "
-                "file, then run the same command again"
+                f"cannot write to {self.path}: {error}. The cells that finished before are kept; "
+                "make room or free the file, then run the same command again"
             ) from None
 
     def get(self, keys: Collection[str]) -> dict[str, Outcome]:

@@ -23,7 +23,7 @@ _RANKS_A_DECADE = 50
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a figure: a mean over trials with its standard deviation (NaN where it has none)."""
+    """One number of a figure: a mean over trials with its standard deviation (NaN if none)."""
 
     figure: str
     panel: str
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """How much a method's value exceeds another's on the same reports: mean, its 95 % interval, and sd over trials."""
+    """Excess of a method's value over another's on the same reports: mean, 95 % interval, sd."""
 
     figure: str
     panel: str
@@ -73,11 +73,22 @@ def rows(figure: Figure, cells: Cells) -> list[Row]:
             for method, mean, std in _numbers(panel, cell, moments, k):
                 found.append(
                     Row(
-                        figure.name, panel.name, cell.population, cell.oracle, cell.n, cell.d, cell.epsilon, method,
-                        moments.query, parameter, panel.metric if panel.shown == "mean" else panel.shown,
-                        mean, std, cell.trials,
+                        figure.name,
+                        panel.name,
+                        cell.population,
+                        cell.oracle,
+                        cell.n,
+                        cell.d,
+                        cell.epsilon,
+                        method,
+                        moments.query,
+                        parameter,
+                        panel.metric if panel.shown == "mean" else panel.shown,
+                        mean,
+                        std,
+                        cell.trials,
                     )
-                )  # fmt: skip
+                )
     return found + list(_summaries(figure, cells))
 
 
@@ -107,10 +118,23 @@ def pairs(figure: Figure, cells: Cells) -> list[Pair]:
                 middle, half = float(moments.mean[k, m] - moments.mean[k, r]), reach * float(std[k])
                 found.append(
                     Pair(
-                        figure.name, panel.name, cell.population, cell.n, cell.epsilon, moments.query, parameter,
-                        moments.metric, method, reference, middle, middle - half, middle + half, float(std[k]), cell.trials,
+                        figure.name,
+                        panel.name,
+                        cell.population,
+                        cell.n,
+                        cell.epsilon,
+                        moments.query,
+                        parameter,
+                        moments.metric,
+                        method,
+                        reference,
+                        middle,
+                        middle - half,
+                        middle + half,
+                        float(std[k]),
+                        cell.trials,
                     )
-                )  # fmt: skip
+                )
     return found
 
 
@@ -124,7 +148,7 @@ def _shown(figure: Figure, cells: Cells) -> Iterator[tuple[Panel, Cell, Moments]
 
 
 def _parameters(panel: Panel, moments: Moments) -> list[tuple[int, Label]]:
-    """Return the positions and labels of the parameters that a panel shows; long lists of ranks are thinned."""
+    """Return positions and labels of a panel's parameters; long lists of ranks are thinned."""
     chosen = [(k, p) for k, p in enumerate(moments.parameters) if not panel.only or p in panel.only]
     if moments.query not in ("value", "items") or len(chosen) <= 2 * _ALL_RANKS:
         return chosen
@@ -155,7 +179,7 @@ def _numbers(
 
 
 def _regret(moments: Moments, k: int) -> tuple[float, float]:
-    """Return by which share the choices' error exceeds the best method's, and its standard deviation a trial."""
+    """Return the relative excess of the choices' error over the best method's, and its sd."""
     names = [m for m in moments.methods if m != SELECTED]
     means = dict(zip(moments.methods, moments.mean[k], strict=True))
     best = min(names, key=lambda m: means[m])
@@ -167,7 +191,7 @@ def _regret(moments: Moments, k: int) -> tuple[float, float]:
 
 
 def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
-    """Yield the single numbers that a figure prints beside its curves: sums of biases, fitted means and variances."""
+    """Yield the numbers printed beside the curves: sums of biases, fitted means and variances."""
     wanted = {
         "ndss-fig2": ("bias sum (counts)",),
         "calibrate-fig4": ("mean (counts)", "variance (counts)"),
@@ -182,9 +206,21 @@ def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
                         else figure.panels[0].name
                     )
                     yield Row(
-                        figure.name, panel, cell.population, cell.oracle, cell.n, cell.d, cell.epsilon, method, moments.query,
-                        "", moments.metric, float(moments.mean[0, m]), float(moments.std[0, m]), cell.trials,
-                    )  # fmt: skip
+                        figure.name,
+                        panel,
+                        cell.population,
+                        cell.oracle,
+                        cell.n,
+                        cell.d,
+                        cell.epsilon,
+                        method,
+                        moments.query,
+                        "",
+                        moments.metric,
+                        float(moments.mean[0, m]),
+                        float(moments.std[0, m]),
+                        cell.trials,
+                    )
 
 
 def to_csv(table: Iterable[Row] | Iterable[Pair], kind: type[Row] | type[Pair]) -> str:

@@ -32,13 +32,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 @app.command(
-    help=f"""Measure the speed of ldpopt on this machine, as ratios within this run, beside the targets.
-The unit of cost is one pass: np.maximum(x, 0).sum() over the same array.
+    help=f"""Measure the speed of ldpopt on this machine, as ratios within this run, beside targets.
+    The unit of cost is one pass: np.maximum(x, 0).sum() over the same array.
 
-{LIST}
+    {LIST}
 
-Without a NAME all of them run, which takes about a quarter of an hour, most of it in the other libraries. Example:
-python -m experiments.bench closed-form methods --out build/bench"""
+    Without a NAME all of them run. This takes more than a quarter of an hour, most of it in the
+    other libraries. Example: python -m experiments.bench closed-form methods --out build/bench"""
 )
 def bench(
     names: Annotated[
@@ -87,7 +87,7 @@ def bench(
 
 
 def table(title: str, rows: list[Row], *, details: bool) -> Table:
-    """Return the rows as they are printed: our time, the reference's, their ratio, the target and the verdict."""
+    """Return the rows of the table: our time, the reference's, their ratio, target and verdict."""
     result = Table(title=title, title_justify="left")
     for heading in ("what", "against"):
         result.add_column(heading)

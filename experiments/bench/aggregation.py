@@ -1,4 +1,4 @@
-"""Reports in files: how many are counted a second, in how much memory, on how many cores; and what that means for 10^10."""
+"""Files of reports: rate of counting, memory, scaling with cores, and an estimate for 10^10."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MACHINES, _REPORTS = 100, 10**10
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
-    """Return rates for every oracle, memory of a stream, scaling with cores, and an estimate on paper."""
+    """Return rates for every oracle, memory of a stream, scaling with cores, and an estimate."""
     rows = rates(settings)
     rows += stream(settings) + cores(settings)
     return rows
@@ -57,38 +57,42 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
                     measure="cost",
                     against="support_counts in memory",
                     against_seconds=bare.best,
-                    detail=f"{rate:.2g} reports/s, {width:.0f} bytes a report on disk",
+                    detail=f"{rate:.2g} reports/s, {width:.0f} bytes per report on disk",
                 )
             )
             if name in ("oue", "olh"):
+                name_of = type(oracle).__name__
+                terabytes = _REPORTS * width / 1e12
                 on_paper.append(
                     Row(
-                        what=f"on paper: 10^10 reports of {type(oracle).__name__} on 100 machines, d = {d:,}",
+                        what=f"on paper: 10^10 reports of {name_of} on 100 machines, d = {d:,}",
                         seconds=_REPORTS / _MACHINES / rate,
                         measure="seconds",
-                        detail=f"not run: {rate:.2g} reports/s a machine, {_REPORTS * width / 1e12:.1f} TB to be read",
+                        detail=(
+                            f"not run: {rate:.2g} reports/s per machine, "
+                            f"{terabytes:.1f} TB to be read"
+                        ),
                     )
                 )
     return rows + on_paper
 
 
 def stream(settings: Mapping[str, Any]) -> list[Row]:
-    """Return time and peak memory of counting OUE reports that come from a generator, for growing n."""
+    """Return time and peak memory of counting generated OUE reports, for growing n."""
     rows, first = [], None
+    width = settings["stream_d"]
     for n in settings["stream"]:
         with get_context("spawn").Pool(1) as pool:
-            seconds, before, peak = pool.apply(
-                _stream, (settings["epsilon"], settings["stream_d"], n)
-            )
+            seconds, before, peak = pool.apply(_stream, (settings["epsilon"], width, n))
         first = first or seconds / n * settings["stream"][0]
         rows.append(
             Row(
-                what=f"OUE from a generator to a file to counts, n = {n:,}, d = {settings['stream_d']}",
+                what=f"OUE from a generator to a file to counts, n = {n:,}, d = {width}",
                 seconds=seconds,
                 measure="cost",
                 against="the smallest n, in proportion",
                 against_seconds=first * n / settings["stream"][0],
-                detail=f"peak memory {peak:.0f} MB, {before:.0f} MB of them before the first report",
+                detail=f"peak memory {peak:.0f} MB, {before:.0f} MB of it before the first report",
             )
         )
     return rows

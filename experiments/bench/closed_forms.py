@@ -1,4 +1,4 @@
-"""Norm-Sub and MLE-Apx on a large domain in passes over the array, and every closed form in seconds."""
+"""Norm-Sub and MLE-Apx in passes over a large domain, and every closed form in seconds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         "mle-apx": lambda f: closed_form.mle_apx(f, kappa),
     }
     rows = []
-    # The cheapest pass is the unit: what a pass costs depends on the allocator's mood, not on the values.
+    # The cheapest pass is the unit: its cost depends on the allocator's state, not on the values.
     one_pass = min(
         measure(lambda f=f: np.maximum(f, 0).sum(), repeats=repeats).best
         for f in instances.values()
@@ -101,7 +101,7 @@ def every(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Constraint]]]:
-    """Return every entry of the table of closed forms, and more shapes and losses for those that take many."""
+    """Return every registered closed form, with more shapes and losses for the general ones."""
     weights = rng.uniform(0.5, 2.0, d)
     ranks = np.arange(d)
     made: dict[type[Constraint], Constraint] = {

@@ -1,4 +1,4 @@
-"""The problem framework: what re-solving costs beside the bare solver, one root beside a solver, large cone programs."""
+"""The framework: cost of re-solving beside the bare solver, one root, large cone programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def resolving(settings: Mapping[str, Any]) -> list[Row]:
-    """Return what ``Problem.solve`` costs beside the solver's own call when a shape is solved again."""
+    """Return the cost of ``Problem.solve`` beside the bare call when a shape is solved again."""
     rows = []
     for d in settings["small"]:
         estimate = populations.oue_estimate(
@@ -65,7 +65,7 @@ def resolving(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def one_root(settings: Mapping[str, Any]) -> list[Row]:
-    """Return the generic path for separable losses on a stack beside CLARABEL, which solves a few of its vectors."""
+    """Return the one-root path on a stack beside CLARABEL, which solves a few of its vectors."""
     d, trials, few = settings["stack"]
     estimate = populations.oue_estimate(
         d, settings["n"], settings["epsilon"], np.random.default_rng(d)
@@ -93,6 +93,7 @@ def one_root(settings: Mapping[str, Any]) -> list[Row]:
         root = measure(partial(problem.solve, stack), repeats=3)
         problem.solve(part, path="conic", solver="CLARABEL")
         cone = measure(partial(problem.solve, part, path="conic", solver="CLARABEL"), repeats=1)
+        largest_gap = float(np.max(root.value.certificate.gap))
         rows.append(
             Row(
                 what=f"one root, {name}, {trials:,} x {d:,}",
@@ -102,7 +103,7 @@ def one_root(settings: Mapping[str, Any]) -> list[Row]:
                 against_seconds=cone.best * trials / few,
                 target=FASTER,
                 first_seconds=root.first,
-                detail=f"CLARABEL's time from {few} vectors; largest gap {float(np.max(root.value.certificate.gap)):.1e}",
+                detail=f"CLARABEL's time from {few} vectors; largest gap {largest_gap:.1e}",
             )
         )
     return rows
@@ -145,5 +146,6 @@ def _solve_large(name: str, solver: str, settings: Mapping[str, Any]) -> tuple[f
         estimate, path="conic", solver=solver
     )
     return solution.seconds, (
-        f"{solution.status}, {solution.compile_seconds:.2g} s of it compilation, gap {float(solution.certificate.gap):.1e}"
+        f"{solution.status}, {solution.compile_seconds:.2g} s of it compilation, "
+        f"gap {float(solution.certificate.gap):.1e}"
     )

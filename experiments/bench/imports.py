@@ -15,7 +15,7 @@ REFERENCES = ("numpy", "cvxpy")
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
-    """Return the import beside numpy's, which it needs, and cvxpy's, which only the solver path needs."""
+    """Return the import's time beside numpy's, which it needs, and cvxpy's, which it defers."""
     repeats = settings["repeats"]
     bare = _start("pass", repeats)
     ours = _start("import ldpopt", repeats) - bare

@@ -9,10 +9,10 @@ from typing import Any
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``function(*arguments)``, computed in a process of its own, or ``None`` if it takes longer.
+    """Return ``function(*arguments)``, computed in another process; ``None`` if it takes longer.
 
-    A solver's inner loop answers to no signal and no exception: only the end of its process ends it. What the function
-    raises is raised here; a process that dies raises ChildProcessError.
+    A solver's inner loop answers to no signal and no exception: only the end of its process ends
+    it. An exception of the function is raised here; a process that dies raises ChildProcessError.
     """
     # Spawned, not forked: a forked child inherits the locks of the threads of solvers and BLAS.
     context = multiprocessing.get_context("spawn")

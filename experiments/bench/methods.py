@@ -20,7 +20,7 @@ TARGET_SECONDS = 3.0
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
-    """Return the sum over the paper's methods without the posterior means, then every method by itself."""
+    """Return the sum over the paper's methods without posterior means, then each method alone."""
     trials, few, epsilon, repeats = (
         settings[key] for key in ("trials", "few_trials", "epsilon", "repeats")
     )

@@ -1,4 +1,4 @@
-"""Priors without a formula: fit and posterior means of a vector as large as Kosarak, and of a stack."""
+"""Priors without a formula: fits and posterior means of one large vector and of a stack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Times one peer library inside its own environment: settings on standard input, JSON on standard output.
+"""Time one peer library inside its own environment: settings on stdin, JSON on stdout.
 
-Every peer is called as its documentation shows. It may import nothing of ldpopt, which is not installed there.
+Every peer is called as its documentation shows. This file imports nothing of ldpopt, which is not
+installed there.
 """
 
 from __future__ import annotations
@@ -140,19 +141,21 @@ def main() -> None:
     client = measure(perturb, repeats=repeats, warm_up=lambda: peer.perturb(few))
     total = measure(lambda: peer.collect(users), repeats=repeats, warm_up=lambda: peer.collect(few))
 
-    # A call that is wrong may be fast: its estimates must follow the truth. Some peers clip and rescale, so
-    # correlation it is, which a shift of the domain by one would halve.
-    found = float(np.corrcoef(total.value, np.bincount(values, minlength=d))[0, 1])
-    if not found > task["correlation_at_least"]:
+    # A wrong call may be fast, so the estimates must follow the truth. Some peers clip and
+    # rescale, hence the correlation; a shift of the domain by one would halve it.
+    correlation = float(np.corrcoef(total.value, np.bincount(values, minlength=d))[0, 1])
+    required = task["correlation_at_least"]
+    if not correlation > required:
         raise SystemExit(
-            f"estimates do not follow the truth: {found:.3f}, expected {task['correlation_at_least']:.3f}"
+            f"estimates do not follow the truth: correlation {correlation:.3f}, "
+            f"at least {required:.3f} expected"
         )
     json.dump(
         {
             "client": client.median,
             "total": total.median,
             "first": total.first,
-            "correlation": found,
+            "correlation": correlation,
         },
         sys.stdout,
     )

@@ -56,7 +56,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         np.save(path, values)
         for protocol, libraries in PROTOCOLS.items():
             oracle = getattr(oracles, protocol)(epsilon, d)
-            # Noise of sd σ beside frequencies of sd s leaves a correlation of s/√(s²+σ²); half of it is asked for.
+            # Noise of sd σ on frequencies of sd s: correlation s/√(s²+σ²); we require half.
             expected = truth_sd / np.hypot(truth_sd, oracle.sd(n))
             task = {
                 "values": str(path),
@@ -77,7 +77,7 @@ def rows_of(
     peers: Mapping[str, Mapping[str, float]],
     repeats: int,
 ) -> list[Row]:
-    """Return our times for one protocol beside each peer's; the targets are set on the peers they name."""
+    """Return our times for one protocol beside each peer's; targets name their peers."""
     protocol, n = type(oracle).__name__, len(values)
     rng = np.random.default_rng(1)
     client = measure(lambda: oracle.perturb(values, rng=rng), repeats=repeats)
@@ -119,7 +119,7 @@ def rows_of(
 
 
 def sample(counts: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the values of ``n`` of the population's users, drawn without replacement, in random order."""
+    """Return the values of ``n`` of the users, drawn without replacement, in random order."""
     return rng.choice(np.repeat(np.arange(len(counts)), counts), n, replace=False)
 
 
@@ -135,7 +135,7 @@ def ask(library: str, task: Mapping[str, Any]) -> dict[str, float]:
 
 
 def environment(library: str) -> Path:
-    """Return the Python of the peer's environment, which is made on first use and again when its pins change."""
+    """Return the Python of the peer's environment, which is built when it or its pins are new."""
     folder = ENVIRONMENTS / library
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     wanted = "\n".join(REQUIREMENTS[library])
@@ -152,8 +152,8 @@ def environment(library: str) -> Path:
 
 
 def _run(command: Sequence[str], failure: str, stdin: str | None = None) -> str:
-    """Return what ``command`` printed, or raise ``failure`` with the last lines of its complaint."""
-    # From the repository's root, so that the worker finds the stopwatch it shares with the other benchmarks.
+    """Return the output of ``command``, or raise ``failure`` with the last lines of its errors."""
+    # Run in the repository's root: the worker imports the stopwatch of the other benchmarks.
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, cwd=ROOT, check=False
     )

@@ -1,4 +1,4 @@
-"""The populations that are measured: Zipf frequencies at any domain size, and noisy estimates of them."""
+"""The measured populations: Zipf frequencies at any domain size, and noisy estimates of them."""
 
 from __future__ import annotations
 

@@ -48,20 +48,26 @@ def single(d: int, n: int, epsilon: float, repeats: int, target: float | None = 
 
 
 def against_direct(d: int, n: int, epsilon: float, repeats: int) -> Row:
-    """Return the time of one vector beside that of summing over the counts next to each estimate."""
+    """Return the time of one vector beside direct summation over the counts near each estimate."""
     estimate = populations.oue_estimate(d, n, epsilon, np.random.default_rng(d))
     timing = measure(partial(ldpopt.postprocess, estimate, "power"), repeats=repeats)
     alpha = PowerLaw.fit(estimate).alpha
     direct = measure(partial(direct_power, estimate, alpha), repeats=3)
     difference = float(np.max(np.abs(timing.value.frequencies / direct.value - 1)))
     return Row(
-        named(d, n), timing.best, "speed-up", DIRECT, direct.best, TARGETS["direct"], timing.first,
+        named(d, n),
+        timing.best,
+        "speed-up",
+        DIRECT,
+        direct.best,
+        TARGETS["direct"],
+        timing.first,
         f"largest relative difference {difference:.1e}",
-    )  # fmt: skip
+    )
 
 
 def direct_power(estimate: FrequencyEstimate, alpha: float) -> np.ndarray:
-    """Return posterior means by summation over the counts within 10 standard deviations, a value at a time."""
+    """Return posterior means by summation over counts within 10 sd, one value at a time."""
     n, noise = estimate.n, estimate.sigma * estimate.n
     counts = np.arange(1.0, n + 1)
     log_prior = -alpha * np.log(counts)
@@ -88,9 +94,13 @@ def many(trials: int, epsilon: float) -> Row:
     )
     timing = measure(partial(ldpopt.postprocess, estimate, "power"), repeats=3)
     return Row(
-        f"power, {trials:,} trials of d = {data.d:,}, a fit for each", timing.best, "seconds", target=TARGETS["trials"],
-        first_seconds=timing.first, detail=f"{timing.best / trials * 1e6:.3g} µs a trial",
-    )  # fmt: skip
+        f"power, {trials:,} trials of d = {data.d:,}, a fit for each",
+        timing.best,
+        "seconds",
+        target=TARGETS["trials"],
+        first_seconds=timing.first,
+        detail=f"{timing.best / trials * 1e6:.3g} µs a trial",
+    )
 
 
 def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:

@@ -41,9 +41,7 @@ class Row:
         if self.measure == "seconds":
             return self.seconds <= self.target
         if self.ratio is None:
-            raise ValueError(
-                f"{self.what!r} has a target for its {self.measure} and no reference to measure it by"
-            )
+            raise ValueError(f"{self.what!r} has a target for its {self.measure} but no reference")
         return (
             self.ratio >= self.target if self.measure == "speed-up" else self.ratio <= self.target
         )

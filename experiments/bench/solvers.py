@@ -58,7 +58,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def attempt(limit: float, *task: Any) -> tuple[Solved | None, str]:
-    """Return what ``solve_twice`` measured and how to read it, or ``None`` and why there is nothing."""
+    """Return the measurement of ``solve_twice`` and its reading, or ``None`` and the reason."""
     try:
         solved: Solved | None = within(limit, solve_twice, *task)
     except (LdpoptError, ChildProcessError) as error:
@@ -72,7 +72,7 @@ def attempt(limit: float, *task: Any) -> tuple[Solved | None, str]:
 
 
 def solve_twice(method: str, d: int, n: int, epsilon: float, solver: str) -> Solved:
-    """Solve the method's problem with ``solver``; the second solve reuses what the first compiled."""
+    """Solve the method's problem twice with ``solver``; the second solve reuses the compilation."""
     estimate = populations.oue_estimate(d, n, epsilon, np.random.default_rng(d))
     problem = ldpopt.Problem(LOSSES[method](), [constraints.NonNegative(), constraints.SumsTo(1.0)])
     timing = measure(partial(problem.solve, estimate, path="conic", solver=solver), repeats=1)

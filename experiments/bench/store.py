@@ -1,4 +1,4 @@
-"""Finished benchmarks on disk, keyed by name and settings: an interrupted run can be taken up again."""
+"""Finished benchmarks on disk, keyed by name and settings, so that a run can resume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.bench.row import Row
 
 
 class Store:
-    """``DIR/bench.json`` and ``DIR/bench.csv``: rewritten after every finished benchmark, whole or not at all."""
+    """``DIR/bench.json`` and ``DIR/bench.csv``, rewritten atomically after every benchmark."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -21,7 +21,7 @@ class Store:
         self._results: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
 
     def rows(self, name: str, settings: Mapping[str, Any]) -> list[Row] | None:
-        """Return the rows of a finished benchmark, ``None`` if it never finished with these settings."""
+        """Return the rows of a benchmark that finished with these settings, else ``None``."""
         result = self._results.get(_key(name, settings))
         return None if result is None else [Row.from_record(record) for record in result["rows"]]
 
@@ -61,7 +61,7 @@ def _key(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that a reader, or a run cut short, sees the old file or the new one."""
+    """Write ``text`` to ``path`` so that a reader, or a kill, leaves the old or the new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(path.suffix + ".part")
     draft.write_text(text, encoding="utf-8")

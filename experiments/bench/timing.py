@@ -1,4 +1,4 @@
-"""The one stopwatch of the benchmarks. Standard library only: it also runs inside the peers' environments."""
+"""The one stopwatch of the benchmarks; standard library only, since the peers use it too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the warm-up apart, then every repeat, and what the last repeat returned."""
+    """Seconds of one call: the warm-up, then every repeat, and the value of the last repeat."""
 
     first: float
     repeats: tuple[float, ...]
@@ -19,7 +19,7 @@ class Timing:
 
     @property
     def best(self) -> float:
-        """The least disturbed repeat: for calls of milliseconds, which other processes can only slow down."""
+        """The fastest repeat: for calls of milliseconds, which other processes only slow down."""
         return min(self.repeats)
 
     @property

@@ -1,1 +1,1 @@
-"""What is simulated: users of a population through an oracle, post-processed and measured, a cell at a time."""
+"""Cells of the simulation: users report through an oracle; estimates are processed and measured."""

@@ -1,4 +1,4 @@
-"""A cell: one population, oracle, number of users and budget; all trials, methods and measures of an experiment on them."""
+"""A cell: one population, oracle, number of users and budget, with all trials and measures."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Cell:
         }
 
     def key(self, seed: int) -> str:
-        """Return the name of the result: it changes with the declaration, the seed, the format and what computes it."""
+        """Return the name of the result: a hash of declaration, seed, format and versions."""
         made_by = {"format": FORMAT, "ldpopt": ldpopt.__version__, "numpy": np.__version__}
         text = json.dumps(self.declaration() | {"seed": seed} | made_by, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def chunk(self) -> int:
-        """Trials simulated at a time. It depends on the domain alone, so results do not depend on who computes them."""
+        """Trials simulated at a time: a function of d alone, so that results are reproducible."""
         return max(1, min(_MOST_TRIALS, _AT_A_TIME // self.d))
 
     @property
@@ -84,10 +84,10 @@ class Cell:
         return 1e5 + self.trials * self.d * len(self.methods) * (1 + inner)
 
     def generator(self, seed: int, *branch: int | str) -> np.random.Generator:
-        """Return the generator of one use: spawned from the seed by what the cell is, not by when it runs.
+        """Return the generator of one use, spawned from the seed by the identity of the cell.
 
-        Methods, measures and the number of trials have no part in it: all experiments on the same population, oracle and
-        budget see the same reports.
+        Methods, measures and the number of trials are not part of that identity: all experiments
+        on the same population, oracle and budget see the same reports.
         """
         identity = json.dumps([self.population, self.n, self.oracle, self.epsilon, *branch])
         spawn_key = np.frombuffer(hashlib.sha256(identity.encode()).digest(), dtype="<u4")
@@ -112,7 +112,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A computed cell: its moments, and how long it took (in all, and each method's post-processing)."""
+    """A computed cell: its moments, its seconds, and the seconds of each method."""
 
     moments: tuple[Moments, ...]
     seconds: float
@@ -141,7 +141,8 @@ def compute(task: Task) -> Outcome:
         raw = oracle.estimate(counts, data.n)
         inner = cell.generator(seed, "inner", number)
         with warnings.catch_warnings():
-            # A power law without an exponent falls back to its limit: with little signal that is one of the results.
+            # A power law without an exponent falls back to its limit: with little signal this
+            # is one of the results.
             warnings.simplefilter("ignore", LdpoptWarning)
             estimates = treatments.apply(cell.methods, raw, seconds)
             part = [

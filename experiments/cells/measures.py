@@ -1,4 +1,7 @@
-"""What is measured on the estimates of a chunk of trials. A measure is declared by its fields; it draws its sets once a cell."""
+"""What is measured on a chunk of trials: a measure is declared by its fields.
+
+Random sets are drawn once per cell.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Measure(Protocol):
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
-        """Draw what is drawn once a cell; return the function from (raw estimate, treated estimates, rng) to moments."""
+        """Draw the cell's sets; return the function (raw, treated estimates, rng) -> moments."""
 
 
 def _values(estimate: FrequencyEstimate) -> Array:
@@ -43,19 +46,25 @@ def _values(estimate: FrequencyEstimate) -> Array:
 
 
 def _answers(estimate: FrequencyEstimate, asked: csr_array) -> Array:
-    """Return the answers to set queries, as ``estimate.query`` does, from sets that were checked once."""
+    """Return the answers to set queries from a membership matrix that was checked once."""
     answers = (asked @ estimate.frequencies.T).T
     return np.maximum(answers, 0.0) if estimate.clip_answers else answers
 
 
 def _stack(columns: list[Array]) -> Array:
-    """Return arrays of shape (trials, parameters) or (trials,), one a method, as (trials, parameters, methods)."""
+    """Return one (trials, parameters) or (trials,) array per method as one stacked array.
+
+    Its shape is (trials, parameters, methods).
+    """
     return np.stack([c if c.ndim == 2 else c[:, None] for c in columns], axis=-1)
 
 
 @dataclass(frozen=True)
 class FullDomain:
-    """Mean squared and mean absolute error over all values (N V-A, D C.2); ``in_counts``: of counts (K Eq. 5)."""
+    """Mean squared and mean absolute error over all values (N V-A, D C.2).
+
+    With ``in_counts`` the errors are those of counts (K Eq. 5).
+    """
 
     in_counts: bool = False
 
@@ -83,7 +92,7 @@ class FullDomain:
 
 @dataclass(frozen=True)
 class RandomSets:
-    """Mean squared error of the sums over sets of ⌊ρd/100⌋ values, drawn uniformly, once a cell (N V-D)."""
+    """Mean squared error of sums over uniform sets of ⌊ρd/100⌋ values, drawn per cell (N V-D)."""
 
     percents: tuple[int, ...]
     sets: int = 200
@@ -115,7 +124,7 @@ class RandomSets:
 
 @dataclass(frozen=True)
 class FixedSets:
-    """Mean squared error of the sums over the data's own sets, such as categories or states (N V-D, D 4.3)."""
+    """Mean squared error of sums over the data's own sets, such as states (N V-D, D 4.3)."""
 
     families: tuple[str, ...]
 
@@ -166,7 +175,7 @@ class Top:
 
 @dataclass(frozen=True)
 class ByRank:
-    """Every estimated count and its error by true rank, and the sum of the errors over the domain (N Fig. 1-3)."""
+    """Every estimated count and its error by true rank, and the sum of the errors (N Fig. 1-3)."""
 
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
@@ -198,7 +207,7 @@ class ByRank:
 
 @dataclass(frozen=True)
 class Selection:
-    """What ``select_method`` finds on each trial's estimate, and what its choice costs on the true data (N Fig. 9)."""
+    """The choices of ``select_method`` on each trial, and their errors on the data (N Fig. 9)."""
 
     family: str
     fits: tuple[str, ...]
@@ -246,8 +255,9 @@ class Selection:
 class HeavyHitters:
     """Precision, recall and F of the values at or above a threshold (K Eq. 6-8).
 
-    ``multiples`` are of the significance threshold (K Eq. 22, β = 0.05); the parameter is the threshold as a count. A
-    precision over no prediction and a recall over no heavy hitter are 1: nothing was wrong.
+    ``multiples`` are of the significance threshold (K Eq. 22, β = 0.05); the parameter is the
+    threshold as a count. A precision without any prediction, and a recall without any heavy
+    hitter, are 1: nothing was wrong.
     """
 
     multiples: tuple[float, ...] = (1.0,)
@@ -292,7 +302,7 @@ class HeavyHitters:
 
 @dataclass(frozen=True)
 class Noise:
-    """Density of the noise of all values within one collection, its mean and its variance, in counts (K Fig. 4)."""
+    """Density, mean and variance of a collection's noise over all values, in counts (K Fig. 4)."""
 
     bins: int = 60
 

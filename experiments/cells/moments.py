@@ -1,4 +1,4 @@
-"""Means and covariances over trials, accumulated a chunk at a time: memory does not grow with the trials."""
+"""Means and covariances over trials, accumulated per chunk in constant memory."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Moments:
     mean
         Over trials, shape (parameters, methods).
     scatter
-        Σ (x - mean)(x - mean)ᵀ over trials, shape (parameters, methods, methods): with it every difference and ratio of
-        two methods has a paired interval.
+        Σ (x - mean)(x - mean)ᵀ over trials, shape (parameters, methods, methods): with it every
+        difference and ratio of two methods has a paired interval.
     """
 
     query: str
@@ -72,7 +72,7 @@ class Moments:
 
     @property
     def covariance(self) -> Array:
-        """Unbiased covariance of the methods, shape (parameters, methods, methods); NaN for one trial."""
+        """Unbiased covariance of the methods, (parameters, methods, methods); NaN for one trial."""
         return (
             self.scatter / (self.count - 1)
             if self.count > 1
@@ -85,7 +85,7 @@ class Moments:
         return np.sqrt(np.einsum("kmm->km", self.covariance))
 
     def difference_std(self, method: str, reference: str) -> Array:
-        """Return the standard deviation over trials of one method's value minus another's, shape (parameters,)."""
+        """Return the sd over trials of one method's value minus another's, shape (parameters,)."""
         m, r = self.methods.index(method), self.methods.index(reference)
         c = self.covariance
         return np.sqrt(np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0))
@@ -117,8 +117,13 @@ def loads(content: bytes) -> tuple[Moments, ...]:
         heads = json.loads(str(arrays["heads"]))
         return tuple(
             Moments(
-                head["query"], head["metric"], tuple(head["parameters"]), tuple(head["methods"]), head["count"],
-                arrays[f"mean{i}"], arrays[f"scatter{i}"],
+                head["query"],
+                head["metric"],
+                tuple(head["parameters"]),
+                tuple(head["methods"]),
+                head["count"],
+                arrays[f"mean{i}"],
+                arrays[f"scatter{i}"],
             )
             for i, head in enumerate(heads)
-        )  # fmt: skip
+        )

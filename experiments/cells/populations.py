@@ -26,7 +26,8 @@ class Population:
     note
         Where it differs from the paper's; empty if it does not.
     file
-        Name of the published file behind it where others are made of it too: what one cannot get, none can.
+        Name of the published file that the data come from, if another population shares it: where
+        the file is missing, both are.
     """
 
     label: str
@@ -42,7 +43,8 @@ def _scaled(name: str, n: int) -> Dataset:
 def one_item_a_line(name: str, lines: Transactions, *, by_largest_id: bool = False) -> Dataset:
     """Return lines as users who each hold one of their items, drawn with a fixed seed (D 4.1, C.1).
 
-    The domain is the items that occur in any line or, ``by_largest_id``, all numbers up to the largest.
+    The domain is the items that occur in any line; with ``by_largest_id`` it is all numbers up to
+    the largest.
     """
     rng = np.random.default_rng(2019)
     drawn = lines.items[lines.offsets[:-1] + rng.integers(0, np.diff(lines.offsets))]
@@ -66,14 +68,16 @@ POPULATIONS: dict[str, Population] = {
     "emoji": Population(
         "Emoji",
         partial(_scaled, "emoji", 884_427),
-        "Emoji: the paper's page (d = 1,573, n = 884,427, 68 categories) is gone. In its place: the 736 emoji of the Emoji "
-        "Sentiment Ranking in 93 subcategories, scaled to n = 884,427 users.",
+        "Emoji: the paper's page (d = 1,573, n = 884,427, 68 categories) is gone. In its place: "
+        "the 736 emoji of the Emoji Sentiment Ranking in 93 subcategories, scaled to n = 884,427 "
+        "users.",
     ),
     "us-cities": Population(
         "US cities",
         partial(_scaled, "us-cities", 602_325),
-        "US cities: the paper's sample of the 1940 census (IPUMS, d = 915, n = 602,325) is not free to ship. In its place: "
-        "the populations of 3,407 US places of today, scaled to n = 602,325 users; 51 states and 9 Census divisions as sets.",
+        "US cities: the paper's sample of the 1940 census (IPUMS, d = 915, n = 602,325) is not "
+        "free to ship. In its place: the populations of 3,407 US places of today, scaled to "
+        "n = 602,325 users; 51 states and 9 Census divisions as sets.",
     ),
     "beta": Population("Beta", partial(datasets.load, "beta")),
     "pos": Population("POS", _pos),
@@ -85,13 +89,13 @@ POPULATIONS: dict[str, Population] = {
 
 
 def load(name: str, n: int | None = None) -> Dataset:
-    """Return a population under its own name, scaled to ``n`` users if given; DataUnavailableError if it is not here."""
+    """Return a population, scaled to ``n`` users if given; raise DataUnavailableError if absent."""
     data = replace(POPULATIONS[name].load(), name=name)
     return data if n is None else data.scaled(n)
 
 
 def digest(data: Dataset) -> str:
-    """Return a short hash of the counts and sets: results of other data must not be taken for those of these."""
+    """Return a short hash of the counts and sets, so that results of other data are not reused."""
     text = hashlib.sha256(data.counts.tobytes())
     for family in sorted(data.sets):
         text.update(family.encode())

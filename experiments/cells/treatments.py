@@ -41,7 +41,8 @@ def apply(
 ) -> dict[str, FrequencyEstimate]:
     """Return the raw estimate after each treatment; common first steps are taken once.
 
-    ``seconds`` is added to: the time of each treatment, shared steps counted for all who share them.
+    The time of each treatment is added to ``seconds``; a shared step counts for each treatment that
+    shares it.
     """
     done: dict[tuple[Step, ...], tuple[FrequencyEstimate, float]] = {(): (raw, 0.0)}
     result = {}

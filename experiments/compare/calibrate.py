@@ -18,7 +18,10 @@ def _improvement(
     return Statement(
         id=identifier,
         source="K IV-B",
-        text=f"On {name}, the relative improvement of OUE-Calibrate upon OUE-Zero is {percent:g} % for ε = {epsilon:g}.",
+        text=(
+            f"On {name}, the relative improvement of OUE-Calibrate upon OUE-Zero is "
+            f"{percent:g} % for ε = {epsilon:g}."
+        ),
         figure="calibrate-fig7",
         how=f"Error of OUE-Calibrate over OUE-Zero's, between {low:g} and {high:g}",
         checks=(
@@ -47,7 +50,9 @@ def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
         Statement(
             id=f"k-{fig}-precision-recall",
             source="K IV-B",
-            text=f"OUE-Calibrate achieves higher precision but lower recall than OUE ({data_name}).",
+            text=(
+                f"OUE-Calibrate achieves higher precision but lower recall than OUE ({data_name})."
+            ),
             figure=figure,
             how="Ratio of precisions at least 1, of recalls at most 1, at every point",
             checks=(

@@ -1,4 +1,4 @@
-"""How statements are measured: each kind of check reads numbers from the tables and says what they should be."""
+"""How statements are measured: each kind of check reads numbers from the tables and judges them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def always(_: float) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """One number that a statement speaks of: where, how much, and between which bounds the statement puts it."""
+    """One number of a statement: its place, its value, and the bounds that the statement sets."""
 
     where: str
     measured: Measured
@@ -51,10 +51,10 @@ def _x(row: Row, along: str) -> float:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Mean of one method over another's, at every point of the figure's axis that ``at`` lets through.
+    """Mean of one method over another's, at every point of the axis that ``at`` lets through.
 
-    ``over`` and ``under`` may name several methods: every pair is read. ``side`` takes only the points below (-1) or above
-    (+1) the middle one of the axis: that of the significance threshold.
+    ``over`` and ``under`` may name several methods: every pair is read. ``side`` takes only the
+    points below (-1) or above (+1) the middle one of the axis, which is the significance threshold.
     """
 
     figure: str
@@ -117,7 +117,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Against:
-    """A method at one point of the axis over itself at another, its ``partner``: one point, or one for each."""
+    """A method at one point of the axis over itself at its ``partner`` point (one, or one each)."""
 
     figure: str
     method: str | tuple[str, ...]
@@ -173,7 +173,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Growth:
-    """How much the ratio of two methods grows from one point of the axis to another; the two points' trials are independent."""
+    """Growth of the ratio of two methods between two points of the axis; trials independent."""
 
     figure: str
     over: str
@@ -233,7 +233,7 @@ def _quotient(over: Measured, under: Measured) -> Measured:
 
 @dataclass(frozen=True)
 class Share:
-    """In how many of the other check's readings the value lies within its bounds: for statements such as "in some cases"."""
+    """Share of another check's readings within their bounds: as for "in some cases"."""
 
     check: Check
     low: float
@@ -243,7 +243,8 @@ class Share:
         readings = list(self.check.read(results))
         if readings:
             share = sum(reading.agrees for reading in readings) / len(readings)
-            what = f"share of {len(readings)} points within {_short(readings[0].low)} .. {_short(readings[0].high)}"
+            low, high = _short(readings[0].low), _short(readings[0].high)
+            what = f"share of {len(readings)} points within {low} .. {high}"
             yield Reading(what, Measured(share, share, share), self.low, self.high)
 
 

@@ -42,8 +42,8 @@ class Finding:
     corrected
         The readings of the corrected statement.
     verdict
-        ``holds`` where readings agree and none contradicts: its value lies outside the bounds with its whole interval.
-        ``not-measured`` where the figure's data are missing.
+        ``holds`` where readings agree and none contradicts, which it does if its whole interval
+        lies outside the bounds. ``not-measured`` where the figure's data are missing.
     """
 
     statement: Statement
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Return the numbers in short: how many were read, how many agree, and the two extremes with their places."""
+        """Return the numbers of readings and agreements, and the two extremes with their places."""
         return _summary(self.readings) | (
             {"corrected": _summary(self.corrected)} if self.corrected else {}
         )
@@ -66,16 +66,22 @@ class Finding:
     def record(self) -> dict[str, Any]:
         """Return id, source, statement, verdict and evidence as JSON takes them.
 
-        The verdict that is expected is that of the statement as it is kept: corrected where a correction is worded.
+        The expected verdict is that of the kept statement: ``corrected`` if it has a correction.
         """
         s = self.statement
         expected = Verdict.CORRECTED if s.id in CORRECTIONS else Verdict.HOLDS
         return {
-            "id": s.id, "source": s.source, "statement": s.text, "figure": s.figure, "how": s.how, "verdict": str(self.verdict),
+            "id": s.id,
+            "source": s.source,
+            "statement": s.text,
+            "figure": s.figure,
+            "how": s.how,
+            "verdict": str(self.verdict),
             "expected": str(expected),
-            "corrected": self.correction, "instances": len(self.readings),
+            "corrected": self.correction,
+            "instances": len(self.readings),
             "evidence": self.evidence,
-        }  # fmt: skip
+        }
 
 
 def statements(folder: Path = RESULTS) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""One page: every figure with what its paper says about it, measured on ours; and the same as JSON."""
+"""One page: every figure with the statements of its paper, measured on ours; and as JSON."""
 
 from __future__ import annotations
 
@@ -60,12 +60,13 @@ def write_page(out: Path) -> None:
         replace_text(out / "statements.json", records + "\n")
     except OSError as error:
         raise ExperimentError(
-            f"cannot write the comparison to {out}: {error.strerror}; make room or give another --out"
+            f"cannot write the comparison to {out}: {error.strerror}; "
+            "make room or give another --out"
         ) from None
 
 
 def extremes(finding: Finding) -> list:
-    """Return the readings that speak most against the statement, and where all agree the lowest and the highest."""
+    """Return the readings that contradict most; where all agree, the lowest and the highest."""
     against = sorted((r for r in finding.readings if not r.agrees), key=lambda r: not r.contradicts)
     if against:
         return against[:_SHOWN]

@@ -41,7 +41,7 @@ class Results:
         )
 
     def select(self, figure: str, **wanted: object) -> Iterator[Row]:
-        """Yield the rows with these values, each place and method once (a method may stand in two panels)."""
+        """Yield the rows with these values, each place and method once (panels may share one)."""
         seen = set()
         for row in self.rows(figure):
             if all(getattr(row, name) == value for name, value in wanted.items()):
@@ -51,9 +51,10 @@ class Results:
                     yield row
 
     def ratio(self, over: Row, under: Row) -> Measured:
-        """Return the ratio of two means: by the delta method on its logarithm, with their covariance where it is known.
+        """Return the ratio of two means, by the delta method on its logarithm.
 
-        Where both are of the same trials the covariance follows from the standard deviation of their difference.
+        Where both are of the same trials, their covariance follows from the standard deviation of
+        their difference.
         """
         value = over.mean / under.mean if under.mean else math.inf
         variances = [0.0 if math.isnan(row.std) else row.std**2 for row in (over, under)]

@@ -33,7 +33,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Correction:
-    """What holds on our figures in the place of a statement that does not: in words, and as it is measured."""
+    """What holds on our figures in place of a statement that does not: text and measurement."""
 
     text: str
     checks: tuple[Check, ...]

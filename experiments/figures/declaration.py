@@ -1,4 +1,4 @@
-"""What a figure is: an experiment, and panels that show some of its numbers. Declarations say nothing about how to run."""
+"""What a figure is: an experiment, and panels that show some of its numbers, without the how."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Experiment:
         measures.check_names(self.methods)
 
     def quick(self) -> Experiment:
-        """Return the same experiment with a few trials at a few points: to see whether everything runs."""
+        """Return the same experiment with a few trials at a few points: a smoke test."""
         return replace(
             self,
             epsilons=_thinned(self.epsilons),
@@ -163,7 +163,7 @@ def two_sided(
     x: str,
     **options: object,
 ) -> tuple[tuple[Panel, ...], ...]:
-    """Return a row of two panels for each population, with the methods on the left and right as in N V-A."""
+    """Return a row of two panels per population, with methods left and right as in N V-A."""
     also = options.pop("also_right", ())
     return tuple(
         tuple(

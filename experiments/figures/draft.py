@@ -1,4 +1,4 @@
-"""The figures of D, the draft of 2019: Consistent and accurate frequency oracles under local differential privacy."""
+"""The figures of D, the 2019 draft of N on consistent and accurate frequency oracles."""
 
 from __future__ import annotations
 
@@ -29,49 +29,110 @@ _MORE = Experiment(_FOUR, "oue", _EPSILONS, _ALL, (FullDomain(), RandomSets((5,)
 
 FIGURES = (
     Figure(
-        "draft-fig1", "D Fig. 1", "MSE of the full domain, varying ε", _BY_EPSILON,
-        two_sided("D", _BOTH, _TITLES, "full domain", "mse", "epsilon"), "ε", "MSE",
+        name="draft-fig1",
+        source="D Fig. 1",
+        title="MSE of the full domain, varying ε",
+        experiment=_BY_EPSILON,
+        rows=two_sided("D", _BOTH, _TITLES, "full domain", "mse", "epsilon"),
+        xlabel="ε",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig2", "D Fig. 2", "MSE of random sets of ρ % of the values, ε = 1", _SETS,
-        two_sided("D", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(10, 91, 10))), "ρ in %", "MSE",
+        name="draft-fig2",
+        source="D Fig. 2",
+        title="MSE of random sets of ρ % of the values, ε = 1",
+        experiment=_SETS,
+        rows=two_sided(
+            "D", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(10, 91, 10))
+        ),
+        xlabel="ρ in %",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig3", "D Fig. 3", "MSE of random sets of ρ % of the values, small sets, ε = 1", _SETS,
-        two_sided("D", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(1, 11))), "ρ in %", "MSE",
+        name="draft-fig3",
+        source="D Fig. 3",
+        title="MSE of random sets of ρ % of the values, small sets, ε = 1",
+        experiment=_SETS,
+        rows=two_sided(
+            "D", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(1, 11))
+        ),
+        xlabel="ρ in %",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig4", "D Fig. 4", "MSE of the cities' states and divisions, varying ε", _STATES,
-        tuple(
+        name="draft-fig4",
+        source="D Fig. 4",
+        title="MSE of the cities' states and divisions, varying ε",
+        experiment=_STATES,
+        rows=tuple(
             tuple(
-                Panel(f"{family} {panel.name}", title, panel.population, panel.methods, panel.query, panel.metric, panel.x)
+                Panel(
+                    f"{family} {panel.name}",
+                    title,
+                    panel.population,
+                    panel.methods,
+                    panel.query,
+                    panel.metric,
+                    panel.x,
+                )
                 for panel in row
             )
             for family, title in (("state", "State"), ("division", "Division"))
             for row in two_sided("D", ("us-cities",), ("",), f"{family} sets", "mse", "epsilon")
-        ), "ε", "MSE",
+        ),
+        xlabel="ε",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig5", "D Fig. 5", "MSE of the k most frequent values, ε = 1", _SETS,
-        two_sided("D", _BOTH, _TITLES, "top k", "mse", "parameter", also_right=("base",)), "k", "MSE",
+        name="draft-fig5",
+        source="D Fig. 5",
+        title="MSE of the k most frequent values, ε = 1",
+        experiment=_SETS,
+        rows=two_sided("D", _BOTH, _TITLES, "top k", "mse", "parameter", also_right=("base",)),
+        xlabel="k",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig6", "D Fig. 6", "Counts by rank", _DATA,
-        tuple(
-            tuple(Panel(p, POPULATIONS[p].label, p, (TRUTH,), "value", "count", "parameter") for p in row)
+        name="draft-fig6",
+        source="D Fig. 6",
+        title="Counts by rank",
+        experiment=_DATA,
+        rows=tuple(
+            tuple(
+                Panel(p, POPULATIONS[p].label, p, (TRUTH,), "value", "count", "parameter")
+                for p in row
+            )
             for row in (_SIX[:3], _SIX[3:])
-        ), "rank of the value", "count", drawing="ranks",
+        ),
+        xlabel="rank of the value",
+        ylabel="count",
+        drawing="ranks",
     ),
     Figure(
-        "draft-fig7", "D Fig. 7", "Mean absolute error of the full domain, varying ε", _MORE,
-        two_sided("D", _FOUR, _FOUR_TITLES, "full domain", "mae", "epsilon"), "ε", "MAE",
+        name="draft-fig7",
+        source="D Fig. 7",
+        title="Mean absolute error of the full domain, varying ε",
+        experiment=_MORE,
+        rows=two_sided("D", _FOUR, _FOUR_TITLES, "full domain", "mae", "epsilon"),
+        xlabel="ε",
+        ylabel="MAE",
     ),
     Figure(
-        "draft-fig8", "D Fig. 8", "MSE of random sets of 5 % of the values, varying ε", _MORE,
-        two_sided("D", _FOUR, _FOUR_TITLES, "random sets", "mse", "epsilon"), "ε", "MSE",
+        name="draft-fig8",
+        source="D Fig. 8",
+        title="MSE of random sets of 5 % of the values, varying ε",
+        experiment=_MORE,
+        rows=two_sided("D", _FOUR, _FOUR_TITLES, "random sets", "mse", "epsilon"),
+        xlabel="ε",
+        ylabel="MSE",
     ),
     Figure(
-        "draft-fig9", "D Fig. 9", "MSE of the 10 most frequent values, varying ε", _MORE,
-        two_sided("D", _FOUR, _FOUR_TITLES, "top k", "mse", "epsilon"), "ε", "MSE",
+        name="draft-fig9",
+        source="D Fig. 9",
+        title="MSE of the 10 most frequent values, varying ε",
+        experiment=_MORE,
+        rows=two_sided("D", _FOUR, _FOUR_TITLES, "top k", "mse", "epsilon"),
+        xlabel="ε",
+        ylabel="MSE",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""The figures of N: Locally differentially private frequency estimation with consistency (NDSS 2020)."""
+"""The figures of N: LDP frequency estimation with consistency (NDSS 2020)."""
 
 from __future__ import annotations
 
@@ -53,11 +53,17 @@ def _by_rank(
     """Return three rows of three panels, one a method."""
     panels = [
         Panel(
-            method, "Base (Post-Pos)" if method == "base" else TREATMENTS[method].label, "zipf",
-            (method, TRUTH) if with_truth else (method,), "value", metric, "parameter", **options,
+            method,
+            "Base (Post-Pos)" if method == "base" else TREATMENTS[method].label,
+            "zipf",
+            (method, TRUTH) if with_truth else (method,),
+            "value",
+            metric,
+            "parameter",
+            **options,
         )
         for method in _NINE
-    ]  # fmt: skip
+    ]
     return tuple(tuple(panels[i : i + 3]) for i in (0, 3, 6))
 
 
@@ -66,21 +72,33 @@ def _selection_panels() -> tuple[tuple[Panel, ...], ...]:
     methods = ("post-pos", *RIGHT["N"])
     tops = tuple(
         Panel(
-            f"fitted by {fit}", f"synthetic data by {TREATMENTS[fit].label}", "emoji", methods, query, "simulated mse", "epsilon",
+            f"fitted by {fit}",
+            f"synthetic data by {TREATMENTS[fit].label}",
+            "emoji",
+            methods,
+            query,
+            "simulated mse",
+            "epsilon",
             only=(fit,),
         )
         for fit in _FITS
-    )  # fmt: skip
+    )
     real = Panel(
         "real", "real data", "emoji", methods, query, "mse of the choice", "epsilon", only=_FITS[:1]
     )
     choices = tuple(
         Panel(
-            f"choices by {fit}", f"chosen with {TREATMENTS[fit].label}", "emoji", _ALL, query, "share of choices", "epsilon",
+            f"choices by {fit}",
+            f"chosen with {TREATMENTS[fit].label}",
+            "emoji",
+            _ALL,
+            query,
+            "share of choices",
+            "epsilon",
             only=(fit,),
         )
         for fit in _FITS
-    )  # fmt: skip
+    )
     regret = Panel(
         "regret",
         "regret of the choice",
@@ -96,44 +114,108 @@ def _selection_panels() -> tuple[tuple[Panel, ...], ...]:
 
 FIGURES = (
     Figure(
-        "ndss-fig1", "N Fig. 1", "True counts and mean estimated counts, Zipf's, ε = 1", _BIAS,
-        _by_rank("count", with_truth=True), "rank of the value", "count", "log", "log", "ranks",
+        name="ndss-fig1",
+        source="N Fig. 1",
+        title="True counts and mean estimated counts, Zipf's, ε = 1",
+        experiment=_BIAS,
+        rows=_by_rank("count", with_truth=True),
+        xlabel="rank of the value",
+        ylabel="count",
+        xscale="log",
+        yscale="log",
+        drawing="ranks",
     ),
     Figure(
-        "ndss-fig2", "N Fig. 2", "Bias of the estimated counts, Zipf's, ε = 1", _BIAS,
-        _by_rank("bias (counts)"), "rank of the value", "bias in counts", "log", "symlog", "ranks",
+        name="ndss-fig2",
+        source="N Fig. 2",
+        title="Bias of the estimated counts, Zipf's, ε = 1",
+        experiment=_BIAS,
+        rows=_by_rank("bias (counts)"),
+        xlabel="rank of the value",
+        ylabel="bias in counts",
+        xscale="log",
+        yscale="symlog",
+        drawing="ranks",
     ),
     Figure(
-        "ndss-fig3", "N Fig. 3", "Variance of the estimated counts over n, Zipf's, ε = 1", _BIAS,
-        _by_rank("count", shown="variance / n"), "rank of the value", "variance of the count / n", "log", "linear", "ranks",
+        name="ndss-fig3",
+        source="N Fig. 3",
+        title="Variance of the estimated counts over n, Zipf's, ε = 1",
+        experiment=_BIAS,
+        rows=_by_rank("count", shown="variance / n"),
+        xlabel="rank of the value",
+        ylabel="variance of the count / n",
+        xscale="log",
+        yscale="linear",
+        drawing="ranks",
     ),
     Figure(
-        "ndss-fig4", "N Fig. 4", "MSE of the full domain, varying ε", _BY_EPSILON,
-        two_sided("N", _BOTH, _TITLES, "full domain", "mse", "epsilon"), "ε", "MSE",
+        name="ndss-fig4",
+        source="N Fig. 4",
+        title="MSE of the full domain, varying ε",
+        experiment=_BY_EPSILON,
+        rows=two_sided("N", _BOTH, _TITLES, "full domain", "mse", "epsilon"),
+        xlabel="ε",
+        ylabel="MSE",
     ),
     Figure(
-        "ndss-fig5", "N Fig. 5", "Users n′ that Base would need for the same MSE, Zipf's, ε = 1", _BY_N,
-        two_sided("N", ("zipf",), ("Zipf's",), "full domain", "mse", "n", shown="effective n"), "users n",
-        "effective users n′", yscale="linear",
+        name="ndss-fig5",
+        source="N Fig. 5",
+        title="Users n′ that Base would need for the same MSE, Zipf's, ε = 1",
+        experiment=_BY_N,
+        rows=two_sided("N", ("zipf",), ("Zipf's",), "full domain", "mse", "n", shown="effective n"),
+        xlabel="users n",
+        ylabel="effective users n′",
+        yscale="linear",
     ),
     Figure(
-        "ndss-fig6", "N Fig. 6", "MSE of random sets of ρ % of the values, ε = 1", _SETS,
-        two_sided("N", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(10, 91, 10))), "ρ in %", "MSE",
+        name="ndss-fig6",
+        source="N Fig. 6",
+        title="MSE of random sets of ρ % of the values, ε = 1",
+        experiment=_SETS,
+        rows=two_sided(
+            "N", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(10, 91, 10))
+        ),
+        xlabel="ρ in %",
+        ylabel="MSE",
     ),
     Figure(
-        "ndss-fig7", "N Fig. 7", "MSE of random sets of ρ % of the values, small sets, ε = 1", _SETS,
-        two_sided("N", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(1, 11))), "ρ in %", "MSE",
+        name="ndss-fig7",
+        source="N Fig. 7",
+        title="MSE of random sets of ρ % of the values, small sets, ε = 1",
+        experiment=_SETS,
+        rows=two_sided(
+            "N", _BOTH, _TITLES, "random sets", "mse", "parameter", only=tuple(range(1, 11))
+        ),
+        xlabel="ρ in %",
+        ylabel="MSE",
     ),
     Figure(
-        "ndss-fig8", "N Fig. 8", "MSE of the subcategories of emoji, varying ε", _CATEGORIES,
-        two_sided("N", ("emoji",), ("Emoji",), "subcategory sets", "mse", "epsilon"), "ε", "MSE",
+        name="ndss-fig8",
+        source="N Fig. 8",
+        title="MSE of the subcategories of emoji, varying ε",
+        experiment=_CATEGORIES,
+        rows=two_sided("N", ("emoji",), ("Emoji",), "subcategory sets", "mse", "epsilon"),
+        xlabel="ε",
+        ylabel="MSE",
     ),
     Figure(
-        "ndss-fig9", "N Fig. 9", "Choosing a method for the subcategories of emoji on synthetic data", _SELECTION,
-        _selection_panels(), "ε", "MSE", drawing="selection",
+        name="ndss-fig9",
+        source="N Fig. 9",
+        title="Choosing a method for the subcategories of emoji on synthetic data",
+        experiment=_SELECTION,
+        rows=_selection_panels(),
+        xlabel="ε",
+        ylabel="MSE",
+        drawing="selection",
     ),
     Figure(
-        "ndss-fig10", "N Fig. 10", "MSE of the k most frequent values, ε = 1", _SETS,
-        two_sided("N", _BOTH, _TITLES, "top k", "mse", "parameter", also_right=("base",)), "k", "MSE",
+        name="ndss-fig10",
+        source="N Fig. 10",
+        title="MSE of the k most frequent values, ε = 1",
+        experiment=_SETS,
+        rows=two_sided("N", _BOTH, _TITLES, "top k", "mse", "parameter", also_right=("base",)),
+        xlabel="k",
+        ylabel="MSE",
     ),
-)  # fmt: skip
+)

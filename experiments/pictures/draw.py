@@ -64,17 +64,23 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
 
 
 def _name_lines(figure: Figure, axes: np.ndarray) -> None:
-    """Name the lines above the panels, so that no line is hidden: of each column, or once where all columns are alike."""
+    """Name the lines above the panels, so that none is hidden: per column, or once if all agree."""
     alike = len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2
     for column in range(1 if alike else axes.shape[1]):
         named = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
         if named:
             above = axes[0, axes.shape[1] // 2 if alike else column]
             above.legend(
-                *named[0].get_legend_handles_labels(), frameon=False, ncols=4 if alike else 3,
-                loc="lower center", bbox_to_anchor=(0.5, 1.0),
-                borderaxespad=2.3, handlelength=2.4, columnspacing=1.0, labelspacing=0.25,
-            )  # fmt: skip
+                *named[0].get_legend_handles_labels(),
+                frameon=False,
+                ncols=4 if alike else 3,
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1.0),
+                borderaxespad=2.3,
+                handlelength=2.4,
+                columnspacing=1.0,
+                labelspacing=0.25,
+            )
 
 
 def _saved(page: Page, suffix: str) -> bytes:
@@ -96,8 +102,14 @@ def _saved(page: Page, suffix: str) -> bytes:
 
 def _absent(ax: Axes) -> None:
     ax.text(
-        0.5, 0.6, "not on this machine", ha="center", va="center", transform=ax.transAxes, color="0.4"
-    )  # fmt: skip
+        0.5,
+        0.6,
+        "not on this machine",
+        ha="center",
+        va="center",
+        transform=ax.transAxes,
+        color="0.4",
+    )
     ax.set_axis_off()
 
 
@@ -125,9 +137,16 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
             np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
         )  # a bar below 0 has no place on a log axis
         ax.errorbar(
-            x, mean, yerr=np.nan_to_num([low, std]), label=label(method), elinewidth=0.6, capsize=0,
-            ecolor=mpl.colors.to_rgba(LOOKS[method].colour, 0.5), markeredgewidth=0.8, **LOOKS[method].options(),
-        )  # fmt: skip
+            x,
+            mean,
+            yerr=np.nan_to_num([low, std]),
+            label=label(method),
+            elinewidth=0.6,
+            capsize=0,
+            ecolor=mpl.colors.to_rgba(LOOKS[method].colour, 0.5),
+            markeredgewidth=0.8,
+            **LOOKS[method].options(),
+        )
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
     means = [row.mean for row in rows if row.mean > 0]
     if (
@@ -137,7 +156,7 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
 
 
 def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """Values by rank: dots for a method, a line for the truth; the sum over the domain beside them where there is one."""
+    """Values by rank: dots for a method, a line for the truth, and the sum over the domain."""
     if panel.methods == (TRUTH,):
         x, mean, _ = _points(panel, rows, TRUTH)
         ax.plot(x[mean > 0], mean[mean > 0], color=LOOKS[TRUTH].colour)
@@ -174,7 +193,7 @@ def _share(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
 
 
 def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """Histogram of the noise beside the predicted density; fitted and predicted mean and standard deviation in the corner."""
+    """Histogram of the noise beside its predicted density, with means and sds in the corner."""
     density = [r for r in rows if r.metric == "density"]
     x, mean, _ = _points(panel, density, "oue")
     ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
@@ -182,17 +201,22 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     ax.plot(x, mean, color=LOOKS["predicted"].colour, label="N(0, n q(1-q)/(p-q)²)")
     found = {(r.method, r.metric.split()[0]): r.mean for r in rows if r.metric != "density"}
     ax.text(
-        0.02, 0.97,
+        0.02,
+        0.97,
         "\n".join(
-            f"{who}: mean {found[m, 'mean']:.3g}, standard deviation {np.sqrt(found[m, 'variance']):,.0f}"
+            f"{who}: mean {found[m, 'mean']:.3g}, "
+            f"standard deviation {np.sqrt(found[m, 'variance']):,.0f}"
             for m, who in (("oue", "fitted"), ("predicted", "predicted"))
-        ), transform=ax.transAxes, va="top", fontsize=8,
-    )  # fmt: skip
+        ),
+        transform=ax.transAxes,
+        va="top",
+        fontsize=8,
+    )
     ax.legend(frameon=False, loc="center right")
 
 
 def _thresholds(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """Curves over thresholds, with a vertical line at the significance threshold, the middle of the grid."""
+    """Curves over thresholds; a vertical line marks the significance threshold, the middle one."""
     _curves(ax, figure, panel, rows)
     thresholds = sorted({r.parameter for r in rows})
     ax.axvline(thresholds[len(thresholds) // 2], color="0.4", linestyle=":", linewidth=1)
@@ -216,7 +240,7 @@ def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) ->
 
 
 def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """Errors on synthetic and real data above; below, which method is chosen how often, and what that costs."""
+    """Errors on synthetic and real data above; below, shares of the choices and their costs."""
     if panel.metric == "share of choices":
         bottom: np.ndarray | float = 0.0
         for method in panel.methods:

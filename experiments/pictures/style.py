@@ -1,7 +1,8 @@
 """One colour and marker for every method, everywhere.
 
-The colours are those of Tol's muted scheme and of Okabe and Ito, told apart by every eye; no two methods share a marker and
-a line style within a panel, so a print in grey can be read too.
+The colours are those of Tol's muted scheme and of Okabe and Ito, which colour-blind readers can
+tell apart. No two methods share both marker and line style within a panel, so a grey print can be
+read too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _SHADES = 14  # of a colour, for the edges of lines
 
 
 def shades() -> bytes:
-    """Return the palette of a PNG, 256 entries of three bytes: greys from white, and each colour in steps towards white."""
+    """Return the palette of a PNG, 256 entries of three bytes: greys, and colours towards white."""
     colours = sorted({look.colour for look in LOOKS.values()} - {"#000000"})
     greys = 256 - len(colours) * _SHADES
     # No grey near white: the search for the nearest entry is coarse, and white must stay white.
