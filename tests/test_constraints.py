@@ -91,7 +91,7 @@ def name(constraint):
 
 @pytest.mark.parametrize(("constraint", "violation"), BY_HAND, ids=name)
 def test_the_violation_is_the_one_by_hand(constraint, violation):
-    constraint.check(4)
+    constraint.validate_for(4)
     assert_allclose(constraint.violation(F), violation, rtol=0, atol=SUM)
 
 

@@ -136,7 +136,7 @@ def test_values_and_gradients_of_a_stack_are_those_of_its_rows(name, oracle, cou
     loss, alone = LOSSES[name], [made(oracle, counts), made(oracle, "ordinary")]
     stack = FrequencyEstimate([e.frequencies for e in alone], n=N, oracle=ORACLES[oracle])
     f = np.random.default_rng(6).dirichlet(np.ones(D), 2)
-    loss.check(stack)
+    loss.validate_for(stack)
     for i, estimate in enumerate(alone):
         assert_allclose(loss.value(f, stack)[i], loss.value(f[i], estimate), rtol=SUM)
         assert_allclose(loss.gradient(f, stack)[i], loss.gradient(f[i], estimate), rtol=SUM)
@@ -316,7 +316,7 @@ def test_the_multinomial_likelihood_is_that_of_one_value_each_only(oracle, path)
 def test_the_multinomial_likelihood_needs_counts_that_sum_to_n():
     estimate = FrequencyEstimate([0.5, 0.2, 0.1, 0.0, 0.0], n=N, oracle=ORACLES["one value each"])
     with pytest.raises(InvalidInputError, match="support one value each"):
-        losses.MultinomialMLE().check(estimate)
+        losses.MultinomialMLE().validate_for(estimate)
 
 
 @pytest.mark.parametrize("name", ["binomial", "multinomial"])
@@ -332,7 +332,7 @@ def test_a_likelihood_names_the_trial_that_is_not_raw():
         [[0.2] * D, [0.2, 0.2, 0.2, 0.2, -3.0]], n=N, oracle=ORACLES["kappa > 0"]
     )
     with pytest.raises(InvalidInputError, match="at trial 1, index 4 f = -3"):
-        losses.BinomialMLE().check(estimate)
+        losses.BinomialMLE().validate_for(estimate)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "binomial", "multinomial"])
@@ -360,7 +360,7 @@ def test_absolute_deviations_are_their_sum_and_their_slopes_the_signs():
 def test_the_subgradient_at_a_kink_is_the_one_nearest_to_the_target(target, expected):
     estimate = FrequencyEstimate([0.5, 0.2, -0.1])
     f = np.array([0.5, 0.2 + 1e-10, 0.3])  # at a kink, as near as solvers come, and off it
-    found = LAD.subgradient(f, estimate, np.full(3, target))
+    found = LAD.kinks(estimate).subgradient(f, np.full(3, target))
     assert found.tolist() == [expected, expected, 1.0]
 
 
@@ -368,7 +368,7 @@ def test_every_subgradient_bounds_absolute_deviations_from_below():
     estimate, rng = FrequencyEstimate([0.5, 0.2, -0.1]), np.random.default_rng(0)
     f = np.array([0.5, 0.1, -0.1])
     for target in rng.normal(0, 1, (20, 3)):
-        slope = LAD.subgradient(f, estimate, target)
+        slope = LAD.kinks(estimate).subgradient(f, target)
         for other in rng.normal(0, 1, (20, 3)):
             assert LAD.value(other, estimate) >= LAD.value(f, estimate) + slope @ (other - f) - SUM
 

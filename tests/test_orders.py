@@ -238,4 +238,4 @@ def test_pairs_are_refused_exactly_if_they_have_a_cycle(seed, d):
         with pytest.raises(InvalidInputError, match="cycle"):
             Monotone(pairs)
     else:
-        Monotone(pairs).check(d)
+        Monotone(pairs).validate_for(d)

@@ -76,7 +76,7 @@ def test_one_compilation_smooths_a_stack():
 def test_a_domain_without_a_difference_is_refused(bound, d):
     with pytest.raises(InvalidInputError, match=f"needs at least {d + 1} values, got {d}"):
         Problem(LeastSquares(), [Smooth(**bound)]).solve(np.zeros(d))
-    Smooth(**bound).check(d + 1)
+    Smooth(**bound).validate_for(d + 1)
 
 
 def test_the_message_of_a_row_is_the_constraint():

@@ -1,6 +1,6 @@
 """Where the minimum is sought: each constraint knows its violation and the forms that the paths need."""
 
-from ldpopt.constraints.base import Constraint, Rows
+from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
 from ldpopt.constraints.cardinality import AtMost
 from ldpopt.constraints.custom import Custom
@@ -18,10 +18,10 @@ __all__ = [
     "GroupTotals",
     "Hierarchy",
     "Linear",
+    "LinearInequalities",
     "Monotone",
     "NonNegative",
     "Order",
-    "Rows",
     "Smooth",
     "SumsTo",
     "Unimodal",

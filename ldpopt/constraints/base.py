@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class LinearInequalities:
     """Linear inequalities lower <= matrix f + auxiliary t <= upper for some t; an equality has lower == upper.
 
     ``matrix`` is (m, d) and sparse, and so is ``auxiliary``, (m, k), where a set needs more variables than f to be said in few
@@ -40,6 +40,18 @@ class Rows:
 class Constraint(ABC):
     """A set of frequency vectors."""
 
+    convex: ClassVar[bool] = True
+    """Whether the set is convex. Solvers and certificates take convex sets only."""
+
+    scope: ClassVar[str] = "the problem"
+    """What a certificate on ``restricted_to(f)`` covers."""
+
+    remedy: ClassVar[str] = ""
+    """For a set that is not convex: which problems with it have a closed form. Used in messages."""
+
+    reusable: ClassVar[bool] = True
+    """Whether ``cone_form`` states the same set whenever it is called, so that what was compiled may be kept."""
+
     @abstractmethod
     def violation(self, f: Array) -> Array:
         """Return how far f of shape (..., d) is outside, in units of frequency, 0 inside: shape (...)."""
@@ -52,7 +64,18 @@ class Constraint(ABC):
         """Return (lower, upper) of shape (d,) if the constraint is nothing but bounds, else None."""
         return None
 
-    def rows(self, d: int) -> Rows | None:
+    def total(self, d: int | None = None) -> float | None:
+        """Return the sum of all d values if the constraint fixes it and states nothing else, else None.
+
+        Without d: the sum that it fixes on every domain.
+        """
+        return None
+
+    def restricted_to(self, f: Array) -> Constraint:
+        """Return a convex subset that contains f, shape (d,): the constraint itself where it is convex."""
+        return self
+
+    def rows(self, d: int) -> LinearInequalities | None:
         """Return the constraint as linear inequalities, or None if it is not polyhedral (or not known to be)."""
         return None
 
@@ -60,7 +83,7 @@ class Constraint(ABC):
         """Return what a row of ``rows(d)`` says, for messages."""
         return f"row {row} of {self!r}"
 
-    def check(self, d: int) -> None:  # noqa: B027 - most constraints fit every domain
+    def validate_for(self, d: int) -> None:  # noqa: B027 - most constraints fit every domain
         """Raise an error if the constraint does not fit a domain of d values."""
 
     def __repr__(self) -> str:
@@ -71,7 +94,7 @@ class Polyhedron(Constraint):
     """Linear inequalities, in whichever way they are said. Those with auxiliary variables measure their own violation."""
 
     @abstractmethod
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return the inequalities."""
 
     def violation(self, f: Array) -> Array:

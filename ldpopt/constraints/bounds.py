@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Constraint, Rows, distinct
+from ldpopt.constraints.base import Constraint, LinearInequalities, distinct
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class _Box(Constraint):
         lower, upper = self.box(f.shape[-1])
         return np.asarray(np.max(np.maximum(lower - f, f - upper), axis=-1).clip(min=0.0))
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return the bounds as rows."""
         from scipy import sparse
 
-        return Rows(sparse.eye_array(d, format="csr"), *self.box(d))
+        return LinearInequalities(sparse.eye_array(d, format="csr"), *self.box(d))
 
     def row_name(self, row: int, d: int) -> str:
         """Return the bounds of one value."""
@@ -112,7 +112,7 @@ class Bounds(_Box):
                 f"lower must be <= upper, found {low} and {high} at index {at}: no number lies between"
             )
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error unless the bounds are numbers or d of them."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound.shape not in ((), (d,)):
@@ -153,7 +153,7 @@ class Fixed(_Box):
                 f"values must be {len(self.indices)} finite numbers, one an index, got {self.values}"
             )
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint
+from ldpopt.constraints.bounds import Fixed
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ class AtMost(Constraint):
     0.25
     """
 
-    NEEDS: ClassVar[str] = (
+    convex: ClassVar[bool] = False
+    scope: ClassVar[str] = "the support found"
+    remedy: ClassVar[str] = (
         "it has a closed form with LeastSquares() under NonNegative() and SumsTo(...)"
     )
 
@@ -44,10 +47,15 @@ class AtMost(Constraint):
             return np.zeros(f.shape[:-1])
         return np.asarray(-np.partition(-np.abs(f), self.k, axis=-1)[..., self.k])
 
+    def restricted_to(self, f: Array) -> Fixed:
+        """Return the constraint that keeps the zeros of f."""
+        zeros = np.flatnonzero(f == 0)
+        return Fixed(zeros, np.zeros(len(zeros)))
+
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Raise an error: a cone program is convex."""
         raise InvalidInputError(
-            f"AtMost({self.k}) is not convex, so no cone solver takes it: {self.NEEDS}"
+            f"AtMost({self.k}) is not convex, so no cone solver takes it: {self.remedy}"
         )
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Custom(Constraint):
     >>> float(first_is_largest.violation(np.array([0.25, 0.5, 0.25])))
     0.25
     """
+
+    reusable: ClassVar[bool] = False  # the function may read what changes between two solves
 
     def __init__(self, build: Callable[[cp.Expression], Sequence[cp.Constraint]]) -> None:
         if not callable(build):

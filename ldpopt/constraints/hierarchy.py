@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Polyhedron, Rows
+from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.orders import find_cycle
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
@@ -51,7 +51,7 @@ class Hierarchy(Polyhedron):
             raise InvalidInputError(
                 f"parents must have shape (d,), one a node, got shape {self.parents.shape}"
             )
-        self.total = None if total is None else validate.real("total", total)
+        self.root_total = None if total is None else validate.real("total", total)
         below = np.flatnonzero(self.parents >= 0)
         itself = below[self.parents[below] == below]
         if len(itself):
@@ -175,20 +175,20 @@ class Hierarchy(Polyhedron):
         """The nodes without children: the finest frequencies, of which all others are sums."""
         return np.setdiff1d(np.arange(len(self.parents)), self.parents)
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error unless there are d nodes."""
         if len(self.parents) != d:
             raise InvalidInputError(
                 f"parents must have one entry a node: {len(self.parents)} for {d} estimates"
             )
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return one row a parent, and one for the total."""
         from scipy import sparse
 
         below, roots = np.flatnonzero(self.parents >= 0), np.flatnonzero(self.parents < 0)
         inner, row = np.unique(self.parents[below], return_inverse=True)
-        known = [] if self.total is None else [self.total]
+        known = [] if self.root_total is None else [self.root_total]
         values = np.concatenate(
             [np.ones(len(inner)), -np.ones(len(below)), np.ones(len(roots) * len(known))]
         )
@@ -197,7 +197,9 @@ class Hierarchy(Polyhedron):
         )
         column = np.concatenate([inner, below, roots if known else roots[:0]])
         bound = np.concatenate([np.zeros(len(inner)), known])
-        return Rows(sparse.csr_array((values, (at, column)), shape=(len(bound), d)), bound, bound)
+        return LinearInequalities(
+            sparse.csr_array((values, (at, column)), shape=(len(bound), d)), bound, bound
+        )
 
     def row_name(self, row: int, d: int) -> str:
         """Return the node whose children are added up."""
@@ -205,8 +207,8 @@ class Hierarchy(Polyhedron):
         return (
             f"f[{inner[row]}] = sum of its children"
             if row < len(inner)
-            else f"the roots sum to {self.total:g}"
+            else f"the roots sum to {self.root_total:g}"
         )
 
     def __repr__(self) -> str:
-        return f"Hierarchy(<{len(self.parents)} nodes>{'' if self.total is None else f', total={self.total:g}'})"
+        return f"Hierarchy(<{len(self.parents)} nodes>{'' if self.root_total is None else f', total={self.root_total:g}'})"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Polyhedron, Rows, distinct
+from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 
@@ -34,25 +34,29 @@ class SumsTo(Polyhedron):
     """
 
     def __init__(self, total: float = 1.0) -> None:
-        self.total = validate.real("total", total)
+        self._total = validate.real("total", total)
+
+    def total(self, d: int | None = None) -> float:
+        """Return the sum, on every domain."""
+        return self._total
 
     def violation(self, f: Array) -> Array:
         """Return abs(Σ f - total)."""
-        return np.asarray(np.abs(np.sum(f, axis=-1) - self.total))
+        return np.asarray(np.abs(np.sum(f, axis=-1) - self._total))
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return one row of ones."""
         from scipy import sparse
 
-        total = np.array([self.total])
-        return Rows(sparse.csr_array(np.ones((1, d))), total, total)
+        total = np.array([self._total])
+        return LinearInequalities(sparse.csr_array(np.ones((1, d))), total, total)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint."""
         return repr(self)
 
     def __repr__(self) -> str:
-        return f"SumsTo({self.total:g})"
+        return f"SumsTo({self._total:g})"
 
 
 class GroupTotals(Polyhedron):
@@ -81,10 +85,16 @@ class GroupTotals(Polyhedron):
                 f"totals must be {len(self.groups)} finite numbers, one a group, got {self.totals}"
             )
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         for i, group in enumerate(self.groups):
             validate.whole_numbers(f"group {i}", group, low=0, high=d - 1)
+
+    def total(self, d: int | None = None) -> float | None:
+        """Return the total of the only group where that holds all d values."""
+        if len(self.groups) == 1 and len(self.groups[0]) == d:
+            return float(self.totals[0])
+        return None
 
     @property
     def disjoint(self) -> bool:
@@ -94,11 +104,11 @@ class GroupTotals(Polyhedron):
         )  # ten times np.unique's speed
         return bool((members[1:] != members[:-1]).all())
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""
         from ldpopt.estimate.sets import membership
 
-        return Rows(membership(self.groups, d), self.totals, self.totals)
+        return LinearInequalities(membership(self.groups, d), self.totals, self.totals)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the group's number, size and total."""
@@ -143,16 +153,16 @@ class Linear(Polyhedron):
             )
         self.lower, self.upper = bounds.box(m)
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error unless A has d columns."""
         if self.matrix.shape[1] != d:
             raise InvalidInputError(
                 f"A must have {d} columns, one a value of the domain, got shape {self.matrix.shape}"
             )
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return A with its bounds."""
-        return Rows(self.matrix, self.lower, self.upper)
+        return LinearInequalities(self.matrix, self.lower, self.upper)
 
     def __repr__(self) -> str:
         return f"Linear(<{self.matrix.shape[0]} rows>)"

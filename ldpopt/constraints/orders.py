@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Polyhedron, Rows, distinct
+from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ class Order(Polyhedron):
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return one row of differences a pair."""
         from scipy import sparse
 
@@ -31,7 +31,7 @@ class Order(Polyhedron):
         row = np.repeat(np.arange(len(pairs)), 2)
         signs = np.tile([1.0, -1.0], len(pairs))
         matrix = sparse.csr_array((signs, (row, pairs.reshape(-1))), shape=(len(pairs), d))
-        return Rows(matrix, np.zeros(len(pairs)), np.full(len(pairs), np.inf))
+        return LinearInequalities(matrix, np.zeros(len(pairs)), np.full(len(pairs), np.inf))
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
@@ -83,7 +83,7 @@ class Monotone(Order):
             else np.stack([self.order[:-1], self.order[1:]], axis=1)
         )
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         validate.whole_numbers(
             "order", self._pairs if self.order is None else self.order, low=0, high=d - 1
@@ -118,7 +118,7 @@ class Unimodal(Order):
     def __init__(self, mode: int) -> None:
         self.mode = validate.integer("mode", mode, minimum=0)
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error if the mode is outside the domain."""
         validate.whole_numbers("mode", self.mode, low=0, high=d - 1)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Polyhedron, Rows
+from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Smooth(Polyhedron):
         bounds = [(1, self.total_variation), (2, self.second_difference)]
         return [(order, bound) for order, bound in bounds if bound is not None]
 
-    def check(self, d: int) -> None:
+    def validate_for(self, d: int) -> None:
         """Raise an error if there are too few values for a difference."""
         order = max(order for order, _ in self._parts)
         if d <= order:
@@ -67,7 +67,7 @@ class Smooth(Polyhedron):
         ]
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
-    def rows(self, d: int) -> Rows:
+    def rows(self, d: int) -> LinearInequalities:
         """Return -t <= difference <= t and Σ t <= bound, with auxiliary variables t."""
         from scipy import sparse
 
@@ -84,7 +84,7 @@ class Smooth(Polyhedron):
             auxiliaries.append(sparse.vstack([-eye, eye, sparse.csr_array(np.ones((1, m)))]))
             lower += [np.full(m, -np.inf), np.zeros(m), [-np.inf]]
             upper += [np.zeros(m), np.full(m, np.inf), [bound]]
-        return Rows(
+        return LinearInequalities(
             sparse.vstack(matrices, format="csr"),
             np.concatenate(lower),
             np.concatenate(upper),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,24 @@ from ldpopt.estimate import FrequencyEstimate
 
 if TYPE_CHECKING:
     import cvxpy as cp
+    from scipy.sparse.linalg import LinearOperator
 
 Array = NDArray[np.float64]
+_AT_KINK = 1e-7  # distance from a kink that counts as none: solvers leave up to this much
+
+
+class Kinks(NamedTuple):
+    """A separable loss whose slope in each value is one number below a kink and another above: arrays of shape (..., d)."""
+
+    place: Array
+    below: Array
+    above: Array
+
+    def subgradient(self, f: Array, target: Array) -> Array:
+        """Return the subgradient at f that is nearest to ``target``, each of shape (..., d)."""
+        step = f - self.place
+        slope = np.where(step < 0, self.below, self.above)
+        return np.where(np.abs(step) <= _AT_KINK, np.clip(target, self.below, self.above), slope)
 
 
 class Loss(ABC):
@@ -32,8 +48,23 @@ class Loss(ABC):
     nonnegative_domain: ClassVar[bool] = False
     """Whether the loss is infinite as soon as a value is negative."""
 
-    @abstractmethod
-    def check(self, estimate: FrequencyEstimate) -> None:
+    scope: ClassVar[str] = "the problem"
+    """What a certificate of the loss covers."""
+
+    solved_for: ClassVar[str] = ""
+    """What the family's closed forms are applied to instead of f̃, for their name; empty for f̃."""
+
+    @property
+    def family(self) -> type[Loss]:
+        """The loss whose closed forms solve this one too: its own type, unless it moves nothing but ``target``."""
+        return type(self)
+
+    @property
+    def channel(self) -> LinearOperator | None:
+        """For a loss -mean log (W f): W, so that mixture weights solve it on the simplex; None for any other."""
+        return None
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:  # noqa: B027 - most take any
         """Raise an error if the loss is not defined for this estimate."""
 
     @abstractmethod
@@ -44,12 +75,8 @@ class Loss(ABC):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the gradient at f; ``inf`` where a value must be zero."""
 
-    def subgradient(self, f: Array, estimate: FrequencyEstimate, target: Array) -> Array:
-        """Return the subgradient at f that is nearest to ``target``, shape (..., d): the gradient, where there is one."""
-        return self.gradient(f, estimate)
-
-    def kinks(self, estimate: FrequencyEstimate) -> tuple[Array, Array, Array] | None:
-        """Return (place, slope below, slope above), each (..., d), of a loss that is linear but for one kink a value."""
+    def kinks(self, estimate: FrequencyEstimate) -> Kinks | None:
+        """Return the kinks of a loss that is linear in each value up to one kink and beyond it; None for any other."""
         return None
 
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Loss
+from ldpopt.losses.base import Kinks, Loss
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
-_KINK = 1e-7  # distance to f̃ that counts as none: solvers leave up to this much
 
 
 class LeastAbsolute(Loss):
@@ -26,9 +25,6 @@ class LeastAbsolute(Loss):
     0.25
     """
 
-    def check(self, estimate: FrequencyEstimate) -> None:
-        """Accept every estimate."""
-
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_v - f̃_v|."""
         return np.asarray(np.sum(np.abs(f - estimate.frequencies), axis=-1))
@@ -37,15 +33,10 @@ class LeastAbsolute(Loss):
         """Return the sign of f - f̃: one of the subgradients where they are equal."""
         return np.sign(f - estimate.frequencies)
 
-    def subgradient(self, f: Array, estimate: FrequencyEstimate, target: Array) -> Array:
-        """Return the sign of f - f̃, and ``target`` clipped to [-1, 1] where they are equal."""
-        step = f - estimate.frequencies
-        return np.where(np.abs(step) <= _KINK, np.clip(target, -1.0, 1.0), np.sign(step))
-
-    def kinks(self, estimate: FrequencyEstimate) -> tuple[Array, Array, Array]:
-        """Return f̃, -1 and 1."""
-        one = np.ones(estimate.frequencies.shape)
-        return estimate.frequencies, -one, one
+    def kinks(self, estimate: FrequencyEstimate) -> Kinks:
+        """Return f̃ with the slopes -1 and 1."""
+        slope = np.ones(estimate.frequencies.shape)
+        return Kinks(estimate.frequencies, -slope, slope)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃."""

@@ -33,7 +33,7 @@ class KullbackLeibler(Loss):
     nonnegative_domain = True
     nonnegative_data = 1
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error where a vector has no positive value."""
         dead = (estimate.frequencies <= 0).all(axis=-1)
         if np.any(dead):

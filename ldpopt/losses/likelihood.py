@@ -62,7 +62,7 @@ class BinomialMLE(_Likelihood):
     1.3
     """
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate is raw and its oracle known."""
         self.shares(estimate)
 
@@ -149,7 +149,7 @@ class MultinomialMLE(_Likelihood):
     0.6931
     """
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless every report supports exactly one value, as in GRR."""
         total = self.shares(estimate).sum(axis=-1)
         oracle = estimate.noise[1]

@@ -34,11 +34,12 @@ class NormalisedGaussianMLE(Loss):
     """
 
     convex: ClassVar[bool] = False
+    scope: ClassVar[str] = "the last convexified step"
     _distance = GaussianMLE()
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error where the weighted MLE does: n, the oracle and 1 + κ f̃ > 0 are needed."""
-        self._distance.check(estimate)
+        self._distance.validate_for(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` where a variance is not positive."""

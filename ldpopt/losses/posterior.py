@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -42,6 +42,13 @@ class PosteriorMean(LeastSquares):
     True
     """
 
+    solved_for: ClassVar[str] = "the posterior mean"
+
+    @property
+    def family(self) -> type[LeastSquares]:
+        """Least squares: the posterior mean takes the place of f̃."""
+        return LeastSquares
+
     def __init__(self, prior: Prior | type[Prior]) -> None:
         if not isinstance(prior, Prior) and not (
             isinstance(prior, type) and issubclass(prior, Prior)
@@ -52,7 +59,7 @@ class PosteriorMean(LeastSquares):
         self.prior = prior
         self._known: WeakKeyDictionary[FrequencyEstimate, tuple[Array, Array]] = WeakKeyDictionary()
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the noise level is known and a given prior is one of counts among as many users."""
         n, _ = estimate.noise
         if isinstance(self.prior, Prior):
@@ -61,7 +68,7 @@ class PosteriorMean(LeastSquares):
     def _moments(self, estimate: FrequencyEstimate) -> tuple[Array, Array]:
         """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""
         if estimate not in self._known:
-            self.check(estimate)
+            self.validate_for(estimate)
             n, f = estimate.noise[0], estimate.frequencies
             mean, variance = np.empty(f.shape), np.empty(f.shape)
             given = self.prior if isinstance(self.prior, Prior) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +30,7 @@ class LeastSquares(Loss):
     0.020000000000000004
     """
 
-    def check(self, estimate: FrequencyEstimate) -> None:
-        """Accept every estimate."""
+    weights: ClassVar[None] = None
 
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return the point whose distance is measured, shape (..., d): f̃."""
@@ -98,12 +97,16 @@ class WeightedLeastSquares(Loss):
                 f"weights must be positive and finite, found {self.weights[at]:g} at {validate.where(at)}"
             )
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless there is one weight a value."""
         if len(self.weights) != estimate.d:
             raise InvalidInputError(
                 f"there are {len(self.weights)} weights for {estimate.d} values"
             )
+
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the point whose distance is measured, shape (..., d): f̃."""
+        return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ w (f - f̃)²."""
@@ -150,7 +153,7 @@ class GaussianMLE(Loss):
     0.0
     """
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error where the oracle is unknown or the model's variance would be negative."""
         check_weighted_domain(estimate.frequencies, self.constants(estimate)[0])
 

@@ -94,7 +94,7 @@ class PerReportMLE(Loss):
             dtype=np.dtype(np.float64),
         )
 
-    def check(self, estimate: FrequencyEstimate) -> None:
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate is the raw one of these very reports."""
         n, protocol = estimate.noise
         if estimate.frequencies.ndim > 1:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Rows
+from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets, membership
@@ -48,7 +48,7 @@ def interval(
             )
     parts = [constraint.rows(d) for constraint in constraints]
     for trial in np.ndindex(raw.frequencies.shape[:-1]):
-        box = Rows(rows, least[trial], most[trial])
+        box = LinearInequalities(rows, least[trial], most[trial])
         polyhedron = [box, *(part for part in parts if part is not None)]
         highest = _linear(polyhedron, d) if None not in parts else _conic(box, constraints, d)
         for i in range(members.shape[0]):
@@ -57,7 +57,7 @@ def interval(
     return lower, upper
 
 
-def _linear(parts: Sequence[Rows], d: int) -> Highest:
+def _linear(parts: Sequence[LinearInequalities], d: int) -> Highest:
     """Return w ↦ max wᵀf over the polyhedron, by HiGHS on d f."""
     from scipy import optimize, sparse
 
@@ -90,7 +90,7 @@ def _linear(parts: Sequence[Rows], d: int) -> Highest:
     return highest
 
 
-def _conic(box: Rows, constraints: Sequence[Constraint], d: int) -> Highest:
+def _conic(box: LinearInequalities, constraints: Sequence[Constraint], d: int) -> Highest:
     """Return w ↦ max wᵀf over the box and the constraints, by Clarabel on d f."""
     import cvxpy as cp
 

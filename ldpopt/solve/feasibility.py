@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Fixed, Rows, SumsTo
+from ldpopt.constraints import Constraint, Fixed, LinearInequalities
 from ldpopt.errors import InfeasibleError
 from ldpopt.losses import Loss
 
@@ -78,11 +78,11 @@ def _level(constraints: Sequence[Constraint], d: int) -> Array:
     for constraint in constraints:
         if (box := constraint.box(d)) is not None:
             positive &= box[1] > 0
-    total: float = next((c.total for c in constraints if isinstance(c, SumsTo)), 1.0)
+    total: float = next((t for c in constraints if (t := c.total(d)) is not None), 1.0)
     return np.where(positive, total / max(int(np.count_nonzero(positive)), 1), 0.0)
 
 
-def _elastic(parts: list[Rows], d: int) -> tuple[float, Array]:
+def _elastic(parts: list[LinearInequalities], d: int) -> tuple[float, Array]:
     """Return the least t with lower - t <= A f <= upper + t, and the multiplier of every row."""
     from scipy import optimize, sparse
 
@@ -104,7 +104,7 @@ def _elastic(parts: list[Rows], d: int) -> tuple[float, Array]:
     return float(result.fun), np.where(pushes > 1e-9, pushes, 0.0)
 
 
-def stacked(parts: Sequence[Rows], d: int) -> tuple[Any, Array, Array]:
+def stacked(parts: Sequence[LinearInequalities], d: int) -> tuple[Any, Array, Array]:
     """Return all rows as one matrix over (f, auxiliary variables of every part), with lower and upper bounds."""
     from scipy import sparse
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints import AtMost, Constraint, NonNegative, SumsTo
+from ldpopt.constraints import Constraint, NonNegative
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets
@@ -75,7 +75,7 @@ class Problem:
             )
         self.loss = loss
         self.constraints = tuple(constraints)  # what is compiled depends on them
-        totals = {c.total for c in self.constraints if isinstance(c, SumsTo)}
+        totals = {t for c in self.constraints if (t := c.total()) is not None}
         if len(totals) > 1:
             raise InfeasibleError(f"the frequencies cannot have different totals: {sorted(totals)}")
         self.total = totals.pop() if totals else None
@@ -94,7 +94,7 @@ class Problem:
     def check(self, d: int) -> None:
         """Raise an error if a constraint does not fit d values, or bounds and total contradict each other."""
         for constraint in self.constraints:
-            constraint.check(d)
+            constraint.validate_for(d)
         lower, upper = self.box(d)
         crossed = lower > upper
         if crossed.any():
@@ -123,7 +123,7 @@ class Problem:
     def is_box(self) -> bool:
         """Whether the constraints are bounds and at most one total: then values interact through one multiplier only."""
         return all(
-            isinstance(c, SumsTo) or type(c).box is not Constraint.box for c in self.constraints
+            c.total() is not None or type(c).box is not Constraint.box for c in self.constraints
         )
 
     def explain(self, estimate: FrequencyEstimate | ArrayLike) -> str:
@@ -140,8 +140,8 @@ class Problem:
         where = f"{self.loss!r} under {', '.join(map(repr, self.constraints)) or 'no constraints'}"
         if form := closed_forms.find(self, start):
             return f"closed-form: {where} is solved by {form.name}"
-        if any(isinstance(c, AtMost) for c in self.constraints):
-            return f"none: {where} is not convex and has no closed form, which AtMost needs: {AtMost.NEEDS}"
+        if rigid := [c for c in self.constraints if not c.convex]:
+            return f"none: {where} is not convex and has no closed form, which {type(rigid[0]).__name__} needs: {rigid[0].remedy}"
         if algorithms := iterative.find(self):
             return (
                 f"iterative: {where} has no closed form; it is solved by {' or '.join(algorithms)}"
@@ -290,7 +290,7 @@ class Problem:
 
     def _checked(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         start = FrequencyEstimate.of(estimate)
-        self.loss.check(start)
+        self.loss.validate_for(start)
         self.check(start.d)
         return start
 

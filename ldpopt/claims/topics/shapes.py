@@ -87,7 +87,7 @@ def _hierarchies(bench: Bench, others: list[Constraint]) -> Finding:
 
         def solve(e: FrequencyEstimate) -> Array:
             return closed_form.tree_consistency(
-                e.frequencies, tree.parents, trust, tree.total, nonnegative=bool(others)
+                e.frequencies, tree.parents, trust, tree.root_total, nonnegative=bool(others)
             )
 
         return Problem(loss, [tree, *others]), solve

@@ -39,12 +39,11 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
     else:
         if total is not None:
             least, most = (
-                loss.subgradient(point, start, np.full(point.shape, end))
-                for end in (-np.inf, np.inf)
+                kinks.subgradient(point, np.full(point.shape, end)) for end in (-np.inf, np.inf)
             )
             mu = _kinked_multiplier(least, most, below <= NEAR, above <= NEAR)
         gap = loss.value(point, start) - _kinked_minimum(problem, start, kinks, lower, upper)
-        gradient = loss.subgradient(point, start, np.broadcast_to(-mu[..., None], point.shape))
+        gradient = kinks.subgradient(point, np.broadcast_to(-mu[..., None], point.shape))
     with np.errstate(invalid="ignore"):
         reduced = gradient + mu[..., None]
         # A gradient that points out of the box is explained by the bound in its way.

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints import AtMost
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import box, polyhedron
@@ -122,7 +121,7 @@ def certify(
     if not hasattr(problem, "constraints"):  # the class itself is built on this module
         raise InvalidTypeError(f"certify takes a Problem first, got {problem!r}")
     start = FrequencyEstimate.of(estimate)
-    problem.loss.check(start)
+    problem.loss.validate_for(start)
     problem.check(start.d)
     point = FrequencyEstimate.of(f).frequencies
     if point.shape != start.frequencies.shape:
@@ -151,9 +150,5 @@ def certify(
 
 def _scope(problem: Problem) -> str:
     if not problem.loss.convex:
-        return "the last convexified step"
-    return (
-        "the support found"
-        if any(isinstance(c, AtMost) for c in problem.constraints)
-        else "the problem"
-    )
+        return problem.loss.scope
+    return next((c.scope for c in problem.constraints if not c.convex), "the problem")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import AtMost, Constraint, Fixed, NonNegative, Rows, SumsTo
+from ldpopt.constraints import Constraint, Fixed, LinearInequalities, NonNegative
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
@@ -50,7 +50,7 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
 def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> Evidence:
     d, loss = len(f), problem.loss
     members = [*problem.constraints, *([NonNegative()] if loss.nonnegative_domain else [])]
-    members = [_restricted(c, f) for c in members]
+    members = [c.restricted_to(f) for c in members]
     # A value with an infinite gradient must be zero, whatever the constraints say.
     closed = np.flatnonzero(np.isposinf(gradient))
     if len(closed):
@@ -58,7 +58,7 @@ def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array)
         gradient = np.where(np.isposinf(gradient), 0.0, gradient)
     said = [c.rows(d) for c in members]
     parts = [rows for rows in said if rows is not None]
-    own = [not isinstance(c, SumsTo) and c.box(d) is None for c in members]
+    own = [c.total() is None and c.box(d) is None for c in members]
     width = sum(
         len(rows.lower) for rows, mine in zip(said, own, strict=True) if rows is not None and mine
     )
@@ -88,7 +88,8 @@ def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array)
         (pushes > 0) & np.isinf(lower) | (pushes < 0) & np.isinf(upper), 0.0, pushes
     )  # the program's rounding
     explained = (matrix.T @ pushes)[:d]
-    slope = loss.subgradient(f, one, explained) if bound.kinks is not None else gradient
+    kinks = loss.kinks(one)
+    slope = gradient if kinks is None else kinks.subgradient(f, explained)
     products: Any = abs(gap)
     if matrix.shape[1] == d:
         values, pushed = matrix @ f, pushes != 0
@@ -115,13 +116,6 @@ def _bound(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) 
         place,
         problem.loss.value(f, one) - problem.loss.value(place, one) + below @ place,
     )
-
-
-def _restricted(constraint: Constraint, f: Array) -> Constraint:
-    """Return a constraint that is convex: for AtMost the one that keeps the zeros of f."""
-    if isinstance(constraint, AtMost):
-        return Fixed(np.flatnonzero(f == 0), np.zeros(np.count_nonzero(f == 0)))
-    return constraint
 
 
 def _linear_program(
@@ -224,7 +218,10 @@ def _cone_program(
 
 
 def _sorted_out(
-    members: Sequence[Constraint], parts: Sequence[Rows], own: Sequence[bool], pushes: Array
+    members: Sequence[Constraint],
+    parts: Sequence[LinearInequalities],
+    own: Sequence[bool],
+    pushes: Array,
 ) -> tuple[Array, Array, Array]:
     """Return μ, λ and ν from the multipliers of all rows; those of a member's own rows are its ν."""
     mu, bounds, others, at = 0.0, np.zeros(parts[0].matrix.shape[1]), [np.empty(0)], 0
@@ -232,7 +229,7 @@ def _sorted_out(
         found, at = pushes[at : at + len(rows.lower)], at + len(rows.lower)
         if mine:
             others.append(found)
-        elif isinstance(member, SumsTo):
+        elif member.total() is not None:
             mu -= float(found.sum())
         else:
             bounds += found

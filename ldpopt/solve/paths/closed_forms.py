@@ -34,7 +34,6 @@ from ldpopt.losses import (
     LeastSquares,
     Loss,
     MultinomialMLE,
-    PosteriorMean,
     WeightedLeastSquares,
 )
 
@@ -76,7 +75,7 @@ def _weights(problem: Problem) -> Array | None:
 
 
 def _total(problem: Problem) -> float:
-    return _of(problem, SumsTo).total
+    return _of(problem, SumsTo).total()
 
 
 def _order(problem: Problem) -> Order:
@@ -101,7 +100,7 @@ def _consistent(estimate: FrequencyEstimate, problem: Problem) -> Array:
     tree, f = _of(problem, Hierarchy), _target(estimate, problem)
     nonnegative = any(isinstance(c, NonNegative) for c in problem.constraints)
     return closed_form.tree_consistency(
-        f, tree.parents, _weights(problem), tree.total, nonnegative=nonnegative
+        f, tree.parents, _weights(problem), tree.root_total, nonnegative=nonnegative
     )
 
 
@@ -165,7 +164,7 @@ _TREES: Table = {
             ClosedForm(
                 "two passes a round",
                 _consistent,
-                lambda p, _: (_of(p, Hierarchy).total or 0.0) >= 0,
+                lambda p, _: (_of(p, Hierarchy).root_total or 0.0) >= 0,
             ),
         ),
     )
@@ -218,15 +217,14 @@ def find(problem: Problem, estimate: FrequencyEstimate) -> ClosedForm | None:
     loss, kinds = problem.loss, [type(c) for c in problem.constraints]
     # A second NonNegative() or SumsTo(same) says nothing new.
     single = [kind for kind in kinds if kind not in (NonNegative, SumsTo)]
-    about_posterior = isinstance(loss, PosteriorMean)
     form = None
     if len(set(single)) == len(single):
-        form = CLOSED_FORMS.get((LeastSquares if about_posterior else type(loss), frozenset(kinds)))
+        form = CLOSED_FORMS.get((loss.family, frozenset(kinds)))
     if form is None or (form.applies is not None and not form.applies(problem, estimate)):
         form = _on_box(problem, estimate)
     return (
-        replace(form, name=f"{form.name} of the posterior mean")
-        if form and about_posterior
+        replace(form, name=f"{form.name} of {loss.solved_for}")
+        if form and loss.solved_for
         else form
     )
 
