@@ -1,0 +1,1 @@
+"""Checks and measurements of the code itself: no part of the installed package."""

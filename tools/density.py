@@ -1,0 +1,165 @@
+"""Measure how densely Python code is written.
+
+    python -m tools.density                      # the folders of this project
+    python -m tools.density path/to/tree ...     # any other trees, for comparison
+
+A code line is one that is neither blank nor comment nor docstring. Nodes are those of Python's
+syntax tree. Complexity is McCabe's: one, and one for each branch, loop, handler, condition of a
+comprehension and further operand of "and" or "or".
+"""
+
+import argparse
+import ast
+import io
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.texts import ROOT
+
+LIMIT = 100
+"""Columns of a line; lines beyond it are counted."""
+
+_BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler, ast.With, ast.Assert)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
+
+
+@dataclass
+class Measurement:
+    """Sums over the files of a tree."""
+
+    files: int = 0
+    nodes: int = 0
+    comments: int = 0
+    docstring_lines: int = 0
+    assignments: int = 0
+    parallel: int = 0
+    widths: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    complexities: list[int] = field(default_factory=list)
+    public: int = 0
+    documented: int = 0
+
+    def add(self, source: str) -> None:
+        """Add one file."""
+        module = ast.parse(source)
+        docstrings = _docstring_lines(module)
+        comments = _comment_lines(source)
+        lines = source.splitlines()
+        self.files += 1
+        self.nodes += sum(1 for _ in ast.walk(module))
+        self.comments += len(comments)
+        self.docstring_lines += len(docstrings)
+        for number, line in enumerate(lines, 1):
+            is_comment = comments.get(number) == len(line) - len(line.lstrip())
+            if line.strip() and number not in docstrings and not is_comment:
+                self.widths.append(len(line))
+        for node in ast.walk(module):
+            if isinstance(node, ast.Assign):
+                self.assignments += 1
+                self.parallel += _is_parallel(node)
+            elif isinstance(node, _FUNCTIONS):
+                self.lengths.append(_body_length(node))
+                self.complexities.append(complexity(node))
+                if not node.name.startswith("_"):
+                    self.public += 1
+                    self.documented += ast.get_docstring(node) is not None
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield what a table shows: a heading and a number."""
+        code = max(len(self.widths), 1)
+        text = code + self.docstring_lines + self.comments
+        over = sum(width > LIMIT for width in self.widths)
+        branched = sum(value > 10 for value in self.complexities)
+        yield "files / code lines", f"{self.files} / {len(self.widths):,}"
+        yield f"lines > {LIMIT} columns, %", f"{100 * over / code:.1f}"
+        yield "width p90 / p99", f"{_quantile(self.widths, 0.9)} / {_quantile(self.widths, 0.99)}"
+        yield "nodes per code line", f"{self.nodes / code:.2f}"
+        yield "parallel, % of assignments", f"{100 * self.parallel / max(self.assignments, 1):.1f}"
+        yield "comments per 100 code lines", f"{100 * self.comments / code:.1f}"
+        yield "docstring share of lines", f"{self.docstring_lines / text:.2f}"
+        yield "public functions documented", f"{self.documented / max(self.public, 1):.2f}"
+        yield "function lines p90/p99/max", _quantiles(self.lengths, 0.9, 0.99, 1.0)
+        yield "complexity p99/max", _quantiles(self.complexities, 0.99, 1.0)
+        yield "complexity > 10, %", f"{100 * branched / max(len(self.complexities), 1):.1f}"
+
+
+def measure(paths: Iterable[Path]) -> Measurement:
+    """Return the measurement of all Python files below the paths."""
+    total = Measurement()
+    for path in paths:
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            total.add(file.read_text(encoding="utf-8"))
+    return total
+
+
+def complexity(function: ast.AST) -> int:
+    """Return McCabe's complexity of a function, with that of functions defined inside it."""
+    score = 1
+    for node in ast.walk(function):
+        if isinstance(node, _BRANCHES):
+            score += 1
+        elif isinstance(node, ast.BoolOp):
+            score += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            score += 1 + len(node.ifs)
+        elif isinstance(node, ast.match_case):
+            score += 1
+    return score
+
+
+def _docstring_lines(module: ast.Module) -> set[int]:
+    """Return the lines of docstrings, those of attributes and constants among them."""
+    lines: set[int] = set()
+    for node in ast.walk(module):
+        for statement in getattr(node, "body", []) if isinstance(node, _DOCUMENTED) else []:
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                lines.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return lines
+
+
+def _comment_lines(source: str) -> dict[int, int]:
+    """Return the column in which the comment of each commented line starts."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _is_parallel(node: ast.Assign) -> bool:
+    return isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+
+
+def _body_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines from the first statement after the docstring to the last."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def _quantile(values: list[int], share: float) -> int:
+    ordered = sorted(values) or [0]
+    return ordered[round(share * (len(ordered) - 1))]
+
+
+def _quantiles(values: list[int], *shares: float) -> str:
+    return " / ".join(str(_quantile(values, share)) for share in shares)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the measurements side by side."""
+    parser = argparse.ArgumentParser(prog="python -m tools.density", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("paths", nargs="*", type=Path, help="files or folders")
+    options = parser.parse_args(arguments)
+    paths = options.paths or [ROOT / name for name in ("ldpopt", "experiments", "tools", "tests")]
+    tables = [dict(measure([path]).rows()) for path in paths]
+    print(f"{'':30}" + "".join(f"{path.name:>18}" for path in paths))
+    for heading in tables[0]:
+        print(f"{heading:30}" + "".join(f"{table[heading]:>18}" for table in tables))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

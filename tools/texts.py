@@ -1,0 +1,137 @@
+"""What a reader reads in a file: comments, docstrings, messages and Markdown, each with the line it starts on."""
+
+import ast
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("ldpopt", "experiments", "tests", "tools", "notebooks")
+ENDINGS = (".py", ".md", ".ipynb", ".j2")
+
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_QUOTE = re.compile(r"""^[rbufRBUF]*('{3}|"{3}|'|")(.*)\1$""", re.DOTALL)
+_DOCTEST = re.compile(r"^\s*(>>>|\.\.\.).*$", re.MULTILINE)
+_BETWEEN_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of prose and the line of the file on which each of its lines stands."""
+
+    words: str
+    lines: tuple[int, ...]
+
+    def line_at(self, offset: int) -> int:
+        """Return the line of the file that holds the character at this offset."""
+        return self.lines[self.words.count("\n", 0, offset)]
+
+
+def files(paths: list[Path] | None = None) -> Iterator[Path]:
+    """Yield the project's files that hold prose: those below the given paths, or all of them."""
+    if paths is None:
+        paths = [*(ROOT / folder for folder in FOLDERS), *sorted(ROOT.glob("*.md"))]
+    for path in paths:
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in inside if file.suffix in ENDINGS)
+
+
+def texts(path: Path) -> Iterator[Text]:
+    """Yield the prose of a file."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        yield from _python(content)
+    elif path.suffix == ".ipynb":
+        yield from _notebook(content)
+    else:
+        blank_fences = _FENCE.sub(lambda fence: "\n" * fence.group().count("\n"), content)
+        yield _text(blank_fences, 1)
+
+
+def sources(path: Path) -> Iterator[ast.Module]:
+    """Yield the syntax trees of a file: of a Python file one, of a notebook none."""
+    if path.suffix == ".py":
+        yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _text(words: str, first_line: int) -> Text:
+    lines = range(first_line, first_line + words.count("\n") + 1)
+    return Text(words, tuple(lines))
+
+
+def _joined(pieces: list[Text]) -> Text:
+    words = "\n".join(piece.words for piece in pieces)
+    return Text(words, tuple(line for piece in pieces for line in piece.lines))
+
+
+def _notebook(content: str) -> Iterator[Text]:
+    # A sentence of a notebook is searched for by its words: the cell's number stands for the line.
+    for number, cell in enumerate(json.loads(content)["cells"], 1):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield Text(source, (number,) * (source.count("\n") + 1))
+        else:
+            for text in _python(source):
+                yield Text(text.words, (number,) * len(text.lines))
+
+
+def _python(source: str) -> Iterator[Text]:
+    """Yield blocks of comments, and strings with those that Python joins to them."""
+    comments: list[Text] = []
+    strings: list[Text] = []
+    for kind, value, line, own_line in _tokens(source):
+        if kind == tokenize.COMMENT:
+            follows = comments and own_line and comments[-1].lines[-1] == line - 1
+            if comments and not follows:
+                yield _joined(comments)
+                comments = []
+            comments.append(_text(value.lstrip("#: "), line))
+        elif kind == tokenize.STRING:
+            strings.append(_text(_content(value), line))
+        elif strings and kind not in _BETWEEN_STRINGS:
+            yield _joined(strings)
+            strings = []
+    for pieces in (comments, strings):
+        if pieces:
+            yield _joined(pieces)
+
+
+def _content(literal: str) -> str:
+    """Return a string literal without quotes; doctest lines, which are code, are blanked."""
+    match = _QUOTE.match(literal)
+    words = match.group(2) if match else literal
+    return _DOCTEST.sub("", words)
+
+
+def _tokens(source: str) -> Iterator[tuple[int, str, int, bool]]:
+    """Yield (kind, value, line, whether it starts its line), with an f-string as one token.
+
+    Python 3.12 splits f-strings into several tokens, 3.11 does not.
+    """
+    source_lines = source.splitlines(keepends=True)
+    depth = 0
+    start = (1, 0)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "FSTRING_START":
+            if depth == 0:
+                start = token.start
+            depth += 1
+        elif name == "FSTRING_END":
+            depth -= 1
+            if depth == 0:
+                yield tokenize.STRING, _between(source_lines, start, token.end), start[0], False
+        elif depth == 0:
+            own_line = not token.line[: token.start[1]].strip()
+            yield token.type, token.string, token.start[0], own_line
+
+
+def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]]
+    middle = lines[start[0] : end[0] - 1]
+    return "".join([lines[start[0] - 1][start[1] :], *middle, lines[end[0] - 1][: end[1]]])
