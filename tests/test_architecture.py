@@ -12,7 +12,7 @@ import ldpopt
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
-    {"validate", "storage"},
+    {"validate", "storage", "immutable"},
     {"protocol"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},

@@ -7,7 +7,7 @@ or a one-root path; certificates of polyhedra use the rows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
+from ldpopt.immutable import Immutable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -37,7 +38,7 @@ class LinearInequalities:
     auxiliary: Any = None
 
 
-class Constraint(ABC):
+class Constraint(Immutable):
     """A set of frequency vectors."""
 
     convex: ClassVar[bool] = True
@@ -83,7 +84,7 @@ class Constraint(ABC):
         """Return what a row of ``rows(d)`` says, for messages."""
         return f"row {row} of {self!r}"
 
-    def validate_for(self, d: int) -> None:  # noqa: B027 - most constraints fit every domain
+    def validate_for(self, d: int) -> None:
         """Raise an error if the constraint does not fit a domain of d values."""
 
     def __repr__(self) -> str:

@@ -78,7 +78,7 @@ class GroupTotals(Polyhedron):
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
         if not np.iterable(groups):
             raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
-        self.groups = [distinct(f"group {i}", group) for i, group in enumerate(groups)]
+        self.groups = tuple(distinct(f"group {i}", group) for i, group in enumerate(groups))
         self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
             raise InvalidInputError(
@@ -142,10 +142,13 @@ class Linear(Polyhedron):
         dense_or_sparse: Any = (
             A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
         )
-        self.matrix = sparse.csr_array(dense_or_sparse)
-        m = self.matrix.shape[0]
+        matrix = sparse.csr_array(dense_or_sparse)
+        # The parts, not the matrix: assigning to an entry of a sparse matrix gives it new parts.
+        self._parts = (matrix.data, matrix.indices, matrix.indptr)
+        self.shape: tuple[int, int] = matrix.shape
+        m = matrix.shape[0]
         bounds = Bounds(lower, upper)
-        if not np.isfinite(self.matrix.data).all():
+        if not np.isfinite(matrix.data).all():
             raise InvalidInputError("A must be finite")
         if bounds.lower.shape not in ((), (m,)) or bounds.upper.shape not in ((), (m,)):
             raise InvalidInputError(
@@ -153,11 +156,18 @@ class Linear(Polyhedron):
             )
         self.lower, self.upper = bounds.box(m)
 
+    @property
+    def matrix(self) -> Any:
+        """A as a new sparse array on read-only memory."""
+        from scipy import sparse
+
+        return sparse.csr_array(self._parts, shape=self.shape)
+
     def validate_for(self, d: int) -> None:
         """Raise an error unless A has d columns."""
-        if self.matrix.shape[1] != d:
+        if self.shape[1] != d:
             raise InvalidInputError(
-                f"A must have {d} columns, one a value of the domain, got shape {self.matrix.shape}"
+                f"A must have {d} columns, one a value of the domain, got shape {self.shape}"
             )
 
     def rows(self, d: int) -> LinearInequalities:
@@ -165,4 +175,4 @@ class Linear(Polyhedron):
         return LinearInequalities(self.matrix, self.lower, self.upper)
 
     def __repr__(self) -> str:
-        return f"Linear(<{self.matrix.shape[0]} rows>)"
+        return f"Linear(<{self.shape[0]} rows>)"

@@ -6,13 +6,14 @@ Shapes: f and the estimate's frequencies are (..., d); values are (...); gradien
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import Immutable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -36,7 +37,7 @@ class Kinks(NamedTuple):
         return np.where(np.abs(step) <= _AT_KINK, np.clip(target, self.below, self.above), slope)
 
 
-class Loss(ABC):
+class Loss(Immutable):
     """A function of the frequencies f, given an estimate: convex, but for those that say they are not."""
 
     convex: ClassVar[bool] = True
@@ -64,7 +65,7 @@ class Loss(ABC):
         """For a loss -mean log (W f): W, so that mixture weights solve it on the simplex; None for any other."""
         return None
 
-    def validate_for(self, estimate: FrequencyEstimate) -> None:  # noqa: B027 - most take any
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the loss is not defined for this estimate."""
 
     @abstractmethod

@@ -90,12 +90,12 @@ class PosteriorMean(LeastSquares):
         return np.asarray(super().value(f, estimate) + self._moments(estimate)[1] / 2)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was computed."""
+        """Leave out what was computed, which weak references hold."""
         return {"prior": self.prior}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start with nothing computed."""
-        self.__init__(**state)  # type: ignore[misc]
+        super().__setstate__({**state, "_known": WeakKeyDictionary()})
 
     def __repr__(self) -> str:
         prior = self.prior if isinstance(self.prior, Prior) else self.prior.__name__

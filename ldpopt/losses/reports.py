@@ -67,7 +67,9 @@ class PerReportMLE(Loss):
         if not isinstance(oracle, FrequencyOracle):
             raise InvalidTypeError(f"oracle must be an oracle from ldpopt.oracles, got {oracle!r}")
         self.oracle = oracle
-        self._support = oracle.support_operator(reports)
+        # Some operators keep the array itself, and the caller may change it later.
+        kept = reports.copy() if isinstance(reports, np.ndarray) else reports
+        self._support = oracle.support_operator(kept)
         if not self._support.shape[0]:
             raise InvalidInputError("there are no reports: the likelihood needs at least one")
 

@@ -1,0 +1,250 @@
+"""Losses and constraints stay as they were built: through writes, rebinding, copies and pickles."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from ldpopt import FrequencyEstimate, Problem, losses, oracles, priors
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Constraint,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Hierarchy,
+    Linear,
+    Monotone,
+    NonNegative,
+    Smooth,
+    SumsTo,
+    Unimodal,
+)
+from ldpopt.immutable import Immutable
+from ldpopt.losses.normalised import TiltedGaussianMLE
+
+
+def first_above_second(f):
+    return [f[0] >= f[1]]
+
+
+REPORTS = {
+    oracle: oracle.perturb([0, 1, 2, 2] * 25, rng=0)
+    for oracle in (
+        oracles.GRR(epsilon=1.0, d=3),
+        oracles.OUE(epsilon=1.0, d=3),
+        oracles.OLH(epsilon=1.0, d=3),
+        oracles.SubsetSelection(epsilon=1.0, d=3),
+        oracles.HadamardResponse(epsilon=1.0, d=3),
+    )
+}
+GRR = next(iter(REPORTS))
+
+LOSSES = [
+    losses.LeastSquares(),
+    losses.WeightedLeastSquares([1.0, 2.0, 3.0]),
+    losses.GaussianMLE(),
+    losses.NormalisedGaussianMLE(),
+    TiltedGaussianMLE(np.array([0.1, 0.2, 0.3])),
+    losses.BinomialMLE(),
+    losses.MultinomialMLE(),
+    losses.KullbackLeibler(),
+    losses.LeastAbsolute(),
+    losses.PosteriorMean(priors.PowerLaw),
+    losses.PerReportMLE(GRR, REPORTS[GRR]),
+]
+CONSTRAINTS = [
+    NonNegative(),
+    SumsTo(1.0),
+    Bounds([0.0, 0.1, 0.2], 0.5),
+    Fixed([1], [0.25]),
+    Monotone([2, 0, 1]),
+    Monotone([(0, 1), (0, 2)]),
+    Unimodal(1),
+    Smooth(total_variation=0.5),
+    GroupTotals([[0, 1], [2]], [0.5, 0.5]),
+    Hierarchy([-1, 0, 0], total=1.0),
+    AtMost(2),
+    Linear([[1.0, -1.0, 0.0]], lower=0.0),
+    Custom(first_above_second),
+]
+EVERYTHING = [*LOSSES, *CONSTRAINTS]
+
+
+def arrays_of(thing):
+    """Return every array that an object holds, those in its tuples too."""
+    held = [
+        x for value in vars(thing).values() for x in (value if type(value) is tuple else [value])
+    ]
+    return [x for x in held if isinstance(x, np.ndarray)]
+
+
+def copies(thing):
+    """Return an object, its copies, and what a pickle makes of it; functions of solvers do not pickle."""
+    yield thing
+    yield copy.copy(thing)
+    if not isinstance(thing, losses.PerReportMLE):
+        yield copy.deepcopy(thing)
+        yield pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("thing", EVERYTHING, ids=repr)
+def test_nothing_can_be_set_added_or_deleted(thing):
+    for same in copies(thing):
+        for name in [*vars(thing), "value", "violation", "weihgts"]:
+            with pytest.raises(FrozenInstanceError, match=f"immutable.*'{name}'.*build a new"):
+                setattr(same, name, None)
+            with pytest.raises(AttributeError):
+                delattr(same, name)
+        assert repr(same) == repr(thing)
+
+
+@pytest.mark.parametrize("thing", EVERYTHING, ids=repr)
+def test_no_array_can_be_written_to(thing):
+    for same in copies(thing):
+        assert len(arrays_of(same)) == len(arrays_of(thing))
+        for array in arrays_of(same):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+
+
+def test_the_objects_that_take_arrays_hold_some():
+    taking = (losses.WeightedLeastSquares, TiltedGaussianMLE, Bounds, Fixed, Monotone)
+    taking += (GroupTotals, Hierarchy, Linear)
+    assert {type(thing) for thing in EVERYTHING if arrays_of(thing)} == set(taking)
+
+
+@pytest.mark.parametrize("thing", EVERYTHING, ids=repr)
+def test_an_object_equals_itself_alone_and_is_a_key(thing):
+    assert {thing: 1}[thing] == 1
+    assert thing != copy.copy(thing)
+
+
+def test_the_weights_that_were_passed_can_be_changed_without_effect():
+    weights = np.array([1.0, 2.0, 3.0])
+    loss = losses.WeightedLeastSquares(weights)
+    weights[:] = 7.0
+    assert loss.weights.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("build", "given"),
+    [
+        (lambda x: Bounds(x, 9.0), [0.0, 0.1, 0.2]),
+        (lambda x: Bounds(-9.0, x), [0.0, 0.1, 0.2]),
+        (lambda x: Fixed([0, 1, 2], x), [0.0, 0.1, 0.2]),
+        (lambda x: Fixed(x, [0.1, 0.2]), [0, 1]),
+        (Monotone, [2, 0, 1]),
+        (Monotone, [[0, 1], [0, 2]]),
+        (lambda x: GroupTotals([x], [0.5]), [0, 1]),
+        (lambda x: GroupTotals([[0], [1]], x), [0.5, 0.25]),
+        (Hierarchy, [-1, 0, 0]),
+        (lambda x: Linear(x, 0.0, 0.5), [[1.0, -1.0, 0.0]]),
+        (lambda x: Linear(sparse.csr_array(x), 0.0, 0.5), [[1.0, -1.0, 0.0]]),
+        (lambda x: Linear([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], x, 1.0), [0.5, 0.25]),
+    ],
+)
+def test_the_arrays_that_were_passed_can_be_changed_without_effect(build, given):
+    array, f = np.array(given), np.array([0.5, 0.3, 0.9])
+    constraint = build(array)
+    before = constraint.violation(f)
+    array[...] = 1
+    assert_array_equal(constraint.violation(f), before)
+    rows, expected = constraint.rows(3), build(np.array(given)).rows(3)
+    assert_array_equal(rows.matrix.toarray(), expected.matrix.toarray())
+    assert_array_equal(rows.lower, expected.lower)
+    assert_array_equal(rows.upper, expected.upper)
+
+
+def test_a_sparse_matrix_that_was_passed_can_be_changed_without_effect():
+    matrix = sparse.csr_array(np.array([[1.0, -1.0, 0.0]]))
+    constraint = Linear(matrix, 0.0, 0.5)
+    matrix.data[:] = 7.0
+    assert constraint.matrix.toarray().tolist() == [[1.0, -1.0, 0.0]]
+
+
+def test_the_matrix_that_a_constraint_returns_is_not_its_own():
+    constraint = Linear([[1.0, -1.0, 0.0]], 0.0, 0.5)
+    with pytest.raises(ValueError, match="read-only"):
+        constraint.matrix.data[0] = 7.0
+    constraint.matrix.data = np.zeros(2)
+    assert constraint.matrix.toarray().tolist() == [[1.0, -1.0, 0.0]]
+
+
+@pytest.mark.parametrize("oracle", REPORTS, ids=lambda oracle: type(oracle).__name__)
+def test_the_reports_that_were_passed_can_be_changed_without_effect(oracle):
+    reports = REPORTS[oracle].copy()
+    estimate = oracle.estimate(oracle.support_counts(reports), n=100)
+    loss, f = losses.PerReportMLE(oracle, reports), np.array([0.2, 0.3, 0.5])
+    before = loss.value(f, estimate)
+    reports[:50] = reports[:1]
+    assert loss.value(f, estimate) == before
+
+
+def test_a_closed_form_and_a_solver_answer_for_the_weights_at_construction():
+    weights = np.array([1.0, 2.0, 3.0])
+    problem = Problem(losses.WeightedLeastSquares(weights), [NonNegative(), SumsTo(1.0)])
+    f = [0.9, 0.6, -0.1]
+    first = problem.solve(f, path="conic").frequencies
+    with pytest.raises(ValueError, match="read-only"):
+        problem.loss.weights[1] = 100.0
+    weights[1] = 100.0
+    assert_array_equal(problem.solve(f, path="conic").frequencies, first)
+
+
+def test_a_subclass_is_sealed_after_its_own_constructor():
+    class Shifted(losses.LeastSquares):
+        def __init__(self, shift):
+            super().__init__()
+            self.shift = shift
+            self.shift = shift  # a constructor may set an attribute twice
+
+    shift = np.array([0.1, 0.2])
+    loss = Shifted(shift)
+    shift[0] = 7.0
+    assert loss.shift.tolist() == [0.1, 0.2]
+    with pytest.raises(FrozenInstanceError, match="Shifted is immutable"):
+        loss.shift = shift
+
+
+def test_a_read_only_view_is_copied_because_its_base_may_change():
+    class Holder(Immutable):
+        def __init__(self, values):
+            self.values = values
+
+    base = np.array([1.0, 2.0])
+    view = base[:]
+    view.flags.writeable = False
+    held = Holder(view)
+    base[0] = 7.0
+    assert held.values.tolist() == [1.0, 2.0]
+
+
+def test_custom_constraints_read_what_their_function_reads_now():
+    limit = [0.5]
+    below = Custom(lambda f: [f[0] <= limit[0]])
+    assert not below.reusable
+    assert Constraint.reusable
+    assert float(below.violation(np.array([0.6, 0.4]))) == pytest.approx(0.1)
+    limit[0] = 0.7
+    assert float(below.violation(np.array([0.6, 0.4]))) == 0.0
+
+
+def test_the_posterior_mean_of_a_pickled_loss_is_the_same():
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    estimate = oracle.estimate([5_000, 2_700, 2_600], n=10_000)
+    loss = losses.PosteriorMean(priors.PowerLaw(alpha=1.5, n=10_000))
+    target = loss.target(estimate)
+    assert_array_equal(pickle.loads(pickle.dumps(loss)).target(estimate), target)
+    assert_array_equal(copy.deepcopy(loss).target(estimate), target)
+
+
+def test_an_estimate_beside_a_loss_is_read_only_too():
+    estimate = FrequencyEstimate([0.5, 0.2])
+    with pytest.raises(ValueError, match="read-only"):
+        estimate.frequencies[0] = 1.0
