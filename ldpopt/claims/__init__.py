@@ -1,60 +1,27 @@
-"""The claims ledger: statements of the papers, each with a check that can fail and the verdict that is expected."""
+"""The claims ledger: statements of the papers, each with a check and an expected verdict.
 
-from ldpopt.claims.engine.claim import ENTERED, Claim, Finding, Verdict
-from ldpopt.claims.engine.instances import Bench
-from ldpopt.claims.engine.run import Result, check, to_json
-from ldpopt.claims.figures import FIGURE_STATEMENTS, FigureStatement
-from ldpopt.claims.topics import (
-    accuracy,
-    agreements,
-    bias,
-    complexity,
-    empirical,
-    errata,
-    guarantees,
-    likelihoods,
-    noise,
-    posterior,
-    power,
-    protocols,
-    shapes,
-    variants,
-)
+A claim is one function with ``@claim`` in a module of ``topics``; nothing else lists it.
+"""
 
-_TOPICS = (
-    agreements,
-    variants,
-    shapes,
-    likelihoods,
-    posterior,
-    power,
-    guarantees,
-    accuracy,
-    bias,
-    noise,
-    protocols,
-    complexity,
-    errata,
-)
+from ldpopt.claims import topics
+from ldpopt.claims.engine.claim import Claim, Finding, Verdict
+from ldpopt.claims.engine.instances import InstanceSet
+from ldpopt.claims.engine.ledger import collect
+from ldpopt.claims.engine.run import Result, run_claim, to_json
+from ldpopt.claims.figure_statements import FigureRun, read_figure_run
 
-LEDGER: dict[str, Claim] = {
-    identifier: claim
-    for topic in _TOPICS
-    for identifier, claim in ENTERED.items()
-    if claim.check.__module__ == topic.__name__
-}
+LEDGER: dict[str, Claim] = collect(topics)
 """All claims by id, in the order of the report."""
 
 __all__ = [
-    "FIGURE_STATEMENTS",
     "LEDGER",
-    "Bench",
     "Claim",
-    "FigureStatement",
+    "FigureRun",
     "Finding",
+    "InstanceSet",
     "Result",
     "Verdict",
-    "check",
-    "empirical",
+    "read_figure_run",
+    "run_claim",
     "to_json",
 ]

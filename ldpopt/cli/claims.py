@@ -48,23 +48,23 @@ def verify(
 
     Example: ldpopt verify --out build/verify
     """
-    from ldpopt.claims import LEDGER, Bench, check, to_json
-    from ldpopt.claims.topics import empirical
+    from ldpopt.claims import LEDGER, InstanceSet, read_figure_run, run_claim, to_json
     from ldpopt.rendering.page import claims_page
     from ldpopt.rendering.tables import claims_summary, claims_table
 
     if out is not None:
         prepare(out, "claims.json", "report.html")
-    judged = [] if figures is None else empirical.results(figures)
+    figure_run = None if figures is None else read_figure_run(figures)
     errors.print(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
-    bench, results = Bench(quick=quick), []
+    instances = InstanceSet(quick=quick)
+    checked = []
     with progress_bar() as progress:
         task = progress.add_task("", total=len(LEDGER))
         for claim in LEDGER.values():
             progress.update(task, description=claim.id)
-            results.append(check(claim, bench))
+            checked.append(run_claim(claim, instances))
             progress.advance(task)
-    results += judged
+    results = checked + (figure_run.judged if figure_run else [])
     as_text = to_json(results)
     if as_json:
         typer.echo(as_text, nl=False)
@@ -72,7 +72,7 @@ def verify(
         output.print(claims_table(results))
     if out is not None:
         write_whole(out / "claims.json", as_text.encode())
-        write_whole(out / "report.html", claims_page(results).encode())
+        write_whole(out / "report.html", claims_page(checked, figure_run).encode())
         errors.print(
             escape(f"Wrote {out / 'claims.json'} and {out / 'report.html'}."), soft_wrap=True
         )

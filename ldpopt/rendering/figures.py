@@ -38,8 +38,8 @@ def agreement_figure(agreement: Agreement) -> bytes:
     )
     left.plot([_FLOOR, 2], [_FLOOR, 2], color="0.6", linewidth=0.8, zorder=0)
     bins = np.logspace(np.log10(_DIFFERENCE_FLOOR), -2, 33)
-    for solver, colour, marker in zip(agreement.closed, _COLOURS, _MARKERS, strict=False):
-        closed, solved = agreement.closed[solver], agreement.solved[solver]
+    for solver, colour, marker in zip(agreement.solvers, _COLOURS, _MARKERS, strict=False):
+        closed, solved = agreement.solvers[solver].closed, agreement.solvers[solver].solved
         left.plot(
             np.maximum(closed, _FLOOR), np.maximum(solved, _FLOOR), marker, color=colour, markersize=3, alpha=0.5,
             markerfacecolor="none", label=solver, rasterized=True,

@@ -10,14 +10,25 @@ from importlib.metadata import version
 import jinja2
 
 from ldpopt.claims.engine.run import Result
-from ldpopt.claims.figures import FIGURE_STATEMENTS
+from ldpopt.claims.figure_statements import FigureRun
 from ldpopt.rendering.figures import agreement_figure
 
 _SHOWN = ("ldpopt", "numpy", "scipy", "cvxpy", "clarabel", "osqp", "qoco", "scs")
 
 
-def claims_page(results: Sequence[Result]) -> str:
-    """Return the page: all claims by topic, each with its evidence and its picture, and what only figures can show."""
+def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) -> str:
+    """Return the page: all claims by topic, each with its evidence and its picture.
+
+    Parameters
+    ----------
+    results
+        Of the claims that were checked.
+    figure_run
+        A run of the papers' figures: the statements that it judged follow the results, and those
+        that it could not judge are listed with the reason.
+    """
+    if figure_run is not None:
+        results = [*results, *figure_run.judged]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpopt.rendering", "templates"),
         autoescape=True,
@@ -32,7 +43,7 @@ def claims_page(results: Sequence[Result]) -> str:
     return environment.get_template("claims.html.j2").render(
         results=results,
         pictures=pictures,
-        figures=FIGURE_STATEMENTS,
+        figure_run=figure_run,
         surprises=[result for result in results if not result.as_expected],
         seconds=sum(result.seconds for result in results),
         versions={"Python": platform.python_version(), **{name: version(name) for name in _SHOWN}},

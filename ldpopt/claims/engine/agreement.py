@@ -1,8 +1,8 @@
-"""Closed form against solvers, over many instances, and what counts as agreement."""
+"""Closed forms against solvers, over many instances, and what counts as agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,157 +10,237 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.claims.engine.instances import Instance
+from ldpopt.claims.engine.tolerances import BELOW, CONVERGED, EXCESS, GAP
 from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import Certificate, certify
 from ldpopt.solve.paths.conic import Status
-from ldpopt.solve.problem import Problem
+from ldpopt.solve.problem import Problem, Solution
 
 Array = NDArray[np.float64]
+ClosedForm = Callable[[FrequencyEstimate], Array]
 
-GAP = 1e-9
-"""Largest gap of a closed form, relative to the size of the gradient: rounding over 10⁴ values stays far below."""
+_PLOTTED = 20_000  # coordinates kept for the report's picture: more do not show
 
-EXCESS = 1e-6
-"""Largest objective of a solver's point above the closed form's, relative to 1 + objective, for the solver to count as
-converged. A point *below* the closed form's objective always counts, and refutes it."""
 
-BELOW = 1e-7
-"""How far below the closed form's objective a solver's may be, relative to 1 + objective: rounding of its violation."""
+def _no_values() -> Array:
+    return np.empty(0)
 
-CONVERGED = 0.9
-"""Share of the vectors given to it that each solver must solve."""
 
-_PLOTTED = 20_000  # points kept for the report's picture
+@dataclass
+class SolverRecord:
+    """What one solver made of the vectors that it was given.
+
+    Attributes
+    ----------
+    optimal
+        Number of vectors whose solution the solver calls optimal, rightly by the objective.
+    not_converged
+        Number of vectors on which it gave up, or that it solved inaccurately.
+    difference
+        Largest coordinate difference to the closed form.
+    ratio
+        Largest ratio of the distance ‖·‖₂ to what the difference of the objectives allows: a loss
+        with curvature m keeps a point that is γ above the optimum within sqrt(2γ/m) of it.
+    below
+        How far the solver's objective is below the closed form's, beyond what its violation
+        explains, relative to 1 + objective.
+    closed, solved
+        Coordinates of both points, for the picture.
+    """
+
+    optimal: int = 0
+    not_converged: int = 0
+    difference: float = 0.0
+    ratio: float = 0.0
+    below: float = 0.0
+    closed: Array = field(default_factory=_no_values)
+    solved: Array = field(default_factory=_no_values)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the solver converged often enough, and always to the closed form's point."""
+        given = self.optimal + self.not_converged
+        return (
+            given > 0
+            and self.optimal >= CONVERGED * given
+            and self.ratio <= 1
+            and self.below <= BELOW
+        )
+
+    def add(self, other: SolverRecord) -> None:
+        """Add what the same solver made of further vectors."""
+        self.optimal += other.optimal
+        self.not_converged += other.not_converged
+        self.difference = _larger(self.difference, other.difference)
+        self.ratio = _larger(self.ratio, other.ratio)
+        self.below = _larger(self.below, other.below)
+        if self.closed.size < _PLOTTED:
+            self.closed = np.append(self.closed, other.closed)[:_PLOTTED]
+            self.solved = np.append(self.solved, other.solved)[:_PLOTTED]
 
 
 @dataclass
 class Agreement:
-    """Closed form and solvers on the same vectors.
+    """A closed form and several solvers on the same vectors.
 
     Attributes
     ----------
     vectors
         Number of vectors.
-    optimal, not_converged
-        By solver: vectors it called optimal, and those it gave up on or returned as inaccurate. Vectors beyond a solver's
-        size limit are in neither.
-    difference
-        By solver: largest coordinate difference to the closed form.
-    ratio
-        By solver: largest ratio of the distance ‖·‖₂ to what the difference of the objectives allows. A loss with curvature
-        m keeps a point that is γ above the optimum within sqrt(2γ/m) of it.
-    below
-        By solver: by how much its objective is below the closed form's, beyond what its violation explains, relative to
-        1 + objective.
-    alone
-        Real instances on which fewer than two solvers converged.
     gap, violation
         Largest certified gap (relative to the gradient) and violation of the closed form.
-    closed, solved
-        By solver: coordinates of both for the picture.
+    solvers
+        What each solver made of the vectors; those beyond its size limit are not counted.
+    unconfirmed
+        Names of the real instances on which fewer than two solvers converged.
     """
 
     vectors: int = 0
-    optimal: dict[str, int] = field(default_factory=dict)
-    not_converged: dict[str, int] = field(default_factory=dict)
-    difference: dict[str, float] = field(default_factory=dict)
-    ratio: dict[str, float] = field(default_factory=dict)
-    below: dict[str, float] = field(default_factory=dict)
-    alone: list[str] = field(default_factory=list)
     gap: float = 0.0
     violation: float = 0.0
-    closed: dict[str, Array] = field(default_factory=dict)
-    solved: dict[str, Array] = field(default_factory=dict)
+    solvers: dict[str, SolverRecord] = field(default_factory=dict)
+    unconfirmed: list[str] = field(default_factory=list)
 
     @classmethod
     def merged(cls, parts: list[Agreement]) -> Agreement:
-        """Return several comparisons with the same solvers as one."""
+        """Return several comparisons as one; each keeps the solvers that it used."""
         total = cls()
         for part in parts:
             total.vectors += part.vectors
-            total.gap, total.violation = (
-                _worst(total.gap, part.gap),
-                _worst(total.violation, part.violation),
-            )
-            total.alone += part.alone
-            for solver, count in part.optimal.items():
-                total.optimal[solver] = total.optimal.get(solver, 0) + count
-                total.not_converged[solver] = (
-                    total.not_converged.get(solver, 0) + part.not_converged[solver]
-                )
-            for mine, theirs in (
-                (total.difference, part.difference),
-                (total.ratio, part.ratio),
-                (total.below, part.below),
-            ):
-                for solver, largest in theirs.items():
-                    mine[solver] = _worst(mine.get(solver, 0.0), largest)
-            for solver in part.closed:
-                total.closed[solver] = np.append(
-                    total.closed.get(solver, np.empty(0)), part.closed[solver]
-                )[:_PLOTTED]
-                total.solved[solver] = np.append(
-                    total.solved.get(solver, np.empty(0)), part.solved[solver]
-                )[:_PLOTTED]
+            total.gap = _larger(total.gap, part.gap)
+            total.violation = _larger(total.violation, part.violation)
+            total.unconfirmed += part.unconfirmed
+            for solver, record in part.solvers.items():
+                total.solvers.setdefault(solver, SolverRecord()).add(record)
         return total
 
     @property
     def holds(self) -> bool:
-        """Whether the closed form is certified, and every point that a solver calls optimal is the same point."""
-        return bool(
+        """Whether the closed form is certified, and every solver's optimal point is the same."""
+        return (
             self.vectors > 0
             and self.gap <= GAP
             and self.violation <= GAP
-            and all(
-                self.optimal[s] >= CONVERGED * (self.optimal[s] + self.not_converged[s]) > 0
-                for s in self.optimal
-            )
-            and all(ratio <= 1 for ratio in self.ratio.values())
-            and all(below <= BELOW for below in self.below.values())
+            and all(record.agrees for record in self.solvers.values())
         )
 
     @property
     def evidence(self) -> dict[str, float | int | str]:
         """The numbers for the report."""
-        return {
+        numbers: dict[str, float | int | str] = {
             "vectors certified by the closed form's own gap": self.vectors,
             "closed form's largest gap": self.gap,
             "closed form's largest violation": self.violation,
-            **{f"vectors solved by {solver}": count for solver, count in self.optimal.items()},
-            **{
-                f"{solver} gave up or was inaccurate": count
-                for solver, count in self.not_converged.items()
-                if count
-            },
-            **{
-                f"largest difference to {solver}, in frequency": value
-                for solver, value in self.difference.items()
-            },
-            **{
-                f"distance to {solver} over what its objective allows, at most": r
-                for solver, r in self.ratio.items()
-            },
-            **{
-                f"largest advantage of {solver} in the objective, relative": b
-                for solver, b in self.below.items()
-                if b > 0
-            },
-            **(
-                {"real instances with fewer than two solvers": ", ".join(self.alone)}
-                if self.alone
-                else {}
-            ),
         }
+        records = self.solvers.items()
+        for solver, record in records:
+            numbers[f"vectors solved by {solver}"] = record.optimal
+        for solver, record in records:
+            if record.not_converged:
+                numbers[f"vectors on which {solver} gave up or was inaccurate"] = (
+                    record.not_converged
+                )
+        for solver, record in records:
+            if record.optimal:
+                numbers[f"largest difference to {solver}, in frequency"] = record.difference
+        for solver, record in records:
+            if record.optimal:
+                numbers[f"largest distance to {solver} over what its objective allows"] = (
+                    record.ratio
+                )
+        for solver, record in records:
+            if record.below > 0:
+                numbers[f"largest advantage of {solver} in the objective, relative"] = record.below
+        if self.unconfirmed:
+            numbers["real instances with fewer than two solvers"] = ", ".join(self.unconfirmed)
+        return numbers
 
 
-def compare(
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """The closed form's points on one instance, and what each says of a solver's point.
+
+    Attributes
+    ----------
+    value
+        Objective at each point, shape (trials...).
+    curvature
+        Least curvature of the loss between 0 and the largest coordinate.
+    price
+        What a violation of 1 may lower the objective by: the sum of the |multipliers|.
+    """
+
+    problem: Problem
+    instance: Instance
+    points: Array
+    value: Array
+    curvature: Array
+    price: Array
+
+    @classmethod
+    def of(
+        cls, problem: Problem, instance: Instance, points: Array, certificate: Certificate
+    ) -> _Reference:
+        estimate = instance.estimate
+        price = np.abs(certificate.sum_multiplier)
+        for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
+            price = price + np.abs(_finite(multipliers)).sum(axis=-1)
+        # Where the certificate has no multipliers the gradient stands in for their size.
+        slope = np.abs(_finite(problem.loss.gradient(points, estimate))).sum(axis=-1)
+        return cls(
+            problem,
+            instance,
+            points,
+            value=problem.loss.value(points, estimate),
+            curvature=problem.loss.curvature(estimate, max(1.0, float(points.max()))),
+            price=np.where(np.isnan(price), slope, price),
+        )
+
+    def judge(self, trial: tuple[int, ...], solution: Solution | None) -> SolverRecord:
+        """Return the record of one vector, from the solver's solution (None: it gave up)."""
+        vectors = self.instance.joined
+        value = float(self.value[trial])
+        size = 1 + abs(value)
+        if (
+            solution is None
+            or solution.status is not Status.OPTIMAL
+            or solution.objective - value > EXCESS * size
+        ):
+            return SolverRecord(not_converged=vectors)
+        # A point outside the set may lie below the optimum: by at most price times its violation.
+        violations = [float(c.violation(solution.frequencies)) for c in self.problem.constraints]
+        outside = max(violations, default=0.0)
+        allowance = float(self.price[trial]) * outside
+        excess = max(solution.objective - value, 0.0) + allowance
+        step = solution.frequencies - self.points[trial]
+        return SolverRecord(
+            optimal=vectors,
+            difference=float(np.max(np.abs(step))),
+            ratio=float(np.linalg.norm(step)) / self._allowed(trial, excess, outside, size),
+            below=_larger(0.0, (value - solution.objective - allowance) / size),
+            closed=self.points[trial],
+            solved=solution.frequencies,
+        )
+
+    def _allowed(self, trial: tuple[int, ...], excess: float, outside: float, size: float) -> float:
+        """Return how far a point may be from the optimum whose objective is ``excess`` above it."""
+        curvature = float(self.curvature[trial])
+        if not curvature > 0:
+            return np.inf
+        rounding = 1e-15 * size  # of the two objectives, whose difference is the excess
+        distance = float(np.sqrt(2 * (excess + rounding) / curvature))
+        # Back onto the set, and the rounding of the points themselves.
+        return distance + outside * self.instance.estimate.d + 1e-13
+
+
+def compare_with_solvers(
     problem: Problem,
-    closed_form: Callable[[FrequencyEstimate], Array],
+    closed_form: ClosedForm,
     instances: list[Instance],
     solvers: tuple[str, ...],
-    largest: dict[str, int] | None = None,
-    options: dict[str, dict[str, Any]] | None = None,
+    largest: Mapping[str, int] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Agreement:
     """Return how a closed form compares with solvers on every instance.
 
@@ -173,97 +253,56 @@ def compare(
     instances
         Stacks of estimates.
     solvers
-        Names for the conic path.
+        Names for the conic path; none leaves the closed form's own certificate alone.
     largest
-        By solver: the largest d it is given, where it is too slow beyond.
+        By solver: the largest d that it is given, where it is too slow beyond.
     options
-        By solver: settings, where the usual ones are out of its reach.
+        By solver: settings, where it cannot reach the usual accuracy.
     """
-    result = Agreement(optimal=dict.fromkeys(solvers, 0), not_converged=dict.fromkeys(solvers, 0))
+    largest = largest or {}
+    options = options or {}
+    result = Agreement(solvers={solver: SolverRecord() for solver in solvers})
     for instance in instances:
         estimate = instance.estimate
-        f = closed_form(estimate)
-        certificate = certify(problem, estimate, f)
-        scale = np.maximum(1.0, np.abs(_finite(problem.loss.gradient(f, estimate))).max(axis=-1))
+        points = closed_form(estimate)
+        certificate = certify(problem, estimate, points)
+        slopes = np.abs(_finite(problem.loss.gradient(points, estimate)))
+        scale = np.maximum(1.0, slopes.max(axis=-1))
         result.vectors += instance.vectors
-        result.gap = _worst(result.gap, float(np.max(certificate.gap / scale)))
-        result.violation = _worst(result.violation, float(np.max(certificate.violation)))
-        given = [s for s in solvers if estimate.d <= (largest or {}).get(s, estimate.d)]
-        solved = [
-            _solve(
-                result, problem, instance, f, certificate, solver, (options or {}).get(solver, {})
-            )
-            for solver in given
-        ]
-        if instance.kind == "real" and sum(solved) < 2:
-            result.alone.append(instance.name)
+        result.gap = _larger(result.gap, float(np.max(certificate.gap / scale)))
+        result.violation = _larger(result.violation, float(np.max(certificate.violation)))
+        reference = _Reference.of(problem, instance, points, certificate)
+        confirmed = 0
+        for solver in solvers:
+            if estimate.d > largest.get(solver, estimate.d):
+                continue
+            record = _solve(reference, solver, options.get(solver, {}))
+            result.solvers[solver].add(record)
+            confirmed += record.not_converged == 0
+        if instance.kind == "real" and confirmed < 2:
+            result.unconfirmed.append(instance.name)
     return result
 
 
-def _solve(
-    result: Agreement,
-    problem: Problem,
-    instance: Instance,
-    f: Array,
-    certificate: Certificate,
-    solver: str,
-    options: dict[str, Any],
-) -> bool:
-    """Add what one solver makes of an instance, and return whether it converged on every vector."""
-    start, converged = instance.estimate, True
-    value = problem.loss.value(f, start)
-    curvature = problem.loss.curvature(start, max(1.0, float(f.max())))
-    price = np.abs(certificate.sum_multiplier)
-    for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
-        price = price + np.abs(_finite(multipliers)).sum(axis=-1)
-    # Where the certificate has no multipliers the gradient stands in for their size.
-    price = np.where(
-        np.isnan(price), np.abs(_finite(problem.loss.gradient(f, start))).sum(axis=-1), price
-    )
-    for trial in np.ndindex(f.shape[:-1]):
-        estimate = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> SolverRecord:
+    """Return what one solver makes of all vectors of an instance."""
+    total = SolverRecord()
+    estimate = reference.instance.estimate
+    for trial in np.ndindex(reference.points.shape[:-1]):
+        vector = FrequencyEstimate(estimate.frequencies[trial], estimate.n, estimate.oracle)
         try:
-            solution = problem.solve(estimate, path="conic", solver=solver, **options)
+            solution = reference.problem.solve(vector, path="conic", solver=solver, **options)
         except SolverError:
             solution = None
-        size = 1 + abs(float(value[trial]))
-        if (
-            solution is None
-            or solution.status is not Status.OPTIMAL
-            or solution.objective - value[trial] > EXCESS * size
-        ):
-            result.not_converged[solver] += instance.joined
-            converged = False
-            continue
-        result.optimal[solver] += instance.joined
-        # A point outside the set may lie below the optimum: by no more than the multipliers times its violation.
-        outside = max(
-            (float(c.violation(solution.frequencies)) for c in problem.constraints), default=0.0
-        )
-        excess = max(solution.objective - value[trial], 0.0) + price[trial] * outside + 1e-15 * size
-        allowed = float(np.sqrt(2 * excess / curvature[trial])) if curvature[trial] > 0 else np.inf
-        allowed += outside * start.d + 1e-13
-        below = (value[trial] - solution.objective - price[trial] * outside) / size
-        result.below[solver] = _worst(result.below.get(solver, 0.0), float(below))
-        step = solution.frequencies - f[trial]
-        result.difference[solver] = _worst(
-            result.difference.get(solver, 0.0), float(np.max(np.abs(step)))
-        )
-        result.ratio[solver] = _worst(
-            result.ratio.get(solver, 0.0), float(np.linalg.norm(step)) / allowed
-        )
-        if result.closed.get(solver, np.empty(0)).size < _PLOTTED:
-            result.closed[solver] = np.append(result.closed.get(solver, np.empty(0)), f[trial])
-            result.solved[solver] = np.append(
-                result.solved.get(solver, np.empty(0)), solution.frequencies
-            )
-    return converged
+        total.add(reference.judge(trial, solution))
+    return total
 
 
-def _worst(first: float, second: float) -> float:
+def _larger(first: float, second: float) -> float:
     """Return the larger number; NaN if either is, which no threshold lets pass."""
     return float(np.maximum(first, second))
 
 
-def _finite(gradient: Array) -> Array:
-    return np.where(np.isfinite(gradient), gradient, 0.0)
+def _finite(values: Array) -> Array:
+    """Return values with 0 in place of infinities and NaN."""
+    return np.where(np.isfinite(values), values, 0.0)

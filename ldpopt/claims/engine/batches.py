@@ -1,18 +1,19 @@
-"""Many small problems as one: a solver takes a hundred vectors at a time, so that thousands are within reach."""
+"""Many small problems as one: a solver takes a hundred vectors at a time, not one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ldpopt.claims.engine.agreement import Agreement, compare
+from ldpopt.claims.engine.agreement import Agreement, ClosedForm, compare_with_solvers
 from ldpopt.claims.engine.instances import Instance
-from ldpopt.constraints import Bounds, Constraint, Linear, NonNegative
+from ldpopt.constraints import Bounds, Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import WeightedLeastSquares
+from ldpopt.losses import Loss
 from ldpopt.protocol import PureProtocol
 from ldpopt.solve.problem import Problem
 
@@ -21,98 +22,111 @@ Array = NDArray[np.float64]
 _LENGTH = 224  # values of a joined problem: solvers still reach their tolerances at once
 
 
-def compare_joined(
-    problem: Problem,
-    closed_form: Callable[[FrequencyEstimate], Array],
-    crowd: list[Instance],
-    solvers: tuple[str, ...],
-) -> Agreement:
+@dataclass(frozen=True)
+class Case:
+    """A problem on d values, and the closed form that solves it.
+
+    Attributes
+    ----------
+    problem
+        With bounds, totals, groups and orders.
+    closed_form
+        From an estimate to frequencies.
+    tiled_loss
+        The loss of so many vectors end to end; None if the problem's own loss serves, as one
+        without weights does.
+    """
+
+    problem: Problem
+    closed_form: ClosedForm
+    tiled_loss: Callable[[int], Loss] | None = None
+
+    def joined(self, d: int, copies: int) -> Problem:
+        """Return the problem of several vectors of d values end to end.
+
+        Examples
+        --------
+        >>> from ldpopt.constraints import NonNegative, SumsTo
+        >>> from ldpopt.losses import LeastSquares
+        >>> simplex = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+        >>> Case(simplex, closed_form=lambda estimate: estimate.frequencies).joined(2, 3)
+        Problem(LeastSquares(), [Bounds(<6 values>, <6 values>), Linear(<3 rows>)])
+        """
+        loss = self.problem.loss if self.tiled_loss is None else self.tiled_loss(copies)
+        constraints = [_in_blocks(c, copies, d) for c in self.problem.constraints]
+        return Problem(loss, constraints)
+
+
+def compare_joined(case: Case, crowd: list[Instance], solvers: tuple[str, ...]) -> Agreement:
     """Return how a closed form agrees with solvers that take many vectors at a time.
 
-    The joined problem minimises the sum of the losses of all its vectors, each under its own constraints; its minimum is that
-    of the vectors one by one, and its gap is the sum of their gaps.
+    The joined problem minimises the sum of the losses of all its vectors, each under its own
+    constraints; its minimum is that of the vectors one by one, and its gap the sum of their gaps.
 
     Parameters
     ----------
-    problem
-        Of one vector: bounds, totals, groups and orders.
-    closed_form
-        From an estimate to frequencies.
+    case
+        The problem of one vector.
     crowd
         Stacks of many small vectors.
     solvers
         Names for the conic path.
     """
-    parts, joined = [], {}
+    parts = []
+    joined: dict[tuple[int, int], Problem] = {}
     for instance in crowd:
         d = instance.estimate.d
         for batch in batches(instance):
-            key = d, batch.joined
-            if key not in joined:
-                joined[key] = join(problem, d, batch.joined)
-            parts.append(compare(joined[key], by_block(closed_form, d), [batch], solvers))
+            size = (d, batch.joined)
+            if size not in joined:
+                joined[size] = case.joined(*size)
+            closed_form = by_block(case.closed_form, d)
+            parts.append(compare_with_solvers(joined[size], closed_form, [batch], solvers))
     return Agreement.merged(parts)
-
-
-def join(problem: Problem, d: int, copies: int) -> Problem:
-    """Return the problem of several vectors of d values end to end.
-
-    Examples
-    --------
-    >>> from ldpopt.constraints import SumsTo
-    >>> from ldpopt.losses import LeastSquares
-    >>> join(Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)]), d=2, copies=3)
-    Problem(LeastSquares(), [NonNegative(), Linear(<3 rows>)])
-    """
-    loss = problem.loss
-    if isinstance(loss, WeightedLeastSquares):
-        loss = WeightedLeastSquares(np.tile(loss.weights, copies))
-    return Problem(loss, [_in_blocks(constraint, copies, d) for constraint in problem.constraints])
 
 
 def _in_blocks(constraint: Constraint, copies: int, d: int) -> Constraint:
     """Return a constraint on every block: bounds as bounds, everything else by its rows."""
-    if isinstance(constraint, NonNegative):
-        return constraint
-    if (box := constraint.box(d)) is not None:
-        return Bounds(np.tile(box[0], copies), np.tile(box[1], copies))
+    box = constraint.box(d)
+    if box is not None:
+        lower, upper = box
+        return Bounds(np.tile(lower, copies), np.tile(upper, copies))
     rows = constraint.rows(d)
-    assert rows is not None  # what is compared has them
+    if rows is None:
+        raise TypeError(f"{constraint!r} has neither bounds nor rows, so it cannot be joined")
     matrix = sparse.kron(sparse.eye_array(copies), rows.matrix, format="csr")
     return Linear(matrix, np.tile(rows.lower, copies), np.tile(rows.upper, copies))
 
 
 def batches(instance: Instance) -> list[Instance]:
-    """Return a stack as vectors end to end, as many to one as the length allows; a rest that fills none is left out."""
+    """Return a stack as vectors end to end, as many per batch as the length allows.
+
+    Vectors that are left over and fill no batch are dropped.
+    """
     n, protocol = instance.estimate.noise
     d = protocol.d
     copies = _LENGTH // d
     rows = instance.estimate.frequencies
-    return [
-        Instance(
-            instance.name,
-            instance.kind,
-            FrequencyEstimate(
-                rows[start : start + copies].reshape(1, -1), n, _protocol(protocol, copies * d)
-            ),
-            joined=copies,
-        )
-        for start in range(0, len(rows) - copies + 1, copies)
-    ]
+    long_protocol = _with_size(protocol, copies * d)
+    result = []
+    for start in range(0, len(rows) - copies + 1, copies):
+        row = rows[start : start + copies].reshape(1, -1)
+        estimate = FrequencyEstimate(row, n, long_protocol)
+        result.append(Instance(instance.name, instance.kind, estimate, joined=copies))
+    return result
 
 
-def _protocol(protocol: PureProtocol, d: int) -> PureProtocol:
+def _with_size(protocol: PureProtocol, d: int) -> PureProtocol:
+    """Return a protocol with the same probabilities on d values."""
     return PureProtocol(protocol.epsilon, d, p=protocol.p, q=protocol.q)
 
 
-def by_block(
-    closed_form: Callable[[FrequencyEstimate], Array], d: int
-) -> Callable[[FrequencyEstimate], Array]:
+def by_block(closed_form: ClosedForm, d: int) -> ClosedForm:
     """Return a closed form of vectors of d values as one of vectors end to end."""
 
     def solve(estimate: FrequencyEstimate) -> Array:
         n, protocol = estimate.noise
-        rows = FrequencyEstimate(estimate.frequencies.reshape(-1, d), n, _protocol(protocol, d))
+        rows = FrequencyEstimate(estimate.frequencies.reshape(-1, d), n, _with_size(protocol, d))
         return closed_form(rows).reshape(estimate.frequencies.shape)
 
     return solve

@@ -1,15 +1,16 @@
-"""What a claim is, and the ledger that collects them. N, D and K are the three papers (see the README)."""
+"""What a claim is, and what its check returns. N, D and K are the three papers (see the README)."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 
 from ldpopt.claims.engine.agreement import Agreement
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
+
+Evidence = Mapping[str, float | int | str]
+"""Measured numbers and short texts, by what they are, in the order in which they are shown."""
 
 
 class Verdict(StrEnum):
@@ -29,7 +30,7 @@ class Finding:
     holds
         Whether the statement is true as printed.
     instances
-        Number of vectors (or parameter settings) it was checked on.
+        Number of vectors (or parameter settings) that it was checked on.
     evidence
         Measured numbers and short texts, in the order in which they are shown.
     corrected
@@ -40,9 +41,14 @@ class Finding:
 
     holds: bool
     instances: int
-    evidence: dict[str, float | int | str]
+    evidence: Evidence
     corrected: bool | None = None
     agreement: Agreement | None = None
+
+    @classmethod
+    def of(cls, agreement: Agreement) -> Finding:
+        """Return the finding of a claim that stands or falls with one comparison with solvers."""
+        return cls(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)
 
     @property
     def verdict(self) -> Verdict:
@@ -52,35 +58,42 @@ class Finding:
         return Verdict.CORRECTED if self.corrected else Verdict.FAILS
 
 
+Check = Callable[[InstanceSet], Finding]
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its source, the verdict we expect, and the check that decides."""
+    """A statement with its source, the expected verdict, and the check that decides.
+
+    ``topic`` is the title of the module that holds the claim; `collect` fills it in.
+    """
 
     id: str
     source: str
     statement: str
     expected: Verdict
-    check: Callable[[Bench], Finding] = field(repr=False)
-
-    @property
-    def topic(self) -> str:
-        """What the claim's module is about: the first line of its docstring."""
-        check = self.check.func if isinstance(self.check, partial) else self.check
-        return (sys.modules[check.__module__].__doc__ or "").partition("\n")[0].rstrip(".")
-
-
-ENTERED: dict[str, Claim] = {}
-"""All claims by id, in the order in which their modules were imported."""
+    check: Check = field(repr=False)
+    topic: str = ""
 
 
 def claim(
     identifier: str, source: str, statement: str, expected: Verdict
-) -> Callable[[Callable[[Bench], Finding]], Callable[[Bench], Finding]]:
-    """Enter the decorated check into the ledger."""
+) -> Callable[[Check], Claim]:
+    """Make a claim of the decorated check: the only place that names the claim.
 
-    def enter(check: Callable[[Bench], Finding]) -> Callable[[Bench], Finding]:
-        assert identifier not in ENTERED, identifier
-        ENTERED[identifier] = Claim(identifier, source, statement, expected, check)
-        return check
+    Parameters
+    ----------
+    identifier
+        Unique in the ledger, in lower case with hyphens.
+    source
+        Paper and section.
+    statement
+        What the paper states, in one sentence.
+    expected
+        The verdict that the check must reach; any other one makes `ldpopt verify` exit with 1.
+    """
 
-    return enter
+    def make(check: Check) -> Claim:
+        return Claim(identifier, source, statement, expected, check)
+
+    return make

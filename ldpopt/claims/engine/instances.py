@@ -44,7 +44,7 @@ class Instance:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class InstanceSet:
     """The instances of one run: the same for every claim, repeatable by the seed.
 
     Parameters

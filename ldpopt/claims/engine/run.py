@@ -1,4 +1,4 @@
-"""Run the ledger and keep what it found."""
+"""Run claims and keep what their checks found."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ldpopt.claims.engine.claim import Claim, Finding
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 
 
 @dataclass(frozen=True)
 class Result:
-    """A claim, what its check found, and how long that took."""
+    """A claim, what its check found, and how many seconds that took."""
 
     claim: Claim
     finding: Finding
@@ -26,15 +26,18 @@ class Result:
         return self.finding.verdict == self.claim.expected
 
 
-def check(claim: Claim, bench: Bench) -> Result:
-    """Return what the check of a claim finds on the bench's instances."""
+def run_claim(claim: Claim, instances: InstanceSet) -> Result:
+    """Return what the check of a claim finds on a set of instances."""
     began = time.perf_counter()
-    finding = claim.check(bench)
+    finding = claim.check(instances)
     return Result(claim, finding, time.perf_counter() - began)
 
 
 def to_json(results: Iterable[Result]) -> str:
-    """Return the list of ``{id, source, statement, verdict, expected, instances, evidence}`` as JSON."""
+    """Return results as JSON: a list of objects, one per claim.
+
+    Each has ``id, source, statement, verdict, expected, instances, evidence``.
+    """
     rows = [
         {
             "id": result.claim.id,
@@ -51,5 +54,7 @@ def to_json(results: Iterable[Result]) -> str:
 
 
 def _plain(value: float | int | str) -> float | int | str:
-    """Return a value that JSON can hold: infinities become text."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    """Return a value that JSON can hold: infinity and NaN become text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

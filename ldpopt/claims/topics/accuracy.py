@@ -7,20 +7,23 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form, datasets
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles import OLH, ORACLES, OUE
+
+TITLE = "Answers that are never worse than others, and what follows from sums of 1"
+ORDER = 70
 
 Array = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 
 
-def _draws(bench: Bench) -> list[tuple[Array, FrequencyEstimate]]:
+def _draws(instances: InstanceSet) -> list[tuple[Array, FrequencyEstimate]]:
     """Return true frequencies and raw estimates of random populations through every oracle."""
-    rng, drawn = bench.rng(), []
-    d, n, trials = 32, 2_000, 10 if bench.quick else 100
+    rng, drawn = instances.rng(), []
+    d, n, trials = 32, 2_000, 10 if instances.quick else 100
     for make in ORACLES.values():
         oracle = make(1.0, d)
         for concentration in (0.05, 1.0):
@@ -42,10 +45,10 @@ def _sets(rng: np.random.Generator, d: int, number: int) -> NDArray[np.bool_]:
     "For each value Base-Pos is at least as accurate as Base, always.",
     Verdict.HOLDS,
 )
-def _base_pos(bench: Bench) -> Finding:
+def _base_pos(instances: InstanceSet) -> Finding:
     """Use that true frequencies are not negative: |max(f̃, 0) - f| <= |f̃ - f| for every report and every value."""
     worse, better, values = 0, 0, 0
-    for truth, raw in _draws(bench):
+    for truth, raw in _draws(instances):
         before = np.abs(raw.frequencies - truth)
         after = np.abs(postprocess(raw, "base-pos").frequencies - truth)
         worse += int(np.count_nonzero(after > before))
@@ -68,11 +71,11 @@ def _base_pos(bench: Bench) -> Finding:
     "Post-Pos equals Base-Pos on single values, has the smaller positive bias on sets, and may contradict itself.",
     Verdict.HOLDS,
 )
-def _post_pos(bench: Bench) -> Finding:
+def _post_pos(instances: InstanceSet) -> Finding:
     """max(Σ f̃, 0) lies between Σ f̃, unbiased, and Σ max(f̃, 0): its bias is between 0 and Base-Pos's, draw by draw."""
-    rng = bench.rng()
+    rng = instances.rng()
     singles, outside, worse, contradictions, answers = 0.0, 0, 0, 0, 0
-    for truth, raw in _draws(bench):
+    for truth, raw in _draws(instances):
         sets = _sets(rng, raw.d, 60)
         base, post, pos = (
             postprocess(raw, method).query(sets) for method in ("base", "post-pos", "base-pos")
@@ -107,10 +110,10 @@ def _post_pos(bench: Bench) -> Finding:
     "Norm-Sub is never farther than Base from any distribution: ‖f' - g‖² <= ‖f̃ - g‖² - ‖f̃ - f'‖².",
     Verdict.HOLDS,
 )
-def _nearer(bench: Bench) -> Finding:
-    rng, slack, vectors, gains = bench.rng(), np.inf, 0, []
-    pairs = [(raw.frequencies, [truth]) for truth, raw in _draws(bench)]
-    for instance in bench.all:
+def _nearer(instances: InstanceSet) -> Finding:
+    rng, slack, vectors, gains = instances.rng(), np.inf, 0, []
+    pairs = [(raw.frequencies, [truth]) for truth, raw in _draws(instances)]
+    for instance in instances.all:
         d = instance.estimate.d
         others = [np.full(d, 1 / d), np.eye(d)[-1], rng.dirichlet(np.full(d, 0.1))]
         pairs.append((instance.estimate.frequencies, others))
@@ -138,8 +141,8 @@ def _nearer(bench: Bench) -> Finding:
     "Where the answers are normalised, a set and its complement have the same squared error: MSE is symmetric about ρ = 50.",
     Verdict.HOLDS,
 )
-def _symmetry(bench: Bench) -> Finding:
-    rng = bench.rng()
+def _symmetry(instances: InstanceSet) -> Finding:
+    rng = instances.rng()
     normalised = [
         m
         for m in METHODS.values()
@@ -147,7 +150,7 @@ def _symmetry(bench: Bench) -> Finding:
     ]
     others = ("base-pos", "base-cut")
     worst, least, answers = 0.0, np.inf, 0
-    for truth, raw in _draws(bench):
+    for truth, raw in _draws(instances):
         sets = _sets(rng, raw.d, 40)
         for method in (*(m.name for m in normalised), *others):
             if method == "norm-mul" and not (raw.frequencies > 0).any(axis=-1).all():
@@ -176,8 +179,8 @@ def _symmetry(bench: Bench) -> Finding:
     "Norm-Cut's threshold θ is likely lower than Base-Cut's T.",
     Verdict.HOLDS,
 )
-def _threshold(bench: Bench) -> Finding:
-    rng, trials = bench.rng(), 5 if bench.quick else 30
+def _threshold(instances: InstanceSet) -> Finding:
+    rng, trials = instances.rng(), 5 if instances.quick else 30
     epsilons = (0.2, 0.4, 1.0, 2.0, 4.0)
     evidence: dict[str, float | int | str] = {}
     lower, draws = 0, 0
@@ -205,11 +208,12 @@ def _threshold(bench: Bench) -> Finding:
     "set for all lower ones.",
     Verdict.HOLDS,
 )
-def _oue_zero(bench: Bench) -> Finding:
+def _oue_zero(instances: InstanceSet) -> Finding:
     data = datasets.load("zipf").scaled(100_000)
     oracle = OUE(epsilon=4.0, d=data.d)
     raw = oracle.estimate(
-        oracle.simulate_counts(data.counts, bench.rng(), trials=10 if bench.quick else 50), data.n
+        oracle.simulate_counts(data.counts, instances.rng(), trials=10 if instances.quick else 50),
+        data.n,
     )
     significance = closed_form.significance_threshold(data.d, raw.sigma, alpha=0.05)
     zero = postprocess(raw, "base-cut", alpha=0.05).frequencies

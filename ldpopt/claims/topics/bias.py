@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form, datasets
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.reference.channels import count_law, marginal_law
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import postprocess
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE
 from ldpopt.oracles.base import FrequencyOracle
+
+TITLE = "Bias: the four lemmas, rare and frequent values, false positives"
+ORDER = 80
 
 Array = NDArray[np.float64]
 
@@ -33,13 +36,13 @@ def _expected(oracle: FrequencyOracle, method: str, users: tuple[int, ...] = (7,
 
 
 @cache
-def _zipf_draws(bench: Bench) -> tuple[Array, FrequencyEstimate]:
+def _zipf_draws(instances: InstanceSet) -> tuple[Array, FrequencyEstimate]:
     """Return the true frequencies and raw estimates of N's setting: OLH, ε = 1, Zipf(1.5), d = 1,024, n = 10⁶."""
     data = datasets.load("zipf")
     oracle = OLH(epsilon=1.0, d=data.d)
-    trials = 60 if bench.quick else 400
+    trials = 60 if instances.quick else 400
     return data.frequencies, oracle.estimate(
-        oracle.simulate_counts(data.counts, bench.rng(), trials=trials), data.n
+        oracle.simulate_counts(data.counts, instances.rng(), trials=trials), data.n
     )
 
 
@@ -49,7 +52,7 @@ def _zipf_draws(bench: Bench) -> tuple[Array, FrequencyEstimate]:
     "Base-Pos introduces positive bias to all values.",
     Verdict.HOLDS,
 )
-def _lemma_1(bench: Bench) -> Finding:
+def _lemma_1(instances: InstanceSet) -> Finding:
     """E max(f̃, 0) - f = E max(-f̃, 0): a sum of positive terms over the counts below nq, exact to the last digit."""
     n, biases = 400, {}
     for name, make in ORACLES.items():
@@ -82,7 +85,7 @@ def _lemma_1(bench: Bench) -> Finding:
     "A method whose answers add up to 1 has biases that sum to 0.",
     Verdict.HOLDS,
 )
-def _lemma_2(bench: Bench) -> Finding:
+def _lemma_2(instances: InstanceSet) -> Finding:
     f = _USERS / _USERS.sum()
     worst, checked = 0.0, 0
     for make in ORACLES.values():
@@ -95,7 +98,7 @@ def _lemma_2(bench: Bench) -> Finding:
     ):  # others' counts may leave no positive value, or a mean below 1
         worst = max(worst, abs(float(np.sum(_expected(GRR(epsilon=1.0, d=3), method) - f))))
         checked += 1
-    _, raw = _zipf_draws(bench)
+    _, raw = _zipf_draws(instances)
     n = raw.noise[0]
     others = {
         m: n * float(np.mean(postprocess(raw, m).frequencies.sum(axis=-1) - 1))
@@ -121,12 +124,12 @@ def _lemma_2(bench: Bench) -> Finding:
     "Norm is unbiased for each value.",
     Verdict.HOLDS,
 )
-def _lemma_3(bench: Bench) -> Finding:
+def _lemma_3(instances: InstanceSet) -> Finding:
     f = _USERS / _USERS.sum()
     worst = max(
         float(np.max(np.abs(_expected(make(1.0, 3), "norm") - f))) for make in ORACLES.values()
     )
-    truth, raw = _zipf_draws(bench)
+    truth, raw = _zipf_draws(instances)
     mean = postprocess(raw, "norm").frequencies.mean(axis=0)
     sd = np.sqrt(raw.noise[1].variance(raw.noise[0], truth) / len(raw.frequencies))
     score = float(np.max(np.abs(mean - truth) / sd))
@@ -147,7 +150,7 @@ def _lemma_3(bench: Bench) -> Finding:
     "Any method whose answers are non-negative and add up to 1 has positive bias for values sufficiently close to 0.",
     Verdict.CORRECTED,
 )
-def _lemma_4(bench: Bench) -> Finding:
+def _lemma_4(instances: InstanceSet) -> Finding:
     """E f'_v = 0 for a value with f_v = 0 unless its answer can be positive: the lemma needs that."""
     rare = [
         float(_expected(make(1.0, 3), method)[-1])
@@ -191,8 +194,8 @@ def _lemma_4(bench: Bench) -> Finding:
     "Norm-Mul biases rare values upwards and frequent ones downwards, the more the higher their frequency; typically γ <= 1.",
     Verdict.HOLDS,
 )
-def _norm_mul_bias(bench: Bench) -> Finding:
-    truth, raw = _zipf_draws(bench)
+def _norm_mul_bias(instances: InstanceSet) -> Finding:
+    truth, raw = _zipf_draws(instances)
     result = postprocess(raw, "norm-mul").frequencies
     bias, rare = _bias(result, truth)
     gamma = result.max(axis=-1) / raw.frequencies.max(axis=-1)
@@ -216,8 +219,8 @@ def _norm_mul_bias(bench: Bench) -> Finding:
     "Norm-Sub biases rare values upwards and frequent ones downwards, more evenly than Norm-Mul.",
     Verdict.HOLDS,
 )
-def _norm_sub_bias(bench: Bench) -> Finding:
-    truth, raw = _zipf_draws(bench)
+def _norm_sub_bias(instances: InstanceSet) -> Finding:
+    truth, raw = _zipf_draws(instances)
     sub, rare = _bias(postprocess(raw, "norm-sub").frequencies, truth)
     mul, _ = _bias(postprocess(raw, "norm-mul").frequencies, truth)
     return Finding(
@@ -246,7 +249,7 @@ def _bias(result: Array, truth: Array) -> tuple[Array, float]:
     "are estimated without bias, up to an exponentially small part.",
     Verdict.HOLDS,
 )
-def _base_cut_bias(bench: Bench) -> Finding:
+def _base_cut_bias(instances: InstanceSet) -> Finding:
     n, d = 4_000, 1_024
     oracle = OUE(epsilon=1.0, d=d)
     sigma = oracle.sd(n)
@@ -290,7 +293,7 @@ def _tail(oracle: FrequencyOracle, n: int, alpha: float, own: int = 0) -> float:
     "A value that nobody has is estimated above T with probability at most α/d, so that α = 2 gives about 2 false positives.",
     Verdict.CORRECTED,
 )
-def _false_positives(bench: Bench) -> Finding:
+def _false_positives(instances: InstanceSet) -> Finding:
     settings = {
         "OLH, Zipf's d and n": (OLH(epsilon=1.0, d=1_024), 1_000_000),
         "OUE, Zipf's d and n": (OUE(epsilon=1.0, d=1_024), 1_000_000),
@@ -306,10 +309,10 @@ def _false_positives(bench: Bench) -> Finding:
         for name, value in expected.items()
         if not name.startswith("GRR") and "10,000" not in name
     ]
-    oracle, n, trials = OLH(epsilon=1.0, d=1_024), 1_000_000, 200 if bench.quick else 1_000
+    oracle, n, trials = OLH(epsilon=1.0, d=1_024), 1_000_000, 200 if instances.quick else 1_000
     users = np.zeros(1_024, dtype=np.int64)
     users[0] = n
-    raw = oracle.estimate(oracle.simulate_counts(users, bench.rng(), trials=trials), n)
+    raw = oracle.estimate(oracle.simulate_counts(users, instances.rng(), trials=trials), n)
     found = np.count_nonzero(postprocess(raw, "base-cut").frequencies[:, 1:], axis=-1).mean()
     theory = 1_023 * _tail(oracle, n, 2.0)
     score = abs(found - theory) / math.sqrt(theory / trials)
@@ -336,7 +339,7 @@ def _false_positives(bench: Bench) -> Finding:
     "When an estimate is above T, the probability that its true frequency is 0 is at most α, by the union bound.",
     Verdict.CORRECTED,
 )
-def _false_positive_share(bench: Bench) -> Finding:
+def _false_positive_share(instances: InstanceSet) -> Finding:
     """Show that the union bound is about any of the empty values; the share among the ones seen depends on the others."""
     n, d, alpha = 1_000, 1_000, 0.05
     oracle = OUE(epsilon=1.0, d=d)

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.reference.operations import operations
 from ldpopt.datasets.dataset import apportion
 from ldpopt.oracles import OUE
+
+TITLE = "Cost: Table I's complexities by counted operations"
+ORDER = 110
 
 Array = NDArray[np.float64]
 
@@ -49,10 +52,10 @@ def _methods(threshold: float, kappa: float) -> dict[str, Callable[[Array], Arra
     "All methods but the Power family take O(d).",
     Verdict.HOLDS,
 )
-def _table1(bench: Bench) -> Finding:
+def _table1(instances: InstanceSet) -> Finding:
     """Operations are counted, not timed: the verdict does not depend on the machine."""
-    n, rng = 1_000_000, bench.rng()
-    sizes = [1 << k for k in ((14, 15, 16) if bench.quick else (14, 16, 18, 20))]
+    n, rng = 1_000_000, instances.rng()
+    sizes = [1 << k for k in ((14, 15, 16) if instances.quick else (14, 16, 18, 20))]
     costs: dict[str, list[float]] = {}
     for d in sizes:
         oracle = OUE(epsilon=1.0, d=d)

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench, small_reports
-from ldpopt.claims.topics.agreements import CLS, WEIGHTED_MLE
+from ldpopt.claims.engine.instances import InstanceSet, small_reports
+from ldpopt.claims.topics.equivalences import CLS, WEIGHTED_MLE
 from ldpopt.oracles import BLH, OLH, OUE
 from ldpopt.solve.certificate import certify
+
+TITLE = "Printed formulas that are wrong, with what is right"
+ORDER = 120
 
 _EPSILONS = (0.1, 0.4, 0.5, 0.69, 1.0, 2.0, 4.0)
 
@@ -23,8 +26,8 @@ _EPSILONS = (0.1, 0.4, 0.5, 0.69, 1.0, 2.0, 4.0)
     "In OLH the own value is supported with probability p = (e^ε - 1)/(e^ε + g - 1).",
     Verdict.CORRECTED,
 )
-def _olh_p(bench: Bench) -> Finding:
-    n, rng = 200_000, bench.rng()
+def _olh_p(instances: InstanceSet) -> Finding:
+    n, rng = 200_000, instances.rng()
     oracle = OLH(epsilon=1.0, d=16)
     counts = oracle.support_counts(oracle.perturb(np.full(n, 3), rng=rng))
     share = float(counts[3]) / n
@@ -53,9 +56,9 @@ def _olh_p(bench: Bench) -> Finding:
     "OUE's unbiased estimator is c_v/(1/2 - 1/(e^ε + 1)).",
     Verdict.CORRECTED,
 )
-def _oue_estimator(bench: Bench) -> Finding:
+def _oue_estimator(instances: InstanceSet) -> Finding:
     n, d = 200_000, 16
-    rng = bench.rng()
+    rng = instances.rng()
     oracle = OUE(epsilon=1.0, d=d)
     users = rng.multinomial(n, rng.dirichlet(np.ones(d)))
     counts = oracle.support_counts(oracle.perturb(np.repeat(np.arange(d), users), rng=rng))
@@ -81,7 +84,7 @@ def _oue_estimator(bench: Bench) -> Finding:
     "OUE flips a 0 bit with probability 1/e^ε and has the same p and q as OLH.",
     Verdict.CORRECTED,
 )
-def _oue_flip(bench: Bench) -> Finding:
+def _oue_flip(instances: InstanceSet) -> Finding:
     def loss(p: float, q: float) -> float:
         """Return the privacy loss of two unary encodings, which differ in two bits."""
         ratio = p * (1 - q) / (q * (1 - p))
@@ -116,8 +119,8 @@ def _oue_flip(bench: Bench) -> Finding:
     "For ε < ln 2 OLH is random matrix projection, local hashing with g = 2 (with D's g, the floor of e^ε + 1).",
     Verdict.HOLDS,
 )
-def _olh_projection(bench: Bench) -> Finding:
-    epsilons = np.linspace(0.01, math.log(2) - 1e-6, 20 if bench.quick else 200)
+def _olh_projection(instances: InstanceSet) -> Finding:
+    epsilons = np.linspace(0.01, math.log(2) - 1e-6, 20 if instances.quick else 200)
     floor = [OLH(epsilon=e, d=8, rounding="floor") for e in epsilons]
     nearest = [OLH(epsilon=e, d=8).g for e in epsilons]
     same = all(o.g == 2 and o.p == BLH(epsilon=o.epsilon, d=8).p and o.q == 0.5 for o in floor)
@@ -138,11 +141,11 @@ def _olh_projection(bench: Bench) -> Finding:
     "Norm-Sub is: convert negative values to 0, then add δ to each remaining value so that the sum is 1.",
     Verdict.CORRECTED,
 )
-def _norm_sub_words(bench: Bench) -> Finding:
+def _norm_sub_words(instances: InstanceSet) -> Finding:
     oracle, users = small_reports()
     draws = 300
     estimate = oracle.estimate(
-        oracle.simulate_counts(users, bench.rng(), trials=draws), int(users.sum())
+        oracle.simulate_counts(users, instances.rng(), trials=draws), int(users.sum())
     )
     words, formula = _zero_first(estimate.frequencies), closed_form.norm_sub(estimate.frequencies)
     example = np.array([[0.5, 0.2, -0.01]])
@@ -173,11 +176,11 @@ def _norm_sub_words(bench: Bench) -> Finding:
     "MLE-Apx is: convert negative estimates to 0, then add δ to the positive ones.",
     Verdict.CORRECTED,
 )
-def _mle_apx_words(bench: Bench) -> Finding:
+def _mle_apx_words(instances: InstanceSet) -> Finding:
     oracle, users = small_reports()
     draws = 300
     estimate = oracle.estimate(
-        oracle.simulate_counts(users, bench.rng(), trials=draws), int(users.sum())
+        oracle.simulate_counts(users, instances.rng(), trials=draws), int(users.sum())
     )
     words, formula = (
         _zero_first(estimate.frequencies),
@@ -216,9 +219,9 @@ def _zero_first(f: NDArray[np.float64]) -> NDArray[np.float64]:
     "Norm's δ is 1/d plus or minus the average of d noises.",
     Verdict.CORRECTED,
 )
-def _norm_delta(bench: Bench) -> Finding:
+def _norm_delta(instances: InstanceSet) -> Finding:
     """Use that true frequencies sum to 1: δ = (1 - Σf̃)/d = -(average noise), and the 1/d is not there."""
-    rng = bench.rng()
+    rng = instances.rng()
     n, d, trials = 10_000, 16, 200
     oracle = OUE(epsilon=1.0, d=d)
     users = rng.multinomial(n, rng.dirichlet(np.ones(d)))
@@ -247,10 +250,10 @@ def _norm_delta(bench: Bench) -> Finding:
     "At the solution of the weighted MLE (p-q)(1-p-q) x² + 2(p-q) x = μ = 0 for every positive value.",
     Verdict.CORRECTED,
 )
-def _kkt_multiplier(bench: Bench) -> Finding:
+def _kkt_multiplier(instances: InstanceSet) -> Finding:
     """Evaluate both papers' conditions at the solution: D's x is N's with the other sign, and μ is not 0."""
     spread, largest, difference, vectors = 0.0, 0.0, 0.0, 0
-    for instance in bench.crowd:
+    for instance in instances.crowd:
         oracle = instance.estimate.noise[1]
         p, q, raw = oracle.p, oracle.q, instance.estimate.frequencies
         f = closed_form.mle_apx(raw, oracle.kappa)

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench, Instance
+from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles import GRR, HadamardResponse, SubsetSelection
+
+TITLE = "What methods guarantee: Table I's flags, order, and where Norm changes nothing"
+ORDER = 60
 
 Array = NDArray[np.float64]
 
@@ -25,19 +28,21 @@ _PAPER_ORDER = [
 ]  # the ten rows of N Table I
 
 
-def _instances(bench: Bench, name: str) -> Iterable[Instance]:
+def _instances(instances: InstanceSet, name: str) -> Iterable[Instance]:
     """Yield what a method is checked on: norm-mul has no answer without a positive value."""
-    pool = bench.random + ([] if name in _SLOW else bench.real)
+    pool = instances.random + ([] if name in _SLOW else instances.real)
     for instance in pool:
         if name != "norm-mul" or (instance.estimate.frequencies > 0).any(axis=-1).all():
             yield instance
 
 
 @cache
-def _outputs(bench: Bench, name: str) -> list[tuple[FrequencyEstimate, FrequencyEstimate]]:
+def _outputs(
+    instances: InstanceSet, name: str
+) -> list[tuple[FrequencyEstimate, FrequencyEstimate]]:
     """Return estimates and what the method makes of them; several claims look at them."""
     outputs = []
-    for instance in _instances(bench, name):
+    for instance in _instances(instances, name):
         f = instance.estimate.frequencies
         if name == "norm-cut" and (f > 1).any():
             f = f[(f <= 1).all(axis=-1)]  # the others are 0 everywhere, by definition
@@ -57,12 +62,12 @@ def _outputs(bench: Bench, name: str) -> list[tuple[FrequencyEstimate, Frequency
     "All methods but Norm return non-negative answers; Norm does not.",
     Verdict.HOLDS,
 )
-def _nonnegative(bench: Bench) -> Finding:
+def _nonnegative(instances: InstanceSet) -> Finding:
     holds, vectors = True, 0
     lowest: dict[str, float] = {}
     for name in _PAPER_ORDER:
         values = []
-        for _, result in _outputs(bench, name):
+        for _, result in _outputs(instances, name):
             singles = result.query(np.eye(result.d, dtype=np.bool_))
             values.append(float(singles.min()))
             vectors += len(singles)
@@ -77,12 +82,12 @@ def _nonnegative(bench: Bench) -> Finding:
     "Norm, Norm-Mul, Norm-Sub, MLE-Apx and PowerNS sum to 1, Norm-Cut almost (at most 1); the others do not.",
     Verdict.HOLDS,
 )
-def _sums(bench: Bench) -> Finding:
+def _sums(instances: InstanceSet) -> Finding:
     holds, vectors = True, 0
     evidence: dict[str, float | int | str] = {}
     for name in _PAPER_ORDER:
         totals = np.concatenate(
-            [np.sum(result.frequencies, axis=-1) for _, result in _outputs(bench, name)]
+            [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
         )
         vectors += len(totals)
         exact = bool(np.all(np.abs(totals - 1) <= _SUM))
@@ -99,10 +104,10 @@ def _sums(bench: Bench) -> Finding:
     "Every method of N preserves the order of the estimates (ties may appear).",
     Verdict.HOLDS,
 )
-def _order(bench: Bench) -> Finding:
+def _order(instances: InstanceSet) -> Finding:
     inversions, vectors = 0, 0
     for name in _PAPER_ORDER:
-        for estimate, result in _outputs(bench, name):
+        for estimate, result in _outputs(instances, name):
             inversions += _inversions(estimate.frequencies, result.frequencies)
             vectors += len(result.frequencies)
     return Finding(inversions == 0, vectors, {"neighbours in the wrong order": inversions})
@@ -114,9 +119,9 @@ def _order(bench: Bench) -> Finding:
     "Norm-Hyb preserves the order of the estimates, as all methods are said to.",
     Verdict.FAILS,
 )
-def _order_norm_hyb(bench: Bench) -> Finding:
+def _order_norm_hyb(instances: InstanceSet) -> Finding:
     inversions, vectors = 0, 0
-    for estimate, result in _outputs(bench, "norm-hyb"):
+    for estimate, result in _outputs(instances, "norm-hyb"):
         inversions += _inversions(estimate.frequencies, result.frequencies)
         vectors += len(result.frequencies)
     # Two others move above the kept one: the threshold is .3, as for the highest alone.
@@ -142,12 +147,12 @@ def _order_norm_hyb(bench: Bench) -> Finding:
     "Under all methods f'_v1 <= f'_v2 if and only if f̃_v1 <= f̃_v2.",
     Verdict.CORRECTED,
 )
-def _order_iff(bench: Bench) -> Finding:
+def _order_iff(instances: InstanceSet) -> Finding:
     """Only one direction: values that a method sets to 0 are tied, whichever of them was estimated higher."""
     ties: dict[str, int] = {}
     inversions, vectors = 0, 0
     for name in _PAPER_ORDER:
-        for estimate, result in _outputs(bench, name):
+        for estimate, result in _outputs(instances, name):
             order = np.argsort(estimate.frequencies, axis=-1, kind="stable")
             before = np.diff(np.take_along_axis(estimate.frequencies, order, axis=-1), axis=-1)
             after = np.diff(np.take_along_axis(result.frequencies, order, axis=-1), axis=-1)
@@ -175,12 +180,12 @@ def _order_iff(bench: Bench) -> Finding:
     "With Norm-Cut's threshold θ in place of T, Norm-Hyb becomes Norm-Cut.",
     Verdict.FAILS,
 )
-def _norm_hyb_norm_cut(bench: Bench) -> Finding:
+def _norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
     """Norm-Hyb gives the others what is left of 1, Norm-Cut gives them 0: equal only where nothing is left."""
     example = np.array([0.6, 0.3, 0.2, -0.1])
     cut, hyb = closed_form.norm_cut(example), closed_form.norm_hyb(example, 0.3)
     distances, left, vectors = [], 0.0, 0
-    for instance in bench.real:
+    for instance in instances.real:
         f = instance.estimate.frequencies
         kept = closed_form.norm_cut(f)
         if not (kept > 0).any(axis=-1).all():
@@ -215,9 +220,9 @@ def _inversions(before: Array, after: Array) -> int:
     return int(np.count_nonzero(distinct & (steps < -1e-12)))
 
 
-def _largest_shift(bench: Bench, kinds: tuple[type, ...]) -> tuple[float, int]:
+def _largest_shift(instances: InstanceSet, kinds: tuple[type, ...]) -> tuple[float, int]:
     shift, vectors = 0.0, 0
-    for instance in bench.random + bench.real:
+    for instance in instances.random + instances.real:
         if isinstance(instance.estimate.oracle, kinds):
             result = postprocess(instance.estimate, "norm").frequencies
             shift = max(shift, float(np.max(np.abs(result - instance.estimate.frequencies))))
@@ -231,8 +236,8 @@ def _largest_shift(bench: Bench, kinds: tuple[type, ...]) -> tuple[float, int]:
     "Norm does nothing for GRR and subset selection: their estimates sum to 1 already.",
     Verdict.HOLDS,
 )
-def _norm_idle(bench: Bench) -> Finding:
-    shift, vectors = _largest_shift(bench, (GRR, SubsetSelection))
+def _norm_idle(instances: InstanceSet) -> Finding:
+    shift, vectors = _largest_shift(instances, (GRR, SubsetSelection))
     return Finding(shift < 1e-12, vectors, {"largest change of an estimate": shift})
 
 
@@ -242,10 +247,12 @@ def _norm_idle(bench: Bench) -> Finding:
     "Norm does nothing for Hadamard response.",
     Verdict.FAILS,
 )
-def _norm_idle_hr(bench: Bench) -> Finding:
-    shift, vectors = _largest_shift(bench, (HadamardResponse,))
+def _norm_idle_hr(instances: InstanceSet) -> Finding:
+    shift, vectors = _largest_shift(instances, (HadamardResponse,))
     oracle = HadamardResponse(epsilon=1.0, d=5)
-    raw = next(i.estimate for i in bench.real if isinstance(i.estimate.oracle, HadamardResponse))
+    raw = next(
+        i.estimate for i in instances.real if isinstance(i.estimate.oracle, HadamardResponse)
+    )
     excess = 1 - float(raw.frequencies.sum())
     explained = math.isclose(
         raw.d * float((postprocess(raw, "norm").frequencies - raw.frequencies).max()), excess
@@ -270,9 +277,9 @@ def _norm_idle_hr(bench: Bench) -> Finding:
     "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, and estimates change.",
     Verdict.CORRECTED,
 )
-def _norm_changes_others(bench: Bench) -> Finding:
+def _norm_changes_others(instances: InstanceSet) -> Finding:
     shifts: dict[str, list[float]] = {}
-    for instance in bench.random + bench.real:
+    for instance in instances.random + instances.real:
         f = instance.estimate.frequencies
         largest = np.max(np.abs(closed_form.norm(f) - f), axis=-1)
         shifts.setdefault(type(instance.estimate.oracle).__name__, []).extend(

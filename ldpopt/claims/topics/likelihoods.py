@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form, datasets
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.datasets.dataset import apportion
 from ldpopt.estimate import FrequencyEstimate
@@ -19,6 +19,9 @@ from ldpopt.losses import BinomialMLE, GaussianMLE, LeastSquares, Loss, Multinom
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SUE
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.solve.problem import Problem
+
+TITLE = "Maximum likelihood: the exact likelihoods beside Norm-Sub, and the approximate one"
+ORDER = 40
 
 Array = NDArray[np.float64]
 
@@ -79,8 +82,8 @@ def paired(
     "Exact maximum likelihood performs worse than Norm-Sub (on N's data).",
     Verdict.HOLDS,
 )
-def _exact_mle(bench: Bench) -> Finding:
-    rng, trials = bench.rng(), 20 if bench.quick else 100
+def _exact_mle(instances: InstanceSet) -> Finding:
+    rng, trials = instances.rng(), 20 if instances.quick else 100
     evidence: dict[str, float | int | str] = {}
     worse, better = True, False
     for setting in _settings():
@@ -113,9 +116,9 @@ def _exact_mle(bench: Bench) -> Finding:
     "Exact maximum likelihood performs worse than Norm-Sub also where it sees which values reports support together.",
     Verdict.FAILS,
 )
-def _per_report(bench: Bench) -> Finding:
+def _per_report(instances: InstanceSet) -> Finding:
     """Look where counts lose most: unary encoding and hashing with a large ε and few values."""
-    rng, trials, n, d = bench.rng(), 20 if bench.quick else 100, 5_000, 64
+    rng, trials, n, d = instances.rng(), 20 if instances.quick else 100, 5_000, 64
     data = datasets.load("zipf").counts[:d]
     truth = apportion(data, n)
     values = np.repeat(np.arange(d), truth)
@@ -179,9 +182,9 @@ def _pair(estimate: FrequencyEstimate) -> tuple[Array, Array, Array]:
     "Norm-Sub and MLE-Apx give very close results, as γ ~ 1.",
     Verdict.HOLDS,
 )
-def _gamma(bench: Bench) -> Finding:
+def _gamma(instances: InstanceSet) -> Finding:
     """γ = 1/(1 - κt). Measured over N's budgets; the accuracy of both is compared on the same draws."""
-    rng, trials = bench.rng(), 5 if bench.quick else 20
+    rng, trials = instances.rng(), 5 if instances.quick else 20
     epsilons = (0.2, 1.0, 2.0, 3.0, 4.0)
     away, gap, distance = 0.0, 0.0, 0.0
     evidence: dict[str, float | int | str] = {}
@@ -218,9 +221,9 @@ def _gamma(bench: Bench) -> Finding:
     "Constrained least squares is equivalent to the weighted MLE when f's part of the variance is dominated.",
     Verdict.CORRECTED,
 )
-def _dominated(bench: Bench) -> Finding:
+def _dominated(instances: InstanceSet) -> Finding:
     """Sufficient, not necessary: ‖f_MLE - f_CLS‖₁ <= 2|κ||t|, small where |κ| is or where little mass must move."""
-    rng = bench.rng()
+    rng = instances.rng()
     evidence: dict[str, float | int | str] = {}
     within, dominated_and_far, close_undominated = True, 0, False
     rows = 0
@@ -267,7 +270,7 @@ def _dominated(bench: Bench) -> Finding:
     "For large n the exponent dominates the Gaussian likelihood's coefficient, so that leaving it out changes little.",
     Verdict.HOLDS,
 )
-def _normaliser(bench: Bench) -> Finding:
+def _normaliser(instances: InstanceSet) -> Finding:
     """On two values: min n/2 Σ (f-f̃)²/(a+bf) + ½ Σ log(a+bf) over f = (x, 1-x), on a grid refined around its best point."""
     oracle = OUE(epsilon=2.0, d=2)
     raw = np.array([0.72, 0.31])
@@ -309,9 +312,9 @@ def _normaliser(bench: Bench) -> Finding:
     "The target Σ (f' - f̃)²/(a + b f') is convex.",
     Verdict.HOLDS,
 )
-def _convex(bench: Bench) -> Finding:
+def _convex(instances: InstanceSet) -> Finding:
     """Its second derivative is 2(a + b f̃)²/(a + b f')³, positive wherever the variance is."""
-    rng, smallest, relative, settings = bench.rng(), math.inf, 0.0, 0
+    rng, smallest, relative, settings = instances.rng(), math.inf, 0.0, 0
     for make in ORACLES.values():
         for epsilon in (0.2, 1.0, 4.0):
             oracle = make(epsilon, 16)

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form, datasets
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.reference.channels import channel, marginal_law
 from ldpopt.claims.topics.protocols import SMALL
 from ldpopt.datasets.dataset import apportion
 from ldpopt.oracles import GRR, ORACLES, OUE
 from ldpopt.oracles.base import FrequencyOracle
+
+TITLE = "Noise of the raw estimate: mean, variance, covariance and distribution"
+ORDER = 90
 
 Array = NDArray[np.float64]
 
@@ -46,10 +49,10 @@ def _printed_variance(oracle: FrequencyOracle, f: Array) -> Array:
 
 
 @cache
-def _simulated(bench: Bench) -> list[tuple[str, FrequencyOracle, Array, int, Array]]:
+def _simulated(instances: InstanceSet) -> list[tuple[str, FrequencyOracle, Array, int, Array]]:
     """Return name, oracle, true frequencies, n, and the estimates of many collections, for every oracle."""
-    d, n, trials = 8, 500, 400 if bench.quick else 4_000
-    rng = bench.rng()
+    d, n, trials = 8, 500, 400 if instances.quick else 4_000
+    rng = instances.rng()
     drawn = []
     for name, make in ORACLES.items():
         oracle = make(1.0, d)
@@ -67,14 +70,14 @@ def _simulated(bench: Bench) -> list[tuple[str, FrequencyOracle, Array, int, Arr
     "f̃_v = (c_v/n - q)/(p - q) is unbiased for every oracle.",
     Verdict.HOLDS,
 )
-def _unbiased(bench: Bench) -> Finding:
+def _unbiased(instances: InstanceSet) -> Finding:
     exact = 0.0
     for oracle in _small():
         f = _truth(oracle.d)
         expected = (channel(oracle).expectation @ f - oracle.q) / (oracle.p - oracle.q)
         exact = max(exact, float(np.max(np.abs(expected - f))))
     scores = {}
-    for name, oracle, f, n, estimates in _simulated(bench):
+    for name, oracle, f, n, estimates in _simulated(instances):
         sd = np.sqrt(_printed_variance(oracle, f) / n / len(estimates))
         scores[name] = float(np.max(np.abs(estimates.mean(axis=0) - f) / sd))
     return Finding(
@@ -97,14 +100,14 @@ def _unbiased(bench: Bench) -> Finding:
     "Var f̃_v = (q(1-q) + f_v (p-q)(1-p-q))/(n (p-q)²).",
     Verdict.HOLDS,
 )
-def _variance(bench: Bench) -> Finding:
+def _variance(instances: InstanceSet) -> Finding:
     exact = 0.0
     for oracle in _small():
         f = _truth(oracle.d)
         found = np.diag(channel(oracle).covariance(f)) / (oracle.p - oracle.q) ** 2
         exact = max(exact, float(np.max(np.abs(found / _printed_variance(oracle, f) - 1))))
     scores = {}
-    for name, oracle, f, n, estimates in _simulated(bench):
+    for name, oracle, f, n, estimates in _simulated(instances):
         ratio = estimates.var(axis=0, ddof=1) / (_printed_variance(oracle, f) / n)
         scores[name] = float(np.max(np.abs(ratio - 1)) / math.sqrt(2 / (len(estimates) - 1)))
     return Finding(
@@ -128,7 +131,7 @@ def _variance(bench: Bench) -> Finding:
     "n Var f̃ is (d-2+e^ε)/(e^ε-1)² + f (d-2)/(e^ε-1) for GRR and 4e^ε/(e^ε-1)² + f for OUE.",
     Verdict.HOLDS,
 )
-def _closed_forms(bench: Bench) -> Finding:
+def _closed_forms(instances: InstanceSet) -> Finding:
     worst, settings = 0.0, 0
     for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
         e = math.exp(epsilon)
@@ -151,7 +154,7 @@ def _closed_forms(bench: Bench) -> Finding:
     "The support count c_v follows a binomial distribution.",
     Verdict.CORRECTED,
 )
-def _counts_binomial(bench: Bench) -> Finding:
+def _counts_binomial(instances: InstanceSet) -> Finding:
     oracle, n, own = OUE(epsilon=1.0, d=8), 200, 80
     law, counts = marginal_law(oracle, n, own), np.arange(n + 1)
     mean = float(law @ counts)
@@ -181,7 +184,7 @@ def _counts_binomial(bench: Bench) -> Finding:
     "For large d and ε not too large f_v's part of the variance is dominated, so σ² = q(1-q)/(n(p-q)²) is a good approximation.",
     Verdict.CORRECTED,
 )
-def _approximation(bench: Bench) -> Finding:
+def _approximation(instances: InstanceSet) -> Finding:
     """Compare on data: the part of f_v is κ f_v of σ²: its mean over the domain is κ/d, whatever the distribution."""
     epsilons = (0.2, 1.0, 2.0, 4.0)
     worst, mean, formula, evidence = 0.0, 0.0, True, {}
@@ -216,7 +219,7 @@ def _approximation(bench: Bench) -> Finding:
     "The estimates of different values are independent.",
     Verdict.CORRECTED,
 )
-def _independent(bench: Bench) -> Finding:
+def _independent(instances: InstanceSet) -> Finding:
     largest: dict[str, float] = {}
     for name, make in ORACLES.items():
         for epsilon, d in SMALL:
@@ -246,7 +249,7 @@ def _independent(bench: Bench) -> Finding:
     "Norm's estimate has (d-1)/d times the variance of the raw one: under one per cent less when d is in the hundreds.",
     Verdict.CORRECTED,
 )
-def _norm_variance(bench: Bench) -> Finding:
+def _norm_variance(instances: InstanceSet) -> Finding:
     """Var f'_v = V_v - 2 Cov(f̃_v, S)/d + Var S/d², S the sum of the estimates: V_v (1 - 2/d) + ΣV/d² if uncorrelated."""
     ratios: dict[str, float] = {}
     uncorrelated, equal = 0.0, 0.0
@@ -266,7 +269,7 @@ def _norm_variance(bench: Bench) -> Finding:
                 if name == "sue":  # κ = 0: all variances are equal
                     equal = max(equal, float(np.max(np.abs(found / before - (d - 1) / d))))
     scores = 0.0
-    for name, oracle, f, n, estimates in _simulated(bench):
+    for name, oracle, f, n, estimates in _simulated(instances):
         if name in {"oue", "olh"}:
             before = _printed_variance(oracle, f) / n
             right = before * (1 - 2 / oracle.d) + before.sum() / oracle.d**2
@@ -299,11 +302,11 @@ def _norm_variance(bench: Bench) -> Finding:
     "By the central limit theorem the noise of an estimate is approximately Gaussian with mean 0 and variance σ_v².",
     Verdict.HOLDS,
 )
-def _gaussian(bench: Bench) -> Finding:
+def _gaussian(instances: InstanceSet) -> Finding:
     """Kolmogorov's distance between the exact law of c_v and N(E c_v, Var c_v), beside the Berry-Esseen bound."""
     from scipy.special import ndtr
 
-    sizes = (400, 6_400) if bench.quick else (400, 6_400, 25_600)
+    sizes = (400, 6_400) if instances.quick else (400, 6_400, 25_600)
     evidence: dict[str, float | int | str] = {}
     ratio, falling, laws = 0.0, True, 0
     for name, make in ORACLES.items():
@@ -337,7 +340,7 @@ def _gaussian(bench: Bench) -> Finding:
         evidence[f"Kolmogorov distance, {name}, n = {', '.join(f'{n:,}' for n in sizes)}"] = (
             ", ".join(f"{x:.4f}" for x in distances)
         )
-    outside = _outside_band(bench)
+    outside = _outside_band(instances)
     return Finding(
         falling and ratio <= 1 and outside < 1,
         laws,
@@ -351,10 +354,10 @@ def _gaussian(bench: Bench) -> Finding:
     )
 
 
-def _outside_band(bench: Bench) -> float:
+def _outside_band(instances: InstanceSet) -> float:
     """Return the largest distance of simulated counts to their exact law over what chance allows in 10⁻⁶ of the cases."""
     largest = 0.0
-    for _, oracle, f, n, estimates in _simulated(bench):
+    for _, oracle, f, n, estimates in _simulated(instances):
         band = math.sqrt(math.log(2 / 1e-6) / (2 * len(estimates)))
         for value in range(oracle.d):
             counts = np.rint(n * (oracle.q + (oracle.p - oracle.q) * estimates[:, value])).astype(
@@ -372,11 +375,11 @@ def _outside_band(bench: Bench) -> float:
     "The noise of all items follows the same Gaussian law: in counts of mean 0 and variance n q(1-q)/(p-q)².",
     Verdict.CORRECTED,
 )
-def _common(bench: Bench) -> Finding:
+def _common(instances: InstanceSet) -> Finding:
     """In one trial the noises of d items have the mean square n(a + b/d): Eq. 14 leaves out b/d."""
-    rng = bench.rng()
+    rng = instances.rng()
     data = datasets.load("zipf")
-    f, n, trials = data.frequencies, data.n, 20 if bench.quick else 100
+    f, n, trials = data.frequencies, data.n, 20 if instances.quick else 100
     evidence: dict[str, float | int | str] = {}
     top, corrected = 0.0, 0.0
     for name in ("oue", "olh", "grr"):
@@ -418,9 +421,9 @@ def _common(bench: Bench) -> Finding:
     "Base's expected MSE over the domain is a/n + b/(dn): it does not depend on the distribution.",
     Verdict.HOLDS,
 )
-def _mse(bench: Bench) -> Finding:
+def _mse(instances: InstanceSet) -> Finding:
     worst, settings = 0.0, 0
-    rng = bench.rng()
+    rng = instances.rng()
     for oracle in _small():
         d, a, b = oracle.d, oracle.a, oracle.b
         for f in (np.eye(d)[0], np.full(d, 1 / d), _truth(d), rng.dirichlet(np.ones(d))):

@@ -8,9 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench
+from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.reference.channels import channel
 from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
+
+TITLE = "The protocols: privacy, and which of them is how accurate"
+ORDER = 100
 
 SMALL = [(1.0, 4), (0.5, 5), (2.0, 3)]
 """Pairs (ε, d) at which every report of every oracle is enumerated. Subset selection has k = 2 in the second."""
@@ -18,9 +21,9 @@ SMALL = [(1.0, 4), (0.5, 5), (2.0, 3)]
 _ROUNDING = 1e-12  # sums of up to 1,000 probabilities
 
 
-def _grid(bench: Bench) -> list[tuple[float, int]]:
+def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
     """Return pairs (ε, d) that cover the papers' settings: ε up to 5, d up to Kosarak's."""
-    epsilons = np.linspace(0.1, 5.0, 15 if bench.quick else 99)
+    epsilons = np.linspace(0.1, 5.0, 15 if instances.quick else 99)
     sizes = [2, 3, 4, 5, 8, 16, 33, 100, 915, 1024, 1573, 42_178]
     return [(float(epsilon), d) for epsilon in epsilons for d in sizes]
 
@@ -38,7 +41,7 @@ def _optimum(epsilon: float) -> float:
     "other with the same probability q.",
     Verdict.HOLDS,
 )
-def _pure_private(bench: Bench) -> Finding:
+def _pure_private(instances: InstanceSet) -> Finding:
     loss, impurity, reports = 0.0, 0.0, 0
     for make in ORACLES.values():
         for epsilon, d in SMALL:
@@ -66,8 +69,8 @@ def _pure_private(bench: Bench) -> Finding:
     "Without f's part GRR's variance, linear in d, is below OUE's where d - 2 < 3e^ε, and OUE's is below for larger d.",
     Verdict.HOLDS,
 )
-def _grr_oue(bench: Bench) -> Finding:
-    wrong, differs, grid = 0, 0, _grid(bench)
+def _grr_oue(instances: InstanceSet) -> Finding:
+    wrong, differs, grid = 0, 0, _grid(instances)
     for epsilon, d in grid:
         grr, oue = GRR(epsilon=epsilon, d=d), OUE(epsilon=epsilon, d=d)
         wrong += (grr.a < oue.a) != (d - 2 < 3 * math.exp(epsilon))
@@ -93,13 +96,13 @@ def _grr_oue(bench: Bench) -> Finding:
     "OLH's variance is smallest at g = e^ε + 1, in practice the closest integer (N) or the floor (D).",
     Verdict.CORRECTED,
 )
-def _olh_best_g(bench: Bench) -> Finding:
+def _olh_best_g(instances: InstanceSet) -> Finding:
     """With h = g - 1 the variance is (e²/h + 2e + h)/(e-1)², e = e^ε: convex in h, smallest at h = e, equal at h and e²/h."""
 
     def variance(h: float, e: float) -> float:
         return (e * e / h + 2 * e + h) / (e - 1) ** 2
 
-    epsilons = np.linspace(0.05, 5.0, 100 if bench.quick else 2_000)
+    epsilons = np.linspace(0.05, 5.0, 100 if instances.quick else 2_000)
     continuous, suboptimal, formula = 0.0, 0, 0.0
     excess = {"nearest": 0.0, "floor": 0.0}
     for epsilon in epsilons:
@@ -137,8 +140,8 @@ def _olh_best_g(bench: Bench) -> Finding:
     "With g = e^ε + 1 in practice an integer, OLH has the variance of OUE.",
     Verdict.CORRECTED,
 )
-def _olh_oue(bench: Bench) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 100 if bench.quick else 2_000)
+def _olh_oue(instances: InstanceSet) -> Finding:
+    epsilons = np.linspace(0.05, 5.0, 100 if instances.quick else 2_000)
     excess = {
         rounding: np.array(
             [
@@ -182,12 +185,12 @@ def _olh_oue(bench: Bench) -> Finding:
     "In subset selection the own value is included with p = 1/2, and k is an integer near d/(e^ε + 1).",
     Verdict.CORRECTED,
 )
-def _ss_p(bench: Bench) -> Finding:
+def _ss_p(instances: InstanceSet) -> Finding:
     def loss(p: float, k: int, d: int) -> float:
         """Return the privacy loss of k-subsets: (p/C(d-1,k-1)) over ((1-p)/C(d-1,k))."""
         return abs(math.log(p / (1 - p) * (d - k) / k))
 
-    grid = [pair for pair in _grid(bench) if pair[1] > 2]
+    grid = [pair for pair in _grid(instances) if pair[1] > 2]
     printed, right, inside = 0.0, 0.0, []
     for epsilon, d in grid:
         oracle = SubsetSelection(epsilon=epsilon, d=d)
@@ -214,8 +217,8 @@ def _ss_p(bench: Bench) -> Finding:
     "Subset selection's variance is smaller than that of OLH and OUE, and essentially the same for a large domain.",
     Verdict.HOLDS,
 )
-def _ss_variance(bench: Bench) -> Finding:
-    grid = _grid(bench)
+def _ss_variance(instances: InstanceSet) -> Finding:
+    grid = _grid(instances)
     worst, large, worst_at_one = 0.0, 1.0, 0.0
     for epsilon, d in grid:
         ss = SubsetSelection(epsilon=epsilon, d=d)
@@ -246,8 +249,8 @@ def _ss_variance(bench: Bench) -> Finding:
     "Random matrix projection and Hadamard response, with g = 2, have a larger variance than OLH for larger ε.",
     Verdict.HOLDS,
 )
-def _blh_hr(bench: Bench) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 50 if bench.quick else 500)
+def _blh_hr(instances: InstanceSet) -> Finding:
+    epsilons = np.linspace(0.05, 5.0, 50 if instances.quick else 500)
     theory, worse, same = 0.0, 0, 0.0
     first_worse = math.inf
     for epsilon in map(float, epsilons):
@@ -286,8 +289,8 @@ def _blh_hr(bench: Bench) -> Finding:
     "it improves on SUE (basic RAPPOR).",
     Verdict.HOLDS,
 )
-def _sue_oue(bench: Bench) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 20 if bench.quick else 200)
+def _sue_oue(instances: InstanceSet) -> Finding:
+    epsilons = np.linspace(0.05, 5.0, 20 if instances.quick else 200)
     best, theory = 0.0, 0.0
     for epsilon in map(float, epsilons):
         sue, oue = SUE(epsilon=epsilon, d=8), OUE(epsilon=epsilon, d=8)
@@ -317,7 +320,7 @@ def _sue_oue(bench: Bench) -> Finding:
     "In Hadamard response every report is a subset of exactly half of the domain, if the domain size is even.",
     Verdict.CORRECTED,
 )
-def _hr_half(bench: Bench) -> Finding:
+def _hr_half(instances: InstanceSet) -> Finding:
     def halves(d: int, size: int) -> list[int]:
         """Return how many of rows 0 .. d-1 are +1 in each column but the constant one."""
         return [
@@ -346,7 +349,7 @@ def _hr_half(bench: Bench) -> Finding:
     "size.",
     Verdict.CORRECTED,
 )
-def _communication(bench: Bench) -> Finding:
+def _communication(instances: InstanceSet) -> Finding:
     sizes = [2**k for k in (8, 10, 12, 14)]
     bits = {
         name: [ORACLES[name](1.0, d).report_bits for d in sizes]

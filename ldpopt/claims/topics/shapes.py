@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.claims.engine.agreement import Agreement, compare
-from ldpopt.claims.engine.batches import compare_joined
+from ldpopt.claims.engine.agreement import Agreement, compare_with_solvers
+from ldpopt.claims.engine.batches import Case, compare_joined
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench, Instance
+from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.constraints import Constraint, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from ldpopt.protocol import PureProtocol
 from ldpopt.solve.problem import Problem
+
+TITLE = "Closed forms of least squares under orders and hierarchies"
+ORDER = 30
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -29,8 +32,8 @@ _ALONE = 32  # values from which vectors go to the solvers one by one; smaller o
 
 
 def _compared(
-    bench: Bench,
-    make: Callable[[int], tuple[Problem, Solve]],
+    instances: InstanceSet,
+    make: Callable[[int], Case],
     solvers: tuple[str, ...],
     seen: Callable[[Instance], Instance] = lambda instance: instance,
 ) -> Agreement:
@@ -38,17 +41,20 @@ def _compared(
 
     ``seen`` makes what the problem is about from an instance.
     """
-    emoji = [i for i in bench.real if i.name in ("emoji GRR", "emoji OUE")]
-    large = [i for i in bench.random if i.estimate.d >= _ALONE] + emoji
-    parts, known = [], dict[int, tuple[Problem, Solve]]()
-    for pool, joined in ((large, False), (bench.crowd, True)):
-        for instance in pool:
+    emoji = [i for i in instances.real if i.name in ("emoji GRR", "emoji OUE")]
+    large = [i for i in instances.random if i.estimate.d >= _ALONE] + emoji
+    parts, known = [], dict[int, Case]()
+    for instances_of_size, joined in ((large, False), (instances.crowd, True)):
+        for instance in instances_of_size:
             d = instance.estimate.d
             if d < 3:
                 continue
-            problem, solve = known.setdefault(d, make(d))
-            each = compare_joined if joined else compare
-            parts.append(each(problem, solve, [seen(instance)], solvers))
+            case = known.setdefault(d, make(d))
+            pool = [seen(instance)]
+            if joined:
+                parts.append(compare_joined(case, pool, solvers))
+            else:
+                parts.append(compare_with_solvers(case.problem, case.closed_form, pool, solvers))
     return Agreement.merged(parts)
 
 
@@ -77,12 +83,12 @@ def _of_every_level(instance: Instance) -> Instance:
     return Instance(name, instance.kind, FrequencyEstimate(exact + noise, n, protocol))
 
 
-def _hierarchies(bench: Bench, others: list[Constraint]) -> Finding:
+def _hierarchies(instances: InstanceSet, others: list[Constraint]) -> Finding:
     """Return the finding of least squares on trees, with equal weights and with random ones."""
 
-    def make(d: int, *, weighted: bool) -> tuple[Problem, Solve]:
+    def make(d: int, *, weighted: bool) -> Case:
         tree = Hierarchy.balanced(d, _BRANCHING, total=1.0)
-        trust = bench.rng().uniform(0.5, 4.0, len(tree.parents)) if weighted else None
+        trust = instances.rng().uniform(0.5, 4.0, len(tree.parents)) if weighted else None
         loss = LeastSquares() if trust is None else WeightedLeastSquares(trust)
 
         def solve(e: FrequencyEstimate) -> Array:
@@ -90,11 +96,17 @@ def _hierarchies(bench: Bench, others: list[Constraint]) -> Finding:
                 e.frequencies, tree.parents, trust, tree.root_total, nonnegative=bool(others)
             )
 
-        return Problem(loss, [tree, *others]), solve
+        if trust is None:
+            return Case(Problem(loss, [tree, *others]), solve)
+        return Case(
+            Problem(loss, [tree, *others]),
+            solve,
+            lambda copies: WeightedLeastSquares(np.tile(trust, copies)),
+        )
 
     makers = (partial(make, weighted=weighted) for weighted in (False, True))
     return _finding(
-        [_compared(bench, maker, ("CLARABEL", "OSQP"), _of_every_level) for maker in makers]
+        [_compared(instances, maker, ("CLARABEL", "OSQP"), _of_every_level) for maker in makers]
     )
 
 
@@ -104,8 +116,8 @@ def _hierarchies(bench: Bench, others: list[Constraint]) -> Finding:
     "If parents are the sums of their children, least squares with any weights on any tree is two passes.",
     Verdict.HOLDS,
 )
-def _tree_consistency(bench: Bench) -> Finding:
-    return _hierarchies(bench, [])
+def _tree_consistency(instances: InstanceSet) -> Finding:
+    return _hierarchies(instances, [])
 
 
 @claim(
@@ -114,22 +126,26 @@ def _tree_consistency(bench: Bench) -> Finding:
     "Of such vectors the nearest non-negative one is two passes, repeated without the leaves that came out below zero.",
     Verdict.HOLDS,
 )
-def _nonnegative_tree_consistency(bench: Bench) -> Finding:
-    return _hierarchies(bench, [NonNegative()])
+def _nonnegative_tree_consistency(instances: InstanceSet) -> Finding:
+    return _hierarchies(instances, [NonNegative()])
 
 
 # --- orders ---------------------------------------------------------------------------------------
 
 
-def _orders(bench: Bench, order: Callable[[int], tuple[Monotone | Unimodal, Index]]) -> Finding:
+def _orders(
+    instances: InstanceSet, order: Callable[[int], tuple[Monotone | Unimodal, Index]]
+) -> Finding:
     """Return the finding of isotonic regression on trees, then Norm-Sub."""
 
-    def make(d: int) -> tuple[Problem, Solve]:
+    def make(d: int) -> Case:
         constraint, above = order(d)
         problem = Problem(LeastSquares(), [constraint, NonNegative(), SumsTo(1.0)])
-        return problem, lambda e: closed_form.norm_sub(closed_form.isotonic(e.frequencies, above))
+        return Case(
+            problem, lambda e: closed_form.norm_sub(closed_form.isotonic(e.frequencies, above))
+        )
 
-    return _finding([_compared(bench, make, ("CLARABEL", "QOCO"))])
+    return _finding([_compared(instances, make, ("CLARABEL", "QOCO"))])
 
 
 @claim(
@@ -138,13 +154,13 @@ def _orders(bench: Bench, order: Callable[[int], tuple[Monotone | Unimodal, Inde
     "With an order that is a tree, least squares on the simplex is Norm-Sub of the isotonic regression by pooling.",
     Verdict.HOLDS,
 )
-def _tree_order(bench: Bench) -> Finding:
+def _tree_order(instances: InstanceSet) -> Finding:
     def order(d: int) -> tuple[Monotone, Index]:
-        rng = np.random.default_rng(bench.seed + d)
+        rng = np.random.default_rng(instances.seed + d)
         parents = np.array([-1, *(rng.integers(0, v) for v in range(1, d))])
         return Monotone(np.stack([parents[1:], np.arange(1, d)], axis=1)), parents
 
-    return _orders(bench, order)
+    return _orders(instances, order)
 
 
 @claim(
@@ -153,9 +169,9 @@ def _tree_order(bench: Bench) -> Finding:
     "With a known mode, least squares on the simplex is Norm-Sub of the unimodal regression by pooling.",
     Verdict.HOLDS,
 )
-def _unimodal(bench: Bench) -> Finding:
+def _unimodal(instances: InstanceSet) -> Finding:
     def order(d: int) -> tuple[Unimodal, Index]:
-        mode, v = int(np.random.default_rng(bench.seed + d).integers(0, d)), np.arange(d)
+        mode, v = int(np.random.default_rng(instances.seed + d).integers(0, d)), np.arange(d)
         return Unimodal(mode), np.where(v < mode, v + 1, np.where(v > mode, v - 1, -1))
 
-    return _orders(bench, order)
+    return _orders(instances, order)

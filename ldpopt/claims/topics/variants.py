@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.claims.engine.agreement import Agreement, compare
-from ldpopt.claims.engine.batches import batches, by_block, compare_joined, join
+from ldpopt.claims.engine.agreement import Agreement, compare_with_solvers
+from ldpopt.claims.engine.batches import Case, batches, by_block, compare_joined
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench, Instance
+from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference.rational import exact_solution
-from ldpopt.claims.topics.agreements import CLS
+from ldpopt.claims.topics.equivalences import CLS
 from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
 from ldpopt.oracles import GRR, SubsetSelection
 from ldpopt.solve.paths.closed_forms import solve_one_root
 from ldpopt.solve.problem import Problem
+
+TITLE = "Closed forms of variants of the papers' problems, derived here from the KKT conditions"
+ORDER = 20
 
 Array = NDArray[np.float64]
 Solve = Callable[[FrequencyEstimate], Array]
@@ -39,21 +42,25 @@ def _sized(instances: list[Instance], sizes: tuple[int, ...] = _SIZES) -> list[I
 
 
 def _over_sizes(
-    bench: Bench, make: Callable[[int], tuple[Problem, Solve]], solvers: tuple[str, ...]
+    instances: InstanceSet, make: Callable[[int], Case], solvers: tuple[str, ...]
 ) -> Finding:
     """Return the finding of a problem that is made for every size of the random and the emoji instances."""
-    pool = bench.random + [i for i in bench.real if i.name.startswith("emoji")]
+    pool = instances.random + [i for i in instances.real if i.name.startswith("emoji")]
     sizes = sorted({i.estimate.d for i in pool if i.estimate.d > 2})
-    parts = [compare(*make(d), _sized(pool, (d,)), solvers) for d in sizes]
-    return _finding(Agreement.merged(parts + _joined(bench, make, solvers)))
+    parts = [_alone(make(d), _sized(pool, (d,)), solvers) for d in sizes]
+    return _finding(Agreement.merged(parts + _joined(instances, make, solvers)))
 
 
 def _joined(
-    bench: Bench, make: Callable[[int], tuple[Problem, Solve]], solvers: tuple[str, ...]
+    instances: InstanceSet, make: Callable[[int], Case], solvers: tuple[str, ...]
 ) -> list[Agreement]:
     """Return the comparisons of a problem that is made for every size, many small vectors at a time."""
-    sizes = sorted({i.estimate.d for i in bench.crowd if i.estimate.d > 2})
-    return [compare_joined(*make(d), _sized(bench.crowd, (d,)), solvers) for d in sizes]
+    sizes = sorted({i.estimate.d for i in instances.crowd if i.estimate.d > 2})
+    return [compare_joined(make(d), _sized(instances.crowd, (d,)), solvers) for d in sizes]
+
+
+def _alone(case: Case, chosen: list[Instance], solvers: tuple[str, ...]) -> Agreement:
+    return compare_with_solvers(case.problem, case.closed_form, chosen, solvers)
 
 
 def _finding(agreement: Agreement) -> Finding:
@@ -66,12 +73,12 @@ def _finding(agreement: Agreement) -> Finding:
     "With 0 ≤ f ≤ u and Σf = 1 least squares has f' = clip(f̃ - μ, 0, u), one multiplier for all values.",
     Verdict.HOLDS,
 )
-def _capped_simplex(bench: Bench) -> Finding:
-    def make(d: int) -> tuple[Problem, Solve]:
+def _capped_simplex(instances: InstanceSet) -> Finding:
+    def make(d: int) -> Case:
         problem = Problem(LeastSquares(), [Bounds(0.0, 3.0 / d), SumsTo(1.0)])
-        return problem, lambda e: solve_one_root(e, problem)
+        return Case(problem, lambda e: solve_one_root(e, problem))
 
-    return _over_sizes(bench, make, ("CLARABEL", "OSQP"))
+    return _over_sizes(instances, make, ("CLARABEL", "OSQP"))
 
 
 @claim(
@@ -80,13 +87,17 @@ def _capped_simplex(bench: Bench) -> Finding:
     "On the simplex weighted least squares has f' = max(f̃ - μ/w, 0).",
     Verdict.HOLDS,
 )
-def _weighted_simplex(bench: Bench) -> Finding:
-    def make(d: int) -> tuple[Problem, Solve]:
-        loss = WeightedLeastSquares(bench.rng().uniform(0.5, 4.0, d))
-        problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
-        return problem, lambda e: solve_one_root(e, problem)
+def _weighted_simplex(instances: InstanceSet) -> Finding:
+    def make(d: int) -> Case:
+        weights = instances.rng().uniform(0.5, 4.0, d)
+        problem = Problem(WeightedLeastSquares(weights), [NonNegative(), SumsTo(1.0)])
+        return Case(
+            problem,
+            lambda e: solve_one_root(e, problem),
+            lambda copies: WeightedLeastSquares(np.tile(weights, copies)),
+        )
 
-    return _over_sizes(bench, make, ("CLARABEL", "OSQP"))
+    return _over_sizes(instances, make, ("CLARABEL", "OSQP"))
 
 
 @claim(
@@ -95,14 +106,14 @@ def _weighted_simplex(bench: Bench) -> Finding:
     "With disjoint group totals known, least squares is Norm-Sub in each group.",
     Verdict.HOLDS,
 )
-def _group_totals(bench: Bench) -> Finding:
-    def make(d: int) -> tuple[Problem, Solve]:
-        groups = np.array_split(bench.rng().permutation(d), 3)
+def _group_totals(instances: InstanceSet) -> Finding:
+    def make(d: int) -> Case:
+        groups = np.array_split(instances.rng().permutation(d), 3)
         totals = np.array([0.6, 0.3, 0.1])
         problem = Problem(LeastSquares(), [NonNegative(), GroupTotals(groups, totals)])
-        return problem, lambda e: closed_form.group_totals(e.frequencies, groups, totals)
+        return Case(problem, lambda e: closed_form.group_totals(e.frequencies, groups, totals))
 
-    return _over_sizes(bench, make, ("CLARABEL", "OSQP"))
+    return _over_sizes(instances, make, ("CLARABEL", "OSQP"))
 
 
 @claim(
@@ -111,29 +122,33 @@ def _group_totals(bench: Bench) -> Finding:
     "With a known order, least squares on the simplex is Norm-Sub of the isotonic regression.",
     Verdict.HOLDS,
 )
-def _monotone(bench: Bench) -> Finding:
-    def make(d: int) -> tuple[Problem, Solve]:
+def _monotone(instances: InstanceSet) -> Finding:
+    def make(d: int) -> Case:
         order = np.arange(d)
         problem = Problem(LeastSquares(), [Monotone(order), NonNegative(), SumsTo(1.0)])
-        return problem, lambda e: closed_form.norm_sub(closed_form.monotone(e.frequencies, order))
+        return Case(
+            problem, lambda e: closed_form.norm_sub(closed_form.monotone(e.frequencies, order))
+        )
 
     sizes = sorted(
-        {i.estimate.d for i in bench.random if i.estimate.d > 2}
+        {i.estimate.d for i in instances.random if i.estimate.d > 2}
     )  # a chain of differences is slow to factor
-    parts = [compare(*make(d), _sized(bench.random, (d,)), ("CLARABEL", "QOCO")) for d in sizes]
-    return _finding(Agreement.merged(parts + _joined(bench, make, ("CLARABEL", "QOCO"))))
+    parts = [_alone(make(d), _sized(instances.random, (d,)), ("CLARABEL", "QOCO")) for d in sizes]
+    return _finding(Agreement.merged(parts + _joined(instances, make, ("CLARABEL", "QOCO"))))
 
 
 def _likelihood(
-    bench: Bench, loss: Loss, solve: Solve, kinds: tuple[type, ...], *, among: bool
+    instances: InstanceSet, loss: Loss, solve: Solve, kinds: tuple[type, ...], *, among: bool
 ) -> Finding:
     problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
     # Exponential cones on thousands of values are beyond both solvers: the random instances, up to 128 values.
-    chosen = [i for i in bench.random if isinstance(i.estimate.oracle, kinds) == among]
-    crowd = [i for i in bench.crowd if isinstance(i.estimate.oracle, kinds) == among]
+    chosen = [i for i in instances.random if isinstance(i.estimate.oracle, kinds) == among]
+    crowd = [i for i in instances.crowd if isinstance(i.estimate.oracle, kinds) == among]
     parts = [
-        compare(problem, solve, chosen, ("CLARABEL", "SCS"), {"SCS": _FIRST_ORDER}, _EXPONENTIAL),
-        compare(problem, solve, crowd, ()),  # by the closed form's own gap alone
+        compare_with_solvers(
+            problem, solve, chosen, ("CLARABEL", "SCS"), {"SCS": _FIRST_ORDER}, _EXPONENTIAL
+        ),
+        compare_with_solvers(problem, solve, crowd, ()),  # by the closed form's own gap alone
     ]
     return _finding(Agreement.merged(parts))
 
@@ -144,12 +159,12 @@ def _likelihood(
     "The exact maximum likelihood estimate from GRR's counts is water-filling: max(0, c/ν - q/(p-q)).",
     Verdict.HOLDS,
 )
-def _multinomial(bench: Bench) -> Finding:
+def _multinomial(instances: InstanceSet) -> Finding:
     def solve(e: FrequencyEstimate) -> Array:
         oracle = e.noise[1]
         return closed_form.water_filling(MultinomialMLE.shares(e), oracle.q / (oracle.p - oracle.q))
 
-    return _likelihood(bench, MultinomialMLE(), solve, (GRR,), among=True)
+    return _likelihood(instances, MultinomialMLE(), solve, (GRR,), among=True)
 
 
 @claim(
@@ -158,10 +173,10 @@ def _multinomial(bench: Bench) -> Finding:
     "The exact maximum likelihood estimate from independent counts is one root: m P² - (n+m) P + c = 0 for every value.",
     Verdict.HOLDS,
 )
-def _binomial(bench: Bench) -> Finding:
+def _binomial(instances: InstanceSet) -> Finding:
     problem = Problem(BinomialMLE(), [NonNegative(), SumsTo(1.0)])
     return _likelihood(
-        bench,
+        instances,
         BinomialMLE(),
         lambda e: solve_one_root(e, problem),
         (GRR, SubsetSelection),
@@ -175,11 +190,11 @@ def _binomial(bench: Bench) -> Finding:
     "The nearest distribution with at most k non-zeros is Norm-Sub of the k largest estimates.",
     Verdict.HOLDS,
 )
-def _at_most(bench: Bench) -> Finding:
+def _at_most(instances: InstanceSet) -> Finding:
     """Every support of k values is tried: in exact arithmetic for all vectors, by two solvers for some."""
     d = 7
-    stacks = [i.estimate.frequencies for i in bench.random if i.estimate.d == d]
-    vectors = np.concatenate(stacks)[: 6 if bench.quick else None]
+    stacks = [i.estimate.frequencies for i in instances.random if i.estimate.d == d]
+    vectors = np.concatenate(stacks)[: 6 if instances.quick else None]
     advantage, beyond, solved, tried = 0.0, 0.0, dict.fromkeys(("CLARABEL", "OSQP"), 0.0), 0
     for k in range(1, d):
         found = closed_form.at_most(vectors, k)
@@ -222,12 +237,12 @@ def _at_most(bench: Bench) -> Finding:
     "Base-Cut minimises ½‖f - f̃‖² + ½T²‖f‖₀ over f >= 0, ‖f‖₀ the number of non-zeros.",
     Verdict.HOLDS,
 )
-def _base_cut(bench: Bench) -> Finding:
+def _base_cut(instances: InstanceSet) -> Finding:
     """Every support is tried: on it max(f̃, 0) is the nearest vector that is not negative."""
     d = 7
     supports = np.array(list(itertools.product([False, True], repeat=d)))
     advantage, vectors = 0.0, 0
-    for instance in bench.crowd:
+    for instance in instances.crowd:
         if instance.estimate.d != d:
             continue
         raw = instance.estimate.frequencies
@@ -258,9 +273,9 @@ def _base_cut(bench: Bench) -> Finding:
     "Norm-Hyb solves constrained least squares with the estimates above T fixed.",
     Verdict.HOLDS,
 )
-def _norm_hyb(bench: Bench) -> Finding:
+def _norm_hyb(instances: InstanceSet) -> Finding:
     parts = []
-    for instance in bench.crowd:
+    for instance in instances.crowd:
         d = instance.estimate.d
         threshold = closed_form.significance_threshold(d, instance.estimate.sigma)
 
@@ -273,8 +288,12 @@ def _norm_hyb(bench: Bench) -> Finding:
             joined = batch.estimate.frequencies[0]
             kept = np.concatenate([_kept(vector, threshold) for vector in joined.reshape(-1, d)])
             fixed = [Fixed(np.flatnonzero(kept), joined[kept])] if kept.any() else []
-            problem = Problem(LeastSquares(), [*join(CLS, d, batch.joined).constraints, *fixed])
-            parts.append(compare(problem, by_block(solve, d), [batch], ("CLARABEL", "OSQP")))
+            problem = Problem(
+                LeastSquares(), [*Case(CLS, solve).joined(d, batch.joined).constraints, *fixed]
+            )
+            parts.append(
+                compare_with_solvers(problem, by_block(solve, d), [batch], ("CLARABEL", "OSQP"))
+            )
     return _finding(Agreement.merged(parts))
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.claims.engine.agreement import GAP, Agreement, compare
-from ldpopt.claims.engine.batches import compare_joined
+from ldpopt.claims.engine.agreement import Agreement, compare_with_solvers
+from ldpopt.claims.engine.batches import Case, compare_joined
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
-from ldpopt.claims.engine.instances import Bench, binary_response
+from ldpopt.claims.engine.instances import InstanceSet, binary_response
+from ldpopt.claims.engine.tolerances import EXACT, GAP
 from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
@@ -20,17 +21,19 @@ from ldpopt.oracles import SUE
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.problem import Problem
 
+TITLE = "Closed forms that solve an optimisation problem, or that agree with each other"
+ORDER = 10
+
 Array = NDArray[np.float64]
 
 CLS = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
 WEIGHTED_MLE = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0)])
 
 _CONE_LIMIT = {"CLARABEL": 4096, "QOCO": 4096, "SCS": 300}
-_EXACT = 16 * np.finfo(np.float64).eps  # rounding of a result of order 1, against exact arithmetic
 
 
 def _compare(
-    bench: Bench,
+    instances: InstanceSet,
     problem: Problem,
     solve: Callable[[FrequencyEstimate], Array],
     joined: Problem | None = None,
@@ -41,8 +44,8 @@ def _compare(
     """
     solvers = ("CLARABEL", "OSQP")
     parts = [
-        compare(problem, solve, bench.all, solvers),
-        compare_joined(joined or problem, solve, bench.crowd, solvers),
+        compare_with_solvers(problem, solve, instances.all, solvers),
+        compare_joined(Case(joined or problem, solve), instances.crowd, solvers),
     ]
     return Agreement.merged(parts)
 
@@ -53,15 +56,15 @@ def _compare(
     "Norm-Sub, f' = max(f̃ + δ, 0) with Σf' = 1, solves constrained least squares.",
     Verdict.HOLDS,
 )
-def _cls_norm_sub(bench: Bench) -> Finding:
-    agreement = _compare(bench, CLS, lambda e: closed_form.norm_sub(e.frequencies))
+def _cls_norm_sub(instances: InstanceSet) -> Finding:
+    agreement = _compare(instances, CLS, lambda e: closed_form.norm_sub(e.frequencies))
     error = max(
         float(np.max(np.abs(closed_form.norm_sub(f) - exact_solution(f, 0.0))))
-        for f in bench.extreme
+        for f in instances.extreme
     )
     return Finding(
-        holds=agreement.holds and bool(error <= _EXACT),
-        instances=agreement.vectors + len(bench.extreme),
+        holds=agreement.holds and bool(error <= EXACT),
+        instances=agreement.vectors + len(instances.extreme),
         evidence={
             **agreement.evidence,
             "largest error against exact arithmetic, values up to 1e308": error,
@@ -76,7 +79,7 @@ def _cls_norm_sub(bench: Bench) -> Finding:
     "MLE-Apx, f' = f̃γ + δ on its active set, solves the weighted maximum likelihood problem.",
     Verdict.CORRECTED,
 )
-def _mle_apx(bench: Bench) -> Finding:
+def _mle_apx(instances: InstanceSet) -> Finding:
     rows = [[1e17, 0.2, 0.1], [1e-300, 2e-300, 0.0], [0.3], [0.5, 0.2, -0.01], [-0.9, -0.9, -0.5]]
     error = max(
         float(
@@ -92,12 +95,16 @@ def _mle_apx(bench: Bench) -> Finding:
     )
     agreement = Agreement.merged(
         [
-            compare(WEIGHTED_MLE, _apply_mle_apx, bench.all, ("CLARABEL", "QOCO"), _CONE_LIMIT),
-            compare_joined(WEIGHTED_MLE, _apply_mle_apx, bench.crowd, ("CLARABEL", "QOCO")),
+            compare_with_solvers(
+                WEIGHTED_MLE, _apply_mle_apx, instances.all, ("CLARABEL", "QOCO"), _CONE_LIMIT
+            ),
+            compare_joined(
+                Case(WEIGHTED_MLE, _apply_mle_apx), instances.crowd, ("CLARABEL", "QOCO")
+            ),
         ]
     )
     mass_error, excess, repair, right = 0.0, 0.0, 0.0, True
-    for instance in bench.random + bench.real:
+    for instance in instances.random + instances.real:
         estimate = instance.estimate
         oracle = estimate.noise[1]
         if abs(oracle.kappa) < 1e-12:
@@ -113,7 +120,7 @@ def _mle_apx(bench: Bench) -> Finding:
         right &= float(np.max(np.abs(line - best))) < 1e-9
     return Finding(
         holds=right and mass_error < 1e-9,
-        corrected=bool(agreement.holds and repair < 1e-9 and error <= 100 * _EXACT),
+        corrected=bool(agreement.holds and repair < 1e-9 and error <= 100 * EXACT),
         instances=agreement.vectors,
         evidence={
             "with the printed x_v, Eq. 12 sums to 1 but for at most": mass_error,
@@ -158,9 +165,9 @@ def _apply_mle_apx(estimate: FrequencyEstimate) -> Array:
     "D's form of MLE-Apx, with negative values moved to D0 until none is left, solves the same problem.",
     Verdict.HOLDS,
 )
-def _mle_apx_draft(bench: Bench) -> Finding:
+def _mle_apx_draft(instances: InstanceSet) -> Finding:
     worst, vectors = 0.0, 0
-    for instance in bench.all:
+    for instance in instances.all:
         f = _draft(instance.estimate)
         worst = max(worst, float(np.max(np.abs(f - _apply_mle_apx(instance.estimate)))))
         vectors += instance.vectors
@@ -190,10 +197,10 @@ def _draft(estimate: FrequencyEstimate) -> Array:
     "Where p + q = 1 (SUE; GRR with d = 2) the weighted MLE and least squares have the same solution.",
     Verdict.HOLDS,
 )
-def _identical(bench: Bench) -> Finding:
-    rng = bench.rng()
+def _identical(instances: InstanceSet) -> Finding:
+    rng = instances.rng()
     worst, gap, vectors = 0.0, 0.0, 0
-    estimates = [i.estimate for i in bench.all if isinstance(i.estimate.oracle, SUE)]
+    estimates = [i.estimate for i in instances.all if isinstance(i.estimate.oracle, SUE)]
     for epsilon in (0.1, 1.0, 4.0):
         stack = rng.normal(0.5, 1.0, size=(200, 2))
         estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon)))
@@ -203,7 +210,7 @@ def _identical(bench: Bench) -> Finding:
         gap = max(gap, float(np.max(certify(WEIGHTED_MLE, estimate, cls).gap)))
         vectors += int(np.prod(estimate.frequencies.shape[:-1]))
     return Finding(
-        bool(worst <= _EXACT) and gap <= GAP,
+        bool(worst <= EXACT) and gap <= GAP,
         vectors,
         {
             "largest difference between Norm-Sub and MLE-Apx": worst,
@@ -218,9 +225,9 @@ def _identical(bench: Bench) -> Finding:
     "‖f_MLE - f_CLS‖₁ ≤ 2|κ||t|, and ≤ 2κ|δ| where κ ≥ 0.",
     Verdict.HOLDS,
 )
-def _bound(bench: Bench) -> Finding:
+def _bound(instances: InstanceSet) -> Finding:
     ratios, vectors, holds, real = [0.0], 0, True, 0.0
-    for instance in bench.all:
+    for instance in instances.all:
         estimate = instance.estimate
         kappa = estimate.noise[1].kappa
         mle, cls = _apply_mle_apx(estimate), closed_form.norm_sub(estimate.frequencies)
@@ -264,11 +271,11 @@ def _shift(f: Array, raw: Array) -> Array:
     "Norm solves least squares with the sum constraint alone.",
     Verdict.HOLDS,
 )
-def _norm(bench: Bench) -> Finding:
+def _norm(instances: InstanceSet) -> Finding:
     problem = Problem(LeastSquares(), [SumsTo(1.0)])
     # The gap of several vectors without bounds is infinite for the least rounding; these bounds are never reached.
     bounded = Problem(LeastSquares(), [SumsTo(1.0), Bounds(-1e3, 1e3)])
-    agreement = _compare(bench, problem, lambda e: closed_form.norm(e.frequencies), bounded)
+    agreement = _compare(instances, problem, lambda e: closed_form.norm(e.frequencies), bounded)
     return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)
 
 
@@ -278,9 +285,9 @@ def _norm(bench: Bench) -> Finding:
     "Base-Pos solves least squares with non-negativity alone.",
     Verdict.HOLDS,
 )
-def _base_pos(bench: Bench) -> Finding:
+def _base_pos(instances: InstanceSet) -> Finding:
     problem = Problem(LeastSquares(), [NonNegative()])
-    agreement = _compare(bench, problem, lambda e: closed_form.base_pos(e.frequencies))
+    agreement = _compare(instances, problem, lambda e: closed_form.base_pos(e.frequencies))
     return Finding(agreement.holds, agreement.vectors, agreement.evidence, agreement=agreement)
 
 
@@ -290,21 +297,21 @@ def _base_pos(bench: Bench) -> Finding:
     "Norm-Mul is the Kullback-Leibler projection of max(f̃, 0) onto Σf = 1.",
     Verdict.HOLDS,
 )
-def _norm_mul(bench: Bench) -> Finding:
+def _norm_mul(instances: InstanceSet) -> Finding:
     problem = Problem(KullbackLeibler(), [SumsTo(1.0)])
-    instances = [i for i in bench.all if (i.estimate.frequencies > 0).any(axis=-1).all()]
+    positive = [i for i in instances.all if (i.estimate.frequencies > 0).any(axis=-1).all()]
     patience: dict[str, dict[str, float]] = {
         "SCS": {"max_iters": 4000}
     }  # it needs a few hundred, or does not arrive at all
-    crowd = [i.where(i.estimate.frequencies.max(axis=-1) > 0) for i in bench.crowd]
+    crowd = [i.where(i.estimate.frequencies.max(axis=-1) > 0) for i in instances.crowd]
 
     def solve(e: FrequencyEstimate) -> Array:
         return closed_form.norm_mul(e.frequencies)
 
     agreement = Agreement.merged(
         [
-            compare(problem, solve, instances, ("CLARABEL", "SCS"), options=patience),
-            compare(
+            compare_with_solvers(problem, solve, positive, ("CLARABEL", "SCS"), options=patience),
+            compare_with_solvers(
                 problem, solve, crowd, ()
             ),  # exponential cones: by the closed form's own gap alone
         ]

@@ -1,0 +1,50 @@
+"""Every tolerance of the ledger, each with its reason."""
+
+import numpy as np
+
+EXACT = 16 * float(np.finfo(np.float64).eps)
+"""Closed forms against exact rational arithmetic: a few roundings of a result of order 1."""
+
+GAP = 1e-9
+"""Largest certified gap and violation of a closed form, the gap relative to the size of the
+gradient: rounding over 10⁴ values stays far below."""
+
+EXCESS = 1e-6
+"""Largest objective of a solver's point above the closed form's, relative to 1 + objective, for
+the solver to count as converged. A point *below* always counts, and refutes the closed form."""
+
+BELOW = 1e-7
+"""How far below the closed form's objective a solver's may be, relative to 1 + objective: the
+solver's point violates the constraints by its own tolerance."""
+
+CONVERGED = 0.9
+"""Share of the vectors given to a solver that it must solve: below it, the solver confirms too
+little. First-order solvers give up on a few adversarial vectors."""
+
+SUM = 1e-9
+"""|Σf' - 1| that counts as 1: rounding over up to 4,000 values, far below any effect of a method."""
+
+IDENTITY = 1e-12
+"""Identities between frequencies of order 1 (sums, orders, differences draw by draw): rounding over
+up to 10³ values."""
+
+FORMULA = 1e-9
+"""Two formulas for the same number, relative to it: rounding, with room for a cancellation of up to
+six digits."""
+
+ENUMERATED = 1e-10
+"""Moments from up to 1,000 enumerated reports, relative: sums of as many products."""
+
+PROBABILITY = 1e-12
+"""Probabilities from up to 1,000 enumerated reports: sums of as many terms."""
+
+POSTERIOR = 1e-6
+"""Posterior means, relative: the library may interpolate between estimates."""
+
+SIGMAS = 5.0
+"""Bound of simulated statistics, in their standard deviations: a false alarm in 1.7 million Gaussian
+draws."""
+
+CONFIDENCE = 3.0
+"""Half-width of the confidence intervals of differences, in standard errors: a Gaussian is outside
+in 1 of 370 cases."""
