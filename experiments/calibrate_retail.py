@@ -63,14 +63,15 @@ def errors(epsilon: float, trials: int, rng: np.random.Generator) -> Errors:
     oracle = oracles.OUE(epsilon, data.d)
     stack = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
     limit = truth_as_prior(data.counts, data.n)
-    zero, found = np.empty(trials), {way: np.empty(trials) for way in WAYS}
+    zero = np.empty(trials)
+    calibrated = {way: np.empty(trials) for way in WAYS}
     for trial, f in enumerate(stack.frequencies):
         estimate = FrequencyEstimate(f, data.n, oracle)
         zero[trial] = squared_error(postprocess(estimate, "base-zero").frequencies, data)
         for way in WAYS:
             prior = limit if way == "limit" else priors.PowerLaw.fit(estimate, by=way)
-            found[way][trial] = squared_error(priors.posterior_mean(estimate, prior), data)
-    return Errors(epsilon, zero, found)
+            calibrated[way][trial] = squared_error(priors.posterior_mean(estimate, prior), data)
+    return Errors(epsilon, zero, calibrated)
 
 
 def squared_error(f: np.ndarray, data: datasets.Dataset) -> float:

@@ -24,7 +24,8 @@ from ldpopt.cli.app import INTERRUPTED, Interruptible
 from ldpopt.errors import LdpoptError
 from ldpopt.validate import unknown_name
 
-FAILED, SKIPPED = 1, 3
+FAILED = 1
+SKIPPED = 3
 
 app = typer.Typer(
     cls=Interruptible,
@@ -39,7 +40,7 @@ _errors = Console(stderr=True)
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one sentence on standard error."""
+    """Run the command line; an error of this package prints one sentence on stderr."""
     try:
         app()
     except (ExperimentError, LdpoptError) as error:

@@ -1,4 +1,4 @@
-"""What can go wrong with a run, said to whoever started it."""
+"""The error of a run: its message is one sentence for the person at the command line."""
 
 
 class ExperimentError(Exception):

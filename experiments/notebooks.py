@@ -24,21 +24,21 @@ def paths() -> list[Path]:
 def execute(path: Path) -> nbformat.NotebookNode:
     """Run a notebook from its first cell to its last by this interpreter, and return it.
 
-    An error in a cell is raised. Kernels, start-up files and configuration of the user play no
-    part, and nothing of the run stays but its outputs.
+    An error in a cell is raised. Kernels, start-up files and configuration of the user are not
+    used, and nothing of the run remains but its outputs.
     """
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    own = KernelSpecManager(
+    kernels = KernelSpecManager(
         kernel_dirs=[]
     )  # where none is found, jupyter_client starts ipykernel in this interpreter
     with tempfile.TemporaryDirectory() as home:
         NotebookClient(
             notebook,
-            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=own),
+            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels),
             extra_arguments=[
                 f"--ipython-dir={home}",
                 "--log-level=ERROR",

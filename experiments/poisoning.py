@@ -54,10 +54,10 @@ def recovered(raw: FrequencyEstimate, method: str, eta: float, targets: list[int
     """Return the frequencies by a method of the figure."""
     if not method.startswith("ldp-recover"):
         return ldpopt.postprocess(raw, method).frequencies
-    known: dict[str, object] = {} if method == "ldp-recover" else {"targets": targets}
+    knowledge: dict[str, object] = {} if method == "ldp-recover" else {"targets": targets}
     if method == "ldp-recover-attack" and not isinstance(raw.oracle, GRR):
-        known["supported"] = len(targets)
-    return poisoning.ldp_recover(raw, eta, **known).frequencies
+        knowledge["supported"] = len(targets)
+    return poisoning.ldp_recover(raw, eta, **knowledge).frequencies
 
 
 def rows(
@@ -79,9 +79,9 @@ def rows(
                     )
                 raw = oracle.estimate(counts, n + m)
                 for method in METHODS:
-                    found = recovered(raw, method, m / n, targets)
-                    error = ((found - data.frequencies) ** 2).mean(axis=-1)
-                    gain = (found - data.frequencies)[:, targets].sum(axis=-1)
+                    repaired = recovered(raw, method, m / n, targets)
+                    error = ((repaired - data.frequencies) ** 2).mean(axis=-1)
+                    gain = (repaired - data.frequencies)[:, targets].sum(axis=-1)
                     for metric, values in (("mse", error), ("gain", gain)):
                         setting = [
                             "poisoning",

@@ -28,12 +28,15 @@ from ldpopt.estimate.sets import answers
 
 OUT = Path(__file__).parent / "results"
 BUILD = Path(__file__).parent.parent / "build" / "priors"
-DRAWS, BLOCK = 100, 10
+DRAWS = 100
+BLOCK = 10
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
-SETS, TOP = 20, 16
+SETS = 20
+TOP = 16
 FITTED = ("power", "npmle", "mixture")
 METHODS = ("norm-sub", *(f"{name}{suffix}" for name in FITTED for suffix in ("", "-ns")))
-FULL, TOP_METRIC = "full-domain", f"top-{TOP}"
+FULL = "full-domain"
+TOP_METRIC = f"top-{TOP}"
 METRICS = (FULL, *(f"sets-{round(100 * share)}" for share in SHARES), TOP_METRIC)
 
 PAPERS = [
@@ -53,7 +56,10 @@ USERS = {"emoji": 884_427, "us-cities": 602_325}
 
 
 def true_counts(name: str) -> np.ndarray:
-    """Return the true counts of a data set by name; an error where it is not on this machine."""
+    """Return the true counts of a data set by name.
+
+    Raises DataUnavailableError where the file is not on this machine.
+    """
     if name not in {data for data, _ in DPBENCH} | {"kosarak-prefix"}:
         data = datasets.load(name)
         return np.asarray((data.scaled(USERS[name]) if name in USERS else data).counts)
@@ -81,7 +87,7 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
         share: rng.permuted(np.tile(np.arange(len(truth)), (SETS, 1)), axis=1) for share in SHARES
     }
     sets = {share: list(rows[:, : int(share * len(truth))]) for share, rows in members.items()}
-    found = {
+    estimates = {
         "limit": metrics.accuracy_limit(raw, truth),
         "norm-sub": ldpopt.postprocess(raw, "norm-sub").frequencies,
     }
@@ -91,12 +97,13 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
         )  # too much noise for a power law: part of what is measured
         for method in FITTED:
             fitted = ldpopt.postprocess(raw, method)
-            found[method] = fitted.frequencies
-            found[f"{method}-ns"] = ldpopt.postprocess(fitted, "norm-sub").frequencies
-    for method, f in found.items():
+            estimates[method] = fitted.frequencies
+            estimates[f"{method}-ns"] = ldpopt.postprocess(fitted, "norm-sub").frequencies
+    for method, f in estimates.items():
         measured = {FULL: metrics.mean_squared_error(f, truth)}
         for share, of in sets.items():
-            answered, true = answers(f, of), answers(truth, of)
+            answered = answers(f, of)
+            true = answers(truth, of)
             measured[f"sets-{round(100 * share)}"] = metrics.mean_squared_error(answered, true)
         measured[TOP_METRIC] = metrics.mean_squared_error(f[:, top], truth[top])
         for trial in range(BLOCK):
@@ -160,7 +167,8 @@ def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[fl
     for setting, measured in table.items():
         result[setting] = {}
         for (method, metric), values in measured.items():
-            limit, value = np.array(measured["limit", metric]), np.array(values)
+            limit = np.array(measured["limit", metric])
+            value = np.array(values)
             ratio = value.mean() / limit.mean()
             error = (
                 np.std(value - ratio * limit, ddof=1) / np.sqrt(len(value)) / limit.mean()
@@ -169,35 +177,35 @@ def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[fl
     return result
 
 
-def geometric_mean(found: list[tuple[float, float]]) -> tuple[float, float]:
+def geometric_mean(measured: list[tuple[float, float]]) -> tuple[float, float]:
     """Return the geometric mean of independent ratios and its standard error."""
-    value = float(np.exp(np.mean(np.log([ratio for ratio, _ in found]))))
-    return value, value * float(np.sqrt(sum((error / ratio) ** 2 for ratio, error in found))) / len(
-        found
-    )
+    value = float(np.exp(np.mean(np.log([ratio for ratio, _ in measured]))))
+    # The delta method on the logarithms: relative errors add up in squares.
+    relative = np.sqrt(sum((error / ratio) ** 2 for ratio, error in measured)) / len(measured)
+    return value, value * float(relative)
 
 
 def summary(path: Path) -> str:
     """Return the tables as markdown: error over the limit's, ± 1.96 standard errors."""
-    found = ratios(path)
+    measured = ratios(path)
     shown = [method for method in METHODS if method == "norm-sub" or method.endswith("-ns")] + [
         "mixture",
         "npmle",
     ]
 
-    def cell(measured: tuple[float, float]) -> str:
-        return f"{measured[0]:.3f} ± {1.96 * measured[1]:.3f}"
+    def cell(ratio: tuple[float, float]) -> str:
+        return f"{ratio[0]:.3f} ± {1.96 * ratio[1]:.3f}"
 
     lines = ["Full-domain mean squared error over the limit's, with 95 % intervals.", ""]
     lines += ["| data | ε | " + " | ".join(shown) + " |", "|---|---|" + "---|" * len(shown)]
     for group, settings in GROUPS.items():
-        present = [setting for setting in settings if setting in found]
+        present = [setting for setting in settings if setting in measured]
         for name, epsilon in present:
-            cells = [cell(found[name, epsilon][method, FULL]) for method in shown]
+            cells = [cell(measured[name, epsilon][method, FULL]) for method in shown]
             lines.append(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |")
         if group == "papers" and present:
             means = [
-                geometric_mean([found[setting][method, FULL] for setting in present])
+                geometric_mean([measured[setting][method, FULL] for setting in present])
                 for method in shown
             ]
             lines.append(
@@ -214,14 +222,14 @@ def summary(path: Path) -> str:
         "|---|---|" + "---|" * (len(shown) - 1),
     ]
     for group, settings in GROUPS.items():
-        present = [setting for setting in settings if setting in found]
+        present = [setting for setting in settings if setting in measured]
         if not present:
             continue
         for metric in METRICS:
             values = []
             for method in shown[1:]:
                 logs = [
-                    np.log(found[s][method, metric][0] / found[s]["norm-sub", metric][0])
+                    np.log(measured[s][method, metric][0] / measured[s]["norm-sub", metric][0])
                     for s in present
                 ]
                 values.append(f"{np.exp(np.mean(logs)):.3f}")

@@ -18,7 +18,7 @@ _PANELS = {"base": "raw estimate", "norm-sub": "Norm-Sub", "power-ns": "PowerNS"
 
 
 def draw() -> Figure:
-    """Return the picture: one panel a method, values by true rank, the truth in black."""
+    """Return the picture: one panel per method, values by true rank, the truth in black."""
     data = datasets.load("emoji").scaled(884_427)
     oracle = oracles.OUE(epsilon=1.0, d=data.d)
     raw = oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)

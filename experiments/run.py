@@ -158,7 +158,8 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
         for name, figure in planned.figures.items():
             by_key = {task.key: task.cell for task in planned.tasks[name]}
             cells = {by_key[key]: outcome.moments for key, outcome in store.get(by_key).items()}
-            rows, pairs = tables.rows(figure, cells), tables.pairs(figure, cells)
+            rows = tables.rows(figure, cells)
+            pairs = tables.pairs(figure, cells)
             if rows:
                 shown[name] = rows
                 replace_text(out / f"{name}.csv", tables.to_csv(rows, tables.Row))

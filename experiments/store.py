@@ -95,14 +95,14 @@ class Store:
 
     def get(self, keys: Collection[str]) -> dict[str, Outcome]:
         """Return those of the named cells that are finished."""
-        found = {}
+        outcomes = {}
         for key in keys:
             row = self._connection.execute(
                 "SELECT moments, seconds, method_seconds FROM cells WHERE key = ?", (key,)
             ).fetchone()
             if row is not None:
-                found[key] = Outcome(loads(row[0]), row[1], json.loads(row[2]))
-        return found
+                outcomes[key] = Outcome(loads(row[0]), row[1], json.loads(row[2]))
+        return outcomes
 
     def close(self) -> None:
         """Let go of the file."""

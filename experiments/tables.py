@@ -18,7 +18,7 @@ from experiments.cells.moments import Label, Moments
 from experiments.figures import Figure, Panel
 
 _ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
-_RANKS_A_DECADE = 50
+_RANKS_PER_DECADE = 50
 
 
 @dataclass(frozen=True)
@@ -67,36 +67,37 @@ Cells = Mapping[Cell, tuple[Moments, ...]]
 
 def rows(figure: Figure, cells: Cells) -> list[Row]:
     """Return the numbers of a figure's panels, of the cells that are there."""
-    found = []
+    result = []
     for panel, cell, moments in _shown(figure, cells):
         for k, parameter in _parameters(panel, moments):
             for method, mean, std in _numbers(panel, cell, moments, k):
-                found.append(
+                result.append(
                     Row(
-                        figure.name,
-                        panel.name,
-                        cell.population,
-                        cell.oracle,
-                        cell.n,
-                        cell.d,
-                        cell.epsilon,
-                        method,
-                        moments.query,
-                        parameter,
-                        panel.metric if panel.shown == "mean" else panel.shown,
-                        mean,
-                        std,
-                        cell.trials,
+                        figure=figure.name,
+                        panel=panel.name,
+                        dataset=cell.population,
+                        oracle=cell.oracle,
+                        n=cell.n,
+                        d=cell.d,
+                        epsilon=cell.epsilon,
+                        method=method,
+                        query=moments.query,
+                        parameter=parameter,
+                        metric=panel.metric if panel.shown == "mean" else panel.shown,
+                        mean=mean,
+                        std=std,
+                        trials=cell.trials,
                     )
                 )
-    return found + list(_summaries(figure, cells))
+    return result + list(_summaries(figure, cells))
 
 
 def pairs(figure: Figure, cells: Cells) -> list[Pair]:
     """Return the paired differences of all methods that share a panel."""
     from scipy.special import stdtrit
 
-    found, seen = [], set()
+    result = []
+    seen = set()
     for panel, cell, moments in _shown(figure, cells):
         if (
             cell.trials < 2
@@ -109,33 +110,35 @@ def pairs(figure: Figure, cells: Cells) -> list[Pair]:
         names = [m for m in panel.methods if m in moments.methods]
         for reference, method in combinations(names, 2):
             std = moments.difference_std(method, reference)
-            m, r = moments.methods.index(method), moments.methods.index(reference)
+            m = moments.methods.index(method)
+            r = moments.methods.index(reference)
             for k, parameter in _parameters(panel, moments):
                 key = (cell, moments.query, moments.metric, parameter, method, reference)
                 if key in seen:
                     continue
                 seen.add(key)
-                middle, half = float(moments.mean[k, m] - moments.mean[k, r]), reach * float(std[k])
-                found.append(
+                middle = float(moments.mean[k, m] - moments.mean[k, r])
+                half = reach * float(std[k])
+                result.append(
                     Pair(
-                        figure.name,
-                        panel.name,
-                        cell.population,
-                        cell.n,
-                        cell.epsilon,
-                        moments.query,
-                        parameter,
-                        moments.metric,
-                        method,
-                        reference,
-                        middle,
-                        middle - half,
-                        middle + half,
-                        float(std[k]),
-                        cell.trials,
+                        figure=figure.name,
+                        panel=panel.name,
+                        dataset=cell.population,
+                        n=cell.n,
+                        epsilon=cell.epsilon,
+                        query=moments.query,
+                        parameter=parameter,
+                        metric=moments.metric,
+                        method=method,
+                        reference=reference,
+                        difference=middle,
+                        low=middle - half,
+                        high=middle + half,
+                        std=float(std[k]),
+                        trials=cell.trials,
                     )
                 )
-    return found
+    return result
 
 
 def _shown(figure: Figure, cells: Cells) -> Iterator[tuple[Panel, Cell, Moments]]:
@@ -153,7 +156,7 @@ def _parameters(panel: Panel, moments: Moments) -> list[tuple[int, Label]]:
     if moments.query not in ("value", "items") or len(chosen) <= 2 * _ALL_RANKS:
         return chosen
     decades = math.log10(len(chosen) / _ALL_RANKS)
-    further = np.geomspace(_ALL_RANKS, len(chosen) - 1, round(decades * _RANKS_A_DECADE))
+    further = np.geomspace(_ALL_RANKS, len(chosen) - 1, round(decades * _RANKS_PER_DECADE))
     return [chosen[i] for i in sorted({*range(_ALL_RANKS), *further.round().astype(int).tolist()})]
 
 
@@ -167,7 +170,8 @@ def _numbers(
         return
     for method in panel.methods:
         m = moments.methods.index(method)
-        mean, sd = float(moments.mean[k, m]), float(std[m])
+        mean = float(moments.mean[k, m])
+        sd = float(std[m])
         if panel.shown == "variance / n":
             yield method, sd**2 / cell.n, math.nan
         elif panel.shown == "effective n":
@@ -184,7 +188,8 @@ def _regret(moments: Moments, k: int) -> tuple[float, float]:
     means = dict(zip(moments.methods, moments.mean[k], strict=True))
     best = min(names, key=lambda m: means[m])
     ratio = float(means[SELECTED] / means[best])
-    s, b = moments.methods.index(SELECTED), moments.methods.index(best)
+    s = moments.methods.index(SELECTED)
+    b = moments.methods.index(best)
     c = moments.covariance[k]
     variance = c[s, s] - 2 * ratio * c[s, b] + ratio**2 * c[b, b]
     return ratio - 1, math.sqrt(max(float(variance), 0.0)) / float(means[best])
@@ -206,20 +211,20 @@ def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
                         else figure.panels[0].name
                     )
                     yield Row(
-                        figure.name,
-                        panel,
-                        cell.population,
-                        cell.oracle,
-                        cell.n,
-                        cell.d,
-                        cell.epsilon,
-                        method,
-                        moments.query,
-                        "",
-                        moments.metric,
-                        float(moments.mean[0, m]),
-                        float(moments.std[0, m]),
-                        cell.trials,
+                        figure=figure.name,
+                        panel=panel,
+                        dataset=cell.population,
+                        oracle=cell.oracle,
+                        n=cell.n,
+                        d=cell.d,
+                        epsilon=cell.epsilon,
+                        method=method,
+                        query=moments.query,
+                        parameter="",
+                        metric=moments.metric,
+                        mean=float(moments.mean[0, m]),
+                        std=float(moments.std[0, m]),
+                        trials=cell.trials,
                     )
 
 

@@ -13,7 +13,7 @@ from experiments.cells import measures, treatments
 from experiments.cells.cell import ORACLES, Cell, Task, compute
 from experiments.cells.measures import SELECTED
 from experiments.cells.moments import Moments, dumps, loads
-from experiments.cells.populations import POPULATIONS, digest, load, one_item_a_line
+from experiments.cells.populations import POPULATIONS, digest, load, one_item_per_line
 from ldpopt import FrequencyEstimate
 from ldpopt.datasets import Transactions
 from tests.experiment_worlds import D, small
@@ -304,12 +304,12 @@ def test_data_are_shown_without_an_oracle():
     assert list(shares.parameters) == sorted(set(DATA.counts.tolist()))
 
 
-def test_one_item_a_line():
+def test_one_item_per_line():
     lines = Transactions(np.array([1, 2, 9, 5, 5]), np.array([0, 3, 4, 5]))
-    data = one_item_a_line("lines", lines)
+    data = one_item_per_line("lines", lines)
     assert (data.n, data.labels) == (3, ("1", "2", "5", "9"))
     assert data.counts[2] == 2
-    wide = one_item_a_line("lines", lines, by_largest_id=True)
+    wide = one_item_per_line("lines", lines, by_largest_id=True)
     assert (wide.n, wide.d) == (3, 10)
     assert wide.counts[5] == 2
 

@@ -62,7 +62,9 @@ def bench(
             raise typer.BadParameter(
                 str(unknown_name("benchmark", name, BENCHMARKS)), param_hint="NAME"
             )
-    console, store, failed = Console(), Store(out), False
+    console = Console()
+    store = Store(out)
+    failed = False
     for name in names or BENCHMARKS:
         benchmark = BENCHMARKS[name]
         if benchmark.downloads and not peers:

@@ -22,7 +22,8 @@ from ldpopt.oracles import ORACLES, OUE, FrequencyOracle
 _DISTINCT = 20_000  # reports drawn; files repeat them
 _CELLS = 2 * 10**8  # values touched a measurement: a second or less
 _INDEX = ("grr", "hr")  # their reports are one number, whatever d is
-_MACHINES, _REPORTS = 100, 10**10
+_MACHINES = 100
+_REPORTS = 10**10
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
@@ -35,7 +36,8 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 def rates(settings: Mapping[str, Any]) -> list[Row]:
     from ldpopt.collection import aggregate, write_reports
 
-    rows, on_paper = [], []
+    rows = []
+    on_paper = []
     for d in settings["d"]:
         for name, make in ORACLES.items():
             oracle = make(settings["epsilon"], d)
@@ -79,7 +81,8 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
 
 def stream(settings: Mapping[str, Any]) -> list[Row]:
     """Return time and peak memory of counting generated OUE reports, for growing n."""
-    rows, first = [], None
+    rows = []
+    first = None
     width = settings["stream_d"]
     for n in settings["stream"]:
         with get_context("spawn").Pool(1) as pool:
@@ -100,7 +103,8 @@ def stream(settings: Mapping[str, Any]) -> list[Row]:
 
 def cores(settings: Mapping[str, Any]) -> list[Row]:
     """Return OLH with 1, 2, 4, ... threads, each in a process of its own."""
-    rows, alone = [], None
+    rows = []
+    alone = None
     threads = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= (os.cpu_count() or 1)]
     for k in threads:
         os.environ["NUMBA_NUM_THREADS"] = str(k)  # read by the process that is about to start

@@ -104,7 +104,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     """Return every registered closed form, with more shapes and losses for the general ones."""
     weights = rng.uniform(0.5, 2.0, d)
     ranks = np.arange(d)
-    made: dict[type[Constraint], Constraint] = {
+    instances: dict[type[Constraint], Constraint] = {
         NonNegative: NonNegative(),
         SumsTo: SumsTo(1.0),
         Monotone: Monotone(ranks),
@@ -120,7 +120,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
 
     table = [
-        (of(loss), [made[kind] for kind in sorted(kinds, key=list(made).index)])
+        (of(loss), [instances[kind] for kind in sorted(kinds, key=list(instances).index)])
         for loss, kinds in closed_forms.CLOSED_FORMS
     ]
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]

@@ -25,7 +25,8 @@ LARGE = {  # target in seconds, and the solvers of which the best one has it
     "CLS": (losses.LeastSquares, 2.0, ("CLARABEL", "OSQP", "QOCO", "PIQP")),
     "MLE": (losses.GaussianMLE, 10.0, ("CLARABEL", "QOCO")),
 }
-OVERHEAD, FASTER = 1.3, 100.0
+OVERHEAD = 1.3
+FASTER = 100.0
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:
@@ -113,16 +114,17 @@ def large(settings: Mapping[str, Any]) -> list[Row]:
     """Return the time of one cone program on a large domain, compilation included."""
     rows = []
     for name, (_, target, solvers) in LARGE.items():
-        found: dict[str, tuple[float, str]] = {}
+        timings: dict[str, tuple[float, str]] = {}
         for solver in solvers:
             try:
                 seconds, detail = within(
                     settings["limit"], _solve_large, name, solver, settings
                 ) or (np.inf, "stopped")
             except (LdpoptError, ChildProcessError) as error:
-                seconds, detail = np.inf, str(error)
-            found[solver] = seconds, detail
-        best = min(found, key=lambda solver: found[solver][0])
+                seconds = np.inf
+                detail = str(error)
+            timings[solver] = seconds, detail
+        best = min(timings, key=lambda solver: timings[solver][0])
         rows += [
             Row(
                 what=f"{name} by {solver}, d = {settings['large']:,}",
@@ -131,7 +133,7 @@ def large(settings: Mapping[str, Any]) -> list[Row]:
                 target=target if solver == best else None,
                 detail=detail,
             )
-            for solver, (seconds, detail) in found.items()
+            for solver, (seconds, detail) in timings.items()
             if np.isfinite(seconds)
         ]
     return rows

@@ -63,5 +63,5 @@ def time(name: str, estimate: FrequencyEstimate, repeats: int) -> Row:
         against=PASS,
         against_seconds=one_pass.best,
         first_seconds=timing.first,
-        detail=f"{timing.best / len(f) * 1e6:.3g} µs a trial",
+        detail=f"{timing.best / len(f) * 1e6:.3g} µs per trial",
     )

@@ -24,7 +24,7 @@ class Peer(NamedTuple):
 
     perturb: Callable[[Iterable[int]], Any]
     collect: Callable[[Iterable[int]], Any]
-    first_value: int = 0  # pure-ldp numbers its domain from 1 unless told otherwise
+    first_value: int = 0  # pure-ldp numbers its domain from 1 by default
 
 
 def pure_ldp(protocol: str, d: int, epsilon: float) -> Peer:
@@ -128,7 +128,8 @@ LIBRARIES = {"pure-ldp": pure_ldp, "multi-freq-ldpy": multi_freq_ldpy, "ldp-tool
 def main() -> None:
     task = json.load(sys.stdin)
     values = np.load(task["values"])
-    d, repeats = task["d"], task["repeats"]
+    d = task["d"]
+    repeats = task["repeats"]
     peer = LIBRARIES[task["library"]](task["protocol"], d, task["epsilon"])
     users = values + peer.first_value
     few = users[:WARM_UP_USERS]

@@ -78,7 +78,8 @@ def rows_of(
     repeats: int,
 ) -> list[Row]:
     """Return our times for one protocol beside each peer's; targets name their peers."""
-    protocol, n = type(oracle).__name__, len(values)
+    protocol = type(oracle).__name__
+    n = len(values)
     rng = np.random.default_rng(1)
     client = measure(lambda: oracle.perturb(values, rng=rng), repeats=repeats)
     server = measure(

@@ -68,7 +68,8 @@ def against_direct(d: int, n: int, epsilon: float, repeats: int) -> Row:
 
 def direct_power(estimate: FrequencyEstimate, alpha: float) -> np.ndarray:
     """Return posterior means by summation over counts within 10 sd, one value at a time."""
-    n, noise = estimate.n, estimate.sigma * estimate.n
+    n = estimate.n
+    noise = estimate.sigma * estimate.n
     counts = np.arange(1.0, n + 1)
     log_prior = -alpha * np.log(counts)
     result = np.empty(estimate.d)
@@ -99,7 +100,7 @@ def many(trials: int, epsilon: float) -> Row:
         "seconds",
         target=TARGETS["trials"],
         first_seconds=timing.first,
-        detail=f"{timing.best / trials * 1e6:.3g} µs a trial",
+        detail=f"{timing.best / trials * 1e6:.3g} µs per trial",
     )
 
 
@@ -108,7 +109,8 @@ def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:
     seconds = {row.what: row.seconds for row in rows}
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    users, sizes = settings["users"], settings["sizes"]
+    users = settings["users"]
+    sizes = settings["sizes"]
     left.plot(users, [1e3 * seconds[named(settings["d"], n)] for n in users], "o-", color="#0072B2")
     right.plot(
         sizes, [1e3 * seconds[named(d, settings["n"])] for d in sizes], "o-", color="#0072B2"

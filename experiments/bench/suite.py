@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A question, the settings it is asked with, and the function that answers it with rows."""
+    """A benchmark: its title, its function from settings to rows, and the settings."""
 
     title: str
     run: Callable[[Mapping[str, Any]], list[Row]]

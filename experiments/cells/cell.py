@@ -98,7 +98,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Task:
-    """A cell with its data and seed: all that whoever computes it needs."""
+    """A cell with its data and seed: all that its computation needs."""
 
     cell: Cell
     data: Dataset
@@ -121,15 +121,17 @@ class Outcome:
 
 def compute(task: Task) -> Outcome:
     """Simulate, post-process and measure all trials of a cell, a chunk at a time."""
-    cell, data, seed = task.cell, task.data, task.seed
+    cell = task.cell
+    data = task.data
+    seed = task.seed
     start = time.perf_counter()
     oracle = ORACLES[cell.oracle](cell.epsilon, data.d) if cell.oracle else None
     evaluations = [
         m.start(data, oracle, cell.generator(seed, "sets", type(m).__name__)) for m in cell.measures
     ]
     if oracle is None:
-        found = [moments for evaluate in evaluations for moments in evaluate(None, {}, None)]
-        return Outcome(tuple(found), time.perf_counter() - start)
+        moments = [part for evaluate in evaluations for part in evaluate(None, {}, None)]
+        return Outcome(tuple(moments), time.perf_counter() - start)
 
     total: list[Moments] = []
     seconds: dict[str, float] = {}

@@ -45,9 +45,9 @@ def _values(estimate: FrequencyEstimate) -> Array:
     return np.maximum(estimate.frequencies, 0.0) if estimate.clip_answers else estimate.frequencies
 
 
-def _answers(estimate: FrequencyEstimate, asked: csr_array) -> Array:
+def _answers(estimate: FrequencyEstimate, sets: csr_array) -> Array:
     """Return the answers to set queries from a membership matrix that was checked once."""
-    answers = (asked @ estimate.frequencies.T).T
+    answers = (sets @ estimate.frequencies.T).T
     return np.maximum(answers, 0.0) if estimate.clip_answers else answers
 
 
@@ -103,16 +103,16 @@ class RandomSets:
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
             row[:, : percent * data.d // 100] = True
-        asked = membership(
-            rng.permuted(members, axis=-1).reshape(-1, data.d), data.d
-        )  # once, not once a method
-        truth = asked @ data.frequencies
+        # The matrix is built once per cell rather than once per method.
+        drawn = rng.permuted(members, axis=-1).reshape(-1, data.d)
+        sets = membership(drawn, data.d)
+        truth = sets @ data.frequencies
 
         def evaluate(
             _: FrequencyEstimate, estimates: Estimates, __: np.random.Generator
         ) -> list[Moments]:
             errors = [
-                ((_answers(e, asked) - truth) ** 2)
+                ((_answers(e, sets) - truth) ** 2)
                 .reshape(-1, len(self.percents), self.sets)
                 .mean(axis=-1)
                 for e in estimates.values()
@@ -230,13 +230,15 @@ class Selection:
             )
             simulated = np.empty((len(real), len(self.fits), len(names)))
             chosen = np.zeros_like(simulated)
-            for trial, vector in enumerate(raw.frequencies):
-                one = FrequencyEstimate(vector, n=raw.n, oracle=raw.oracle)
+            for trial in range(len(raw.frequencies)):
+                estimate = FrequencyEstimate(raw.frequencies[trial], n=raw.n, oracle=raw.oracle)
                 for row, fit in enumerate(self.fits):
-                    found = select_method(one, sets, names, fit=fit, trials=self.trials, rng=rng)
-                    by_name = {error.method: error.mean for error in found.evidence}
+                    choice = select_method(
+                        estimate, sets, names, fit=fit, trials=self.trials, rng=rng
+                    )
+                    by_name = {error.method: error.mean for error in choice.evidence}
                     simulated[trial, row] = [by_name[m] for m in names]
-                    chosen[trial, row, names.index(found.method)] = 1.0
+                    chosen[trial, row, names.index(choice.method)] = 1.0
             picked = np.einsum("tfm,tm->tf", chosen, real)[:, :, None]
             both = np.concatenate(
                 [np.broadcast_to(real[:, None], simulated.shape), picked], axis=-1
@@ -276,25 +278,27 @@ class HeavyHitters:
                 counts = _values(e) * data.n
                 columns: dict[str, list[Array]] = {metric: [] for metric in scores}
                 for threshold in thresholds:
-                    real, said = data.counts >= threshold, counts >= threshold
-                    hits = (real & said).sum(axis=-1)
-                    predicted, there = said.sum(axis=-1), real.sum()
+                    real = data.counts >= threshold
+                    reported = counts >= threshold
+                    hits = (real & reported).sum(axis=-1)
+                    predicted = reported.sum(axis=-1)
+                    actual = real.sum()
                     columns["precision"].append(
                         np.where(predicted, hits / np.maximum(predicted, 1), 1.0)
                     )
-                    columns["recall"].append(np.where(there, hits / max(there, 1), 1.0))
+                    columns["recall"].append(np.where(actual, hits / max(actual, 1), 1.0))
                     columns["f-score"].append(
                         np.where(
-                            predicted + there, 2 * hits / np.maximum(predicted + there, 1), 1.0
+                            predicted + actual, 2 * hits / np.maximum(predicted + actual, 1), 1.0
                         )
                     )
-                for metric, found in columns.items():
-                    scores[metric].append(np.stack(found, axis=-1))
+                for metric, values in columns.items():
+                    scores[metric].append(np.stack(values, axis=-1))
             # At one threshold the figure's x axis is ε: the parameter says which threshold it is.
             labels = thresholds if len(thresholds) > 1 else ["significance"]
             return [
-                Moments.of("heavy hitters", metric, labels, [*estimates], _stack(found))
-                for metric, found in scores.items()
+                Moments.of("heavy hitters", metric, labels, [*estimates], _stack(values))
+                for metric, values in scores.items()
             ]
 
         return evaluate
@@ -335,9 +339,9 @@ class Noise:
                         metric,
                         [""],
                         [name, "predicted"],
-                        _stack([found, np.full(len(found), expected)]),
+                        _stack([measured, np.full(len(measured), expected)]),
                     )
-                    for metric, (found, expected) in summary.items()
+                    for metric, (measured, expected) in summary.items()
                 ),
             ]
 
@@ -352,8 +356,8 @@ class RankedCounts:
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
         counts = np.sort(data.counts)[::-1].astype(np.float64)
-        found = Moments.of("value", "count", range(1, data.d + 1), [TRUTH], counts[None, :, None])
-        return lambda _, __, ___: [found]
+        counted = Moments.of("value", "count", range(1, data.d + 1), [TRUTH], counts[None, :, None])
+        return lambda _, __, ___: [counted]
 
 
 @dataclass(frozen=True)
@@ -365,10 +369,10 @@ class FrequencyShares:
     ) -> Evaluate:
         frequency, items = np.unique(data.counts[data.counts > 0], return_counts=True)
         share = items / items.sum()
-        found = Moments.of(
+        shares = Moments.of(
             "items", "share of items", frequency.tolist(), [TRUTH], share[None, :, None]
         )
-        return lambda _, __, ___: [found]
+        return lambda _, __, ___: [shares]
 
 
 def check_names(methods: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ class Moments:
     Attributes
     ----------
     query, metric
-        What was asked, and how the answer is judged.
+        The query, and the measure of its error.
     parameters, methods
         Labels of the axes.
     count
@@ -86,7 +86,8 @@ class Moments:
 
     def difference_std(self, method: str, reference: str) -> Array:
         """Return the sd over trials of one method's value minus another's, shape (parameters,)."""
-        m, r = self.methods.index(method), self.methods.index(reference)
+        m = self.methods.index(method)
+        r = self.methods.index(reference)
         c = self.covariance
         return np.sqrt(np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0))
 

@@ -40,7 +40,7 @@ def _scaled(name: str, n: int) -> Dataset:
     return datasets.load(name).scaled(n)
 
 
-def one_item_a_line(name: str, lines: Transactions, *, by_largest_id: bool = False) -> Dataset:
+def one_item_per_line(name: str, lines: Transactions, *, by_largest_id: bool = False) -> Dataset:
     """Return lines as users who each hold one of their items, drawn with a fixed seed (D 4.1, C.1).
 
     The domain is the items that occur in any line; with ``by_largest_id`` it is all numbers up to
@@ -50,15 +50,15 @@ def one_item_a_line(name: str, lines: Transactions, *, by_largest_id: bool = Fal
     drawn = lines.items[lines.offsets[:-1] + rng.integers(0, np.diff(lines.offsets))]
     ids = np.arange(lines.items.max() + 1) if by_largest_id else np.unique(lines.items)
     counts = np.bincount(np.searchsorted(ids, drawn), minlength=ids.size)
-    return Dataset(name, counts, tuple(map(str, ids)), "one item a line, drawn at random")
+    return Dataset(name, counts, tuple(map(str, ids)), "one item per line, drawn at random")
 
 
 def _pos() -> Dataset:
-    return one_item_a_line("pos", supplied.pos_transactions())
+    return one_item_per_line("pos", supplied.pos_transactions())
 
 
 def _kosarak_sessions() -> Dataset:
-    return one_item_a_line(
+    return one_item_per_line(
         "kosarak-sessions", remote.transactions(remote.KOSARAK), by_largest_id=True
     )
 

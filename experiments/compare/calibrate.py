@@ -7,7 +7,8 @@ import math
 from experiments.compare.checks import Against, Growth, Ratio, Value
 from experiments.compare.statement import Statement
 
-_KOSARAK, _RETAIL = {"dataset": "kosarak"}, {"dataset": "retail"}
+_KOSARAK = {"dataset": "kosarak"}
+_RETAIL = {"dataset": "retail"}
 _ANY = math.inf
 
 
@@ -39,7 +40,7 @@ def _improvement(
 
 
 def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
-    """Return what is said of both data sets' precision, recall and F."""
+    """Return the statements about both data sets' precision, recall and F."""
     fig = figure.removeprefix("calibrate-")
     varies = "parameter" if fig in ("fig5", "fig6") else "epsilon"
 

@@ -35,7 +35,9 @@ _D = (
 )
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
 _UNTOUCHED = ("base", "base-pos", "post-pos", "norm")
-_ZIPF, _EMOJI, _CITIES = {"dataset": "zipf"}, {"dataset": "emoji"}, {"dataset": "us-cities"}
+_ZIPF = {"dataset": "zipf"}
+_EMOJI = {"dataset": "emoji"}
+_CITIES = {"dataset": "us-cities"}
 _SUM = {"metric": "bias sum (counts)"}
 _ANY = math.inf
 

@@ -22,8 +22,11 @@ _ALL = (
 )
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "norm-hyb")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
-_ZIPF, _CITIES, _BETA = {"dataset": "zipf"}, {"dataset": "us-cities"}, {"dataset": "beta"}
-_STATE, _DIVISION = {"query": "state sets"}, {"query": "division sets"}
+_ZIPF = {"dataset": "zipf"}
+_CITIES = {"dataset": "us-cities"}
+_BETA = {"dataset": "beta"}
+_STATE = {"query": "state sets"}
+_DIVISION = {"query": "division sets"}
 _ANY = math.inf
 
 

@@ -110,9 +110,9 @@ def judge(statement: Statement, results: Results) -> Finding:
 
 
 def _read(checks: tuple[Check, ...], results: Results) -> tuple[tuple[Reading, ...], bool]:
-    """Return all readings, and whether every check found some."""
-    found = [tuple(check.read(results)) for check in checks]
-    return tuple(reading for readings in found for reading in readings), all(found)
+    """Return all readings, and whether every check has some."""
+    by_check = [tuple(check.read(results)) for check in checks]
+    return tuple(reading for readings in by_check for reading in readings), all(by_check)
 
 
 def _holds(readings: tuple[Reading, ...]) -> bool:

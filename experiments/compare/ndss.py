@@ -24,8 +24,10 @@ _RIGHT = ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns")
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "power-ns")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
 _ZERO_SUM = ("norm", "norm-mul", "norm-cut", "norm-sub", "power-ns")
-_ZIPF, _EMOJI = {"dataset": "zipf"}, {"dataset": "emoji"}
-_BIAS, _SUM = {"metric": "bias (counts)"}, {"metric": "bias sum (counts)"}
+_ZIPF = {"dataset": "zipf"}
+_EMOJI = {"dataset": "emoji"}
+_BIAS = {"metric": "bias (counts)"}
+_SUM = {"metric": "bias sum (counts)"}
 _ANY = math.inf
 
 

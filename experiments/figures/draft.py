@@ -8,11 +8,10 @@ from experiments.figures.declaration import METHODS, Experiment, Figure, Panel, 
 
 _ALL = METHODS["D"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 11))
-_BOTH, _TITLES = ("zipf", "us-cities"), ("Zipf's", "US cities")
-_FOUR, _FOUR_TITLES = (
-    ("beta", "pos", "fire", "kosarak-sessions"),
-    ("Beta", "POS", "Fire", "Kosarak"),
-)
+_BOTH = ("zipf", "us-cities")
+_TITLES = ("Zipf's", "US cities")
+_FOUR = ("beta", "pos", "fire", "kosarak-sessions")
+_FOUR_TITLES = ("Beta", "POS", "Fire", "Kosarak")
 _SIX = ("us-cities", "kosarak-sessions", "pos", "fire", "beta", "zipf")
 
 _BY_EPSILON = Experiment(_BOTH, "oue", _EPSILONS, _ALL, (FullDomain(),))

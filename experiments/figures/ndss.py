@@ -17,7 +17,8 @@ from experiments.figures.declaration import METHODS, RIGHT, Experiment, Figure, 
 
 _ALL = METHODS["N"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 21))
-_BOTH, _TITLES = ("zipf", "emoji"), ("Zipf's", "Emoji")
+_BOTH = ("zipf", "emoji")
+_TITLES = ("Zipf's", "Emoji")
 _NINE = (
     "base",
     "base-pos",
@@ -50,7 +51,7 @@ _SELECTION = Experiment(("emoji",), "olh", _EPSILONS, _ALL, (Selection("subcateg
 def _by_rank(
     metric: str, with_truth: bool = False, **options: object
 ) -> tuple[tuple[Panel, ...], ...]:
-    """Return three rows of three panels, one a method."""
+    """Return three rows of three panels, one per method."""
     panels = [
         Panel(
             method,

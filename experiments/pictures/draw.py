@@ -30,7 +30,8 @@ def label(method: str) -> str:
 def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
     """Return the picture as SVG and PNG; panels whose data are missing say so."""
     with mpl.rc_context(PAGE):
-        heights, widths = len(figure.rows), max(map(len, figure.rows))
+        heights = len(figure.rows)
+        widths = max(map(len, figure.rows))
         here = {row.panel for row in rows}
         tall = 2.0 if heights * widths > 6 else 2.7
         ratios = [
@@ -43,10 +44,10 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
         axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
         for panels, row in zip(figure.rows, axes, strict=True):
             for panel, ax in zip(panels, row, strict=False):
-                own = [r for r in rows if r.panel == panel.name]
+                shown = [r for r in rows if r.panel == panel.name]
                 ax.set_title(panel.title)
-                if own:
-                    _DRAWINGS[figure.drawing](ax, figure, panel, own)
+                if shown:
+                    _DRAWINGS[figure.drawing](ax, figure, panel, shown)
                 else:
                     _absent(ax)
         if figure.drawing in _NAMED_ABOVE:
@@ -117,18 +118,22 @@ def _points(
     panel: Panel, rows: Sequence[Row], method: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x, mean and standard deviation of a method's line, by increasing x."""
-    own = [
+    shown = [
         r
         for r in rows
         if r.method == method and not (panel.x == "parameter" and isinstance(r.parameter, str))
     ]
-    x = np.array([getattr(r, panel.x) for r in own], dtype=float)
+    x = np.array([getattr(r, panel.x) for r in shown], dtype=float)
     order = np.argsort(x)
-    return x[order], np.array([r.mean for r in own])[order], np.array([r.std for r in own])[order]
+    return (
+        x[order],
+        np.array([r.mean for r in shown])[order],
+        np.array([r.std for r in shown])[order],
+    )
 
 
 def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
-    """One line a method, with its standard deviation over trials where it can be seen."""
+    """One line per method, with its standard deviation over trials where it can be seen."""
     for method in panel.methods:
         x, mean, std = _points(panel, rows, method)
         if not x.size:
@@ -199,13 +204,13 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
     x, mean, _ = _points(panel, density, "predicted")
     ax.plot(x, mean, color=LOOKS["predicted"].colour, label="N(0, n q(1-q)/(p-q)²)")
-    found = {(r.method, r.metric.split()[0]): r.mean for r in rows if r.metric != "density"}
+    moments = {(r.method, r.metric.split()[0]): r.mean for r in rows if r.metric != "density"}
     ax.text(
         0.02,
         0.97,
         "\n".join(
-            f"{who}: mean {found[m, 'mean']:.3g}, "
-            f"standard deviation {np.sqrt(found[m, 'variance']):,.0f}"
+            f"{who}: mean {moments[m, 'mean']:.3g}, "
+            f"standard deviation {np.sqrt(moments[m, 'variance']):,.0f}"
             for m, who in (("oue", "fitted"), ("predicted", "predicted"))
         ),
         transform=ax.transAxes,

@@ -67,7 +67,7 @@ def shades() -> bytes:
     palette += bytes(round(236 * i / (greys - 2)) for i in range(greys - 1) for _ in range(3))
     for colour in colours:
         channels = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-        for step in range(_SHADES):  # the lightest is far enough from white to be told from it
+        for step in range(_SHADES):  # the lightest is far enough from white to be distinguished
             palette += bytes(round(c + 0.85 * (255 - c) * step / _SHADES) for c in channels)
     return bytes(palette)
 
