@@ -7,7 +7,7 @@ probability q < p. Nothing else about a protocol matters once its reports are co
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,10 @@ class PureProtocol:
     >>> round(protocol.sd(n=10_000), 6)
     0.017321
     """
+
+    exchangeable: ClassVar[bool] = False
+    """Whether any three values are alike: whichever they are, a report of one of them supports the other two with the same
+    probability. Sums of estimates have a simpler variance then, and an oracle has to say so."""
 
     def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
         self.epsilon = validate.real("epsilon", epsilon, above=0)

@@ -794,6 +794,17 @@ def test_misspelt_options_do_not_vanish():
     for cls in CLASSES:
         with pytest.raises(TypeError, match="unexpected keyword"):
             cls(1.0, 4, epsilom=2)
-    assert set(oracles.ORACLES.values()) <= {
-        getattr(oracles, name) for name in oracles.__all__ if name != "ORACLES"
+
+
+def test_every_oracle_is_known_by_its_name_in_the_order_of_the_tables():
+    assert {name: cls.__name__ for name, cls in ORACLES.items()} == {
+        "grr": "GRR",
+        "sue": "SUE",
+        "oue": "OUE",
+        "olh": "OLH",
+        "blh": "BLH",
+        "ss": "SubsetSelection",
+        "hr": "HadamardResponse",
     }
+    assert all(getattr(oracles, cls.__name__) is cls for cls in CLASSES)
+    assert list(ORACLES) == ["grr", "sue", "oue", "olh", "blh", "ss", "hr"]

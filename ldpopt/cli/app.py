@@ -23,6 +23,7 @@ from rich.progress import (
 from typer.core import TyperGroup
 
 from ldpopt.errors import InvalidInputError, LdpoptError
+from ldpopt.oracles import ORACLES
 
 
 class Interruptible(TyperGroup):
@@ -60,6 +61,7 @@ app = typer.Typer(
 output = Console()
 errors = Console(stderr=True)
 
+ORACLE_NAMES = f"One of {', '.join(ORACLES)}."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -12,7 +12,16 @@ import typer
 from rich.markup import escape
 
 from ldpopt import validate
-from ldpopt.cli.app import Json, app, errors, output, picture_kind, prepare, progress_bar
+from ldpopt.cli.app import (
+    ORACLE_NAMES,
+    Json,
+    app,
+    errors,
+    output,
+    picture_kind,
+    prepare,
+    progress_bar,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
 from ldpopt.solve.paths import conic
@@ -166,7 +175,7 @@ def compare(
 
 @app.command()
 def audit(
-    oracle: Annotated[str, typer.Option(help="One of grr, sue, oue, olh, blh, ss, hr.")],
+    oracle: Annotated[str, typer.Option(help=ORACLE_NAMES)],
     epsilon: Annotated[float, typer.Option(help="Privacy budget in nats.")],
     d: Annotated[int, typer.Option(help="Number of values in the domain.")],
     reports: Annotated[

@@ -10,7 +10,16 @@ import typer
 from rich.markup import escape
 
 from ldpopt import validate
-from ldpopt.cli.app import Json, app, errors, output, picture_kind, prepare, progress_bar
+from ldpopt.cli.app import (
+    ORACLE_NAMES,
+    Json,
+    app,
+    errors,
+    output,
+    picture_kind,
+    prepare,
+    progress_bar,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.storage import write_whole
@@ -30,7 +39,7 @@ def perturb(
     values: Annotated[
         Path, typer.Argument(help="CSV file with the column value and, optionally, client_id.")
     ],
-    oracle: Annotated[str, typer.Option(help="One of grr, sue, oue, olh, blh, ss, hr.")],
+    oracle: Annotated[str, typer.Option(help=ORACLE_NAMES)],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of a report.")],
     domain: Annotated[
         str, typer.Option(help="Number of values, or a file of labels: one a line, or a JSON list.")
@@ -174,7 +183,7 @@ def estimate(
     ],
     oracle: Annotated[
         str | None,
-        typer.Option(help="One of grr, sue, oue, olh, blh, ss, hr, if the file does not say."),
+        typer.Option(help=f"{ORACLE_NAMES} Needed if the file does not say."),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget, if the file does not say.")

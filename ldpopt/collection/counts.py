@@ -15,7 +15,7 @@ from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.domain import Domain, read_text
 from ldpopt.collection.header import Header
 from ldpopt.errors import DataUnavailableError, InvalidInputError
-from ldpopt.oracles import GRR, FrequencyOracle, SubsetSelection
+from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import write_whole
 
 _KIND = "ldpopt counts"
@@ -69,8 +69,8 @@ def read_counts(
     path
         The file.
     oracle, domain, n
-        The protocol, the domain and the number of reports, which a plain CSV does not say. With GRR and subset selection n
-        follows from the counts.
+        The protocol, the domain and the number of reports, which a plain CSV does not say. Where all reports support the
+        same number of values (GRR, subset selection) n follows from the counts.
 
     Raises
     ------
@@ -91,13 +91,17 @@ def read_counts(
             f"{path} does not say which oracle made its counts: give --oracle, --epsilon and --domain"
         )
     counts = _column(path, lines, domain)
-    if n is None and isinstance(oracle, GRR):
-        n = int(counts.sum())
-    elif n is None and isinstance(oracle, SubsetSelection) and counts.sum() % oracle.k == 0:
-        n = int(counts.sum()) // oracle.k
-    elif n is None:
-        raise InvalidInputError(f"{path} does not say how many reports were counted: give --n")
+    if n is None:
+        n = _number_of_reports(path, oracle, int(counts.sum()))
     return Aggregate(Header(oracle, domain.fingerprint), counts, n)
+
+
+def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
+    """Return n where all reports support the same number of values, so that the sum of the counts determines it."""
+    size = oracle.report_form.fixed_size
+    if size is None or total % size:
+        raise InvalidInputError(f"{path} does not say how many reports were counted: give --n")
+    return total // size
 
 
 def _record(path: Path, text: str) -> dict[str, Any]:

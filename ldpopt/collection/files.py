@@ -143,7 +143,7 @@ class ReportWriter:
     def write(self, reports: ArrayLike, client_ids: Sequence[Any] | None = None) -> None:
         """Append reports as ``oracle.perturb`` returns them, and their clients' ids; raise an error if they are not right."""
         found = np.asarray(reports)
-        self.oracle._check_reports(found)
+        self.oracle.report_form.check(found)
         ids = None if client_ids is None else id_column(client_ids, len(found))
         kind = None if ids is None else ids.type
         if self._writer is None:

@@ -11,18 +11,12 @@ from uuid import uuid4
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.oracles import OLH, ORACLES, FrequencyOracle
+from ldpopt.oracles import ORACLES, FrequencyOracle
 
 VERSION = 1
 _LARGEST_D = (
     2**30
 )  # a file that claims more is not believed: its counts alone would fill the memory
-_DERIVED = {
-    "olh": ("g",),
-    "blh": ("g",),
-    "ss": ("k",),
-    "hr": ("columns",),
-}  # what ε and d determine, as a cross-check
 
 
 def fingerprint(labels: Sequence[str]) -> str:
@@ -69,11 +63,9 @@ class Header:
             "epsilon": self.oracle.epsilon,
             "d": self.oracle.d,
         }
-        if isinstance(self.oracle, OLH):
-            described["rounding"] = _rounding(self.oracle)
-        for parameter in _DERIVED.get(name, ()):
-            described[parameter] = getattr(self.oracle, parameter)
-        return {**described, "labels": self.labels}
+        # The form follows from the rest: it is stored to notice files that contradict themselves.
+        form = self.oracle.report_form.parameters
+        return {**described, **self.oracle.options, **form, "labels": self.labels}
 
     def record(self) -> dict[str, Any]:
         """Return the header as a file stores it."""
@@ -113,7 +105,7 @@ class Header:
             d = validate.integer("d", record["d"], minimum=2)
             if d > _LARGEST_D:
                 raise InvalidInputError(f"d = {d} is more than 2**30")
-            oracle = make_oracle(record["oracle"], record["epsilon"], d, record.get("rounding"))
+            oracle = make_oracle(record["oracle"], record["epsilon"], d, record)
         except (InvalidInputError, InvalidTypeError) as error:
             raise type(error)(f"{where}: {error}") from None
         header = cls(oracle, record.get("labels"), record.get("file"))
@@ -143,13 +135,11 @@ def oracle_name(oracle: FrequencyOracle) -> str:
     raise InvalidTypeError(f"only reports of {', '.join(ORACLES)} can be stored, got {oracle!r}")
 
 
-def make_oracle(name: str, epsilon: float, d: int, rounding: str | None = None) -> FrequencyOracle:
-    """Return the oracle of that name; an error names the nearest known one."""
-    made = validate.lookup("oracle", name, ORACLES)
-    if made is OLH and rounding is not None:
-        return OLH(epsilon, d, rounding=rounding)  # type: ignore[arg-type]  # looked up there
-    return made(epsilon, d)
-
-
-def _rounding(oracle: OLH) -> str:
-    return "nearest" if OLH(oracle.epsilon, oracle.d).g == oracle.g else "floor"
+def make_oracle(
+    name: str, epsilon: float, d: int, options: Mapping[str, Any] | None = None
+) -> FrequencyOracle:
+    """Return the oracle of that name, with those of its options that are given; an error names the nearest known name."""
+    make = validate.lookup("oracle", name, ORACLES)
+    oracle = make(epsilon, d)
+    given = {key: options[key] for key in oracle.options if options and key in options}
+    return make(epsilon, d, **given) if given else oracle

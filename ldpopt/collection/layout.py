@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpopt.oracles import GRR, FrequencyOracle, HadamardResponse, SubsetSelection
-from ldpopt.oracles.hashing import LocalHashing
+from ldpopt import validate
+from ldpopt.oracles import FrequencyOracle
+from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm
 
-Reports = NDArray[Any]
 Codes = NDArray[np.uint8]
 
 
@@ -99,8 +99,9 @@ class IndexLayout(Layout):
 
     work = 1
 
-    def __init__(self, high: int) -> None:
-        self.high, self.dtype = high, np.min_scalar_type(high)
+    def __init__(self, form: IndexForm) -> None:
+        self.high = form.size - 1
+        self.dtype = form.dtype
         self.width = self.dtype.itemsize
 
     @property
@@ -128,9 +129,10 @@ class IndexLayout(Layout):
 class BitsLayout(Layout):
     """``d`` bits packed into bytes, the first value in the highest bit of the first byte; hexadecimal in text."""
 
-    def __init__(self, d: int) -> None:
-        self.work, self.width = d, -(-d // 8)
-        self._padding = 0xFF >> (d - 1) % 8 + 1
+    def __init__(self, form: BitsForm) -> None:
+        self.work = form.d
+        self.width = form.width
+        self._padding = form.padding
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -198,9 +200,10 @@ class HashLayout(Layout):
     shares_cores = True
     _LARGEST_SEED = 2**64 - 1
 
-    def __init__(self, d: int, g: int) -> None:
-        self.work, self.g = d, g
-        self.dtype = np.dtype([("seed", np.uint64), ("bucket", np.min_scalar_type(g - 1))])
+    def __init__(self, form: HashForm) -> None:
+        self.work = form.d
+        self.g = form.g
+        self.dtype = form.dtype
         self.width = self.dtype.itemsize
 
     @property
@@ -241,10 +244,11 @@ class HashLayout(Layout):
 class SubsetLayout(Layout):
     """``k`` distinct values of a domain of d in ascending order; separated by blanks in text."""
 
-    def __init__(self, d: int, k: int) -> None:
-        self.d, self.k, self.work = d, k, k
-        self.dtype = np.min_scalar_type(d - 1)
-        self.width = k * self.dtype.itemsize
+    def __init__(self, form: SubsetForm) -> None:
+        self.d = form.d
+        self.k = self.work = form.k
+        self.dtype = form.dtype
+        self.width = form.k * self.dtype.itemsize
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -302,8 +306,16 @@ class SubsetLayout(Layout):
         return sets, codes
 
 
+_LAYOUTS: Mapping[str, Callable[[Any], Layout]] = {
+    "index": IndexLayout,
+    "bits": BitsLayout,
+    "hash": HashLayout,
+    "subset": SubsetLayout,
+}
+
+
 def layout_of(oracle: FrequencyOracle) -> Layout:
-    """Return the layout of an oracle's reports.
+    """Return the layout of an oracle's reports, which follows from their form.
 
     Examples
     --------
@@ -311,13 +323,8 @@ def layout_of(oracle: FrequencyOracle) -> Layout:
     >>> layout_of(OUE(epsilon=1.0, d=12)).types
     (FixedSizeBinaryType(fixed_size_binary[2]),)
     """
-    if isinstance(oracle, LocalHashing):
-        return HashLayout(oracle.d, oracle.g)
-    if isinstance(oracle, SubsetSelection):
-        return SubsetLayout(oracle.d, oracle.k)
-    if isinstance(oracle, HadamardResponse):
-        return IndexLayout(oracle.columns - 1)
-    return IndexLayout(oracle.d - 1) if isinstance(oracle, GRR) else BitsLayout(oracle.d)
+    form = oracle.report_form
+    return validate.lookup("kind of reports", form.kind, _LAYOUTS)(form)
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpopt.collection.header import Header
-from ldpopt.collection.layout import Codes, Layout, Reports, layout_of
+from ldpopt.collection.layout import Codes, Layout, layout_of
 from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.oracles.forms import Reports
 
 CLIENT_ID = "client_id"
 METADATA = b"ldpopt.reports"

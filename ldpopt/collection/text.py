@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ldpopt.collection.header import Header
-from ldpopt.collection.layout import Codes, Layout, Reason, Reports, layout_of
+from ldpopt.collection.layout import Codes, Layout, Reason, layout_of
 from ldpopt.collection.parquet import CLIENT_ID, readable
 from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.oracles.forms import Reports
 
 _MARK, _END = "# ldpopt reports ", "# rows "
 _ROWS = 1 << 12  # rows of text held at a time

@@ -5,32 +5,20 @@ All are pure protocols (Wang et al. 2017): p and q are computed here, once, for 
 
 from collections.abc import Callable, Mapping
 
-from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.oracles.grr import GRR
-from ldpopt.oracles.hadamard import HadamardResponse
-from ldpopt.oracles.hashing import BLH, OLH
-from ldpopt.oracles.subset import SubsetSelection
-from ldpopt.oracles.unary import OUE, SUE
+from ldpopt.oracles.base import FrequencyOracle as FrequencyOracle
 
-ORACLES: Mapping[str, Callable[[float, int], FrequencyOracle]] = {
-    "grr": GRR,
-    "sue": SUE,
-    "oue": OUE,
-    "olh": OLH,
-    "blh": BLH,
-    "ss": SubsetSelection,
-    "hr": HadamardResponse,
+# The order is that of every table. An oracle that is imported here is known everywhere.
+# isort: off
+from ldpopt.oracles.grr import GRR as GRR
+from ldpopt.oracles.unary import SUE as SUE, OUE as OUE
+from ldpopt.oracles.hashing import OLH as OLH, BLH as BLH
+from ldpopt.oracles.subset import SubsetSelection as SubsetSelection
+from ldpopt.oracles.hadamard import HadamardResponse as HadamardResponse
+# isort: on
+
+ORACLES: Mapping[str, Callable[..., FrequencyOracle]] = {
+    oracle.name: oracle
+    for oracle in list(vars().values())
+    if isinstance(oracle, type) and issubclass(oracle, FrequencyOracle) and "name" in vars(oracle)
 }
-"""Oracles by their command-line names, each called with (epsilon, d)."""
-
-__all__ = [
-    "BLH",
-    "GRR",
-    "OLH",
-    "ORACLES",
-    "OUE",
-    "SUE",
-    "FrequencyOracle",
-    "HadamardResponse",
-    "SubsetSelection",
-]
+"""Oracles by their names in files and on the command line, each called with (epsilon, d)."""

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form import norm_sub
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
+from ldpopt.oracles.forms import IndexForm, Product, ReportForm, Reports
 from ldpopt.oracles.rational import log_above
 from ldpopt.protocol import PureProtocol
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
-Reports = NDArray[Any]
+Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 AGGREGATE = "exact law of the aggregate"
 IDEAL_HASH = "exact law of the aggregate under an ideal hash"
 PER_USER = "one draw per user"
-_USERS_AT_A_TIME = (
-    1 << 16
-)  # users drawn at a time in a per-user simulation: bounds memory whatever n is
 
+# A simulation per user draws so many users at a time, which bounds its memory whatever n is.
+_USERS_AT_A_TIME = 1 << 16
 
-_RAREST = Fraction(
-    1, 2**32
-)  # probability of the rarest event of a client: words of 64 bits keep it to 2⁻³² of itself
+# The probability of a client's rarest event must be so large that words of 64 bits keep it to a relative 2⁻³².
+_RAREST = Fraction(1, 2**32)
+
+_LARGEST_EPSILON = 100  # far beyond any privacy; e^ε still fits a double
 
 
 def budget(epsilon: object) -> float:
-    """Return a privacy budget as a float > 0 whose exponential is finite; an error otherwise."""
+    """Return a privacy budget as a float > 0 whose exponential is finite.
+
+    Raises InvalidInputError or InvalidTypeError if it is not a number in that range.
+    """
     value = validate.real("epsilon", epsilon, above=0)
-    if value > 100:
+    if value > _LARGEST_EPSILON:
         raise InvalidInputError(
             f"epsilon = {value:g} keeps nothing private: use a smaller epsilon, below about 20"
         )
@@ -50,19 +54,22 @@ def budget(epsilon: object) -> float:
 class FrequencyOracle(PureProtocol, ABC):
     """A pure protocol with both of its sides.
 
-    Reports are numpy arrays with one row a user: they can be sliced, concatenated and saved. Subclasses compute p and q
-    and implement ``_perturb``, ``_support_counts`` and ``_support_products`` on checked input.
+    Reports are numpy arrays with one row per user: they can be sliced, concatenated and saved. A subclass computes p and q,
+    states its ``report_form`` and ``pair_support``, and implements ``_perturb`` on checked values.
 
     Attributes
     ----------
     p, q
-        The probabilities of the client, each rounded once to a float: what estimates are made with.
+        The probabilities of the client, each rounded once to a float. Estimates are made with these.
     exact_p, exact_q
-        The same as fractions: what the client realises, on uniform words. They are rounded so that no report is more than
+        The same as fractions, which the client realises on uniform words. They are rounded so that no report is more than
         e^ε times as likely under one value as under another.
     exact_both
-        Probability that a report supports the own value and a given other one.
+        Probability that a report supports both the user's own value and another given one.
     """
+
+    name: ClassVar[str]
+    """The name in files and on the command line; only oracles of ``ldpopt.oracles.ORACLES`` have one."""
 
     def __init__(self, epsilon: float, d: int, *, p: Fraction, q: Fraction, both: Fraction) -> None:
         super().__init__(epsilon, d, p=float(p), q=float(q))
@@ -77,9 +84,25 @@ class FrequencyOracle(PureProtocol, ABC):
     """How ``simulate_counts`` draws: from the exact law of the aggregate (of an ideal hash), or one draw per user."""
 
     @property
-    @abstractmethod
+    def report_form(self) -> ReportForm:
+        """What a report is made of. Checks, counts, files, attacks and exhaustive channels follow from it.
+
+        Raises InvalidTypeError where a subclass does not define it.
+        """
+        raise InvalidTypeError(
+            f"{type(self).__name__} does not say what its reports are made of: define its property "
+            "report_form, and return an IndexForm, BitsForm, HashForm or SubsetForm of ldpopt.oracles.forms"
+        )
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Keyword arguments besides epsilon and d that make the same oracle again. Files keep them."""
+        return {}
+
+    @property
     def report_bits(self) -> float:
-        """Information in one report, in bits: the least that an ideal encoding needs to send any of them."""
+        """Information in one report, in bits: the fewest that an ideal encoding of all possible reports needs."""
+        return self.report_form.information
 
     @property
     def exact_ratio(self) -> Fraction:
@@ -98,7 +121,7 @@ class FrequencyOracle(PureProtocol, ABC):
 
     @property
     def likelihood_ratio(self) -> float:
-        """``exact_ratio`` as a float: what the likelihood of a report is made of."""
+        """``exact_ratio`` as a float, on which the likelihood of a report depends."""
         return float(self.exact_ratio)
 
     @property
@@ -106,19 +129,71 @@ class FrequencyOracle(PureProtocol, ABC):
     def pair_support(self) -> tuple[float, float]:
         """P(a report supports both of two values): where one of them is the user's own, and where neither is."""
 
+    def answer_variance(
+        self, frequencies: Array, members: csr_array | None = None, *, centred: bool = False
+    ) -> tuple[Array, Array]:
+        """Return (α, β) of each answer as every protocol does.
+
+        Where three values are not alike (``exchangeable``), the variance of a sum depends on all frequencies. It is then
+        computed from the law of a report that the estimates imply after Norm-Sub, and the part that β F does not explain is
+        added to α. Cost: two transforms (``sums``, ``counts``) per trial, and for sets one per set.
+
+        Raises
+        ------
+        InvalidInputError
+            If three values are not alike and reports are not indices: such an oracle needs a method of its own.
+        """
+        simple = self.exchangeable or (members is None and not centred)
+        constant, slope = super().answer_variance(frequencies, members, centred=centred)
+        if simple:
+            return constant, slope
+        truth = norm_sub(frequencies)
+        if members is None:
+            answers, variance = truth, self._centred_variance(truth)
+        else:
+            answers = (members @ truth.reshape(-1, self.d).T).T.reshape(*truth.shape[:-1], -1)
+            variance = self._set_variance(truth, members, centred)
+        return variance - slope * answers, slope
+
+    def _report_law(self, truth: Array) -> tuple[IndexForm, Array]:
+        """Return the form, and the probability of each index where ``truth`` are the frequencies, shape (..., size)."""
+        form = self.report_form
+        if not isinstance(form, IndexForm):
+            raise InvalidInputError(
+                f"the variance of a sum of estimates of {type(self).__name__} is not known: state exchangeable = "
+                "True if any three values are alike, or define answer_variance"
+            )
+        supporting = form.counts(np.ones(form.size))
+        inside = self.p / supporting
+        outside = (1 - self.p) / (form.size - supporting)
+        return form, form.sums(truth * (inside - outside)) + truth @ outside[:, None]
+
+    def _set_variance(self, truth: Array, members: csr_array, centred: bool) -> Array:
+        """Return n Var of the answers to sets, of shape (..., m)."""
+        form, law = self._report_law(truth)
+        variance = np.empty((*truth.shape[:-1], members.shape[0]))
+        gap = self.p - self.q
+        for i in range(members.shape[0]):
+            weights = members[[i]].toarray()[0]
+            weights = weights - weights.mean() * centred
+            # Given value v, the weights that a report supports sum to q Σw + (p-q) w_v in the mean.
+            means = self.q * weights.sum() + gap * weights
+            variance[..., i] = (law @ form.sums(weights) ** 2 - truth @ means**2) / gap**2
+        return variance
+
+    def _centred_variance(self, truth: Array) -> Array:
+        """Return n Var of f̃_v + (1 - Σf̃)/d for every value, of shape (..., d): all sets of one value at once."""
+        form, law = self._report_law(truth)
+        share = 1 / self.d
+        sizes = form.sums(np.ones(self.d))
+        # With B_v = 1 where a report supports v, and S = Σ B_v, the mean of (B_v - S/d)².
+        square = form.counts(law * (1 - 2 * share * sizes)) + share**2 * (law @ sizes**2)[..., None]
+        gap = self.p - self.q
+        # The squared means: gap² times those of the weights 1 - 1/d of the own value and -1/d of any other.
+        return square / gap**2 - truth * (1 - 2 * share) - share**2
+
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
-
-    @abstractmethod
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        """Raise an error unless every row is a report that a client of this oracle can send."""
-
-    @abstractmethod
-    def _support_counts(self, reports: Reports) -> Counts: ...
-
-    @abstractmethod
-    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
-        """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
 
     def perturb(
         self, values: ArrayLike, *, rng: np.random.Generator | int | None = None
@@ -168,7 +243,7 @@ class FrequencyOracle(PureProtocol, ABC):
         InvalidInputError, InvalidTypeError
             If the reports have a wrong shape, type or range for this oracle; the first bad report is named.
         """
-        return self._support_counts(self._checked(reports))
+        return self.report_form.support_counts(self._checked(reports))
 
     def support_operator(self, reports: ArrayLike) -> LinearOperator:
         """Return the matrix B of shape (n, d), B[i, v] = 1 if report i supports value v and 0 if not, as its products.
@@ -207,7 +282,7 @@ class FrequencyOracle(PureProtocol, ABC):
         from scipy.sparse.linalg import LinearOperator  # slow to import, and counts do without
 
         found = self._checked(reports)
-        forward, back = self._support_products(found)
+        forward, back = self.report_form.support_products(found)
 
         def flat(product: Product) -> Product:
             return lambda x: product(
@@ -228,7 +303,7 @@ class FrequencyOracle(PureProtocol, ABC):
             raise InvalidInputError(
                 "reports must be one array, as perturb returns it or np.concatenate joins it"
             ) from None
-        self._check_reports(found)
+        self.report_form.check(found)
         return found
 
     def estimate(self, counts: ArrayLike, n: int) -> FrequencyEstimate:
@@ -286,7 +361,7 @@ class FrequencyOracle(PureProtocol, ABC):
 
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         """Draw the support counts of these users; a subclass may spare itself the reports."""
-        return self._support_counts(self._perturb(values, rng))
+        return self.report_form.support_counts(self._perturb(values, rng))
 
 
 def simulate_independent(
@@ -298,21 +373,3 @@ def simulate_independent(
     counts = rng.binomial(true_counts[:, None], p, (len(true_counts), trials))
     counts += rng.binomial((n - true_counts)[:, None], q, (len(true_counts), trials))
     return np.ascontiguousarray(counts.T)
-
-
-def check_integer_reports(reports: NDArray[Any], *, high: int, columns: int | None = None) -> None:
-    """Raise an error unless ``reports`` are integers in 0 .. high of shape (n,), or (n, columns)."""
-    if reports.dtype.kind not in "iu":
-        raise InvalidTypeError(
-            f"reports must be an array of whole numbers, got an array of {reports.dtype}"
-        )
-    shape = "(n,)" if columns is None else f"(n, {columns})"
-    if reports.ndim != (1 if columns is None else 2) or (
-        columns is not None and reports.shape[1] != columns
-    ):
-        raise InvalidInputError(f"reports of this oracle have shape {shape}, got {reports.shape}")
-    if reports.size and (reports.min() < 0 or reports.max() > high):
-        at = validate.first((reports < 0) | (reports > high))
-        raise InvalidInputError(
-            f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}"
-        )

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import (
-    AGGREGATE,
-    Counts,
-    FrequencyOracle,
-    Product,
-    Reports,
-    budget,
-    check_integer_reports,
-)
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, budget
+from ldpopt.oracles.forms import IndexForm, Reports
 from ldpopt.oracles.rational import exp_below, word_below
 
 
@@ -37,7 +28,9 @@ class GRR(FrequencyOracle):
     4
     """
 
+    name = "grr"
     simulation = AGGREGATE
+    exchangeable = True
 
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
@@ -45,12 +38,11 @@ class GRR(FrequencyOracle):
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + d - 1))
         super().__init__(epsilon, d, p=p, q=(1 - p) / (d - 1), both=Fraction(0))
-        self._dtype = np.min_scalar_type(d - 1)
 
     @property
-    def report_bits(self) -> float:
-        """log₂ d."""
-        return math.log2(self.d)
+    def report_form(self) -> IndexForm:
+        """The value itself."""
+        return IndexForm(self.d, size=self.d)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -58,18 +50,7 @@ class GRR(FrequencyOracle):
         return 0.0, 0.0
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        return respond(values, self.d, self.exact_p, rng).astype(self._dtype)
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        check_integer_reports(reports, high=self.d - 1)
-
-    def _support_counts(self, reports: Reports) -> Counts:
-        return np.bincount(reports, minlength=self.d)
-
-    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
-        return lambda f: f[reports], lambda w: np.bincount(reports, w, self.d).astype(
-            np.float64
-        )  # int64 without reports
+        return respond(values, self.d, self.exact_p, rng).astype(self.report_form.dtype)
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
         # With probability p-q a user answers truthfully, else uniformly over the whole domain, the own value included.

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
 from ldpopt.oracles.base import (
     IDEAL_HASH,
     Counts,
     FrequencyOracle,
-    Product,
-    Reports,
     budget,
     simulate_independent,
 )
+from ldpopt.oracles.forms import HashForm, Reports
 from ldpopt.oracles.grr import respond
-from ldpopt.oracles.hash_family import bucket_of
-from ldpopt.oracles.packed import bit_counts, bit_sums
 from ldpopt.oracles.rational import exp_below, word_below
 
 _LARGEST_G = 2**31  # buckets are computed from 32 bits of the hash
@@ -40,6 +37,7 @@ class LocalHashing(FrequencyOracle):
     """
 
     simulation = IDEAL_HASH
+    exchangeable = True
 
     def __init__(self, epsilon: float, d: int, g: int) -> None:
         epsilon = budget(epsilon)
@@ -51,12 +49,11 @@ class LocalHashing(FrequencyOracle):
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + self.g - 1))
         super().__init__(epsilon, d, p=p, q=Fraction(1, self.g), both=p / self.g)
-        self._dtype = np.dtype([("seed", np.uint64), ("bucket", np.min_scalar_type(self.g - 1))])
 
     @property
-    def report_bits(self) -> float:
-        """64 bits of seed and log₂ g of bucket."""
-        return 64 + math.log2(self.g)
+    def report_form(self) -> HashForm:
+        """A seed and a bucket."""
+        return HashForm(self.d, g=self.g)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -64,57 +61,14 @@ class LocalHashing(FrequencyOracle):
         return self.p * self.q, self.q**2
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        reports = np.empty(len(values), dtype=self._dtype)
-        reports["seed"] = randomness.words(rng, len(values))
-        bucket = bucket_of(reports["seed"], values.astype(np.uint64), np.uint64(self.g)).astype(
-            np.int64
-        )
-        reports["bucket"] = respond(bucket, self.g, self.exact_p, rng)
-        return reports
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        if reports.dtype.names != ("seed", "bucket"):
-            raise InvalidTypeError(
-                f"reports of local hashing are records of seed and bucket, {self._dtype}; got an array of {reports.dtype}"
-            )
-        for field in ("seed", "bucket"):
-            if reports.dtype[field].kind not in "iu":
-                raise InvalidTypeError(
-                    f"field {field!r} of the reports must be whole numbers, got {reports.dtype[field]}"
-                )
-        if reports.ndim != 1:
-            raise InvalidInputError(f"reports of this oracle have shape (n,), got {reports.shape}")
-        wrong = (reports["bucket"] < 0) | (reports["bucket"] >= self.g)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InvalidInputError(
-                f"report {at} is out of range: bucket {reports['bucket'][at]}, expected 0 .. {self.g - 1}; "
-                "were these reports made with another g or epsilon?"
-            )
-
-    def _support_counts(self, reports: Reports) -> Counts:
-        from ldpopt.oracles.hash_kernel import (
-            hashed_support_counts,  # compiles with numba: only when hashing is used
-        )
-
-        return hashed_support_counts(*_fields(reports), self.d, self.g)
-
-    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
-        from ldpopt.oracles.hash_kernel import hashed_support_bits
-
-        bits = hashed_support_bits(
-            *_fields(reports), self.d, self.g
-        )  # read many times faster than hashed again
-        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
+        # The seed is drawn before the value is looked at, so that it says nothing about the value.
+        form = self.report_form
+        seeds = randomness.words(rng, len(values))
+        buckets = form.buckets(seeds, values)
+        return form.records(seeds, respond(buckets, self.g, self.exact_p, rng))
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
         return simulate_independent(true_counts, self.p, self.q, rng, trials)
-
-
-def _fields(reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return seeds and buckets as the kernels take them."""
-    seeds = np.ascontiguousarray(reports["seed"], dtype=np.uint64)
-    return seeds, np.ascontiguousarray(reports["bucket"], dtype=np.uint64)
 
 
 class OLH(LocalHashing):
@@ -133,16 +87,22 @@ class OLH(LocalHashing):
     (4, 3)
     """
 
+    name = "olh"
+
     def __init__(
         self, epsilon: float, d: int, *, rounding: Literal["nearest", "floor"] = "nearest"
     ) -> None:
-        offset = validate.lookup(
-            "rounding", rounding, {"nearest": Fraction(1, 2), "floor": Fraction(0)}
-        )
-        target = (
-            exp_below(budget(epsilon)) + 1
-        )  # in fractions: client and server agree on g on whatever machines
+        offsets = {"nearest": Fraction(1, 2), "floor": Fraction(0)}
+        offset = validate.lookup("rounding", rounding, offsets)
+        # In fractions, so that client and server have the same g whatever their machines are.
+        target = exp_below(budget(epsilon)) + 1
         super().__init__(epsilon, d, g=max(2, math.floor(target + offset)))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The rounding; "nearest" where both give the same g, since their reports are then the same."""
+        nearest = OLH(self.epsilon, self.d).g
+        return {"rounding": "nearest" if self.g == nearest else "floor"}
 
 
 class BLH(LocalHashing):
@@ -153,6 +113,8 @@ class BLH(LocalHashing):
     >>> BLH(epsilon=1.0, d=1024).q
     0.5
     """
+
+    name = "blh"
 
     def __init__(self, epsilon: float, d: int) -> None:
         super().__init__(epsilon, d, g=2)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import (
-    Counts,
-    FrequencyOracle,
-    Product,
-    Reports,
-    budget,
-    check_integer_reports,
-)
+from ldpopt.oracles.base import Counts, FrequencyOracle, budget
+from ldpopt.oracles.forms import Reports, SubsetForm
 from ldpopt.oracles.rational import exp_below, word_below
 
 _CELLS = 1 << 21  # users x values of membership flags held at a time
@@ -39,6 +31,9 @@ class SubsetSelection(FrequencyOracle):
     (3, (2, 3))
     """
 
+    name = "ss"
+    exchangeable = True
+
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
@@ -48,14 +43,11 @@ class SubsetSelection(FrequencyOracle):
         super().__init__(
             epsilon, d, p=p, q=p * others + (1 - p) * Fraction(k, d - 1), both=p * others
         )
-        self._dtype = np.min_scalar_type(d - 1)
 
     @property
-    def report_bits(self) -> float:
-        """log₂ of the number of k-subsets."""
-        return (
-            math.lgamma(self.d + 1) - math.lgamma(self.k + 1) - math.lgamma(self.d - self.k + 1)
-        ) / math.log(2)
+    def report_form(self) -> SubsetForm:
+        """The k chosen values."""
+        return SubsetForm(self.d, k=self.k)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -66,7 +58,7 @@ class SubsetSelection(FrequencyOracle):
         return self.p * (k - 1) / others, (self.p * with_own + (1 - self.p) * without) / pairs
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        reports = np.empty((len(values), self.k), dtype=self._dtype)
+        reports = np.empty((len(values), self.k), dtype=self.report_form.dtype)
         step = max(1, _CELLS // self.d)
         for start in range(0, len(values), step):
             members = self._memberships(values[start : start + step], rng)
@@ -122,41 +114,6 @@ class SubsetSelection(FrequencyOracle):
             members[excess] = draw(values[excess])
             missing[excess] = wanted[excess] - np.count_nonzero(members[excess], axis=1)
         return members, missing
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        check_integer_reports(reports, high=self.d - 1, columns=self.k)
-        unordered = (reports[:, 1:] <= reports[:, :-1]).any(axis=1)
-        if unordered.any():
-            raise InvalidInputError(
-                f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} distinct values are expected"
-            )
-
-    def _support_counts(self, reports: Reports) -> Counts:
-        counts = np.zeros(self.d, dtype=np.int64)
-        step = max(1, _CELLS // self.k)  # bincount copies its input to 64 bits
-        for start in range(0, len(reports), step):
-            counts += np.bincount(reports[start : start + step].reshape(-1), minlength=self.d)
-        return counts
-
-    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
-        step = max(1, _CELLS // self.k)
-        blocks = [slice(start, start + step) for start in range(0, len(reports), step)]
-
-        def forward(f: NDArray[np.float64]) -> NDArray[np.float64]:
-            sums = np.empty(len(reports))
-            for block in blocks:
-                sums[block] = f[reports[block]].sum(axis=1)
-            return sums
-
-        def back(w: NDArray[np.float64]) -> NDArray[np.float64]:
-            counts = np.zeros(self.d)
-            for block in blocks:
-                counts += np.bincount(
-                    reports[block].reshape(-1), np.repeat(w[block], self.k), minlength=self.d
-                )
-            return counts
-
-        return forward, back
 
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         # Counting membership flags needs no index sets.

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import randomness
-from ldpopt.oracles.base import (
-    AGGREGATE,
-    Counts,
-    FrequencyOracle,
-    Product,
-    Reports,
-    budget,
-    check_integer_reports,
-    simulate_independent,
-)
-from ldpopt.oracles.packed import bit_counts, bit_sums
+from ldpopt.oracles.base import AGGREGATE, Counts, FrequencyOracle, budget, simulate_independent
+from ldpopt.oracles.forms import BitsForm, Reports
 from ldpopt.oracles.rational import exp_below, word_below
-
-_ROWS = 255  # rows that a column of uint8 can count without overflow
 
 
 class UnaryEncoding(FrequencyOracle):
     """Symmetric or optimised unary encoding. A report is d bits packed into ceil(d/8) bytes, first value first."""
 
     simulation = AGGREGATE
+    exchangeable = True
 
     @property
-    def report_bits(self) -> float:
-        """D times the entropy bound of a bit: d."""
-        return float(self.d)
+    def report_form(self) -> BitsForm:
+        """One bit per value."""
+        return BitsForm(self.d)
 
     @property
     def pair_support(self) -> tuple[float, float]:
@@ -43,36 +31,12 @@ class UnaryEncoding(FrequencyOracle):
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.exact_q, len(values), self.d)
-        rows, byte, mask = (
-            np.arange(len(values)),
-            values >> 3,
-            (0x80 >> (values & 7)).astype(np.uint8),
-        )
+        rows = np.arange(len(values))
+        byte = values >> 3
+        mask = (0x80 >> (values & 7)).astype(np.uint8)
         own = randomness.bernoulli(rng, self.exact_p, len(values))
         reports[rows, byte] = np.where(own, reports[rows, byte] | mask, reports[rows, byte] & ~mask)
         return reports
-
-    def _check_reports(self, reports: NDArray[Any]) -> None:
-        check_integer_reports(reports, high=255, columns=-(-self.d // 8))
-        padding = 0xFF >> (self.d - 1) % 8 + 1
-        stray = reports[:, -1] & padding != 0
-        if stray.any():
-            raise InvalidInputError(
-                f"report {int(np.argmax(stray))} has bits beyond its {self.d} values: it was made for a larger domain"
-            )
-
-    def _support_counts(self, reports: Reports) -> Counts:
-        counts = np.zeros(self.d, dtype=np.int64)
-        for start in range(0, len(reports), _ROWS):
-            bits = np.unpackbits(
-                reports[start : start + _ROWS].astype(np.uint8, copy=False), axis=1, count=self.d
-            )
-            counts += np.add.reduce(bits, axis=0, dtype=np.uint8)
-        return counts
-
-    def _support_products(self, reports: Reports) -> tuple[Product, Product]:
-        bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
-        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
         return simulate_independent(true_counts, self.p, self.q, rng, trials)
@@ -89,6 +53,8 @@ class SUE(UnaryEncoding):
     >>> SUE(epsilon=1.0, d=10).perturb([3, 4], rng=0).shape
     (2, 2)
     """
+
+    name = "sue"
 
     def __init__(self, epsilon: float, d: int) -> None:
         root = exp_below(Fraction(budget(epsilon)) / 2)
@@ -113,7 +79,10 @@ class OUE(UnaryEncoding):
     (0.268941, 0.27154)
     """
 
+    name = "oue"
+
     def __init__(self, epsilon: float, d: int) -> None:
-        ratio, p = exp_below(budget(epsilon)), Fraction(1, 2)
+        ratio = exp_below(budget(epsilon))
+        p = Fraction(1, 2)
         q = 1 - word_below(ratio / (ratio + 1))
         super().__init__(epsilon, d, p=p, q=q, both=p * q)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import singledispatch
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +19,8 @@ from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares
-from ldpopt.oracles import GRR, FrequencyOracle, HadamardResponse, SubsetSelection
-from ldpopt.oracles.base import Reports
-from ldpopt.oracles.hadamard import walsh_hadamard
-from ldpopt.oracles.hash_family import bucket_of
-from ldpopt.oracles.hashing import LocalHashing
-from ldpopt.oracles.unary import UnaryEncoding
+from ldpopt.oracles import FrequencyOracle
+from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm, draw_sets
 from ldpopt.solve.problem import Problem, Solution
 
 Array = NDArray[np.float64]
@@ -63,7 +57,7 @@ def random_perturbed_value(
     (5,)
     """
     m, _, generator = _checked(oracle, m, targets, rng)
-    return _uniform(oracle, m, generator)
+    return oracle.report_form.uniform(m, generator)
 
 
 def random_item(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:
@@ -99,7 +93,8 @@ def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed 
     array([10, 10])
     """
     m, chosen, generator = _checked(oracle, m, targets, rng)
-    return _crafted(oracle, chosen, m, generator)
+    craft = validate.lookup("kind of reports", oracle.report_form.kind, _CRAFTED)
+    return craft(oracle.report_form, oracle, chosen, m, generator)
 
 
 ATTACKS: Mapping[str, Callable[[FrequencyOracle, int, ArrayLike, Seed], Reports]] = (
@@ -252,115 +247,50 @@ def _indicator(values: Values, d: int) -> NDArray[np.bool_]:
     return held
 
 
-# --- any report, uniformly ------------------------------------------------------------------------
+def _crafted_indices(
+    form: IndexForm, _: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
+) -> Reports:
+    supported = form.sums(_indicator(targets, form.d).astype(np.float64))
+    return rng.choice(np.flatnonzero(supported == supported.max()), m)
 
 
-@singledispatch
-def _uniform(oracle: FrequencyOracle, *_: Any) -> Reports:
-    raise InvalidTypeError(f"there are no attacks on {oracle!r}")
+def _crafted_bits(
+    form: BitsForm, oracle: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
+) -> Reports:
+    honest = int(oracle.p + (form.d - 1) * oracle.q)
+    blocks = draw_sets(_indicator(targets, form.d), max(len(targets), honest), m, rng)
+    return np.concatenate([np.packbits(rows, axis=1) for rows in blocks])
 
 
-@_uniform.register
-def _(oracle: GRR, m: int, rng: np.random.Generator) -> Reports:
-    return rng.integers(oracle.d, size=m)
+def _crafted_subsets(
+    form: SubsetForm, _: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
+) -> Reports:
+    return form.members(*draw_sets(_indicator(targets, form.d), form.k, m, rng))
 
 
-@_uniform.register
-def _(oracle: HadamardResponse, m: int, rng: np.random.Generator) -> Reports:
-    return rng.integers(oracle.columns, size=m)
-
-
-@_uniform.register
-def _(oracle: UnaryEncoding, m: int, rng: np.random.Generator) -> Reports:
-    return np.packbits(rng.integers(2, size=(m, oracle.d), dtype=np.uint8), axis=1)
-
-
-@_uniform.register
-def _(oracle: LocalHashing, m: int, rng: np.random.Generator) -> Reports:
-    return _hashed(
-        oracle, rng.integers(2**64, size=m, dtype=np.uint64), rng.integers(oracle.g, size=m)
-    )
-
-
-@_uniform.register
-def _(oracle: SubsetSelection, m: int, rng: np.random.Generator) -> Reports:
-    nobody = np.zeros(oracle.d, dtype=np.bool_)
-    return np.concatenate(
-        [np.nonzero(rows)[1].reshape(-1, oracle.k) for rows in _sets(nobody, oracle.k, m, rng)]
-    )
-
-
-# --- reports for targets --------------------------------------------------------------------------
-
-
-@singledispatch
-def _crafted(oracle: FrequencyOracle, *_: Any) -> Reports:
-    raise InvalidTypeError(f"there are no attacks on {oracle!r}")
-
-
-@_crafted.register
-def _(_oracle: GRR, targets: Values, m: int, rng: np.random.Generator) -> Reports:
-    return rng.choice(targets, m)
-
-
-@_crafted.register
-def _(oracle: HadamardResponse, targets: Values, m: int, rng: np.random.Generator) -> Reports:
-    rows = np.zeros(oracle.columns, dtype=np.int64)
-    rows[targets + 1] = 1
-    return rng.choice(np.flatnonzero(walsh_hadamard(rows) == len(targets)), m)
-
-
-@_crafted.register
-def _(oracle: UnaryEncoding, targets: Values, m: int, rng: np.random.Generator) -> Reports:
-    bits = max(len(targets), int(oracle.p + (oracle.d - 1) * oracle.q))
-    return np.concatenate(
-        [np.packbits(rows, axis=1) for rows in _sets(_indicator(targets, oracle.d), bits, m, rng)]
-    )
-
-
-@_crafted.register
-def _(oracle: SubsetSelection, targets: Values, m: int, rng: np.random.Generator) -> Reports:
-    wanted = _indicator(targets, oracle.d)
-    return np.concatenate(
-        [np.nonzero(rows)[1].reshape(-1, oracle.k) for rows in _sets(wanted, oracle.k, m, rng)]
-    )
-
-
-@_crafted.register
-def _(oracle: LocalHashing, targets: Values, m: int, rng: np.random.Generator) -> Reports:
-    seeds, buckets = np.empty(m, dtype=np.uint64), np.empty(m, dtype=np.int64)
+def _crafted_hashes(
+    form: HashForm, _: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
+) -> Reports:
+    seeds = np.empty(m, dtype=np.uint64)
+    buckets = np.empty(m, dtype=np.int64)
     step = max(1, _CELLS // (_HASHES * len(targets)))
     for start in range(0, m, step):
         tried = rng.integers(2**64, size=(min(step, m - start), _HASHES), dtype=np.uint64)
-        found = bucket_of(tried[..., None], targets.astype(np.uint64), np.uint64(oracle.g))
+        hashed = form.buckets(tried[..., None], targets)
+        # For each function and target: how many targets share its bucket.
         together = np.stack(
-            [(found == found[..., [i]]).sum(axis=-1) for i in range(len(targets))], axis=-1
+            [(hashed == hashed[..., [i]]).sum(axis=-1) for i in range(len(targets))], axis=-1
         )
         best, which = np.divmod(together.reshape(len(tried), -1).argmax(axis=1), len(targets))
         users = np.arange(len(tried))
         seeds[start : start + step] = tried[users, best]
-        buckets[start : start + step] = found[users, best, which]
-    return _hashed(oracle, seeds, buckets)
+        buckets[start : start + step] = hashed[users, best, which]
+    return form.records(seeds, buckets)
 
 
-def _hashed(oracle: LocalHashing, seeds: NDArray[np.uint64], buckets: Values) -> Reports:
-    reports = np.empty(
-        len(seeds), dtype=[("seed", np.uint64), ("bucket", np.min_scalar_type(oracle.g - 1))]
-    )
-    reports["seed"], reports["bucket"] = seeds, buckets
-    return reports
-
-
-def _sets(
-    wanted: NDArray[np.bool_], k: int, m: int, rng: np.random.Generator
-) -> list[NDArray[np.bool_]]:
-    """Return m uniform sets of k values that hold as many wanted ones as fit, as blocks of rows of flags."""
-    d, blocks = len(wanted), []
-    step = max(1, _CELLS // d)
-    for start in range(0, m, step):
-        keys = rng.random((min(step, m - start), d)) - wanted  # wanted ones come before all others
-        chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
-        flags = np.zeros(keys.shape, dtype=np.bool_)
-        np.put_along_axis(flags, chosen, True, axis=1)
-        blocks.append(flags)
-    return blocks
+_CRAFTED: Mapping[str, Callable[..., Reports]] = {
+    "index": _crafted_indices,
+    "bits": _crafted_bits,
+    "hash": _crafted_hashes,
+    "subset": _crafted_subsets,
+}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.oracles import GRR, OUE, SUE, HadamardResponse, SubsetSelection
-from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.oracles.hashing import LocalHashing
+from ldpopt.oracles import FrequencyOracle
 
 Array = NDArray[np.float64]
 
@@ -55,34 +51,26 @@ def channel(oracle: FrequencyOracle) -> Channel:
 
     Examples
     --------
+    >>> from ldpopt.oracles import SubsetSelection
     >>> len(channel(SubsetSelection(epsilon=1.0, d=4)).supports)
     4
     """
-    d, p, q = oracle.d, oracle.p, oracle.q
-    if isinstance(oracle, GRR):
-        supports = np.eye(d, dtype=np.bool_)
-        return Channel(supports, np.where(supports, p, q))
-    if isinstance(oracle, SUE | OUE):
-        supports = np.array(list(itertools.product([False, True], repeat=d)))
-        set_to = np.where(np.eye(d, dtype=np.bool_), p, q)  # probability of a 1, by (value, bit)
-        return Channel(
-            supports, np.prod(np.where(supports[:, None, :], set_to, 1 - set_to), axis=-1)
-        )
-    if isinstance(oracle, LocalHashing):
-        functions = np.array(
-            list(itertools.product(range(oracle.g), repeat=d))
-        )  # an ideal family: all of them
-        supports = (functions[:, None, :] == np.arange(oracle.g)[:, None]).reshape(-1, d)
-        return Channel(supports, np.where(supports, p, (1 - p) / (oracle.g - 1)) / len(functions))
-    if isinstance(oracle, SubsetSelection):
-        chosen = itertools.combinations(range(d), oracle.k)
-        supports = np.array([np.isin(np.arange(d), members) for members in chosen])
-        with_own, without = math.comb(d - 1, oracle.k - 1), math.comb(d - 1, oracle.k)
-        return Channel(supports, np.where(supports, p / with_own, (1 - p) / without))
-    assert isinstance(oracle, HadamardResponse)
-    columns, rows = np.arange(oracle.columns)[:, None], np.arange(1, d + 1)
-    supports = np.bitwise_count(columns & rows) % 2 == 0
-    return Channel(supports, np.where(supports, p, 1 - p) / (oracle.columns // 2))
+    supports = oracle.report_form.supports()
+    # A report is drawn from a law that does not know the value, once it is settled whether it supports the value.
+    blind = np.ones(len(supports))
+    if oracle.report_form.kind == "bits":
+        blind = np.prod(np.where(supports, oracle.q, 1 - oracle.q), axis=1)
+    inside = blind[:, None] * supports
+    outside = blind[:, None] * ~supports
+    return Channel(
+        supports,
+        oracle.p * inside / inside.sum(axis=0) + (1 - oracle.p) * outside / outside.sum(axis=0),
+    )
+
+
+def has_uncorrelated_counts(oracle: FrequencyOracle) -> bool:
+    """Return whether counts of different values are uncorrelated, by what the oracle states of itself."""
+    return oracle.exchangeable and oracle.exact_both == oracle.exact_p * oracle.exact_q
 
 
 def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
@@ -97,6 +85,7 @@ def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArra
 
     Examples
     --------
+    >>> from ldpopt.oracles import GRR
     >>> counts, weights = count_law(GRR(epsilon=1.0, d=2), np.array([1, 1]))
     >>> counts.tolist(), round(float(weights.sum()), 12)
     ([[0, 2], [1, 1], [2, 0]], 1.0)
@@ -125,6 +114,7 @@ def marginal_law(oracle: FrequencyOracle, n: int, own: int) -> Array:
 
     Examples
     --------
+    >>> from ldpopt.oracles import OUE
     >>> marginal_law(OUE(epsilon=1.0, d=2), n=1, own=1)
     array([0.5, 0.5])
     """

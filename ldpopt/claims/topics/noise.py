@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpopt import closed_form, datasets
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
 from ldpopt.claims.engine.instances import InstanceSet
-from ldpopt.claims.reference.channels import channel, marginal_law
+from ldpopt.claims.reference.channels import channel, has_uncorrelated_counts, marginal_law
 from ldpopt.claims.topics.protocols import SMALL
 from ldpopt.datasets.dataset import apportion
 from ldpopt.oracles import GRR, ORACLES, OUE
@@ -227,7 +227,7 @@ def _independent(instances: InstanceSet) -> Finding:
             sd = np.sqrt(np.diag(covariance))
             correlation = np.abs(covariance / np.outer(sd, sd) - np.eye(d))
             largest[name] = max(largest.get(name, 0.0), float(correlation.max()))
-    free = {"sue", "oue", "olh", "blh"}
+    free = [name for name, make in ORACLES.items() if has_uncorrelated_counts(make(1.0, 4))]
     return Finding(
         holds=max(largest.values()) < _ROUNDING,
         corrected=max(largest[name] for name in free) < _ROUNDING,
@@ -263,7 +263,7 @@ def _norm_variance(instances: InstanceSet) -> Finding:
             )  # its rows are what a unit becomes
             found, before = np.diag(linear.T @ cov @ linear), np.diag(cov)
             ratios[name] = max(ratios.get(name, 0.0), float(found[-1] / before[-1] / ((d - 1) / d)))
-            if name in {"sue", "oue", "olh", "blh"}:
+            if has_uncorrelated_counts(oracle):
                 right = before * (1 - 2 / d) + before.sum() / d**2
                 uncorrelated = max(uncorrelated, float(np.max(np.abs(found / right - 1))))
                 if name == "sue":  # κ = 0: all variances are equal

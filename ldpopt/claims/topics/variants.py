@@ -18,7 +18,7 @@ from ldpopt.claims.topics.equivalences import CLS
 from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
-from ldpopt.oracles import GRR, SubsetSelection
+from ldpopt.oracles import FrequencyOracle
 from ldpopt.solve.paths.closed_forms import solve_one_root
 from ldpopt.solve.problem import Problem
 
@@ -138,12 +138,12 @@ def _monotone(instances: InstanceSet) -> Finding:
 
 
 def _likelihood(
-    instances: InstanceSet, loss: Loss, solve: Solve, kinds: tuple[type, ...], *, among: bool
+    instances: InstanceSet, loss: Loss, solve: Solve, fits: Callable[[Instance], bool]
 ) -> Finding:
     problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
     # Exponential cones on thousands of values are beyond both solvers: the random instances, up to 128 values.
-    chosen = [i for i in instances.random if isinstance(i.estimate.oracle, kinds) == among]
-    crowd = [i for i in instances.crowd if isinstance(i.estimate.oracle, kinds) == among]
+    chosen = list(filter(fits, instances.random))
+    crowd = list(filter(fits, instances.crowd))
     parts = [
         compare_with_solvers(
             problem, solve, chosen, ("CLARABEL", "SCS"), {"SCS": _FIRST_ORDER}, _EXPONENTIAL
@@ -151,6 +151,12 @@ def _likelihood(
         compare_with_solvers(problem, solve, crowd, ()),  # by the closed form's own gap alone
     ]
     return _finding(Agreement.merged(parts))
+
+
+def _fixed_size(instance: Instance) -> int | None:
+    """Return how many values every report behind an estimate supports; None where that differs."""
+    oracle = instance.estimate.oracle
+    return oracle.report_form.fixed_size if isinstance(oracle, FrequencyOracle) else None
 
 
 @claim(
@@ -164,7 +170,7 @@ def _multinomial(instances: InstanceSet) -> Finding:
         oracle = e.noise[1]
         return closed_form.water_filling(MultinomialMLE.shares(e), oracle.q / (oracle.p - oracle.q))
 
-    return _likelihood(instances, MultinomialMLE(), solve, (GRR,), among=True)
+    return _likelihood(instances, MultinomialMLE(), solve, lambda i: _fixed_size(i) == 1)
 
 
 @claim(
@@ -179,8 +185,7 @@ def _binomial(instances: InstanceSet) -> Finding:
         instances,
         BinomialMLE(),
         lambda e: solve_one_root(e, problem),
-        (GRR, SubsetSelection),
-        among=False,
+        lambda i: _fixed_size(i) is None,
     )
 
 

@@ -1,0 +1,474 @@
+"""What a report is made of: an index, bits, a hash function with a bucket, or a set of values.
+
+The form of an oracle's reports decides how they are checked, counted, stored in files, drawn at random and enumerated. An
+oracle therefore adds only what is its own: the probabilities p and q, and the client.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.oracles.hash_family import bucket_of
+from ldpopt.oracles.packed import bit_counts, bit_sums
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Reports = NDArray[Any]
+Product = Callable[[Array], Array]
+
+_ROWS = 255  # rows whose bits a column of uint8 can count without overflow
+_CELLS = 1 << 21  # entries held at a time: 16 MB of 64-bit numbers
+
+
+@dataclass(frozen=True)
+class ReportForm(ABC):
+    """What a report is made of, and which of ``d`` values it supports.
+
+    Reports are numpy arrays with one row per user. Whatever handles reports without knowing their oracle (files, attacks,
+    exhaustive channels) looks its own part up by ``kind``.
+
+    Parameters
+    ----------
+    d
+        Number of values in the domain.
+    """
+
+    d: int
+
+    kind: ClassVar[str]
+    """``"index"``, ``"bits"``, ``"hash"`` or ``"subset"``."""
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """What describes the form besides d. Files keep it, to notice reports of another form."""
+        return {name: value for name, value in asdict(self).items() if name != "d"}
+
+    @property
+    def fixed_size(self) -> int | None:
+        """How many values every report supports; None where that differs between reports."""
+        return None
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest numpy type of a report, or of its entries."""
+
+    @property
+    @abstractmethod
+    def information(self) -> float:
+        """Logarithm to base 2 of the number of different reports."""
+
+    @abstractmethod
+    def check(self, reports: Reports) -> None:
+        """Raise an InvalidInputError or InvalidTypeError unless every row is a report of this form."""
+
+    @abstractmethod
+    def support_counts(self, reports: Reports) -> Counts:
+        """Return how many of the (checked) reports support each value, int64 of shape (d,)."""
+
+    @abstractmethod
+    def support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
+
+    @abstractmethod
+    def uniform(self, m: int, rng: np.random.Generator) -> Reports:
+        """Draw m reports uniformly from all reports of this form."""
+
+    @abstractmethod
+    def supports(self) -> Flags:
+        """Return which values each of all possible reports supports, shape (reports, d). For a few values only."""
+
+
+@dataclass(frozen=True)
+class IndexForm(ReportForm):
+    """One whole number in 0 .. size-1. Here index v supports the value v and no other.
+
+    Oracles whose indices support other values subclass this form and override ``sums`` and ``counts``, the products with the
+    0/1 matrix S of shape (size, d) that says which index supports which value. An oracle of this form sends all indices that
+    support the user's value with the same probability, and all others with the same.
+
+    Parameters
+    ----------
+    d
+        Number of values in the domain.
+    size
+        Number of indices.
+
+    Examples
+    --------
+    >>> IndexForm(d=3, size=3).support_counts(np.array([2, 0, 2]))
+    array([1, 0, 2])
+    """
+
+    size: int
+
+    kind = "index"
+
+    def sums(self, f: Array) -> Array:
+        """Return S f: for each index the sum of f, shape (..., d), over the values it supports."""
+        return f
+
+    def counts(self, weights: Array) -> Array:
+        """Return Sᵀ w: for each value the sum of weights, shape (..., size), over the indices that support it."""
+        return weights
+
+    @property
+    def fixed_size(self) -> int | None:
+        """Found by counting."""
+        sizes = self.sums(np.ones(self.d))
+        return round(float(sizes[0])) if (sizes == sizes[0]).all() else None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds all indices."""
+        return np.min_scalar_type(self.size - 1)
+
+    @property
+    def information(self) -> float:
+        """log₂ of the number of indices."""
+        return math.log2(self.size)
+
+    def check(self, reports: Reports) -> None:
+        """Raise an error unless the reports are indices."""
+        _check_integers(reports, high=self.size - 1)
+
+    def support_counts(self, reports: Reports) -> Counts:
+        """Count indices first, so that the cost of ``counts`` does not grow with n."""
+        histogram = np.bincount(reports, minlength=self.size).astype(np.float64)
+        return np.rint(self.counts(histogram)).astype(np.int64)
+
+    def support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return the products, each with S or Sᵀ once and n additions."""
+
+        def forward(f: Array) -> Array:
+            return self.sums(f)[reports]
+
+        def back(w: Array) -> Array:
+            # Without reports bincount returns whole numbers.
+            histogram = np.bincount(reports, w, self.size).astype(np.float64)
+            return self.counts(histogram)
+
+        return forward, back
+
+    def uniform(self, m: int, rng: np.random.Generator) -> Reports:
+        """Draw indices."""
+        return rng.integers(self.size, size=m)
+
+    def supports(self) -> Flags:
+        """Return S."""
+        return self.sums(np.eye(self.d)).T > 0.5
+
+
+@dataclass(frozen=True)
+class BitsForm(ReportForm):
+    """One bit per value, packed into ceil(d/8) bytes with the first value in the highest bit of the first byte.
+
+    A report supports the values whose bits are 1. An oracle of this form draws its bits independently of each other.
+
+    Examples
+    --------
+    >>> BitsForm(d=4).support_counts(np.array([[0b10100000], [0b10000000]], dtype=np.uint8))
+    array([2, 0, 1, 0])
+    """
+
+    kind = "bits"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Bytes."""
+        return np.dtype(np.uint8)
+
+    @property
+    def width(self) -> int:
+        """Number of bytes of a report."""
+        return -(-self.d // 8)
+
+    @property
+    def padding(self) -> int:
+        """The bits of the last byte that belong to no value."""
+        return 0xFF >> ((self.d - 1) % 8 + 1)
+
+    @property
+    def information(self) -> float:
+        """One bit per value."""
+        return float(self.d)
+
+    def check(self, reports: Reports) -> None:
+        """Raise an error unless the reports are bytes with no bit beyond the domain."""
+        _check_integers(reports, high=255, columns=self.width)
+        stray = reports[:, -1] & self.padding != 0
+        if stray.any():
+            raise InvalidInputError(
+                f"report {int(np.argmax(stray))} has bits beyond its {self.d} values: it was made for a "
+                "larger domain"
+            )
+
+    def support_counts(self, reports: Reports) -> Counts:
+        """Add up unpacked rows, as many at a time as a byte can count."""
+        counts = np.zeros(self.d, dtype=np.int64)
+        for start in range(0, len(reports), _ROWS):
+            rows = reports[start : start + _ROWS].astype(np.uint8, copy=False)
+            bits = np.unpackbits(rows, axis=1, count=self.d)
+            counts += np.add.reduce(bits, axis=0, dtype=np.uint8)
+        return counts
+
+    def support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return the products with a copy of the bits by columns."""
+        bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
+        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
+
+    def uniform(self, m: int, rng: np.random.Generator) -> Reports:
+        """Draw fair bits."""
+        return np.packbits(rng.integers(2, size=(m, self.d), dtype=np.uint8), axis=1)
+
+    def supports(self) -> Flags:
+        """Return all 2^d rows of bits."""
+        return np.array(list(itertools.product([False, True], repeat=self.d)))
+
+
+@dataclass(frozen=True)
+class HashForm(ReportForm):
+    """A record of a 64-bit ``seed``, which selects a hash function, and one of ``g`` buckets.
+
+    A report supports the values that its hash function sends to its bucket. The server evaluates n·d hashes in a compiled
+    kernel on all cores; about a nanosecond each.
+
+    Parameters
+    ----------
+    d
+        Number of values in the domain.
+    g
+        Number of buckets.
+    """
+
+    g: int
+
+    kind = "hash"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The record."""
+        return np.dtype([("seed", np.uint64), ("bucket", np.min_scalar_type(self.g - 1))])
+
+    @property
+    def information(self) -> float:
+        """64 bits of seed and log₂ g of bucket."""
+        return 64 + math.log2(self.g)
+
+    def check(self, reports: Reports) -> None:
+        """Raise an error unless the reports are records with a bucket below g."""
+        if reports.dtype.names != ("seed", "bucket"):
+            raise InvalidTypeError(
+                f"reports of local hashing are records of seed and bucket, {self.dtype}; got an array "
+                f"of {reports.dtype}"
+            )
+        for field in ("seed", "bucket"):
+            if reports.dtype[field].kind not in "iu":
+                raise InvalidTypeError(
+                    f"field {field!r} of the reports must be whole numbers, got {reports.dtype[field]}"
+                )
+        if reports.ndim != 1:
+            raise InvalidInputError(f"reports of this oracle have shape (n,), got {reports.shape}")
+        wrong = (reports["bucket"] < 0) | (reports["bucket"] >= self.g)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InvalidInputError(
+                f"report {at} is out of range: bucket {reports['bucket'][at]}, expected 0 .. {self.g - 1}; "
+                "were these reports made with another g or epsilon?"
+            )
+
+    def records(self, seeds: NDArray[np.uint64], buckets: NDArray[Any]) -> Reports:
+        """Return reports of these seeds and buckets."""
+        reports = np.empty(len(seeds), dtype=self.dtype)
+        reports["seed"] = seeds
+        reports["bucket"] = buckets
+        return reports
+
+    def buckets(self, seeds: NDArray[np.uint64], values: NDArray[Any]) -> Counts:
+        """Return the bucket of each value under the hash function of each seed; shapes broadcast."""
+        found = bucket_of(seeds, values.astype(np.uint64), np.uint64(self.g))
+        return np.asarray(found.astype(np.int64))
+
+    def support_counts(self, reports: Reports) -> Counts:
+        """Evaluate n·d hashes."""
+        # Imported here because it loads numba and compiles, which only servers of local hashing need.
+        from ldpopt.oracles.hash_kernel import hashed_support_counts
+
+        return hashed_support_counts(*_fields(reports), self.d, self.g)
+
+    def support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return the products with the bits of support, read many times faster than they are hashed again."""
+        from ldpopt.oracles.hash_kernel import hashed_support_bits
+
+        bits = hashed_support_bits(*_fields(reports), self.d, self.g)
+        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
+
+    def uniform(self, m: int, rng: np.random.Generator) -> Reports:
+        """Draw seeds and buckets."""
+        seeds = rng.integers(2**64, size=m, dtype=np.uint64)
+        return self.records(seeds, rng.integers(self.g, size=m))
+
+    def supports(self) -> Flags:
+        """Return the support under an ideal hash: every function from values to buckets, with every bucket."""
+        functions = np.array(list(itertools.product(range(self.g), repeat=self.d)))
+        supported = functions[:, None, :] == np.arange(self.g)[:, None]
+        return np.asarray(supported.reshape(-1, self.d))
+
+
+@dataclass(frozen=True)
+class SubsetForm(ReportForm):
+    """``k`` distinct values in ascending order, which are those that the report supports.
+
+    Parameters
+    ----------
+    d
+        Number of values in the domain.
+    k
+        Number of values in a report.
+
+    Examples
+    --------
+    >>> SubsetForm(d=4, k=2).support_counts(np.array([[0, 1], [1, 3]]))
+    array([1, 2, 0, 1])
+    """
+
+    k: int
+
+    kind = "subset"
+
+    @property
+    def fixed_size(self) -> int:
+        """The size k."""
+        return self.k
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds all values."""
+        return np.min_scalar_type(self.d - 1)
+
+    @property
+    def information(self) -> float:
+        """log₂ of the number of k-subsets."""
+        chosen = math.lgamma(self.k + 1) + math.lgamma(self.d - self.k + 1)
+        return (math.lgamma(self.d + 1) - chosen) / math.log(2)
+
+    def check(self, reports: Reports) -> None:
+        """Raise an error unless every row is k values in strictly ascending order."""
+        _check_integers(reports, high=self.d - 1, columns=self.k)
+        unordered = (reports[:, 1:] <= reports[:, :-1]).any(axis=1)
+        if unordered.any():
+            raise InvalidInputError(
+                f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} distinct "
+                "values are expected"
+            )
+
+    def support_counts(self, reports: Reports) -> Counts:
+        """Count values."""
+        counts = np.zeros(self.d, dtype=np.int64)
+        for block in self._blocks(reports):
+            counts += np.bincount(reports[block].reshape(-1), minlength=self.d)
+        return counts
+
+    def support_products(self, reports: Reports) -> tuple[Product, Product]:
+        """Return the products, each of n·k additions."""
+
+        def forward(f: Array) -> Array:
+            sums = np.empty(len(reports))
+            for block in self._blocks(reports):
+                sums[block] = f[reports[block]].sum(axis=1)
+            return sums
+
+        def back(w: Array) -> Array:
+            counts = np.zeros(self.d)
+            for block in self._blocks(reports):
+                weights = np.repeat(w[block], self.k)
+                counts += np.bincount(reports[block].reshape(-1), weights, minlength=self.d)
+            return counts
+
+        return forward, back
+
+    def _blocks(self, reports: Reports) -> list[slice]:
+        # bincount copies its input to 64 bits, so only a bounded number of rows is counted at a time.
+        step = max(1, _CELLS // self.k)
+        return [slice(start, start + step) for start in range(0, len(reports), step)]
+
+    def uniform(self, m: int, rng: np.random.Generator) -> Reports:
+        """Draw subsets."""
+        return self.members(*draw_sets(np.zeros(self.d, dtype=np.bool_), self.k, m, rng))
+
+    def members(self, *blocks: Flags) -> Reports:
+        """Return the sets that rows of flags, k of them set, stand for."""
+        return np.concatenate([np.nonzero(rows)[1].reshape(-1, self.k) for rows in blocks])
+
+    def supports(self) -> Flags:
+        """Return all k-subsets."""
+        subsets = itertools.combinations(range(self.d), self.k)
+        return np.array([np.isin(np.arange(self.d), members) for members in subsets])
+
+
+def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[Flags]:
+    """Return m uniform sets of k values that hold as many wanted ones as fit, as blocks of rows of flags.
+
+    Parameters
+    ----------
+    wanted
+        Which values come first, shape (d,).
+    k, m
+        Size and number of the sets.
+    rng
+        Source of d random numbers per set.
+
+    Examples
+    --------
+    >>> draw_sets(np.array([False, True, False]), 1, 2, np.random.default_rng(0))
+    [array([[False,  True, False],
+           [False,  True, False]])]
+    """
+    d = len(wanted)
+    blocks = []
+    step = max(1, _CELLS // 2 // d)
+    for start in range(0, m, step):
+        # Wanted values have keys below 0 and so come before all others.
+        keys = rng.random((min(step, m - start), d)) - wanted
+        chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        flags = np.zeros(keys.shape, dtype=np.bool_)
+        np.put_along_axis(flags, chosen, True, axis=1)
+        blocks.append(flags)
+    return blocks
+
+
+def _fields(reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return seeds and buckets as the kernels take them."""
+    seeds = np.ascontiguousarray(reports["seed"], dtype=np.uint64)
+    buckets = np.ascontiguousarray(reports["bucket"], dtype=np.uint64)
+    return seeds, buckets
+
+
+def _check_integers(reports: Reports, *, high: int, columns: int | None = None) -> None:
+    """Raise an error unless ``reports`` are integers in 0 .. high of shape (n,), or (n, columns)."""
+    if reports.dtype.kind not in "iu":
+        raise InvalidTypeError(
+            f"reports must be an array of whole numbers, got an array of {reports.dtype}"
+        )
+    expected = "(n,)" if columns is None else f"(n, {columns})"
+    dimensions = 1 if columns is None else 2
+    if reports.ndim != dimensions or (columns is not None and reports.shape[1] != columns):
+        raise InvalidInputError(
+            f"reports of this oracle have shape {expected}, got {reports.shape}"
+        )
+    if reports.size and (reports.min() < 0 or reports.max() > high):
+        at = validate.first((reports < 0) | (reports > high))
+        raise InvalidInputError(
+            f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}"
+        )
