@@ -11,7 +11,8 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import metrics
 from ldpopt.priors import NPMLE, Discrete, Mixture
 from ldpopt.priors.binning import Binned
-from ldpopt.priors.mixture import _PSEUDO, _dictionaries, _edges
+from ldpopt.priors.counts import EstimatedCounts
+from ldpopt.priors.mixture_prior import cell_edges, dictionaries, penalised_weights
 from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.priors.npmle import TOLERANCE
 from tests.tolerances import OBJECTIVE, POSTERIOR, SUM
@@ -39,6 +40,10 @@ def directly(prior, y, noise, slope=0.0):
         (weight * (u - mean[:, None]) ** 2).sum(axis=1) / total,
         (top[:, 0] + np.log(total)),
     )
+
+
+def binned_counts(estimate, *, value_dependent=False):
+    return Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
 
 
 # --- finitely many counts -------------------------------------------------------------------------
@@ -102,7 +107,7 @@ def test_a_prior_as_given_is_not_fitted():
 
 def test_every_estimate_is_in_a_bin_next_to_it():
     raw, data = collected()
-    binned = Binned.of(raw, 0.0)
+    binned = binned_counts(raw)
     y = np.sort(raw.frequencies * data.n)
     assert binned.d == data.d
     assert np.abs(
@@ -112,7 +117,7 @@ def test_every_estimate_is_in_a_bin_next_to_it():
 
 def test_binning_loses_nothing_that_can_be_measured():
     raw, data = collected()
-    binned = Binned.of(raw, 0.0)
+    binned = binned_counts(raw)
     order = np.argsort(raw.frequencies)
     exact = Binned(raw.frequencies[order] * data.n, np.ones(data.d), data.n, binned.noise)
     truth = data.counts[order]
@@ -136,10 +141,11 @@ def npmle_weights(binned):
     return support, mixture_weights(binned.likelihoods(support), binned.size, tol=TOLERANCE).weights
 
 
-@pytest.mark.parametrize("slope", [0.0, 1.0])
-def test_likelihoods_are_normal_densities_up_to_a_factor_a_row(slope):
+@pytest.mark.parametrize("value_dependent", [False, True])
+def test_likelihoods_are_normal_densities_up_to_a_factor_per_row(value_dependent):
     raw, _ = collected("beta")
-    binned = Binned.of(raw, slope)
+    binned = binned_counts(raw, value_dependent=value_dependent)
+    slope = raw.oracle.b if value_dependent else 0.0
     support = np.linspace(0, binned.n, 400)
     found = binned.likelihoods(support)
     variance = binned.noise.sd**2 + slope * support
@@ -166,7 +172,7 @@ def small():
 def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
     import cvxpy as cp
 
-    binned = Binned.of(small(), 0.0)
+    binned = binned_counts(small())
     support = binned.near(0.5, 1.0)
     likelihoods = binned.likelihoods(support)
     share = binned.size / binned.d
@@ -190,20 +196,17 @@ def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
 def test_a_dictionary_reaches_the_optimum_of_exponential_cones():
     import cvxpy as cp
 
-    binned = Binned.of(small(), 0.0)
-    edges = _edges(binned)
+    binned = binned_counts(small())
+    edges = cell_edges(binned)
     support = np.append(0.0, (edges[1:] + edges[:-1]) / 2)
-    for shapes in _dictionaries(binned, edges)[:6:2]:
+    for shapes in dictionaries(binned, edges)[:6:2]:
         columns = binned.likelihoods(support, shapes)
         w = cp.Variable(len(shapes))
-        penalised = binned.size @ cp.log(columns @ w) + _PSEUDO * cp.sum(cp.log(w))
+        penalised = binned.size @ cp.log(columns @ w) + 0.5 * cp.sum(cp.log(w))
         value = cp.Problem(cp.Maximize(penalised), [cp.sum(w) == 1]).solve(solver="CLARABEL")
-        rows = np.concatenate([columns, np.eye(len(shapes))])
-        c = np.concatenate([binned.size, np.full(len(shapes), _PSEUDO)])
-        found = mixture_weights(rows, c, tol=TOLERANCE).weights
-        assert_allclose(
-            c @ np.log(rows @ found), value, atol=1e-4
-        )  # nats of all estimates together
+        found = penalised_weights(columns, binned.size).weights
+        reached = binned.size @ np.log(columns @ found) + 0.5 * np.log(found).sum()
+        assert_allclose(reached, value, atol=1e-4)  # nats of all estimates together
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -226,12 +229,12 @@ def test_the_npmle_is_likelier_than_the_true_frequencies():
 
 
 def test_components_are_distributions():
-    binned = Binned.of(collected()[0], 0.0)
-    edges = _edges(binned)
+    binned = binned_counts(collected()[0])
+    edges = cell_edges(binned)
     assert (np.diff(edges) > 0).all()
     assert edges[0] == 0.5
     assert edges[-1] == binned.n
-    for shapes in _dictionaries(binned, edges):
+    for shapes in dictionaries(binned, edges):
         assert (shapes >= 0).all()
         assert_allclose(shapes.sum(axis=1), 1, atol=SUM)
         assert shapes[0, 0] == 1

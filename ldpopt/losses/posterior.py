@@ -12,7 +12,7 @@ from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
-from ldpopt.priors.base import same_users
+from ldpopt.priors.base import require_same_users
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class PosteriorMean(LeastSquares):
         """Raise an error unless the noise level is known and a given prior is one of counts among as many users."""
         n, _ = estimate.noise
         if isinstance(self.prior, Prior):
-            same_users(self.prior, n)
+            require_same_users(self.prior, n)
 
     def _moments(self, estimate: FrequencyEstimate) -> tuple[Array, Array]:
         """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""

@@ -6,7 +6,7 @@ from ldpopt.priors.discrete import Discrete
 from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
 from ldpopt.priors.fitting import LikelihoodFit
 from ldpopt.priors.histogram import Histogram
-from ldpopt.priors.mixture import Mixture
+from ldpopt.priors.mixture_prior import Mixture
 from ldpopt.priors.npmle import NPMLE
 from ldpopt.priors.power_law import PowerLaw
 from ldpopt.priors.zero_inflated import ZeroInflated

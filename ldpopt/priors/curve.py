@@ -1,107 +1,160 @@
-"""A posterior as a curve: computed at few estimates, read off at many.
+"""A posterior as a curve in the estimate: computed at a few points, interpolated at many.
 
-With L the log-evidence, e^L, e^L E[k|y] and e^L E[k²|y] are sums of Gaussians in y with positive weights: entire functions,
-which polynomials on cells of half a standard deviation reach to eleven digits, where the posterior mean itself has poles
-next to the real line. They are interpolated after division by an exponential that makes e^L equal 1 at the ends of a cell.
+With L the log-evidence, e^L, e^L E[k|y] and e^L E[k²|y] are sums of Gaussians in y with positive
+weights: entire functions, which polynomials on cells of half a standard deviation reach to eleven
+digits, whereas the posterior mean itself has poles next to the real line. They are interpolated
+after division by an exponential that makes e^L equal to 1 at the ends of a cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
 Compute = Callable[[Array], Array]
 """From points y, shape (m,), to their posterior mean, variance and log-evidence, shape (3, m)."""
 
-DEGREE = 12
-_TOLERANCE = 1e-11  # of the last two Chebyshev coefficients beside the smallest value: more is left out above it
-CHUNK = 1 << 13  # estimates evaluated at a time: what fits the cache
-_FLAT = (
-    1 << 18
-)  # number of cells between the lowest and the highest estimate that are counted in an array
+CELL = 0.5  # standard deviations of the noise that one polynomial spans
+DEGREE = 12  # of the polynomials: the lowest that reaches the tolerance on most cells
+TOLERANCE = 1e-11  # of the last two Chebyshev coefficients, relative to the smallest value
+CHUNK = 1 << 13  # estimates evaluated at a time: few enough to stay in the processor's cache
+_COUNTED = 1 << 18  # cells between the extreme estimates up to which an array counts them
 
 
-def second_kind(degree: int) -> tuple[Array, Array]:
-    """Return points on [-1, 1], ends included, and the matrix from values there to Chebyshev coefficients."""
+def chebyshev(degree: int) -> tuple[Array, Array]:
+    """Return Chebyshev points on [-1, 1], ends included, and the matrix to coefficients.
+
+    The matrix takes values at the points to the coefficients of their interpolating polynomial.
+    """
     points = -np.cos(np.arange(degree + 1) * np.pi / degree)
-    return points, np.asarray(
-        np.linalg.inv(np.polynomial.chebyshev.chebvander(points, degree)), dtype=np.float64
-    )
+    values = np.polynomial.chebyshev.chebvander(points, degree)
+    return points, np.asarray(np.linalg.inv(values), dtype=np.float64)
 
 
-POINTS, TO_SERIES = second_kind(DEGREE)
+POINTS, TO_SERIES = chebyshev(DEGREE)
 
 
-def cells(y: Array, width: float) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
-    """Return each estimate's cell as an index into the occupied cells, their left ends, and how many are in each."""
-    place = np.floor(y / width)
-    low = place.min()
-    if place.max() - low < _FLAT:
-        index = (place - low).astype(np.int64)
-        counts = np.bincount(index)
-        occupied = np.flatnonzero(counts)
-        return (np.cumsum(counts > 0) - 1)[index], (low + occupied) * width, counts[occupied]
-    found, index, counts = np.unique(place, return_inverse=True, return_counts=True)
-    return index, found * width, counts
+class Cells(NamedTuple):
+    """Estimates sorted into cells of equal width; only occupied cells are held.
+
+    ``of_estimate`` is the cell of each estimate, ``left`` the left end of each cell and ``size`` the
+    number of estimates in it.
+    """
+
+    of_estimate: Whole
+    left: Array
+    size: Whole
+
+    @classmethod
+    def of(cls, y: Array, width: float) -> Cells:
+        """Return the cells of estimates y, which must not be empty."""
+        place = np.floor(y / width)
+        lowest = place.min()
+        if place.max() - lowest < _COUNTED:  # counting is much faster than sorting
+            shifted = (place - lowest).astype(np.int64)
+            sizes = np.bincount(shifted)
+            occupied = np.flatnonzero(sizes)
+            rank = np.cumsum(sizes > 0) - 1
+            return cls(rank[shifted], (lowest + occupied) * width, sizes[occupied])
+        places, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
+        return cls(index, places * width, sizes)
 
 
-def read_off(compute: Compute, y: Array, width: float) -> Array:
-    """Return ``compute(y)`` for any number of estimates, from few points a cell: (3, m), relative error about 1e-10.
+def cell_points(left: Array, width: float) -> Array | None:
+    """Return the Chebyshev points of each cell, shape (cells, points).
 
-    Cells with few estimates are computed as they are; cells where the polynomial falls short are halved.
+    None stands for estimates so large that floats do not separate the points of a cell.
+    """
+    points = left[:, None] + (POINTS + 1) * (width / 2)
+    return points if (np.diff(points, axis=1) > 0).all() else None
+
+
+def interpolated(compute: Compute, y: Array, width: float) -> Array:
+    """Return ``compute(y)`` for any number of estimates, with a relative error of about 1e-10.
+
+    Cells that hold few estimates are computed directly; cells on which the polynomial falls short
+    of the tolerance are halved.
 
     Parameters
     ----------
+    compute
+        Returns posterior mean, variance and log-evidence.
     y
         Estimates, shape (m,).
     width
-        Of the first cells: half a standard deviation of the noise.
+        Width of the first cells: half a standard deviation of the noise.
+
+    Returns
+    -------
+    Array of shape (3, m).
     """
-    result = np.empty((3, len(y)))
     if not len(y):
-        return result
-    cell, left, counts = cells(y, width)
-    crowded = counts > DEGREE
-    single = ~crowded[cell]
-    numbers = np.cumsum(crowded) - 1
-    left = left[crowded]
-    points = left[:, None] + (POINTS + 1) * (width / 2)
-    if not (
-        np.diff(points, axis=1) > 0
-    ).all():  # estimates so large that a cell has no points between its ends
-        single[:], points = True, points[:0]
-    few = compute(np.concatenate([y[single], points.ravel()]))
-    result[:, single] = few[:, : np.count_nonzero(single)]
-    if single.all():
-        return result
-    mean, variance, evidence = few[:, np.count_nonzero(single) :].reshape(3, *points.shape)
-    centre = mean[:, DEGREE // 2, None]
-    slope = (evidence[:, -1:] - evidence[:, :1]) / 2
-    start = evidence[:, :1] + slope
-    weight = np.exp(evidence - start - slope * POINTS)
-    sums = np.stack([weight, weight * mean, weight * (variance + (mean - centre) ** 2)])
-    series = sums @ TO_SERIES.T
-    short = np.abs(series[:2, :, -2:]).max(axis=-1) > _TOLERANCE * sums[:2].min(axis=-1)
-    good = ~short.any(axis=0)
-    many = np.flatnonzero(~single)
-    cell = numbers[cell[many]]
-    smooth = good[cell]
-    at, cell = many[smooth], cell[smooth]
-    x = (y[at] - left[cell]) * (2 / width) - 1
-    total, first, second = evaluate(series, cell, x)
-    result[0, at] = first / total
-    spread = second / total - (result[0, at] - centre[cell, 0]) ** 2
-    result[1, at] = np.maximum(spread, 0.0)
-    result[2, at] = np.log(total) + start[cell, 0] + slope[cell, 0] * x
-    rest = many[~smooth]
-    result[:, rest] = read_off(compute, y[rest], width / 2)
+        return np.empty((3, 0))
+    cells = Cells.of(y, width)
+    crowded = cells.size > DEGREE  # a polynomial costs DEGREE + 1 computed points
+    points = cell_points(cells.left[crowded], width)
+    if points is None or not crowded.any():
+        return compute(y)
+    number = np.cumsum(crowded) - 1  # of each crowded cell among the crowded ones
+    direct = ~crowded[cells.of_estimate]
+    computed = compute(np.concatenate([y[direct], points.ravel()]))
+    result = np.empty((3, len(y)))
+    result[:, direct], at_points = np.split(computed, [np.count_nonzero(direct)], axis=1)
+    curves = _Curves.through(at_points.reshape(3, *points.shape))
+    indirect = np.flatnonzero(~direct)
+    cell = number[cells.of_estimate[indirect]]
+    smooth = curves.accurate[cell]
+    at, cell = indirect[smooth], cell[smooth]
+    x = (y[at] - cells.left[crowded][cell]) * (2 / width) - 1
+    result[:, at] = curves.at(cell, x)
+    rest = indirect[~smooth]
+    result[:, rest] = interpolated(compute, y[rest], width / 2)
     return result
 
 
-def evaluate(series: Array, cell: NDArray[np.int64], x: Array) -> Array:
+class _Curves(NamedTuple):
+    """Polynomials for e^L, e^L E[k] and e^L E[k²] on each cell, shifted and scaled.
+
+    Counts are measured from ``centre``; L is measured from ``start + slope x``, x in [-1, 1].
+    """
+
+    series: Array  # (3, cells, DEGREE + 1)
+    centre: Array
+    start: Array
+    slope: Array
+    accurate: NDArray[np.bool_]
+
+    @classmethod
+    def through(cls, moments: Array) -> _Curves:
+        """Return the curves through mean, variance and log-evidence: (3, cells, points)."""
+        mean, variance, evidence = moments
+        centre = mean[:, DEGREE // 2]
+        slope = (evidence[:, -1] - evidence[:, 0]) / 2
+        start = evidence[:, 0] + slope
+        weight = np.exp(evidence - start[:, None] - slope[:, None] * POINTS)
+        square = variance + (mean - centre[:, None]) ** 2
+        sums = np.stack([weight, weight * mean, weight * square])
+        series = sums @ TO_SERIES.T
+        # The variance is not held to the tolerance: it is a difference, known to fewer digits.
+        last = np.abs(series[:2, :, -2:]).max(axis=-1)
+        accurate = (last <= TOLERANCE * sums[:2].min(axis=-1)).all(axis=0)
+        return cls(series, centre, start, slope, accurate)
+
+    def at(self, cell: Whole, x: Array) -> Array:
+        """Return mean, variance and log-evidence at the places x of the given cells: (3, m)."""
+        total, first, second = evaluated(self.series, cell, x)
+        mean = first / total
+        variance = np.maximum(second / total - (mean - self.centre[cell]) ** 2, 0.0)
+        evidence = np.log(total) + self.start[cell] + self.slope[cell] * x
+        return np.stack([mean, variance, evidence])
+
+
+def evaluated(series: Array, cell: Whole, x: Array) -> Array:
     """Return Σ_j c_j T_j(x) of each estimate's cell, by Clenshaw's recurrence.
 
     Parameters
@@ -109,7 +162,7 @@ def evaluate(series: Array, cell: NDArray[np.int64], x: Array) -> Array:
     series
         Coefficients of some functions on some cells, shape (functions, cells, terms).
     cell, x
-        Each estimate's cell and its place there, in [-1, 1]; shape (m,).
+        The cell of each estimate and its place there, in [-1, 1]; shape (m,).
 
     Returns
     -------
@@ -119,13 +172,19 @@ def evaluate(series: Array, cell: NDArray[np.int64], x: Array) -> Array:
     result = np.empty((series.shape[0], len(x)))
     for begin in range(0, len(x), CHUNK):
         rows = slice(begin, begin + CHUNK)
-        index, two = cell[rows], 2 * x[rows]
+        index, place = cell[rows], x[rows]
         for function in range(series.shape[0]):
-            after, now = np.zeros_like(two), terms[-1, function].take(index)
-            for j in range(len(terms) - 2, 0, -1):
-                following = two * now
-                following -= after
-                following += terms[j, function].take(index)
-                after, now = now, following
-            result[function, rows] = terms[0, function].take(index) + x[rows] * now - after
+            result[function, rows] = _clenshaw(terms[:, function], index, place)
     return result
+
+
+def _clenshaw(terms: Array, index: Whole, x: Array) -> Array:
+    """Return Σ_j terms[j, index] T_j(x): b_j = 2x b_{j+1} - b_{j+2} + c_j downwards."""
+    double = 2 * x
+    after, current = np.zeros_like(x), terms[-1].take(index)
+    for j in range(len(terms) - 2, 0, -1):
+        before = double * current
+        before -= after
+        before += terms[j].take(index)
+        after, current = current, before
+    return np.asarray(terms[0].take(index) + x * current - after)

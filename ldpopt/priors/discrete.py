@@ -1,24 +1,25 @@
-"""A prior on finitely many counts: what a fit without a formula comes to, and sums over it."""
+"""A prior on finitely many counts: the form of every fit without a formula."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.base import Posterior, Prior
-from ldpopt.priors.curve import read_off
-from ldpopt.priors.density import CELL, FAR, Noise, finite
+from ldpopt.priors.base import Prior
+from ldpopt.priors.counts import freeze
+from ldpopt.priors.noise import CountNoise
+from ldpopt.priors.quantiles import ROUNDED
 
 Array = NDArray[np.float64]
 
-_TERMS = 1 << 21  # weights held at a time
+_HELD = 1 << 21  # weights held at a time: 16 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +31,16 @@ class Discrete(Prior):
     support
         Ascending counts in 0 .. n.
     weights
-        Non-negative, as many as support points, with a positive sum; they are normalised, and points without weight dropped.
+        Non-negative, as many as support points, with a positive sum. They are normalised, and
+        points without weight are dropped; both arrays are kept read-only.
     n
         Number of users.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the support does not ascend within 0 .. n, or weights are negative, not finite, all zero or of another number.
+        If the support does not ascend within 0 .. n, or weights are negative, not finite, all zero
+        or of another number.
 
     Examples
     --------
@@ -63,14 +66,9 @@ class Discrete(Prior):
             )
         if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
             raise InvalidInputError("weights must be finite, none negative and not all zero")
-        held = weights > 0
-        scaled = weights[held] / weights.max()
-        for name, value in {
-            "n": n,
-            "support": support[held],
-            "weights": scaled / scaled.sum(),
-        }.items():
-            object.__setattr__(self, name, value)
+        positive = weights > 0
+        scaled = weights[positive] / weights.max()  # first: a sum of huge weights overflows
+        freeze(self, n=n, support=support[positive], weights=scaled / scaled.sum())
 
     def mean(self) -> float:
         """Return E[k] of the prior."""
@@ -80,94 +78,49 @@ class Discrete(Prior):
         """Return Var[k] of the prior."""
         return float(self.weights @ (self.support - self.mean()) ** 2)
 
-    def posterior(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Posterior:
-        """Return the posterior moments and evidence for estimated counts (K Eq. 11).
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return float(self.support[0]), float(self.support[-1])
 
-        Parameters
-        ----------
-        counts
-            Estimated counts y, any shape.
-        noise, slope
-            Var[y | k] = noise² + slope k, in squared counts.
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            If a count is not finite or a variance not positive.
-
-        Notes
-        -----
-        Sums over the support at few points a standard deviation, the rest by interpolation to about 1e-10: O(d) beside them.
-        """
-        y = finite(counts)
-        level = Noise.checked(noise, slope, self.n, y)
-        clipped = np.clip(y.ravel(), -FAR * level.sd, self.n + FAR * level.sd)
-        found = read_off(
-            lambda points: self._moments(points, level), clipped, CELL * level.smallest(self.n)
-        )
-        mean, variance, evidence = found.reshape(3, *y.shape)
-        beyond = clipped.reshape(y.shape) != y
-        if beyond.any():
-            nearest = np.clip(y[beyond], self.support[0], self.support[-1])
-            evidence[beyond] += level.at(y[beyond], nearest) - level.at(
-                clipped.reshape(y.shape)[beyond], nearest
-            )
-            evidence[beyond] = np.maximum(evidence[beyond], -np.finfo(np.float64).max)
-        return Posterior(mean, variance, evidence)
-
-    def interval(
-        self, counts: ArrayLike, noise: float, level: float = 0.95, *, slope: float = 0.0
-    ) -> tuple[Array, Array]:
-        """Return (lower, upper) support points that hold a share ``level`` of each posterior, equal tails cut off.
-
-        Parameters
-        ----------
-        counts, noise, slope
-            As in ``posterior``.
-        level
-            In (0, 1).
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            If a count is not finite, a variance not positive, or ``level`` out of range.
-        """
-        share = validate.real("level", level, above=0, below=1)
-        y = finite(counts)
-        checked = Noise.checked(noise, slope, self.n, y)
-        flat = np.clip(y.ravel(), -FAR * checked.sd, self.n + FAR * checked.sd)
-        lower, upper = np.empty(len(flat)), np.empty(len(flat))
-        for rows, weight, _ in self._weights(flat, checked):
-            upto = np.cumsum(weight, axis=1)
-            for tail, result in (((1 - share) / 2, lower), ((1 + share) / 2, upper)):
-                below = np.count_nonzero(upto < (tail * (1 - 1e-13)) * upto[:, -1:], axis=1)
-                result[rows] = self.support[below]
-        return lower.reshape(y.shape), upper.reshape(y.shape)
-
-    def _moments(self, y: Array, noise: Noise) -> Array:
-        """Return posterior mean, variance and log-evidence: (3, m)."""
+    def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         result = np.empty((3, len(y)))
-        for rows, weight, top in self._weights(y, noise):
-            total = weight.sum(axis=1)
-            mean = weight @ self.support / total
-            result[0, rows] = mean
-            result[1, rows] = (weight * (self.support - mean[:, None]) ** 2).sum(axis=1) / total
-            result[2, rows] = top + np.log(total)
+        for terms in self._terms(y, noise):
+            total = terms.weight.sum(axis=1)
+            mean = terms.weight @ self.support / total
+            spread = (terms.weight * (self.support - mean[:, None]) ** 2).sum(axis=1) / total
+            result[:, terms.rows] = mean, spread, terms.log_scale + np.log(total)
         return result
 
-    def _weights(self, y: Array, noise: Noise) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield (rows, π(u) φ(y-u) over its largest term, log of that term) for chunks of the points."""
-        nearest = np.clip(y, self.support[0], self.support[-1])
-        step = max(1, _TERMS // len(self.support))
+    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+        result = np.empty(shares.shape)
+        for terms in self._terms(y, noise):
+            upto = np.cumsum(terms.weight, axis=1)
+            for end, share in zip(result, shares, strict=True):
+                target = share[terms.rows, None] * ROUNDED * upto[:, -1:]
+                end[terms.rows] = self.support[np.count_nonzero(upto < target, axis=1)]
+        return result
+
+    def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
+        """Yield the terms of the posteriors, some estimates at a time."""
+        nearest = np.clip(y, *self._ends)
+        step = max(1, _HELD // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
-            level = np.log(self.weights) + noise.relative(
-                y[rows, None], self.support, nearest[rows, None]
-            )
-            top = level.max(axis=1)
-            yield rows, np.exp(level - top[:, None]), top + noise.at(y[rows], nearest[rows])
+            ratio = noise.log_ratio(y[rows, None], self.support, nearest[rows, None])
+            logs = np.log(self.weights) + ratio
+            top = logs.max(axis=1)
+            log_scale = top + noise.log_density(y[rows], nearest[rows])
+            yield _Terms(rows, np.exp(logs - top[:, None]), log_scale)
 
     @classmethod
     def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:
         """Raise an error: only the subclasses, ``NPMLE`` and ``Mixture``, are fitted."""
         raise InvalidInputError("Discrete is a prior as given: fit NPMLE or Mixture")
+
+
+class _Terms(NamedTuple):
+    """π(u) φ(y-u) of some estimates, shape (r, points), divided by exp(log_scale), shape (r,)."""
+
+    rows: slice
+    weight: Array
+    log_scale: Array

@@ -13,40 +13,51 @@ from scipy.special import gammaln
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.priors.density import Density, point
+from ldpopt.priors.counts import freeze
+from ldpopt.priors.density import Density, point_mass
 from ldpopt.priors.fitting import Kind
-from ldpopt.priors.summation import NODES, resolved_blocks, unresolved
+from ldpopt.priors.smoothness import rough_count
+from ldpopt.priors.summation import NODES, resolved
 from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
 
 _DIRECT = 1 << 14  # counts up to which any log-density is summed count by count
-_SMOOTH = 1e-3  # nats by which a log-density may differ from a polynomial: so much does a probability then, relatively
+_SMOOTH = 1e-3  # nats between a log-density and a polynomial: a probability differs by 0.1 % then
+_STIRLING = 16.0  # counts from which four terms of Stirling's series are exact to rounding
+_LARGEST_LOG = 700.0  # exp of more overflows
 
 
 @dataclass(frozen=True)
 class _LocationScale(Density):
-    """A family with a centre and a scale; scale 0 is the limit with all mass on the count nearest to the centre."""
+    """A family with a centre and a scale.
+
+    Scale 0 is the limit with all mass on the count nearest to the centre.
+    """
 
     centre: float
     scale: float
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "centre", validate.real("centre", self.centre))
-        object.__setattr__(self, "scale", validate.real("scale", self.scale, minimum=0))
-        object.__setattr__(
-            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        freeze(
+            self,
+            centre=validate.real("centre", self.centre),
+            scale=validate.real("scale", self.scale, minimum=0),
+            n=validate.integer("n (the number of reports)", self.n, minimum=1),
         )
 
     @property
     def _point(self) -> float:
+        """The count that holds all mass where the scale is 0."""
         return float(np.clip(np.rint(self.centre), 1, self.n))
 
     @property
     def breaks(self) -> Array:
-        """First counts of smooth pieces after the first."""
-        return np.array([self._point, self._point + 1]) if self.scale == 0 else np.empty(0)
+        """First counts of smooth pieces after the one from 1."""
+        if self.scale == 0:
+            return np.array([self._point, self._point + 1])
+        return np.empty(0)
 
     @property
     def log_concave(self) -> bool:
@@ -71,13 +82,13 @@ class Gaussian(_LocationScale):
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
-            return point(k, self._point)
+            return point_mass(k, self._point)
         return np.asarray(-0.5 * ((k - self.centre) / self.scale) ** 2)
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Gaussian:
         """Return the Gaussian with this mean and variance before it is cut off to 1 .. n."""
-        mean, variance = possible(mean, variance, n)
+        mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance), n)
 
 
@@ -86,30 +97,34 @@ class Laplace(_LocationScale):
 
     Examples
     --------
-    >>> round(Laplace(centre=50.0, scale=2.0, n=100).variance(), 3)  # 2 scale², less what whole counts take away
+    >>> round(Laplace(centre=50.0, scale=2.0, n=100).variance(), 3)  # near 2 scale²
     7.835
     """
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
-            return point(k, self._point)
+            return point_mass(k, self._point)
         return np.asarray(-np.abs(k - self.centre) / self.scale)
 
     @property
     def breaks(self) -> Array:
-        """First counts of smooth pieces after the first."""
-        return np.array([math.floor(self.centre) + 1.0]) if self.scale > 0 else super().breaks
+        """First counts of smooth pieces after the one from 1."""
+        if self.scale == 0:
+            return super().breaks
+        return np.array([math.floor(self.centre) + 1.0])
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Laplace:
         """Return the Laplace distribution with this mean and variance before it is cut off to 1 .. n."""
-        mean, variance = possible(mean, variance, n)
+        mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance / 2), n)
 
 
 class LogNormal(_LocationScale):
-    """π(k) ∝ exp(-(log k - centre)²/(2 scale²))/k over true counts k = 1 .. n: centre and scale are those of log k.
+    """π(k) ∝ exp(-(log k - centre)²/(2 scale²))/k over true counts k = 1 .. n.
+
+    Centre and scale are those of log k.
 
     Examples
     --------
@@ -120,13 +135,14 @@ class LogNormal(_LocationScale):
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
-            return point(k, self._point)
+            return point_mass(k, self._point)
         logs = np.log(k)
         return np.asarray(-0.5 * ((logs - self.centre) / self.scale) ** 2 - logs)
 
     @property
     def _point(self) -> float:
-        return float(np.clip(np.rint(math.exp(min(self.centre, 700.0))), 1, self.n))
+        """The count that holds all mass where the scale is 0."""
+        return float(np.clip(np.rint(math.exp(min(self.centre, _LARGEST_LOG))), 1, self.n))
 
     @property
     def log_concave(self) -> bool:
@@ -136,7 +152,7 @@ class LogNormal(_LocationScale):
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> LogNormal:
         """Return the log-normal distribution with this mean and variance before it is cut off to 1 .. n."""
-        mean, variance = possible(mean, variance, n)
+        mean, variance = possible_moments(mean, variance, n)
         square = math.log1p(variance / mean**2)
         return cls(math.log(mean) - square / 2, math.sqrt(square), n)
 
@@ -155,21 +171,22 @@ class Poisson(Density):
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", validate.real("rate", self.rate, minimum=0))
-        object.__setattr__(
-            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
+        freeze(
+            self,
+            rate=validate.real("rate", self.rate, minimum=0),
+            n=validate.integer("n (the number of reports)", self.n, minimum=1),
         )
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
         if self.rate == 0:
-            return point(k, 1.0)
-        # Beside its value at the rate: k log(rate) and log k! are far larger than their difference.
+            return point_mass(k, 1.0)
+        # Up to a constant; k log(rate) and log k! are far larger than their difference.
         return np.asarray(-_stirling_difference(k, self.rate))
 
     @property
     def breaks(self) -> Array:
-        """First counts of smooth pieces after the first."""
+        """First counts of smooth pieces after the one from 1."""
         return np.array([2.0]) if self.rate == 0 else np.empty(0)
 
     @property
@@ -185,55 +202,61 @@ class Poisson(Density):
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Poisson:
         """Return the Poisson distribution with this mean before it is cut off to 1 .. n; the variance is not used."""
-        possible_mean, _ = possible(mean, 1.0, n)
+        possible_mean, _ = possible_moments(mean, 1.0, n)
         return cls(possible_mean if mean >= 1 else 0.0, n)
 
 
 def _stirling_difference(k: Array, rate: float) -> Array:
-    """Return log k! - k log(rate) + rate: k log(k/rate) - (k - rate) + ½ log(2πk) + 1/(12k) - ..., stable for large k."""
+    """Return log k! - k log(rate) + rate without cancellation for large k.
+
+    Stirling's series: k log(k/rate) - (k - rate) + ½ log(2πk) + 1/(12k) - ...
+    """
     ratio = (k - rate) / rate
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.where(
-            np.abs(ratio) < 0.5, k * np.log1p(ratio) - (k - rate), k * np.log(k / rate) - (k - rate)
-        )
-    large = np.maximum(k, 16.0)
+        log_ratio = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), np.log(k / rate))
+        leading = k * log_ratio - (k - rate)
+    large = np.maximum(k, _STIRLING)
     tail = (
         0.5 * np.log(2 * math.pi * large)
         + 1 / (12 * large)
         - 1 / (360 * large**3)
         + 1 / (1260 * large**5)
+        - 1 / (1680 * large**7)
     )
-    tail = tail - 1 / (1680 * large**7)
-    return np.where(k < 16, gammaln(k + 1) - k * math.log(rate) + rate, near + tail)
+    direct = gammaln(k + 1) - k * math.log(rate) + rate
+    return np.where(k < _STIRLING, direct, leading + tail)
 
 
 @dataclass(frozen=True)
 class Custom(Density):
-    """π(k) ∝ exp(function(k)) over true counts k = 1 .. n, for any log-density that is smooth between its kinks.
+    """π(k) ∝ exp(function(k)) over true counts k = 1 .. n, for a log-density smooth between kinks.
 
-    Up to n = 16,384 every count is summed, and the log-density may be as rough as it likes. Above, sums are by few nodes, which
-    only a smooth one allows.
+    Up to n = 16,384 every count is summed, and the log-density may be as rough as it likes. Above,
+    sums are by few nodes, which only a smooth one allows.
 
     Parameters
     ----------
     function
-        Takes an array of counts, which need not be whole, and returns log π up to a constant: finite or minus infinity.
+        Takes an array of counts, which need not be whole, and returns log π up to a constant:
+        finite or minus infinity. It must always return the same.
     n
         Number of users.
     kinks
-        First counts of new smooth pieces: where the function jumps or has a kink. Between them it must be smooth.
+        First counts of new smooth pieces, where the function jumps or has a kink. Between them it
+        must be smooth.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the function does not return a number for each count, or one that is no log-density, or if it is not smooth between
-        kinks: for n > 16,384 it is compared with polynomials through the nodes, at every count up to n = 262,144 and at as many
-        drawn ones above. A spike of few counts can be missed there: give it as kinks.
+        If the function does not return a number for each count, if one of these is no log-density,
+        or if it is not smooth between kinks: for n > 16,384 it is compared with polynomials through
+        the nodes, at every count up to n = 262,144 and at as many drawn ones above. A spike of few
+        counts can be missed there: give it as kinks.
 
     Examples
     --------
-    >>> round(Custom(lambda k: -2 * np.log(k), n=3).mean(), 12)
-    1.34693877551
+    >>> round(Custom(lambda k: -2 * np.log(k), n=3).mean(), 9)  # Σ k^-1 / Σ k^-2 = 66/49
+    1.346938776
     """
 
     function: Callable[[Array], Array]
@@ -241,33 +264,41 @@ class Custom(Density):
     kinks: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
-        )
+        n = validate.integer("n (the number of reports)", self.n, minimum=1)
+        freeze(self, n=n, kinks=tuple(self.kinks))
         if not callable(self.function):
             raise InvalidTypeError(
                 f"function must take counts and return log-densities, got {self.function!r}"
             )
-        tried = self._tried
-        values = np.asarray(self.function(tried), dtype=np.float64)
-        if values.shape != tried.shape:
-            raise InvalidInputError(
-                f"the log-density of {len(tried)} counts must have as many values, got {values.shape}"
-            )
-        bad = np.isnan(values) | (values == np.inf)
-        if bad.any():
-            raise InvalidInputError(
-                f"the log-density must be finite or -inf, found {values[bad][0]} at {tried[bad][0]:g}"
-            )
+        self._require_log_density(self._candidates)
         if self.n > _DIRECT:
-            whole = np.ones(1), np.full(1, float(self.n))
-            blocks = resolved_blocks(self.log_density, self._starts, self.n, *whole)
-            rough = unresolved(self.log_density, *blocks, self.n, _SMOOTH)
-            if rough is not None:
-                raise InvalidInputError(
-                    f"the log-density is not smooth near the count {rough:.0f}: give kinks, the first counts of its smooth "
-                    "pieces, or use Discrete with the masses of the counts that matter"
-                )
+            self._require_smoothness()
+
+    def _require_log_density(self, k: Array) -> None:
+        """Raise an error unless the function returns log-densities of the given counts."""
+        values = np.asarray(self.function(k), dtype=np.float64)
+        if values.shape != k.shape:
+            raise InvalidInputError(
+                f"the log-density of {len(k)} counts must have as many values, got {values.shape}"
+            )
+        wrong = np.isnan(values) | (values == np.inf)
+        if wrong.any():
+            raise InvalidInputError(
+                "the log-density must be finite or -inf, "
+                f"found {values[wrong][0]} at {k[wrong][0]:g}"
+            )
+
+    def _require_smoothness(self) -> None:
+        """Raise an error unless polynomials through the nodes reproduce the log-density."""
+        everywhere = np.ones(1), np.full(1, float(self.n))
+        runs = resolved(self.log_density, self._starts, self.n, *everywhere)
+        rough = rough_count(self.log_density, runs, self.n, _SMOOTH)
+        if rough is not None:
+            raise InvalidInputError(
+                f"the log-density is not smooth near the count {rough:.0f}: give kinks, the first "
+                "counts of its smooth pieces, or use Discrete with the masses of the counts that "
+                "matter"
+            )
 
     @cached_property
     def _starts(self) -> Array:
@@ -276,7 +307,7 @@ class Custom(Density):
         return self._graded()
 
     @property
-    def _tried(self) -> Array:
+    def _candidates(self) -> Array:
         if self.n <= _DIRECT:
             return np.arange(1.0, self.n + 1)
         return np.unique(np.append(np.arange(1.0, NODES + 1), self._starts))
@@ -287,22 +318,24 @@ class Custom(Density):
 
     @property
     def breaks(self) -> Array:
-        """First counts of smooth pieces after the first."""
+        """First counts of smooth pieces after the one from 1."""
         return np.asarray(self.kinks, dtype=np.float64)
 
 
-def possible(mean: float, variance: float, n: int) -> tuple[float, float]:
-    """Return moments that some distribution on 1 .. n has; a warning says which were moved."""
+def possible_moments(mean: float, variance: float, n: int) -> tuple[float, float]:
+    """Return moments that some distribution on 1 .. n has; a warning states which were moved."""
     if not 1 <= mean <= n:
         moved = min(max(mean, 1.0), float(n))
         warn(
-            f"no distribution on counts 1 .. {n} has the mean {mean:g} of the estimated counts: {moved:g} is used instead"
+            f"no distribution on counts 1 .. {n} has the mean {mean:g} of the estimated counts: "
+            f"{moved:g} is used instead"
         )
         mean = moved
     if variance <= 0:
         warn(
-            f"the estimates vary less than their noise alone would, by {-variance:g} squared counts: the limit with all mass on "
-            "one count is used; with this much noise a prior tells little, consider norm-sub"
+            "the estimates vary less than their noise alone would, by "
+            f"{-variance:g} squared counts: the limit with all mass on one count is used; with "
+            "this much noise the estimates say little about a prior, consider norm-sub"
         )
         variance = 0.0
     return mean, variance

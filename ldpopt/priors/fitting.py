@@ -11,26 +11,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Prior
+from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
+Build = Callable[[Mapping[str, float]], Prior]
+Cost = Callable[[Array], float]
 
 Kind = Literal["real", "positive", "share"]
 """What values a parameter may take: any, above 0, between 0 and 1."""
 
-_FROM_FREE: dict[Kind, Callable[[float, float], float]] = {
-    "real": lambda start, x: start + x,
-    "positive": lambda start, x: start * math.exp(x),
-    "share": lambda start, x: 1 / (1 + (1 - start) / start * math.exp(-x)),
-}
-
-_STEP = 1e-3  # of central differences, in free parameters of order 1: curvature to 1e-6 beside the curve's 1e-11
-_CURVED = 1e-4  # information of one estimate on a free parameter: differences of a curve known to 1e-11 show no less
-_NEWTON = 20  # steps at most: from where BFGS stops two are enough
+_STEP = 1e-3  # of central differences, in parameters of order 1: errors of 1e-6 in the curvature
+_CURVED = 1e-4  # least curvature per estimate; differences of a curve known to 1e-11 show no less
+_NEWTON_STEPS = 20  # at most: from where BFGS stops two are enough
 _DECREMENT = 1e-6  # squared distance of the fit from the maximum, in standard errors
-_WIDEST = 40.0  # free parameters are kept within: beyond, every family is at a limit
+_WIDEST = 40.0  # bound on free parameters: beyond it, every family is at a limit
+_IMPOSSIBLE = 1e300  # cost of parameters under which an estimate is impossible
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class LikelihoodFit:
     prior
         The fitted prior.
     parameters, standard_errors
-        By name; a standard error follows from the Hessian of the log-likelihood and is infinite where that is not negative
-        definite.
+        By name. A standard error follows from the Hessian of the log-likelihood and is infinite
+        where that is not negative definite.
     log_likelihood
         Σ_v log Σ_k π(k) φ((y_v - k)/s)/s, of estimated counts.
     converged
@@ -57,18 +54,47 @@ class LikelihoodFit:
     converged: bool
 
 
+@dataclass(frozen=True)
+class _FreeParameters:
+    """Parameters as functions of free ones, which take any value and are 0 at the start.
+
+    Positive ones enter by their logarithm, shares by that of their odds. Free parameters are of
+    order 1: those of any value are measured in tenths of their start.
+    """
+
+    start: Mapping[str, float]
+    kinds: Mapping[str, Kind]
+
+    def values(self, free: Array) -> dict[str, float]:
+        """Return the parameters by name."""
+        bounded = np.clip(free, -_WIDEST, _WIDEST).tolist()
+        return {name: self._value(name, x) for name, x in zip(self.kinds, bounded, strict=True)}
+
+    def _value(self, name: str, x: float) -> float:
+        start, kind = self.start[name], self.kinds[name]
+        if kind == "positive":
+            return start * math.exp(x)
+        if kind == "share":
+            return 1 / (1 + (1 - start) / start * math.exp(-x))
+        return start + x * max(1.0, 0.1 * abs(start))
+
+    def derivatives(self, free: Array) -> Array:
+        """Return the derivative of each parameter with respect to its free one."""
+        ahead, behind = self.values(free + _STEP), self.values(free - _STEP)
+        return np.array([(ahead[name] - behind[name]) / (2 * _STEP) for name in self.kinds])
+
+
 def maximise(
-    build: Callable[[Mapping[str, float]], Prior],
+    build: Build,
     start: Mapping[str, float],
     kinds: Mapping[str, Kind],
-    estimate: FrequencyEstimate,
-    slope: float,
+    counts: EstimatedCounts,
 ) -> LikelihoodFit:
-    """Return the prior under which the estimates are most likely: Σ_v log Σ_k π(k) φ((y_v-k)/s) is maximised (K Eq. 16).
+    """Return the prior that maximises Σ_v log Σ_k π(k) φ((y_v-k)/s) (K Eq. 16).
 
-    The search (BFGS, then Newton steps) is over parameters free to take any value: positive ones enter by their logarithm,
-    shares by that of their odds. It finds a local maximum. Where it finds none inside the range of the parameters (noise
-    hides the counts) the point reached is returned, with a warning and infinite standard errors.
+    BFGS, then Newton steps, find a local maximum. Where they find none inside the range of the
+    parameters (noise hides the counts) the point reached is returned, with a warning and infinite
+    standard errors.
 
     Parameters
     ----------
@@ -76,80 +102,75 @@ def maximise(
         From parameters by name to a prior.
     start, kinds
         Where the search begins, and what values each parameter may take.
-    estimate
-        With n and an oracle, frequencies of shape (d,), taken as independent given the prior.
-    slope
-        Growth of an estimate's variance with the true count.
+    counts
+        One vector of estimated counts, taken as independent given the prior.
     """
-    from scipy.optimize import minimize  # slow to import, and only these fits need it
-
-    n, _ = estimate.noise
-    y, noise = estimate.frequencies * n, estimate.sigma * n
-    names = list(kinds)
-    # Free parameters are of order 1: those of any value in tenths of their start, the others by logarithms.
-    unit = {
-        name: max(1.0, 0.1 * abs(start[name])) if kinds[name] == "real" else 1.0 for name in names
-    }
-
-    def values(free: Array) -> dict[str, float]:
-        return {
-            name: _FROM_FREE[kinds[name]](start[name], x * unit[name])
-            for name, x in zip(names, np.clip(free, -_WIDEST, _WIDEST).tolist(), strict=True)
-        }
+    parameters = _FreeParameters(start, kinds)
+    d = len(counts.values)
 
     def cost(free: Array) -> float:
-        value = float(np.mean(build(values(free)).posterior(y, noise, slope=slope).log_evidence))
-        return -value if math.isfinite(value) else 1e300
+        posterior = build(parameters.values(free))._posterior(counts.values, counts.noise)
+        mean = float(np.mean(posterior.log_evidence))
+        return -mean if math.isfinite(mean) else _IMPOSSIBLE
 
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # differences of 1e300 where a step went far out
-        search = minimize(
-            cost, np.zeros(len(names)), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5}
-        )
-    free, confirmed = np.asarray(search.x, dtype=np.float64), False
-    for _ in range(_NEWTON):
-        gradient, hessian = _derivatives(cost, free)
-        if not _positive_definite(hessian):
-            break
-        step = np.linalg.solve(hessian, gradient)
-        confirmed = bool(gradient @ step * len(y) < _DECREMENT)
-        if confirmed or cost(free - step) > cost(free):
-            break
-        free = free - step
+    free, hessian, confirmed = _newton(cost, _bfgs(cost, len(kinds)), d)
     converged = confirmed and bool((np.abs(free) < _WIDEST).all())
-    fitted = values(free)
-    if converged:  # the delta method, from free parameters to the others
-        ahead, behind = values(free + _STEP), values(free - _STEP)
-        slopes = np.array([(ahead[name] - behind[name]) / (2 * _STEP) for name in names])
-        errors = slopes * np.sqrt(np.diag(np.linalg.inv(hessian)) / len(y))
+    fitted = parameters.values(free)
+    errors = np.full(len(kinds), np.inf)
+    if converged:  # the delta method takes errors from the free parameters to the others
+        errors = parameters.derivatives(free) * np.sqrt(np.diag(np.linalg.inv(hessian)) / d)
     else:
-        errors = np.full(len(names), np.inf)
         warn(
             "the likelihood has no maximum that the search could confirm; it stopped at "
             + ", ".join(f"{name} = {value:g}" for name, value in fitted.items())
             + ": with this much noise the estimates say little about the prior"
         )
-    standard_errors = dict(zip(names, errors.tolist(), strict=True))
-    return LikelihoodFit(build(fitted), fitted, standard_errors, -cost(free) * len(y), converged)
+    standard_errors = dict(zip(kinds, errors.tolist(), strict=True))
+    return LikelihoodFit(build(fitted), fitted, standard_errors, -cost(free) * d, converged)
 
 
-def _derivatives(cost: Callable[[Array], float], at: Array) -> tuple[Array, Array]:
+def _bfgs(cost: Cost, size: int) -> Array:
+    """Return where BFGS from 0 stops."""
+    from scipy.optimize import minimize  # slow to import, and only these fits need it
+
+    with warnings.catch_warnings():
+        # Differences of the cost overflow where a step reaches impossible parameters.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        search = minimize(cost, np.zeros(size), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5})
+    return np.asarray(search.x, dtype=np.float64)
+
+
+def _newton(cost: Cost, free: Array, d: int) -> tuple[Array, Array, bool]:
+    """Return the point that Newton steps reach, the Hessian there, and whether it is a minimum."""
+    for _ in range(_NEWTON_STEPS):
+        gradient, hessian = _derivatives(cost, free)
+        if not _positive_definite(hessian):
+            return free, hessian, False
+        step = np.linalg.solve(hessian, gradient)
+        if gradient @ step * d < _DECREMENT:
+            return free, hessian, True
+        if cost(free - step) > cost(free):
+            return free, hessian, False
+        free = free - step
+    return free, hessian, False
+
+
+def _derivatives(cost: Cost, at: Array) -> tuple[Array, Array]:
     """Return gradient and Hessian by central differences."""
     size = len(at)
     steps = _STEP * np.eye(size)
-    gradient, hessian = np.empty(size), np.empty((size, size))
+    gradient = np.empty(size)
+    hessian = np.empty((size, size))
     middle = cost(at)
     for i in range(size):
         up, down = cost(at + steps[i]), cost(at - steps[i])
-        gradient[i], hessian[i, i] = (up - down) / (2 * _STEP), (up - 2 * middle + down) / _STEP**2
+        gradient[i] = (up - down) / (2 * _STEP)
+        hessian[i, i] = (up - 2 * middle + down) / _STEP**2
         for j in range(i):
-            both = [
-                cost(at + a * steps[i] + b * steps[j])
-                for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))
-            ]
-            hessian[i, j] = hessian[j, i] = (both[0] - both[1] - both[2] + both[3]) / (4 * _STEP**2)
+            along = cost(at + steps[i] + steps[j]) + cost(at - steps[i] - steps[j])
+            across = cost(at + steps[i] - steps[j]) + cost(at - steps[i] + steps[j])
+            hessian[i, j] = (along - across) / (4 * _STEP**2)
+            hessian[j, i] = hessian[i, j]
     return gradient, hessian
 
 

@@ -1,4 +1,4 @@
-"""A prior from what some users shared openly: a histogram of counts (K III-C, the hybrid setting)."""
+"""A histogram of counts, from users who report openly (K III-C, the hybrid setting)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.priors.counts import EstimatedCounts, freeze
 from ldpopt.priors.density import Density
 
 Array = NDArray[np.float64]
@@ -24,7 +25,8 @@ class Histogram(Density):
     edges
         First counts of the bins, ascending whole numbers from 1 on, and the count after the last bin, at most n + 1.
     masses
-        Non-negative weights of the bins, one less than edges, with a positive sum; they are normalised.
+        Non-negative weights of the bins, one less than edges, with a positive sum; they are
+        normalised. Both arrays are kept read-only.
     n
         Number of users.
 
@@ -56,57 +58,65 @@ class Histogram(Density):
             )
         if not (np.isfinite(masses) & (masses >= 0)).all() or masses.sum() <= 0:
             raise InvalidInputError("masses must be finite, none negative and not all zero")
-        for name, value in {"n": n, "edges": edges, "masses": masses / masses.sum()}.items():
-            object.__setattr__(self, name, value)
+        freeze(self, n=n, edges=edges, masses=masses / masses.sum())
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
-        with np.errstate(divide="ignore"):
-            heights = np.concatenate(
-                [[-np.inf], np.log(self.masses / np.diff(self.edges)), [-np.inf]]
-            )
+        with np.errstate(divide="ignore"):  # bins may have mass 0
+            heights = np.log(self.masses / np.diff(self.edges))
+        heights = np.concatenate([[-np.inf], heights, [-np.inf]])  # outside there is no mass
         return np.asarray(heights[np.searchsorted(self.edges, k, side="right")])
 
     @property
     def breaks(self) -> Array:
-        """First counts of smooth pieces after the first."""
+        """First counts of the bins."""
         return self.edges
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, opt_in: ArrayLike | None = None) -> Histogram:  # type: ignore[override] # other data
-        """Return the histogram of what users who report openly say of the true counts.
+    def fit(  # type: ignore[override] # takes open counts, and no other options
+        cls, estimate: FrequencyEstimate, opt_in: ArrayLike | None = None
+    ) -> Histogram:
+        """Return the histogram of the true counts as users who report openly show them.
 
-        Their counts are scaled to all n users. The first bin holds what they cannot see, counts up to n/m for m of them; each
-        further bin is as long as all before it.
+        Their counts are scaled to all n users. The first bin holds what m open users cannot show,
+        counts up to n/m; each further bin is as long as all before it.
 
         Parameters
         ----------
         estimate
             The estimate that the prior is for: it gives d and n.
         opt_in
-            How many of the open users have each value, shape (d,); an error says so where it is left out.
+            How many of the open users have each value, shape (d,). It is required.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If n is not known, or ``opt_in`` is not d whole numbers with a sum in 1 .. n.
+            If n is unknown, or ``opt_in`` is missing or not d whole numbers with a sum in 1 .. n.
+
+        Examples
+        --------
+        >>> from ldpopt import oracles
+        >>> estimate = oracles.GRR(epsilon=1.0, d=3).estimate([500, 300, 200], n=1000)
+        >>> Histogram.fit(estimate, opt_in=[7, 2, 1]).edges.tolist()
+        [1.0, 100.0, 200.0, 400.0, 800.0, 1001.0]
         """
         if opt_in is None:
             raise InvalidInputError(
                 "Histogram is fitted to open counts: use Histogram.fit(estimate, opt_in=counts)"
             )
-        estimate = FrequencyEstimate.of(estimate)
-        n, _ = estimate.noise
+        n = EstimatedCounts.of(estimate).n
+        d = FrequencyEstimate.of(estimate).d
         counts = validate.whole_numbers("opt_in", opt_in, low=0, high=n)
-        if counts.shape != (estimate.d,):
-            raise InvalidInputError(f"opt_in must have shape ({estimate.d},), got {counts.shape}")
+        if counts.shape != (d,):
+            raise InvalidInputError(f"opt_in must have shape ({d},), got {counts.shape}")
         total = int(counts.sum())
         if not 1 <= total <= n:
             raise InvalidInputError(
                 f"opt_in must sum to a number of users in 1 .. {n}, got {total}"
             )
         scaled = np.clip(np.rint(counts * (n / total)), 1, n)
-        edges = [1, max(2, -(-n // total))]
+        per_open_user = -(-n // total)  # rounded up
+        edges = [1, max(2, per_open_user)]
         while edges[-1] <= n:
             edges.append(min(2 * edges[-1], n + 1))
         masses, _ = np.histogram(scaled, np.array(edges) - 0.5)

@@ -1,4 +1,7 @@
-"""The nonparametric maximum likelihood prior: nothing is assumed of the true counts (Kiefer, Wolfowitz 1956)."""
+"""The nonparametric maximum likelihood prior, with no assumption on the true counts.
+
+Kiefer and Wolfowitz 1956; as a convex problem: Koenker and Mizera 2014.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.binning import Binned
+from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.discrete import Discrete
 from ldpopt.priors.mixture_weights import mixture_weights
 
-_SPACING = (
-    0.1  # standard deviations between support points: likelihoods do not tell finer ones apart
-)
-_MARGIN = 1.0  # standard deviations around an estimate that have support points: atoms lie among the estimates
+_SPACING = 0.1  # sd between support points: likelihoods do not tell finer ones apart
+_MARGIN = 1.0  # sd around an estimate that have support points: atoms lie among the estimates
+_NO_WEIGHT = 1e-12  # weights that are rounding errors of 0
 TOLERANCE = 1e-7  # gap, in nats of the mean log likelihood: 0.004 nats in all at d = 42,178
 
 
 @dataclass(frozen=True, eq=False)
 class NPMLE(Discrete):
-    """The prior that makes the estimates likeliest: max Σ_v log Σ_g w_g φ((y_v - u_g)/s)/s over the simplex of weights.
+    """The prior under which the estimates are likeliest, of all priors on 0 .. n.
 
-    Its maximum has few atoms, at places and in a number that the estimates choose. ``gap`` bounds what the mean log likelihood
-    misses to its maximum on the grid, in nats.
+    It maximises Σ_v log Σ_g w_g φ((y_v - u_g)/s)/s over the simplex of weights. The maximum has few
+    atoms, at places and in a number that the estimates determine. Where and how large these are is
+    not unique to many digits; posterior means and the likelihood are.
+
+    Attributes
+    ----------
+    gap
+        Upper bound of the distance of the mean log likelihood from its maximum on the grid of
+        support points, in nats.
 
     Examples
     --------
     >>> from ldpopt import oracles
-    >>> estimate = FrequencyEstimate([0.5, 0.5, 0.0, 0.0], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=4))
+    >>> oracle = oracles.OUE(epsilon=1.0, d=4)
+    >>> estimate = FrequencyEstimate([0.5, 0.5, 0.0, 0.0], n=10_000, oracle=oracle)
     >>> prior = NPMLE.fit(estimate)
     >>> abs(prior.mean() - 2500) < 5, prior.gap < 1e-6
     (True, True)
@@ -38,15 +48,15 @@ class NPMLE(Discrete):
     gap: float = 0.0
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, *, slope: float = 0.0) -> NPMLE:
+    def fit(cls, estimate: FrequencyEstimate, *, value_dependent: bool = False) -> NPMLE:
         """Return the maximum likelihood prior of one vector of estimates.
 
         Parameters
         ----------
         estimate
             Raw estimates of shape (d,), with n and an oracle.
-        slope
-            Growth of a count's noise variance with the true count; 0 is the papers' constant noise.
+        value_dependent
+            Whether the variance of an estimate grows with the true count.
 
         Raises
         ------
@@ -55,12 +65,12 @@ class NPMLE(Discrete):
 
         Notes
         -----
-        Estimates are binned to s/20 and support points lie s/10 apart, from 0 on and near estimates alone; the convex
-        problem is solved to a proven gap of 1e-7 nats. Cost: one pass over d, then milliseconds that depend on how far the
-        estimates are spread, in standard deviations.
+        Estimates are binned to s/20 and support points lie s/10 apart, near estimates alone. The
+        convex problem is solved to a certified gap of 1e-7 nats. Cost: one pass over d, then
+        milliseconds, which depend on how many standard deviations the estimates are spread over.
         """
-        binned = Binned.of(estimate, validate.real("slope", slope))
+        binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
         support = binned.near(_SPACING, _MARGIN)
-        found = mixture_weights(binned.likelihoods(support), binned.size, tol=TOLERANCE)
-        weights = np.where(found.weights > 1e-12, found.weights, 0.0)
-        return cls(support, weights, binned.n, found.gap)
+        solution = mixture_weights(binned.likelihoods(support), binned.size, tol=TOLERANCE)
+        weights = np.where(solution.weights > _NO_WEIGHT, solution.weights, 0.0)
+        return cls(support, weights, binned.n, solution.gap)

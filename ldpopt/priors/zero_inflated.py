@@ -1,4 +1,4 @@
-"""A point mass at 0 beside any prior on 1 .. n: values that nobody has."""
+"""A point mass at 0 beside any prior on 1 .. n, for values that nobody has."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from ldpopt import validate
 from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.base import Posterior, Prior
-from ldpopt.priors.density import Density, Noise, finite, moments
+from ldpopt.priors.base import Prior
+from ldpopt.priors.counts import EstimatedCounts
+from ldpopt.priors.density import Density
 from ldpopt.priors.fitting import LikelihoodFit, maximise
+from ldpopt.priors.noise import CountNoise
 from ldpopt.priors.power_law import PowerLaw
 
 Array = NDArray[np.float64]
+
+_SMALLEST_MASS, _LARGEST_MASS = 1e-300, 1 - 2**-53  # what floats leave of the open interval (0, 1)
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class ZeroInflated(Prior):
     Examples
     --------
     >>> prior = ZeroInflated(PowerLaw(alpha=1.0, n=1000), mass=0.5)
-    >>> bool(prior.posterior_mean(np.array([0.0]), noise=30.0) < prior.prior.posterior_mean(np.array([0.0]), noise=30.0))
-    True
+    >>> prior.posterior_mean([0.0, 100.0], noise=30.0).round(1)
+    array([ 3.2, 84.3])
     """
 
     prior: Density
@@ -59,44 +63,31 @@ class ZeroInflated(Prior):
         """Number of users."""
         return self.prior.n
 
-    def posterior(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Posterior:
-        """Return the posterior moments and evidence for estimated counts; arguments and errors as for its prior.
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return 0.0, float(self.n)
 
-        With r = Pr[k = 0 | y] and the other prior's mean m and variance v the mean is (1-r) m, the variance (1-r)(v + r m²).
-        """
-        y = finite(counts)
-        inner = self.prior.posterior(y, noise, slope=slope)
-        empty, log_evidence = self._at_zero(y, inner.log_evidence, Noise(noise, slope))
-        return Posterior(
-            (1 - empty) * inner.mean,
-            (1 - empty) * (inner.variance + empty * inner.mean**2),
-            log_evidence,
-        )
+    def _moments_at(self, y: Array, noise: CountNoise) -> Array:
+        # With r = Pr[k = 0 | y] and the other prior's mean m and variance v, the mean is (1-r) m
+        # and the variance (1-r)(v + r m²).
+        mean, variance, log_evidence = self.prior._moments_at(y, noise)
+        empty, total = self._at_zero(y, noise, log_evidence)
+        return np.stack([(1 - empty) * mean, (1 - empty) * (variance + empty * mean**2), total])
 
-    def _at_zero(self, y: Array, others: Array, noise: Noise) -> tuple[Array, Array]:
-        """Return Pr[k = 0 | y] and the log-evidence, from the other prior's."""
-        zero = noise.at(y, np.zeros_like(y)) + np.log(self.mass)
-        rest = others + np.log1p(-self.mass)
-        return expit(zero - rest), np.logaddexp(zero, rest)
+    def _at_zero(self, y: Array, noise: CountNoise, log_evidence: Array) -> tuple[Array, Array]:
+        """Return Pr[k = 0 | y] and the log-evidence, from that of the other prior."""
+        zero = noise.log_density(y, np.zeros_like(y)) + np.log(self.mass)
+        others = log_evidence + np.log1p(-self.mass)
+        return expit(zero - others), np.logaddexp(zero, others)
 
-    def interval(
-        self, counts: ArrayLike, noise: float, level: float = 0.95, *, slope: float = 0.0
-    ) -> tuple[Array, Array]:
-        """Return (lower, upper) counts that hold a share ``level`` of each posterior; arguments and errors as for its prior."""
-        level = validate.real("level", level, above=0, below=1)
-        y = finite(counts)
-        checked = Noise.checked(noise, slope, self.n, y)
-        empty, _ = self._at_zero(
-            y, self.prior.posterior(y, noise, slope=slope).log_evidence, checked
-        )
-        ends = []
-        for probability in ((1 - level) / 2, (1 + level) / 2):
-            beyond = empty < probability
-            end = np.zeros_like(y)
-            share = (probability - empty[beyond]) / (1 - empty[beyond])
-            end[beyond] = self.prior._quantile(y[beyond], checked, share)
-            ends.append(end)
-        return ends[0], ends[1]
+    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+        log_evidence = self.prior._posterior(y, noise).log_evidence
+        empty, _ = self._at_zero(y, noise, log_evidence)
+        above_zero = empty < shares
+        # Where the mass at 0 suffices, any share does: the other prior's quantile is not used.
+        remaining = np.full(shares.shape, 0.5)
+        np.divide(shares - empty, 1 - empty, out=remaining, where=above_zero)
+        return np.where(above_zero, self.prior._quantiles(y, noise, remaining), 0.0)
 
     @classmethod
     def fit(
@@ -106,13 +97,19 @@ class ZeroInflated(Prior):
         *,
         value_dependent: bool = False,
     ) -> Self:
-        """Return the share of empty values and the member of a family that maximise the likelihood (K Eq. 16).
+        """Return the share of empty values and the member of a family that maximise the likelihood.
 
-        Mean and variance do not determine both: there is no fit by moments. Errors and warnings as of the family's own fit.
+        Mean and variance do not determine both, so there is no fit by moments (K Eq. 16).
+
+        Parameters
+        ----------
+        estimate, value_dependent
+            As in ``family.fit``, with the same errors and warnings.
+        family
+            Of the prior on 1 .. n.
         """
-        return cast(
-            Self, cls.maximum_likelihood(estimate, family, value_dependent=value_dependent).prior
-        )
+        fit = cls.maximum_likelihood(estimate, family, value_dependent=value_dependent)
+        return cast(Self, fit.prior)
 
     @classmethod
     def maximum_likelihood(
@@ -122,19 +119,20 @@ class ZeroInflated(Prior):
         *,
         value_dependent: bool = False,
     ) -> LikelihoodFit:
-        """Return share and member of maximum likelihood with standard errors; all else as of the family's own fit."""
-        _, _, n = moments(estimate)
+        """Return share and member of maximum likelihood, with standard errors.
+
+        Parameters, errors and warnings are those of ``fit``.
+        """
+        counts = EstimatedCounts.of(estimate, value_dependent=value_dependent).vector()
 
         def build(values: Mapping[str, float]) -> ZeroInflated:
             others = {name: value for name, value in values.items() if name != "mass"}
-            return cls(
-                cast(Any, family)(**others, n=n), min(max(values["mass"], 1e-300), 1 - 2**-53)
-            )
+            mass = min(max(values["mass"], _SMALLEST_MASS), _LARGEST_MASS)
+            return cls(cast(Any, family)(**others, n=counts.n), mass)
 
         return maximise(
             build,
-            {"mass": 0.5, **family.start(estimate)},
+            {"mass": 0.5, **family.start(counts)},
             {"mass": "share", **family.parameters()},
-            estimate,
-            estimate.noise[1].b if value_dependent else 0.0,
+            counts,
         )

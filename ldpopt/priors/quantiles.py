@@ -1,0 +1,72 @@
+"""Quantiles of posteriors: whole counts, found exactly by ever smaller blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.priors.noise import CountNoise
+from ldpopt.priors.quadrature import Terms, weighted_nodes
+from ldpopt.priors.reach import nearest_counts
+from ldpopt.priors.summation import NODES, Runs
+
+Array = NDArray[np.float64]
+LogDensity = Callable[[Array], Array]
+
+ROUNDED = 1 - 1e-13
+"""Factor on the mass that a quantile must reach: a sum that equals it may round to less."""
+
+
+def quantiles(
+    log_density: LogDensity, terms: Terms, y: Array, noise: CountNoise, n: int, shares: Array
+) -> Array:
+    """Return the smallest count k with Pr[counts up to k | y] >= share, for each estimate.
+
+    Parameters
+    ----------
+    log_density
+        Of the prior, up to a constant.
+    terms
+        The terms of some estimates' posteriors.
+    y, noise, n
+        These estimates, shape (r,), their noise, and the largest count.
+    shares
+        Posterior probabilities in (0, 1), shape (r,).
+    """
+    nearest = nearest_counts(y, n)
+    top = terms.logs.max(axis=1, keepdims=True)
+    mass = np.exp(terms.logs - top).reshape(len(y), -1, NODES).sum(axis=2)
+    blocks = Runs(terms.first, terms.stop - terms.first)
+    target = shares * mass.sum(axis=1)
+    while True:
+        chosen, target = _reaching(mass, target)
+        block = Runs(
+            np.take_along_axis(blocks.first, chosen, axis=1),
+            np.take_along_axis(blocks.size, chosen, axis=1),
+        )
+        if (block.size <= 1).all():
+            return np.asarray(block.first[:, 0])
+        blocks = _parts(block)
+        k, logs = weighted_nodes(log_density, blocks)
+        logs = logs + noise.log_ratio(y[:, None, None], k, nearest[:, None, None])
+        mass = np.exp(logs - top[..., None]).sum(axis=2)
+
+
+def _reaching(mass: Array, target: Array) -> tuple[NDArray[np.int64], Array]:
+    """Return the block in which the cumulative mass reaches the target, and what is missing there.
+
+    Shapes: mass (r, blocks), target (r,), the block (r, 1).
+    """
+    upto = np.cumsum(mass, axis=1)
+    below = np.count_nonzero(upto < (target * ROUNDED)[:, None], axis=1)
+    chosen = np.minimum(below, mass.shape[1] - 1)[:, None]
+    before = np.take_along_axis(upto - mass, chosen, axis=1)[:, 0]
+    return chosen, target - before
+
+
+def _parts(block: Runs) -> Runs:
+    """Return the ``NODES`` parts of each block, shape (r, NODES); some may be empty."""
+    cuts = np.floor(block.size * np.arange(NODES + 1) / NODES)
+    return Runs(block.first + cuts[:, :-1], np.diff(cuts, axis=1))
