@@ -348,10 +348,22 @@ def test_operations_are_counted_and_change_nothing():
 
 def test_a_likelihood_paired_with_itself_differs_by_nothing():
     setting = likelihoods._settings()[0]
-    assert likelihoods.paired(setting, LeastSquares(), np.random.default_rng(0), trials=3) == (
-        0.0,
-        0.0,
-    )
+    rng = np.random.default_rng(0)
+    excess = likelihoods.excess_over_norm_sub(setting, LeastSquares(), rng, trials=3)
+    assert excess == likelihoods.Excess(0.0, 0.0)
+
+
+def test_the_excess_of_paired_errors_by_hand():
+    # Differences 1, 2, 3: mean 2, standard deviation 1, standard error 1/sqrt(3); others' mean 4.
+    excess = likelihoods.Excess.of(np.array([4.0, 6.0, 8.0]), np.array([3.0, 4.0, 5.0]))
+    assert excess.relative == pytest.approx(0.5)
+    assert excess.half_width == pytest.approx(3 / math.sqrt(3) / 4)
+    assert excess.is_positive
+    assert not excess.is_negative
+    assert str(excess) == "+50.00 % ± 43.30"
+    wider = likelihoods.Excess(0.1, 0.2)
+    assert not wider.is_positive
+    assert likelihoods.Excess(-0.3, 0.2).is_negative
 
 
 def test_the_judged_statements_of_the_figures_join_the_ledger():

@@ -17,6 +17,10 @@ BELOW = 1e-7
 """How far below the closed form's objective a solver's may be, relative to 1 + objective: the
 solver's point violates the constraints by its own tolerance."""
 
+OBJECTIVE = 1e-6
+"""Objectives of a closed form and of a solver, relative to 1 + objective, where several problems are
+solved and the smallest objective counts."""
+
 CONVERGED = 0.9
 """Share of the vectors given to a solver that it must solve: below it, the solver confirms too
 little. First-order solvers give up on a few adversarial vectors."""

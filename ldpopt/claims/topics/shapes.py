@@ -1,9 +1,8 @@
-"""Claims that least squares under orders and hierarchies has closed forms, with certificates and against solvers."""
+"""Claims that least squares under orders and hierarchies has closed forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,108 +24,136 @@ ORDER = 30
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-Solve = Callable[[FrequencyEstimate], Array]
-
 _BRANCHING = 3
+_ROOT = 1.0  # the frequencies of all users together
 _ALONE = 32  # values from which vectors go to the solvers one by one; smaller ones many at a time
 
 
-def _compared(
+def _unchanged(instance: Instance) -> Instance:
+    return instance
+
+
+def _over_sizes(
     instances: InstanceSet,
     make: Callable[[int], Case],
     solvers: tuple[str, ...],
-    seen: Callable[[Instance], Instance] = lambda instance: instance,
+    transform: Callable[[Instance], Instance] = _unchanged,
 ) -> Agreement:
-    """Return the comparison over random instances and emoji, with one problem for every size.
+    """Return the comparison over random instances and emoji, with one case for every size.
 
-    ``seen`` makes what the problem is about from an instance.
+    ``transform`` makes what the problem is about from an instance.
     """
+    cases: dict[int, Case] = {}
+    parts = []
     emoji = [i for i in instances.real if i.name in ("emoji GRR", "emoji OUE")]
-    large = [i for i in instances.random if i.estimate.d >= _ALONE] + emoji
-    parts, known = [], dict[int, Case]()
-    for instances_of_size, joined in ((large, False), (instances.crowd, True)):
-        for instance in instances_of_size:
-            d = instance.estimate.d
-            if d < 3:
-                continue
-            case = known.setdefault(d, make(d))
-            pool = [seen(instance)]
-            if joined:
-                parts.append(compare_joined(case, pool, solvers))
-            else:
-                parts.append(compare_with_solvers(case.problem, case.closed_form, pool, solvers))
+    large = [i for i in instances.random if i.estimate.d >= _ALONE]
+    small = [i for i in instances.crowd if i.estimate.d > 2]  # two values have one order and tree
+    for instance in large + emoji + small:
+        d = instance.estimate.d
+        if d not in cases:
+            cases[d] = make(d)
+    for instance in large + emoji:
+        case = cases[instance.estimate.d]
+        stack = [transform(instance)]
+        parts.append(compare_with_solvers(case.problem, case.closed_form, stack, solvers))
+    for instance in small:
+        stack = [transform(instance)]
+        parts.append(compare_joined(cases[instance.estimate.d], stack, solvers))
     return Agreement.merged(parts)
-
-
-def _finding(parts: list[Agreement]) -> Finding:
-    merged = Agreement.merged(parts)
-    return Finding(merged.holds, merged.vectors, merged.evidence, agreement=merged)
 
 
 # --- hierarchies ----------------------------------------------------------------------------------
 
 
-def _of_every_level(instance: Instance) -> Instance:
-    """Return an instance whose values are the leaves of a tree; what is above is estimated with the same noise."""
+def _with_every_level(instance: Instance) -> Instance:
+    """Return an instance of all nodes of a tree whose leaves are the given instance's values.
+
+    Nodes above the leaves are estimated with the same noise.
+    """
     n, oracle = instance.estimate.noise
+    leaves = instance.estimate.frequencies
     tree = Hierarchy.balanced(instance.estimate.d, _BRANCHING)
-    exact: Array = np.zeros((*instance.estimate.frequencies.shape[:-1], len(tree.parents)))
-    exact[..., tree.leaves] = instance.estimate.frequencies
-    for node in range(len(tree.parents) - 1, 0, -1):  # parents come first
-        exact[..., tree.parents[node]] += exact[..., node]
-    noise = instance.estimate.sigma * np.random.default_rng(n + oracle.d).standard_normal(
-        exact.shape
+    nodes = len(tree.parents)
+    totals: Array = np.zeros((*leaves.shape[:-1], nodes))
+    totals[..., tree.leaves] = leaves
+    for node in range(nodes - 1, 0, -1):  # parents come first, so children are complete
+        totals[..., tree.parents[node]] += totals[..., node]
+    rng = np.random.default_rng(n + oracle.d)
+    noise = instance.estimate.sigma * rng.standard_normal(totals.shape)
+    noise[..., tree.leaves] = 0.0  # the leaves have theirs
+    protocol = PureProtocol(oracle.epsilon, nodes, p=oracle.p, q=oracle.q)
+    estimate = FrequencyEstimate(totals + noise, n, protocol)
+    return Instance(f"{instance.name}, every level", instance.kind, estimate)
+
+
+def _tree_case(d: int, weights_rng: np.random.Generator | None, others: list[Constraint]) -> Case:
+    """Return least squares on a balanced tree, with random weights if there is a generator."""
+    tree = Hierarchy.balanced(d, _BRANCHING, total=_ROOT)
+    weights = None
+    if weights_rng is not None:
+        weights = weights_rng.uniform(0.5, 4.0, len(tree.parents))
+
+    def two_passes(estimate: FrequencyEstimate) -> Array:
+        return closed_form.tree_consistency(
+            estimate.frequencies, tree.parents, weights, _ROOT, nonnegative=bool(others)
+        )
+
+    if weights is None:
+        return Case(Problem(LeastSquares(), [tree, *others]), two_passes)
+    return Case(
+        Problem(WeightedLeastSquares(weights), [tree, *others]),
+        two_passes,
+        tiled_loss=lambda copies: WeightedLeastSquares(np.tile(weights, copies)),
     )
-    noise[..., tree.leaves] = 0.0  # they have theirs
-    protocol = PureProtocol(oracle.epsilon, len(tree.parents), p=oracle.p, q=oracle.q)
-    name = f"{instance.name}, every level"
-    return Instance(name, instance.kind, FrequencyEstimate(exact + noise, n, protocol))
 
 
 def _hierarchies(instances: InstanceSet, others: list[Constraint]) -> Finding:
     """Return the finding of least squares on trees, with equal weights and with random ones."""
+    solvers = ("CLARABEL", "OSQP")
 
-    def make(d: int, *, weighted: bool) -> Case:
-        tree = Hierarchy.balanced(d, _BRANCHING, total=1.0)
-        trust = instances.rng().uniform(0.5, 4.0, len(tree.parents)) if weighted else None
-        loss = LeastSquares() if trust is None else WeightedLeastSquares(trust)
+    def equal(d: int) -> Case:
+        return _tree_case(d, None, others)
 
-        def solve(e: FrequencyEstimate) -> Array:
-            return closed_form.tree_consistency(
-                e.frequencies, tree.parents, trust, tree.root_total, nonnegative=bool(others)
-            )
+    def weighted(d: int) -> Case:
+        return _tree_case(d, instances.rng(), others)
 
-        if trust is None:
-            return Case(Problem(loss, [tree, *others]), solve)
-        return Case(
-            Problem(loss, [tree, *others]),
-            solve,
-            lambda copies: WeightedLeastSquares(np.tile(trust, copies)),
-        )
-
-    makers = (partial(make, weighted=weighted) for weighted in (False, True))
-    return _finding(
-        [_compared(instances, maker, ("CLARABEL", "OSQP"), _of_every_level) for maker in makers]
-    )
+    parts = [
+        _over_sizes(instances, make, solvers, transform=_with_every_level)
+        for make in (equal, weighted)
+    ]
+    return Finding.of(Agreement.merged(parts))
 
 
 @claim(
     "tree-consistency",
     "Hay, Rastogi, Miklau, Suciu 2010",
-    "If parents are the sums of their children, least squares with any weights on any tree is two passes.",
+    "If parents are the sums of their children, least squares with any weights on any tree is two "
+    "passes.",
     Verdict.HOLDS,
 )
-def _tree_consistency(instances: InstanceSet) -> Finding:
+def tree_consistency(instances: InstanceSet) -> Finding:
+    """Certify the two passes on balanced trees with equal and random weights; use two solvers.
+
+    Every node is estimated; the root is 1. On random instances with d ≥ 32, emoji and the crowd
+    instances with d > 2. Red if a gap exceeds GAP or a solver's optimal point differs by more than
+    its objective allows.
+    """
     return _hierarchies(instances, [])
 
 
 @claim(
     "tree-consistency-nonnegative",
     "from the KKT conditions",
-    "Of such vectors the nearest non-negative one is two passes, repeated without the leaves that came out below zero.",
+    "The nearest such vector without negative values is two passes, repeated without the leaves "
+    "that came out below zero.",
     Verdict.HOLDS,
 )
-def _nonnegative_tree_consistency(instances: InstanceSet) -> Finding:
+def tree_consistency_nonnegative(instances: InstanceSet) -> Finding:
+    """Certify the repeated passes on balanced trees with equal and random weights; use two solvers.
+
+    On the instances of `tree-consistency`. Red if a gap exceeds GAP or a solver's optimal point
+    differs by more than its objective allows.
+    """
     return _hierarchies(instances, [NonNegative()])
 
 
@@ -136,7 +163,10 @@ def _nonnegative_tree_consistency(instances: InstanceSet) -> Finding:
 def _orders(
     instances: InstanceSet, order: Callable[[int], tuple[Monotone | Unimodal, Index]]
 ) -> Finding:
-    """Return the finding of isotonic regression on trees, then Norm-Sub."""
+    """Return the finding of Norm-Sub after isotonic regression on trees.
+
+    ``order`` returns the constraint on d values, and for each value the one above it (-1: none).
+    """
 
     def make(d: int) -> Case:
         constraint, above = order(d)
@@ -145,20 +175,28 @@ def _orders(
             problem, lambda e: closed_form.norm_sub(closed_form.isotonic(e.frequencies, above))
         )
 
-    return _finding([_compared(instances, make, ("CLARABEL", "QOCO"))])
+    return Finding.of(_over_sizes(instances, make, ("CLARABEL", "QOCO")))
 
 
 @claim(
     "tree-order-simplex",
     "from the KKT conditions; pooling as in Pardalos, Xue 1999",
-    "With an order that is a tree, least squares on the simplex is Norm-Sub of the isotonic regression by pooling.",
+    "With an order that is a tree, least squares on the simplex is Norm-Sub of the isotonic "
+    "regression by pooling.",
     Verdict.HOLDS,
 )
-def _tree_order(instances: InstanceSet) -> Finding:
+def tree_order_simplex(instances: InstanceSet) -> Finding:
+    """Certify pooling and Norm-Sub on random trees, one per size, and compare with two solvers.
+
+    On random instances with d ≥ 32, emoji and the crowd instances with d > 2. Red if a gap exceeds
+    GAP or a solver's optimal point differs by more than its objective allows.
+    """
+
     def order(d: int) -> tuple[Monotone, Index]:
         rng = np.random.default_rng(instances.seed + d)
         parents = np.array([-1, *(rng.integers(0, v) for v in range(1, d))])
-        return Monotone(np.stack([parents[1:], np.arange(1, d)], axis=1)), parents
+        edges = np.stack([parents[1:], np.arange(1, d)], axis=1)
+        return Monotone(edges), parents
 
     return _orders(instances, order)
 
@@ -166,12 +204,21 @@ def _tree_order(instances: InstanceSet) -> Finding:
 @claim(
     "unimodal-simplex",
     "from the KKT conditions",
-    "With a known mode, least squares on the simplex is Norm-Sub of the unimodal regression by pooling.",
+    "With a known mode, least squares on the simplex is Norm-Sub of the unimodal regression by "
+    "pooling.",
     Verdict.HOLDS,
 )
-def _unimodal(instances: InstanceSet) -> Finding:
+def unimodal_simplex(instances: InstanceSet) -> Finding:
+    """Certify pooling and Norm-Sub with a random mode per size, and compare with two solvers.
+
+    On random instances with d ≥ 32, emoji and the crowd instances with d > 2. Red if a gap exceeds
+    GAP or a solver's optimal point differs by more than its objective allows.
+    """
+
     def order(d: int) -> tuple[Unimodal, Index]:
-        mode, v = int(np.random.default_rng(instances.seed + d).integers(0, d)), np.arange(d)
-        return Unimodal(mode), np.where(v < mode, v + 1, np.where(v > mode, v - 1, -1))
+        mode = int(np.random.default_rng(instances.seed + d).integers(0, d))
+        values = np.arange(d)
+        towards_mode = values + np.sign(mode - values)
+        return Unimodal(mode), np.where(values == mode, -1, towards_mode)
 
     return _orders(instances, order)
