@@ -116,7 +116,7 @@ def _norm_cut(estimate: FrequencyEstimate) -> Array:
 
 def _mle_apx(estimate: FrequencyEstimate) -> Array:
     expect_raw(estimate)
-    return closed_form.mle_apx(estimate.frequencies, estimate.noise[1].kappa)
+    return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa)
 
 
 def _power(estimate: FrequencyEstimate) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -159,17 +160,9 @@ class PureProtocol:
         np.True_
         """
         size = np.ones(1) if members is None else np.asarray(members.sum(axis=1))
-        if self.pair_support is None:
-            if centred or members is not None:
-                raise InvalidInputError(
-                    "the variance of a sum of estimates needs the joint law of two counts, which p and q alone do not give: "
-                    "use an oracle from ldpopt.oracles"
-                )
+        if self.pair_support is None and members is None and not centred:
             return np.full(1, self.a), np.full(1, self.b)
-        own, neither = self.pair_support
-        gap = self.p - self.q
-        r = (neither - self.q**2) / gap**2
-        s = (own - self.p * self.q) / gap**2 - r
+        r, s = self._pair_covariance()
         share = size / self.d if centred else np.zeros_like(size)
         inside, outside = np.where(size > 0, 1 - share, 0.0), np.where(size < self.d, share, 0.0)
         squares = size * inside**2 + (self.d - size) * outside**2
@@ -178,6 +171,30 @@ class PureProtocol:
         constant = (self.a - r) * squares + r * total**2 + (self.b - 2 * s) * outside**2
         slope = (self.b - 2 * s) * (inside**2 - outside**2) + 2 * s * total
         return constant, slope
+
+    def covariance(self, frequencies: NDArray[np.float64]) -> Covariance:
+        """Return n Cov[f̃] given the true frequencies f of shape (d,), as a diagonal plus a matrix of rank two.
+
+        With the r and s of ``answer_variance`` it is diag(a + b f - r - 2 s f) + r 11ᵀ + s (f1ᵀ + 1fᵀ). Where
+        ``pair_support`` is None an error is raised.
+        """
+        r, s = self._pair_covariance()
+        own = self.a - r + (self.b - 2 * s) * frequencies
+        basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
+        return Covariance(own, basis, np.array([[r, s], [s, 0.0]]))
+
+    def _pair_covariance(self) -> tuple[float, float]:
+        """Return r and s: n Cov[f̃_u, f̃_v] = r + s (f_u + f_v) for u ≠ v."""
+        if self.pair_support is None:
+            raise InvalidInputError(
+                "the variance of a sum of estimates needs the joint law of two counts, which p and q "
+                "alone do not give: use an oracle from ldpopt.oracles"
+            )
+        own, neither = self.pair_support
+        gap = self.p - self.q
+        r = (neither - self.q**2) / gap**2
+        s = (own - self.p * self.q) / gap**2 - r
+        return r, s
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(epsilon={self.epsilon:g}, d={self.d}, p={self.p:.6g}, q={self.q:.6g})"

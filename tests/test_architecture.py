@@ -13,6 +13,7 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
     {"validate", "storage", "immutable"},
+    {"covariance"},
     {"protocol"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import ldpopt
 from ldpopt import FrequencyEstimate, Problem, constraints
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
-from ldpopt.estimate import intervals
+from ldpopt.estimate import Noise, intervals
 from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
@@ -96,7 +96,7 @@ def test_hadamard_variances_of_a_stack_are_those_of_its_rows():
 def test_ends_of_a_score_interval_are_z_deviations_away_by_their_own_variance():
     answers, z, n = np.linspace(-0.1, 1.1, 50), 1.7, 1000
     for slope in (-0.9, 0.0, 30.0):
-        for end in intervals.score(answers, np.array([4.0]), np.array([slope]), n, z):
+        for end in intervals.score(answers, np.array([4.0]) / n, np.array([slope]) / n, z):
             assert_allclose((answers - end) ** 2, z**2 * (4.0 + slope * end) / n, atol=SMALL)
 
 
@@ -153,7 +153,12 @@ def test_values_are_covered_at_the_boundary_in_the_tail_and_in_the_head(name, ep
     for d, n in ((128, 2000), (2000, 300)):
         oracle = ORACLES[name](epsilon, d)
         for holders in (0, 1, n // 100, n // 10, n // 2, n):
-            covered = coverage(oracle, n, holders, lambda f: intervals.raw(f, n, oracle, level))  # noqa: B023
+            covered = coverage(
+                oracle,
+                n,
+                holders,
+                lambda f: intervals.unconstrained_interval(f, Noise.of_reports(n, oracle), level),
+            )
             assert covered >= level - 0.01, (d, n, holders)
 
 
@@ -166,10 +171,21 @@ def test_normal_tails_alone_would_not_cover_small_counts(holders):
     )  # half a report of a value that nobody has
     z = stats.norm.ppf((1 + level) / 2)
     normal = coverage(
-        oracle, n, holders, lambda f: intervals.score(f, *oracle.answer_variance(f), n, z)
+        oracle,
+        n,
+        holders,
+        lambda f: intervals.score(f, *Noise.of_reports(n, oracle).answer_variance(f), z),
     )
     assert normal < level - 0.01
-    assert coverage(oracle, n, holders, lambda f: intervals.raw(f, n, oracle, level)) >= level
+    assert (
+        coverage(
+            oracle,
+            n,
+            holders,
+            lambda f: intervals.unconstrained_interval(f, Noise.of_reports(n, oracle), level),
+        )
+        >= level
+    )
 
 
 def test_sets_of_grr_with_small_counts_are_covered():
@@ -182,7 +198,12 @@ def test_sets_of_grr_with_small_counts_are_covered():
     def of_set(answers):
         frequencies = np.zeros((len(answers), 2000))
         frequencies[:, 0] = answers
-        return (end[:, 0] for end in intervals.raw(frequencies, n, oracle, level, members))
+        return (
+            end[:, 0]
+            for end in intervals.unconstrained_interval(
+                frequencies, Noise.of_reports(n, oracle), level, members
+            )
+        )
 
     for holders in (0, 2, 50):
         assert coverage(pair, n, holders, of_set) >= level

@@ -233,7 +233,8 @@ def collected(kappa, d, n=300, seed=0, epsilon=2.0, trials=None):
 @every_kappa
 def test_the_loss_is_minus_the_mean_log_density_up_to_a_constant(kappa):
     estimate = collected(kappa, 4)
-    n, oracle = estimate.noise
+    n = estimate.noise.require_n()
+    oracle = estimate.noise.require_protocol()
     f = np.random.default_rng(1).dirichlet(np.ones(4), 10)
     variance = (oracle.a + oracle.b * f) / n
     density = np.exp(-((estimate.frequencies - f) ** 2) / (2 * variance)) / np.sqrt(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import intervals
+from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import Sets, answers, membership
 from ldpopt.protocol import PureProtocol
 
@@ -117,19 +118,23 @@ class FrequencyEstimate:
         return int(self.frequencies.shape[-1])
 
     @property
-    def noise(self) -> tuple[int, PureProtocol]:
-        """``(n, oracle)``: what the noise level follows from; an error says so where they are unknown."""
+    def noise(self) -> Noise:
+        """The noise of the raw estimate, from n and the oracle; an error says so where they are unknown."""
         if self.n is None or self.oracle is None:
             raise InvalidInputError(
                 "this needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
             )
-        return self.n, self.oracle
+        return Noise.of_reports(self.n, self.oracle)
 
     @property
     def sigma(self) -> float:
         """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7)."""
-        n, oracle = self.noise
-        return oracle.sd(n)
+        sd = self.noise.sd
+        if np.ndim(sd):
+            raise InvalidInputError(
+                "the noise of this estimate differs between values: use estimate.noise.sd"
+            )
+        return float(sd)
 
     def query(self, sets: Sets) -> NDArray[np.float64]:
         """Return the total frequency of each set of values.
@@ -198,13 +203,15 @@ class FrequencyEstimate:
                 f"intervals are made from the raw estimate, which this one by {self.method!r} does not know: get it from "
                 "ldpopt.postprocess, or pass raw=..."
             )
-        n, oracle = start.noise
+        noise = start.noise
         members = None if sets is None else membership(sets, start.d)
         asked = start.d if members is None else members.shape[0]
         each = 1 - (1 - level) / max(asked, 1) if simultaneous else level
         consistent = self.method != "base"
-        centred = consistent and oracle.pair_support is not None
-        lower, upper = intervals.raw(start.frequencies, n, oracle, each, members, centred=centred)
+        centred = consistent and noise.knows_pairs
+        lower, upper = intervals.unconstrained_interval(
+            start.frequencies, noise, each, members, centred=centred
+        )
         if not consistent:
             return lower, upper
         if simultaneous and members is None:

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import totals
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-    from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
 _SKEWED = 0.2  # relative error of a tail, by the first Edgeworth term, up to which it passes as a normal one
 _LATTICE = 0.005  # probability that the steps of a count may move at one end
 
 
-def raw(
+def unconstrained_interval(
     frequencies: Array,
-    n: int,
-    oracle: PureProtocol,
+    noise: Noise,
     level: float,
     members: csr_array | None = None,
     *,
@@ -42,7 +40,9 @@ def raw(
     Parameters
     ----------
     frequencies
-        Raw estimates, shape (..., d), of n reports of the oracle.
+        Raw estimates, shape (..., d).
+    noise
+        Their noise. Counts, and with them the intervals of Clopper and Pearson, need its protocol.
     level
         Probability for every answer on its own, in (0, 1).
     members
@@ -62,7 +62,8 @@ def raw(
     Examples
     --------
     >>> from ldpopt.oracles import OUE
-    >>> lower, upper = raw(np.array([0.3, 0.0]), 10_000, OUE(epsilon=1.0, d=2), 0.95)
+    >>> noise = Noise.of_reports(10_000, OUE(epsilon=1.0, d=2))
+    >>> lower, upper = unconstrained_interval(np.array([0.3, 0.0]), noise, 0.95)
     >>> lower.round(3), upper.round(3)
     (array([ 0.261, -0.037]), array([0.339, 0.038]))
     """
@@ -71,21 +72,21 @@ def raw(
     size: Array = (
         np.ones(1) if members is None else np.asarray(members.sum(axis=1), dtype=np.float64)
     )
+    constant, slope = noise.answer_variance(frequencies, members, centred=centred)
+    if centred:
+        share = (1 - frequencies.sum(axis=-1, keepdims=True)) / frequencies.shape[-1]
+        lower, upper = score(answers + size * share, constant, slope, z)
+    else:
+        lower, upper = score(answers, constant, slope, z)
+    oracle, n = noise.protocol, noise.n
+    if oracle is None or n is None:
+        return lower, upper
     # Values of disjoint support make a set one event a report; elsewhere each member is an event of its own.
     events: Array = np.ones_like(size) if oracle.pair_support == (0.0, 0.0) else size
     gap = oracle.p - oracle.q
     small = _is_small(n, size * oracle.q, gap, events, z) & (size > 0)
     if centred:
         small &= size < oracle.d
-        share = (1 - frequencies.sum(axis=-1, keepdims=True)) / oracle.d
-        lower, upper = score(
-            answers + size * share,
-            *oracle.answer_variance(frequencies, members, centred=True),
-            n,
-            z,
-        )
-    else:
-        lower, upper = score(answers, *oracle.answer_variance(frequencies, members), n, z)
     small = np.broadcast_to(small, answers.shape[-1:])
     if small.any():
         at = np.flatnonzero(small)
@@ -98,8 +99,8 @@ def raw(
     return lower, upper
 
 
-def score(answers: Array, constant: Array, slope: Array, n: int, z: float) -> tuple[Array, Array]:
-    """Return the ends of {F : (F̃ - F)² <= z² (α + β F)/n} (Wilson 1927, for a variance that is linear in F).
+def score(answers: Array, constant: Array, slope: Array, z: float) -> tuple[Array, Array]:
+    """Return the ends of {F : (F̃ - F)² <= z² (α + β F)} (Wilson 1927, for a variance that is linear in F).
 
     Parameters
     ----------
@@ -107,17 +108,17 @@ def score(answers: Array, constant: Array, slope: Array, n: int, z: float) -> tu
         Unbiased estimates F̃, shape (..., m).
     constant, slope
         α and β, of shapes that broadcast to the answers'.
-    n, z
-        Number of reports; the two-sided normal quantile.
+    z
+        The two-sided normal quantile.
 
     Examples
     --------
-    >>> score(np.array([0.5]), np.array([0.25]), np.array([0.0]), 100, 2.0)
+    >>> score(np.array([0.5]), np.array([0.0025]), np.array([0.0]), 2.0)
     (array([0.4]), array([0.6]))
     """
-    shift = z**2 * slope / (2 * n)
+    shift = z**2 * slope / 2
     # Counts never make the root's argument negative; frequencies that no counts give are answered by the vertex.
-    half = np.sqrt(np.maximum(shift**2 + z**2 * (constant + slope * answers) / n, 0.0))
+    half = np.sqrt(np.maximum(shift**2 + z**2 * (constant + slope * answers), 0.0))
     return answers + shift - half, answers + shift + half
 
 

@@ -157,12 +157,11 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
         raise InvalidInputError(
             f"accuracy_limit takes raw estimates, got one by {estimate.method!r}: pass estimate.raw"
         )
-    n, oracle = estimate.noise
     true = validate.frequencies(truth)
     if true.shape != (estimate.d,):
         raise InvalidInputError(f"truth must have shape ({estimate.d},), got {true.shape}")
     f, size = np.unique(true, return_counts=True)
-    variance = oracle.variance(n, f)
+    variance = estimate.noise.require_protocol().variance(estimate.noise.require_n(), f)
     fixed = np.log(size) - 0.5 * np.log(variance)
     raw = estimate.frequencies.ravel()
     result = np.empty_like(raw)

@@ -30,7 +30,7 @@ class _Likelihood(Loss):
     @staticmethod
     def shares(estimate: FrequencyEstimate) -> Array:
         """Return c/n, the share of reports that support each value; an error if the estimate is not a raw one."""
-        oracle = estimate.noise[1]
+        oracle = estimate.noise.require_protocol()
         share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
         outside = (share < -_ROUNDING) | (share > 1 + _ROUNDING)
         if outside.any():
@@ -43,7 +43,7 @@ class _Likelihood(Loss):
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return q and p - q."""
-        oracle = estimate.noise[1]
+        oracle = estimate.noise.require_protocol()
         return oracle.q, oracle.p - oracle.q
 
 
@@ -152,7 +152,7 @@ class MultinomialMLE(_Likelihood):
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless every report supports exactly one value, as in GRR."""
         total = self.shares(estimate).sum(axis=-1)
-        oracle = estimate.noise[1]
+        oracle = estimate.noise.require_protocol()
         if abs(oracle.p + (oracle.d - 1) * oracle.q - 1) > _ROUNDING or np.any(
             np.abs(total - 1) > _ROUNDING
         ):

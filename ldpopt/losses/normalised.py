@@ -43,10 +43,10 @@ class NormalisedGaussianMLE(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` where a variance is not positive."""
-        n, oracle = estimate.noise
-        variance = oracle.a + oracle.b * f
+        noise = estimate.noise
+        variance = noise.a + noise.b * f
         spread = np.sum(np.log(variance, out=np.zeros_like(variance), where=variance > 0), axis=-1)
-        return np.asarray(self._distance.value(f, estimate) / 2 + spread / (2 * n))
+        return np.asarray(self._distance.value(f, estimate) / 2 + spread / (2 * (noise.n or 1)))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r)/2 + b/(2n(a + bf)) with r = (f - f̃)/(a + bf)."""
@@ -67,8 +67,8 @@ class NormalisedGaussianMLE(Loss):
         raise InvalidInputError(f"{self!r} is not convex: Problem.solve takes convex-concave steps")
 
     def _tangent(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        n, oracle = estimate.noise
-        return np.asarray(oracle.b / (2 * n * (oracle.a + oracle.b * f)))
+        noise = estimate.noise
+        return np.asarray(noise.b / (2 * (noise.n or 1) * (noise.a + noise.b * f)))
 
 
 class TiltedGaussianMLE(GaussianMLE):
@@ -93,13 +93,14 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃ and c."""
-        return estimate.frequencies, self.slopes
+        target, *relative = super().data(estimate)
+        return target, self.slopes, *relative
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the weighted MLE's cones with twice the linear function, in their units."""
-        distance, cones = super().cone_form(f, data[:1], constants)
+        distance, cones = super().cone_form(f, (data[0], *data[2:]), constants)
         _, a, unit = constants
         return distance + 2 * unit**2 * a / f.size * (data[1] @ f), cones
 
@@ -109,4 +110,4 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return the weighted MLE's response to 2 (μ + c)."""
-        return super().response(2 * (mu + data[1]), data[:1], constants)
+        return super().response(2 * (mu + data[1]), (data[0], *data[2:]), constants)

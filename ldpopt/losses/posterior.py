@@ -61,7 +61,7 @@ class PosteriorMean(LeastSquares):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the noise level is known and a given prior is one of counts among as many users."""
-        n, _ = estimate.noise
+        n = estimate.noise.require_n()
         if isinstance(self.prior, Prior):
             require_same_users(self.prior, n)
 
@@ -69,7 +69,8 @@ class PosteriorMean(LeastSquares):
         """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""
         if estimate not in self._known:
             self.validate_for(estimate)
-            n, f = estimate.noise[0], estimate.frequencies
+            n = estimate.noise.require_n()
+            f = estimate.frequencies
             mean, variance = np.empty(f.shape), np.empty(f.shape)
             given = self.prior if isinstance(self.prior, Prior) else None
             for part in (

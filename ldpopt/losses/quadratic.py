@@ -159,26 +159,27 @@ class GaussianMLE(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
-        oracle = estimate.noise[1]
-        variance = oracle.a + oracle.b * f
+        noise = estimate.noise
+        variance = noise.a + noise.b * f
         inside = np.all(variance > 0, axis=-1)
         squares = (f - estimate.frequencies) ** 2 / np.where(variance > 0, variance, 1.0)
         return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""
-        oracle = estimate.noise[1]
-        ratio = (f - estimate.frequencies) / (oracle.a + oracle.b * f)
-        return np.asarray(ratio * (2 - oracle.b * ratio))
+        noise = estimate.noise
+        ratio = (f - estimate.frequencies) / (noise.a + noise.b * f)
+        return np.asarray(ratio * (2 - noise.b * ratio))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
-        return (estimate.frequencies,)
+        """Return f̃ and, where a differs between values, each a over their mean."""
+        return (estimate.frequencies, *_relative_variances(estimate))
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
-        """Return κ, a, and 1/σ (but at most d): the unit in which residuals are of order 1."""
-        oracle = estimate.noise[1]
-        return oracle.kappa, oracle.a, min(float(estimate.d), 1 / estimate.sigma)
+        """Return κ, a (the mean), and 1/σ (but at most d): the unit in which residuals are of order 1."""
+        noise = estimate.noise
+        sd = float(np.sqrt(np.mean(noise.constant)))
+        return noise.kappa, float(np.mean(noise.a)), min(float(estimate.d), 1 / sd)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
@@ -186,9 +187,12 @@ class GaussianMLE(Loss):
         """Return mean t with ((f_v - f̃_v)/σ)² <= t_v (1 + κ f_v): d second-order cones of dimension 3 in one constraint."""
         import cvxpy as cp
 
-        (target,), (kappa, _, unit) = data, constants
+        target, *relative = data
+        kappa, _, unit = constants
         t = cp.Variable(f.size)
         weight = 1 + kappa * f
+        if relative:
+            weight = cp.multiply(relative[0], weight)
         cone = cp.SOC(t + weight, cp.vstack([2 * unit * (f - target), t - weight]), axis=0)
         return cp.sum(t) / f.size, [cone]
 
@@ -199,15 +203,15 @@ class GaussianMLE(Loss):
 
     def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
         """Return the least of 2 (a + b f̃)²/(a + b f)³."""
-        oracle = estimate.noise[1]
-        steepest = oracle.a + oracle.b * (largest if oracle.b > 0 else 0.0)
-        return np.asarray(
-            np.min(2 * (oracle.a + oracle.b * estimate.frequencies) ** 2, axis=-1) / steepest**3
-        )
+        noise = estimate.noise
+        steepest = noise.a + np.maximum(noise.b * largest, 0.0)
+        variance = noise.a + noise.b * estimate.frequencies
+        return np.asarray(np.min(2 * variance**2 / steepest**3, axis=-1))
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
-        kappa, a, _ = constants
+        kappa, common, _ = constants
+        a = common * data[1] if len(data) > 1 else np.asarray(common)
         b = kappa * a
         inside = 1 + b * mu
         ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
@@ -215,4 +219,12 @@ class GaussianMLE(Loss):
             divide="ignore", invalid="ignore"
         ):  # at the end of the domain, which the other branch takes
             root = (data[0] + a * ratio) / (1 - b * ratio)
-        return np.asarray(np.where(inside > 0, root, math.copysign(math.inf, b)))
+        return np.asarray(np.where(inside > 0, root, np.copysign(np.inf, b)))
+
+
+def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
+    """Return each value's a over the mean of them, of the frequencies' shape; nothing if all are the same."""
+    noise = estimate.noise
+    if noise.is_common:
+        return ()
+    return (np.broadcast_to(noise.a / np.mean(noise.a), estimate.frequencies.shape),)

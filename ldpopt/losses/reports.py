@@ -98,7 +98,8 @@ class PerReportMLE(Loss):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate is the raw one of these very reports."""
-        n, protocol = estimate.noise
+        n = estimate.noise.require_n()
+        protocol = estimate.noise.require_protocol()
         if estimate.frequencies.ndim > 1:
             raise InvalidInputError(
                 "the likelihood of reports takes one estimate, not a stack: a loss has one set of reports"

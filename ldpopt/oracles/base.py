@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form import norm_sub
+from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
@@ -167,6 +168,22 @@ class FrequencyOracle(PureProtocol, ABC):
         inside = self.p / supporting
         outside = (1 - self.p) / (form.size - supporting)
         return form, form.sums(truth * (inside - outside)) + truth @ outside[:, None]
+
+    def covariance(self, frequencies: Array) -> Covariance:
+        """Return n Cov[f̃] given the true frequencies f of shape (d,).
+
+        Where three values are not alike (``exchangeable``), it is Sᵀ diag(law) S less the products of the means, over
+        (p-q)², and a product costs two transforms (``sums``, ``counts``). Where their law is not known an error is raised.
+        """
+        if self.exchangeable:
+            return super().covariance(frequencies)
+        form, law = self._report_law(frequencies)
+        gap = self.p - self.q
+        # Given value v the supports have the means q + gap e_v; summed over f, their products are q² Σf 11ᵀ +
+        # q gap (f1ᵀ + 1fᵀ) + gap² diag(f).
+        basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
+        core = np.array([[self.q * frequencies.sum() / gap, 1.0], [1.0, 0.0]]) * (-self.q / gap)
+        return IndexCovariance(-frequencies, basis, core, form=form, law=law / gap**2)
 
     def _set_variance(self, truth: Array, members: csr_array, centred: bool) -> Array:
         """Return n Var of the answers to sets, of shape (..., m)."""
@@ -362,6 +379,47 @@ class FrequencyOracle(PureProtocol, ABC):
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         """Draw the support counts of these users; a subclass may spare itself the reports."""
         return self.report_form.support_counts(self._perturb(values, rng))
+
+
+class IndexCovariance(Covariance):
+    """A diagonal, a matrix of low rank, and Sᵀ diag(law) S for the supports S of a report that is an index.
+
+    Parameters
+    ----------
+    own, basis, core
+        As of ``Covariance``.
+    form
+        The form of the reports, which has the products with S.
+    law
+        Non-negative weights of the indices, shape (size,).
+    """
+
+    def __init__(
+        self, own: Array, basis: Array, core: Array, *, form: IndexForm, law: Array
+    ) -> None:
+        super().__init__(own, basis, core)
+        self._form = form
+        self._law = law
+
+    @property
+    def diagonal(self) -> Array:
+        """The variance of every value, shape (d,)."""
+        return super().diagonal + self._form.counts(self._law)
+
+    def scaled(self, factor: float) -> Covariance:
+        """Return the matrix times a number >= 0."""
+        return IndexCovariance(
+            self._own * factor,
+            self._basis,
+            self._core * factor,
+            form=self._form,
+            law=self._law * factor,
+        )
+
+    def _product(self, columns: Array) -> Array:
+        """Return the product with the columns of a (d, m) matrix."""
+        supported = self._form.sums(columns.T) * self._law
+        return super()._product(columns) + self._form.counts(supported).T
 
 
 def simulate_independent(

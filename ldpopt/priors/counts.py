@@ -62,10 +62,10 @@ class EstimatedCounts:
             count of 0 throughout.
         """
         estimate = FrequencyEstimate.of(estimate)
-        n, oracle = estimate.noise
+        n, sd, growth = estimate.noise.in_counts()
         values = np.clip(estimate.frequencies, -_HUGE, _HUGE) * n
-        slope = oracle.b if value_dependent else 0.0
-        return cls(values, n, CountNoise.checked(estimate.sigma * n, slope, n, values))
+        slope = growth if value_dependent else 0.0
+        return cls(values, n, CountNoise.checked(sd, slope, n, values))
 
     def vector(self) -> EstimatedCounts:
         """Return the counts if they are one vector; a stack of trials raises an error."""

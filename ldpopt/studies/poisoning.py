@@ -147,7 +147,7 @@ def without_malicious(
         raise InvalidTypeError(
             f"estimate must be a FrequencyEstimate with n and oracle, got {type(estimate).__name__}"
         )
-    _, oracle = estimate.noise
+    oracle = estimate.noise.require_protocol()
     if validate.real("eta (malicious users per genuine one)", eta) < 0:
         raise InvalidInputError(
             f"eta (malicious users per genuine one) must be at least 0, got {eta!r}"

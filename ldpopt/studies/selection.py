@@ -134,7 +134,8 @@ def select_method(
         raise InvalidInputError(
             f"select_method takes one raw estimate (from oracle.estimate), of shape (d,); got {est!r}"
         )
-    n, oracle = est.noise
+    n = est.noise.require_n()
+    oracle = est.noise.require_protocol()
     if not isinstance(oracle, FrequencyOracle):
         raise InvalidInputError(
             f"select_method simulates the oracle of the estimate; {oracle!r} only knows p and q"

@@ -103,7 +103,8 @@ def batches(instance: Instance) -> list[Instance]:
 
     Vectors that are left over and fill no batch are dropped.
     """
-    n, protocol = instance.estimate.noise
+    n = instance.estimate.noise.require_n()
+    protocol = instance.estimate.noise.require_protocol()
     d = protocol.d
     copies = _LENGTH // d
     rows = instance.estimate.frequencies
@@ -125,7 +126,8 @@ def by_block(closed_form: ClosedForm, d: int) -> ClosedForm:
     """Return a closed form of vectors of d values as one of vectors end to end."""
 
     def solve(estimate: FrequencyEstimate) -> Array:
-        n, protocol = estimate.noise
+        n = estimate.noise.require_n()
+        protocol = estimate.noise.require_protocol()
         rows = FrequencyEstimate(estimate.frequencies.reshape(-1, d), n, _with_size(protocol, d))
         return closed_form(rows).reshape(estimate.frequencies.shape)
 

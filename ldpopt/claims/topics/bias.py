@@ -99,7 +99,7 @@ def _lemma_2(instances: InstanceSet) -> Finding:
         worst = max(worst, abs(float(np.sum(_expected(GRR(epsilon=1.0, d=3), method) - f))))
         checked += 1
     _, raw = _zipf_draws(instances)
-    n = raw.noise[0]
+    n = raw.noise.require_n()
     others = {
         m: n * float(np.mean(postprocess(raw, m).frequencies.sum(axis=-1) - 1))
         for m in _NOT_NORMALISED
@@ -131,7 +131,7 @@ def _lemma_3(instances: InstanceSet) -> Finding:
     )
     truth, raw = _zipf_draws(instances)
     mean = postprocess(raw, "norm").frequencies.mean(axis=0)
-    sd = np.sqrt(raw.noise[1].variance(raw.noise[0], truth) / len(raw.frequencies))
+    sd = np.sqrt(raw.noise.variance(truth) / len(raw.frequencies))
     score = float(np.max(np.abs(mean - truth) / sd))
     return Finding(
         worst < _ROUNDING and score < _SIGMAS,

@@ -58,7 +58,7 @@ def _against_least_squares(
 
 
 def _apply_mle_apx(estimate: FrequencyEstimate) -> Array:
-    return closed_form.mle_apx(estimate.frequencies, estimate.noise[1].kappa)
+    return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa)
 
 
 @claim(
@@ -122,7 +122,7 @@ def mle_apx(instances: InstanceSet) -> Finding:
     corrected_errors = []
     for instance in instances.random + instances.real:
         estimate = instance.estimate
-        if abs(estimate.noise[1].kappa) < IDENTITY:
+        if abs(estimate.noise.kappa) < IDENTITY:
             continue  # the signs do not matter then
         best = _apply_mle_apx(estimate)
         fraction, line = _formulas(estimate, best > 0, sign=-1)
@@ -185,7 +185,7 @@ def _formulas(
 
     ``sign`` is -1 for the signs as printed in x_v, γ and δ, and 1 for the corrected ones.
     """
-    oracle = estimate.noise[1]
+    oracle = estimate.noise.require_protocol()
     p, q = oracle.p, oracle.q
     f = estimate.frequencies
     mass = np.sum(f, axis=-1, keepdims=True, where=active)
@@ -225,7 +225,7 @@ def mle_apx_draft(instances: InstanceSet) -> Finding:
 
 def _draft(estimate: FrequencyEstimate) -> Array:
     """Return D's Eq. 14 in terms of c/n, iterated as D 3.4 states."""
-    oracle = estimate.noise[1]
+    oracle = estimate.noise.require_protocol()
     p, q = oracle.p, oracle.q
     share = q + (p - q) * estimate.frequencies
     active = np.ones(share.shape, dtype=np.bool_)
@@ -295,7 +295,7 @@ def mle_cls_bound(instances: InstanceSet) -> Finding:
     for instance in instances.all:
         estimate = instance.estimate
         raw = estimate.frequencies
-        kappa = estimate.noise[1].kappa
+        kappa = estimate.noise.kappa
         mle = _apply_mle_apx(estimate)
         cls = closed_form.norm_sub(raw)
         distance = np.sum(np.abs(mle - cls), axis=-1)

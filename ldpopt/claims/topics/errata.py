@@ -254,7 +254,7 @@ def _kkt_multiplier(instances: InstanceSet) -> Finding:
     """Evaluate both papers' conditions at the solution: D's x is N's with the other sign, and μ is not 0."""
     spread, largest, difference, vectors = 0.0, 0.0, 0.0, 0
     for instance in instances.crowd:
-        oracle = instance.estimate.noise[1]
+        oracle = instance.estimate.noise.require_protocol()
         p, q, raw = oracle.p, oracle.q, instance.estimate.frequencies
         f = closed_form.mle_apx(raw, oracle.kappa)
         x = (p - q) * (raw - f) / (q * (1 - q) + (p - q) * (1 - p - q) * f)

@@ -48,7 +48,8 @@ def _outputs(
             f = f[(f <= 1).all(axis=-1)]  # the others are 0 everywhere, by definition
             if not len(f):
                 continue
-        mean, n = f.mean(axis=-1) * instance.estimate.noise[0], instance.estimate.noise[0]
+        n = instance.estimate.noise.require_n()
+        mean = f.mean(axis=-1) * n
         if name in _SLOW and not ((mean > 2) & (mean < n / 2)).all():
             continue  # no power law has a mean below 1, and above n/2 they rise
         estimate = FrequencyEstimate(f, instance.estimate.n, instance.estimate.oracle)

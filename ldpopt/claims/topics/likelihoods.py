@@ -201,7 +201,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
 def _both(estimate: FrequencyEstimate) -> tuple[Array, Array, Array]:
     """Return MLE-Apx's answer, Norm-Sub's, and the multiplier t of the first."""
     raw = estimate.frequencies
-    kappa = estimate.noise[1].kappa
+    kappa = estimate.noise.kappa
     mle = closed_form.mle_apx(raw, kappa)
     return mle, closed_form.norm_sub(raw), multiplier(mle, raw, kappa)
 

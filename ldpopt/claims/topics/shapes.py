@@ -70,7 +70,8 @@ def _with_every_level(instance: Instance) -> Instance:
 
     Nodes above the leaves are estimated with the same noise.
     """
-    n, oracle = instance.estimate.noise
+    n = instance.estimate.noise.require_n()
+    oracle = instance.estimate.noise.require_protocol()
     leaves = instance.estimate.frequencies
     tree = Hierarchy.balanced(instance.estimate.d, _BRANCHING)
     nodes = len(tree.parents)

@@ -211,7 +211,7 @@ def multinomial_mle(instances: InstanceSet) -> Finding:
     """
 
     def water_filling(estimate: FrequencyEstimate) -> Array:
-        oracle = estimate.noise[1]
+        oracle = estimate.noise.require_protocol()
         shares = MultinomialMLE.shares(estimate)
         return closed_form.water_filling(shares, oracle.q / (oracle.p - oracle.q))
 

@@ -126,6 +126,12 @@ def _groups_apart(problem: Problem, estimate: FrequencyEstimate) -> bool:
     )
 
 
+def _floor(estimate: FrequencyEstimate) -> float:
+    """Return q/(p - q), the water level's floor."""
+    protocol = estimate.noise.require_protocol()
+    return protocol.q / (protocol.p - protocol.q)
+
+
 _IDENTITY = ClosedForm("base", lambda e, _: e.frequencies.copy())
 _CLIP = ClosedForm("base-pos", lambda e, _: closed_form.base_pos(e.frequencies))
 _NORM_MUL = ClosedForm("norm-mul", lambda e, p: closed_form.norm_mul(e.frequencies, _total(p)))
@@ -197,14 +203,12 @@ CLOSED_FORMS: Table = {
     (GaussianMLE, frozenset({NonNegative})): _CLIP,
     (GaussianMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
         "mle-apx",
-        lambda e, p: closed_form.mle_apx(e.frequencies, e.noise[1].kappa, _total(p)),
-        lambda p, e: 1 + e.noise[1].kappa * _total(p) > 0,
+        lambda e, p: closed_form.mle_apx(e.frequencies, e.noise.kappa, _total(p)),
+        lambda p, e: e.noise.is_common and 1 + e.noise.kappa * _total(p) > 0,
     ),
     (MultinomialMLE, frozenset({NonNegative, SumsTo})): ClosedForm(
         "water-filling",
-        lambda e, p: closed_form.water_filling(
-            MultinomialMLE.shares(e), e.noise[1].q / (e.noise[1].p - e.noise[1].q), _total(p)
-        ),
+        lambda e, p: closed_form.water_filling(MultinomialMLE.shares(e), _floor(e), _total(p)),
     ),
     (KullbackLeibler, frozenset({SumsTo})): _NORM_MUL,
     (KullbackLeibler, frozenset({NonNegative, SumsTo})): _NORM_MUL,
