@@ -34,6 +34,12 @@ SETS = np.array(
 MEMBERS = csr_array(SETS.astype(float))
 
 
+def interval_of(oracle, n, level):
+    """Return the function from raw frequencies to their intervals."""
+    noise = Noise.of_reports(n, oracle)
+    return lambda f: intervals.unconstrained_interval(f, noise, level)
+
+
 def reports_of(name, oracle):
     """Return the support of every report, (reports, d), and the law of reports given each value, (d, reports)."""
     d = oracle.d
@@ -153,12 +159,7 @@ def test_values_are_covered_at_the_boundary_in_the_tail_and_in_the_head(name, ep
     for d, n in ((128, 2000), (2000, 300)):
         oracle = ORACLES[name](epsilon, d)
         for holders in (0, 1, n // 100, n // 10, n // 2, n):
-            covered = coverage(
-                oracle,
-                n,
-                holders,
-                lambda f: intervals.unconstrained_interval(f, Noise.of_reports(n, oracle), level),
-            )
+            covered = coverage(oracle, n, holders, interval_of(oracle, n, level))
             assert covered >= level - 0.01, (d, n, holders)
 
 

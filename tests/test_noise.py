@@ -72,7 +72,8 @@ def test_variances_by_hand():
     # p = 1/2, q = 1/4: a = (3/16)/(1/16) = 3 and b = (1/4)/(1/4) = 1.
     noise = Noise.of_reports(100, HAND)
     assert (noise.a, noise.b, noise.n, noise.protocol) == (3.0, 1.0, 100, HAND)
-    assert noise.kappa == HAND.kappa and noise.is_common
+    assert noise.kappa == HAND.kappa
+    assert noise.is_common
     assert_allclose(noise.variance([0.0, 0.5, 1.0]), [0.03, 0.035, 0.04], rtol=0, atol=CERTIFIED)
     assert noise.sd == pytest.approx(0.03**0.5)
     assert noise.in_counts() == pytest.approx((100, 100 * 0.03**0.5, 1.0))
@@ -80,7 +81,9 @@ def test_variances_by_hand():
 
 def test_noise_given_by_hand_is_a_diagonal():
     noise = Noise([0.01, 0.04, 0.09], slope=0.5)
-    assert noise.n is None and noise.protocol is None and not noise.is_common
+    assert noise.n is None
+    assert noise.protocol is None
+    assert not noise.is_common
     assert_allclose(noise.sd, [0.1, 0.2, 0.3], rtol=0, atol=CERTIFIED)
     assert_allclose(noise.variance([0, 0.2, 1]), [0.01, 0.14, 0.59], rtol=0, atol=CERTIFIED)
     covariance = noise.covariance([0, 0.2, 0.8])
@@ -149,7 +152,8 @@ def test_noise_cannot_be_changed():
 
 def test_a_covariance_refuses_what_does_not_fit():
     covariance = Covariance(np.ones(3), np.ones((3, 1)), np.eye(1))
-    assert covariance.shape == (3, 3) and repr(covariance) == "Covariance(d=3)"
+    assert covariance.shape == (3, 3)
+    assert repr(covariance) == "Covariance(d=3)"
     with pytest.raises(InvalidInputError, match=r"shape \(3,\) or \(3, m\), got shape \(2,\)"):
         covariance @ np.ones(2)
     with pytest.raises(InvalidInputError, match=r"3 values on the last axis, got shape \(2,\)"):
