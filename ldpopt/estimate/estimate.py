@@ -128,7 +128,10 @@ class FrequencyEstimate:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7)."""
+        """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7).
+
+        An error is raised where it differs between values, or is unknown.
+        """
         sd = self.noise.sd
         if np.ndim(sd):
             raise InvalidInputError(
