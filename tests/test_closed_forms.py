@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import closed_form
-from ldpopt.closed_form import mle_apx, norm_sub, simplex
+from ldpopt.closed_form import mle_apx, norm_sub, water_level
 from ldpopt.errors import InvalidInputError
 from tests import reference
 from tests.tolerances import ROUNDING, SUM
@@ -144,7 +144,7 @@ def test_mle_apx_refuses_a_negative_variance_and_says_where(kappa, bad):
 # --- stacks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 7, simplex._LONG + 1])
+@pytest.mark.parametrize("d", [1, 7, water_level._LONG + 1])
 @pytest.mark.parametrize("shape", [(4,), (2, 3)])
 def test_a_stack_equals_its_rows(shape, d):
     stack = np.random.default_rng(d).normal(1 / d, 0.1, (*shape, d))
@@ -168,7 +168,7 @@ def test_mixed_scales_do_not_disturb_each_other_in_a_stack():
 
 
 def test_the_input_is_not_changed():
-    for f in (np.array(BREAKS_ZEROING_FIRST), np.linspace(-1, 1, simplex._LONG + 5)):
+    for f in (np.array(BREAKS_ZEROING_FIRST), np.linspace(-1, 1, water_level._LONG + 5)):
         before = f.copy()
         norm_sub(f)
         mle_apx(f, 0.27)
@@ -177,7 +177,7 @@ def test_the_input_is_not_changed():
 
 # --- long vectors: the filter against the sort ----------------------------------------------------
 
-LONG = simplex._LONG + 1000
+LONG = water_level._LONG + 1000
 
 
 def long_vectors():
@@ -230,12 +230,12 @@ def test_the_filter_agrees_with_the_sort(name, kappa, monkeypatch):
         return norm_sub(f) if kappa is None else mle_apx(f, kappa)
 
     filtered = solve()
-    monkeypatch.setattr(simplex, "_LONG", 1 << 40)
+    monkeypatch.setattr(water_level, "_LONG", 1 << 40)
     assert_allclose(filtered, solve(), rtol=0, atol=ROUNDING)
     assert_allclose(filtered.sum(), 1.0, rtol=0, atol=SUM)
 
 
-@pytest.mark.parametrize("d", [simplex._LONG - 1, simplex._LONG, simplex._LONG + 1])
+@pytest.mark.parametrize("d", [water_level._LONG - 1, water_level._LONG, water_level._LONG + 1])
 def test_nothing_happens_at_the_length_where_filtering_begins(d):
     f = np.random.default_rng(3).normal(0, 0.01, d)
     assert_exact(norm_sub(f), reference.norm_sub(f))
@@ -248,9 +248,36 @@ def test_many_equal_values_of_order_one_still_sum_to_one(d, height):
 
 
 def test_newton_gives_up_in_favour_of_the_sort(monkeypatch):
-    monkeypatch.setattr(simplex, "_NEWTON_STEPS", 1)
+    monkeypatch.setattr(water_level, "_NEWTON_STEPS", 1)
     f = LONG_VECTORS["geometric scales"]
     assert_exact(norm_sub(f), reference.norm_sub(f))
+
+
+def high_where_the_sample_looks():
+    """Values -i/50,000 at every tenth place, which the sample of 2,048 takes for a tenth of all.
+
+    The level that it suggests has Σ 10 (u - i/50,000) = 1 and 100 positive values, the true one
+    Σ (u - i/50,000) = 1 and 316: beyond the margin of 8 + 4·√100 ranks.
+    """
+    f = np.full(20_480, -1.0)
+    f[::10] = -np.arange(2048) / 50_000
+    return f
+
+
+def test_the_filter_looks_again_when_its_first_level_was_too_high(monkeypatch):
+    class Counted(int):
+        uses = 0
+
+        def __rmul__(self, rank):
+            Counted.uses += 1
+            return rank * int(self)
+
+    monkeypatch.setattr(water_level, "_WIDEN", Counted(water_level._WIDEN))
+    f = high_where_the_sample_looks()
+    projected = norm_sub(f)
+    assert Counted.uses == 1
+    assert np.count_nonzero(projected) == 316
+    assert_exact(projected, reference.norm_sub(f))
 
 
 # --- properties -----------------------------------------------------------------------------------

@@ -4,9 +4,11 @@ They expect what the border has checked: finite numbers, thresholds >= 0. ``Prob
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
+from ldpopt.closed_form.groups import group_totals
+from ldpopt.closed_form.hierarchy import tree_consistency
 from ldpopt.closed_form.one_root import least_absolute, one_root
-from ldpopt.closed_form.shapes import at_most, group_totals, isotonic, monotone, tree_consistency
-from ldpopt.closed_form.simplex import mle_apx, norm_sub, water_filling
+from ldpopt.closed_form.orders import isotonic, monotone
+from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     base_cut,
     base_pos,

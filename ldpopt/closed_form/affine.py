@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.rows import sums
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
 
 
 def norm(f: Array, total: float = 1.0) -> Array:
-    """Return f + (total - Σf)/d: the nearest vector with that sum (Norm, N IV-B). Shape (..., d); two passes.
+    """Return f + (total - Σf)/d: the nearest vector with that sum (Norm, N IV-B).
+
+    Shape (..., d); two passes.
 
     Examples
     --------
@@ -20,9 +23,9 @@ def norm(f: Array, total: float = 1.0) -> Array:
     array([ 0.65,  0.45, -0.1 ])
     """
     d = f.shape[-1]
-    return np.asarray(
-        f + (total / d - np.sum(f / d, axis=-1, keepdims=True))
-    )  # divided first: no sum overflows
+    # Divided before they are added: no sum overflows.
+    mean = sums(f / d)
+    return np.asarray(f + (total / d - mean))
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
@@ -31,7 +34,7 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
     Parameters
     ----------
     f
-        Values of shape (..., d), at least one of them positive in every vector. Three passes.
+        Values of shape (..., d), at least one of them positive in every vector.
     total
         The sum to reach, >= 0.
 
@@ -39,6 +42,10 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
     ------
     InvalidInputError
         If a vector has no positive value: no factor γ gives it a positive sum.
+
+    Notes
+    -----
+    Cost: three passes.
 
     Examples
     --------
@@ -52,5 +59,6 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
         raise InvalidInputError(
             f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead"
         )
-    positive = np.maximum(f, 0.0) / top  # in 0 .. 1, so that the sum neither overflows nor vanishes
-    return np.asarray(total * positive / positive.sum(axis=-1, keepdims=True))
+    # In 0 .. 1, so that the sum neither overflows nor vanishes.
+    positive = np.maximum(f, 0.0) / top
+    return np.asarray(total * positive / sums(positive))

@@ -1,28 +1,40 @@
-"""Any separable convex loss on a box with one total: one multiplier, one bracketed root, all trials at once.
+"""Any separable convex loss on a box with one total: one multiplier, one bracketed root.
 
-min Σ ℓ_v(f_v), lower <= f <= upper, Σf = total. With the multiplier μ, f_v(μ) minimises ℓ_v(f) + μf on its interval, and
-Σ f_v(μ) does not increase. At μ <= -ℓ'_v(upper_v) a value sits at its upper bound and at μ >= -ℓ'_v(lower_v) at its lower one,
-so the bracket is known.
+min Σ ℓ_v(f_v), lower <= f <= upper, Σf = total. With the multiplier μ, f_v(μ) minimises
+ℓ_v(f) + μf on its interval, and Σ f_v(μ) does not increase. At μ <= -ℓ'_v(upper_v) a value is at
+its upper bound and at μ >= -ℓ'_v(lower_v) at its lower one, so the bracket is known. The roots of
+all trials are found at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import counts, sums
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
+Trials = NDArray[np.intp]
+Minimiser = Callable[[Array, Trials], Array]
 
-_EXCESS = 1e-12  # of the sum, at which the search ends: the free values share it, and its effect on the loss is its square
+# Of the sum, at which the search ends: the free values share the rest, and its effect on the loss
+# is of second order.
+_EXCESS = 1e-12
+# Of the sum, from which on the result is refused: a thousand times what rounding leaves.
+_MISSED = 1e-9
+# Three times a factor of 1,000 and square roots: enough for brackets of Gaussian noise.
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
+# Each step of the search halves the bracket at least every third time: 200 are never reached.
+_MAX_STEPS = 200
 
 
 def one_root(
-    minimiser: Callable[[Array, NDArray[np.intp]], Array],
+    minimiser: Minimiser,
     bracket: tuple[Array, Array],
     box: tuple[Array, Array],
     total: float,
@@ -32,11 +44,12 @@ def one_root(
     Parameters
     ----------
     minimiser
-        From multipliers of shape (m, 1) and the numbers of m trials to f(μ) of shape (m, d), inside the box.
+        From multipliers of shape (m, 1) and the numbers of m trials to f(μ) of shape (m, d), inside
+        the box.
     bracket
         Bounds of the multiplier for every trial, each of shape (trials,).
     box
-        Lower and upper bounds of the values, each of shape (d,).
+        Lower and upper bounds of the values, each of shape (d,) or (trials, d).
     total
         The sum to reach, between the sums of the bounds.
 
@@ -53,58 +66,87 @@ def one_root(
     -----
     Cost: about a dozen evaluations of f(μ) for all trials (Chandrupatla 1997).
     """
-    from scipy.optimize import elementwise
-
-    (low, high), (lower, upper) = bracket, box
-    trials, scale = np.arange(len(low)), max(1.0, abs(total))
+    trials = np.arange(len(bracket[0]))
+    scale = max(1.0, abs(total))
 
     def excess(mu: Array, trial: NDArray[np.intp]) -> Array:
-        return np.asarray(minimiser(mu[:, None], trial.astype(np.intp)).sum(axis=-1) - total)
+        f = minimiser(mu[:, None], trial.astype(np.intp))
+        return np.asarray(f.sum(axis=-1) - total)
 
-    eps = float(np.finfo(np.float64).eps)
-    low, high = _narrowed(excess, low, high, trials)
-    found = elementwise.find_root(
-        excess, (low, high), args=(trials,), maxiter=200,
-        tolerances={"xatol": 0.0, "xrtol": 2 * eps, "fatol": _EXCESS * scale, "frtol": 0.0},
-    )  # fmt: skip
-    f = minimiser(np.where(np.isfinite(found.x), found.x, low)[:, None], trials)
-    # The last bit of the multiplier may be worth more than that of the sum too: the free values share what is left.
-    free = (lower < f) & (f < upper)
-    rest = total - f.sum(axis=-1, keepdims=True)
-    f += free * (rest / np.maximum(np.count_nonzero(free, axis=-1, keepdims=True), 1))
-    np.clip(f, lower, upper, out=f)
-    left = np.abs(total - f.sum(axis=-1))
-    if (left > 1e-9 * scale).any():
-        worst = int(np.argmax(left))
+    mu = _root(excess, bracket, trials, _EXCESS * scale)
+    f = minimiser(mu[:, None], trials)
+    f = _shared(f, box, total)
+    missed = np.abs(total - f.sum(axis=-1))
+    if (missed > _MISSED * scale).any():
+        worst = int(np.argmax(missed))
         raise InvalidInputError(
-            f"trial {worst} is beyond double precision on this path: its total is missed by {left[worst]:g}, because estimates "
-            "are so large that their last bit is worth more; clip them, or use path='conic'"
+            f"trial {worst} is beyond double precision on this path: its total is missed by "
+            f"{missed[worst]:g}, because estimates are so large that their last bit is worth more; "
+            "clip them, or use path='conic'"
         )
     return f
 
 
+def _root(
+    excess: Callable[[Array, Trials], Array],
+    bracket: tuple[Array, Array],
+    trials: Trials,
+    tolerance: float,
+) -> Array:
+    """Return the multiplier of every trial; the lower end of its bracket where none is found."""
+    from scipy.optimize import elementwise  # slow to import
+
+    low, high = _narrowed(excess, *bracket, trials)
+    tolerances: Any = {
+        "xatol": 0.0,
+        "xrtol": 2 * float(np.finfo(np.float64).eps),
+        "fatol": tolerance,
+        "frtol": 0.0,
+    }
+    result = elementwise.find_root(
+        excess, (low, high), args=(trials,), maxiter=_MAX_STEPS, tolerances=tolerances
+    )
+    return np.where(np.isfinite(result.x), result.x, low)
+
+
 def _narrowed(
-    excess: Callable[[Array, NDArray[np.intp]], Array],
-    low: Array,
-    high: Array,
-    trials: NDArray[np.intp],
+    excess: Callable[[Array, Trials], Array], low: Array, high: Array, trials: Trials
 ) -> tuple[Array, Array]:
-    """Return a smaller bracket: the multiplier is often thousands of times nearer to 0 than the steepest slope."""
+    """Return a smaller bracket: the multiplier is often far nearer to 0 than the steepest slope."""
     zero = np.clip(0.0, low, high)
     above = excess(zero, trials) > 0
-    near, far = np.zeros(len(zero)), np.where(above, high, low) - zero  # measured from zero
+    # Both ends are measured from zero, on the side where the root is.
+    near = np.zeros(len(zero))
+    far = np.where(above, high, low) - zero
     for _ in range(_NARROWINGS):
-        middle = np.where(near == 0, far * _SHRINK, np.sign(far) * np.sqrt(np.abs(near * far)))
-        beyond = (excess(zero + middle, trials) > 0) != above
-        near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
-    return zero + np.where(above, near, far), zero + np.where(above, far, near)
+        geometric = np.sign(far) * np.sqrt(np.abs(near * far))
+        middle = np.where(near == 0, far * _SHRINK, geometric)
+        is_beyond = (excess(zero + middle, trials) > 0) != above
+        near = np.where(is_beyond, near, middle)
+        far = np.where(is_beyond, middle, far)
+    lower = zero + np.where(above, near, far)
+    upper = zero + np.where(above, far, near)
+    return lower, upper
+
+
+def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
+    """Return f with what its sum misses shared by the values off their bounds; changes f.
+
+    The last bit of the multiplier may be worth more than that of the sum.
+    """
+    lower, upper = box
+    free = (lower < f) & (f < upper)
+    rest = total - sums(f)
+    f += free * (rest / np.maximum(counts(free), 1))
+    return np.clip(f, lower, upper, out=f)
 
 
 def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = None) -> Array:
-    """Return a minimiser of Σ |f'_v - f_v| on a box with at most one total: of many, the one nearest to f in least squares.
+    """Return a minimiser of Σ |f'_v - f_v| on a box with at most one total.
 
-    Clipping is optimal without the total. What is then missing or too much may be spread over the values in any way that stays
-    in the box and moves none of them back: the nearest such point is a projection with one root.
+    Of many minimisers it is the one nearest to f in least squares. Clipping is optimal without the
+    total. What is then missing or too much may be spread over the values in any way that stays in
+    the box and moves none of them back: the nearest such point is a projection with one root.
 
     Parameters
     ----------
@@ -120,6 +162,10 @@ def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = N
     InvalidInputError
         As ``one_root``.
 
+    Notes
+    -----
+    Cost: as ``one_root``.
+
     Examples
     --------
     >>> least_absolute(np.array([0.9, 0.6, -0.1]), np.zeros(3), np.full(3, np.inf), 1.0)
@@ -129,12 +175,14 @@ def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = N
     if total is None:
         return clipped
     start = clipped.reshape(-1, f.shape[-1])
-    rest = total - start.sum(axis=-1, keepdims=True)
+    flat = f.reshape(start.shape)
+    rest = total - sums(start)
+    # If the sum must fall no value rises, and the other way round; and none moves by more than all.
     low = np.where(rest < 0, np.maximum(lower, start + rest), start)
     high = np.where(rest > 0, np.minimum(upper, start + rest), start)
-    flat = f.reshape(start.shape)
     bracket = (flat - high).min(axis=-1), (flat - low).max(axis=-1)
-    result = one_root(
-        lambda mu, t: np.clip(flat[t] - mu, low[t], high[t]), bracket, (low, high), total
-    )
-    return result.reshape(f.shape)
+
+    def minimiser(mu: Array, trials: Trials) -> Array:
+        return np.clip(flat[trials] - mu, low[trials], high[trials])
+
+    return one_root(minimiser, bracket, (low, high), total).reshape(f.shape)

@@ -1,7 +1,8 @@
 """Least squares on trees, node by node, compiled. Importing this module imports numba.
 
-The compiled code is kept on disk where numba finds a place to write: this file is all that it depends on. Trees are arrays
-of parents, -1 above a root, without cycles.
+The compiled code is kept on disk where numba finds a place to write: this file is all that it
+depends on. Trees are arrays of parents, -1 above a root, without cycles. Inside, nodes are numbered
+1 .. d in breadth-first order, and 0 stands above the roots.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def _compiled(function: Function) -> Function:
     try:
-        made = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # nowhere to write
-        made = numba.njit(nogil=True)(function)
-    return cast("Function", made)
+        compiled = numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no place to write
+        compiled = numba.njit(nogil=True)(function)
+    return cast("Function", compiled)
+
+
+def _inlined(function: Function) -> Function:
+    # A call with nine arrays inside the loop over trials costs a quarter of the pass.
+    return cast("Function", numba.njit(inline="always")(function))
 
 
 @_compiled
 def _breadth_first(parents: Index) -> tuple[Index, Index]:
-    """Return the nodes level by level, siblings together, and for each place 1 .. d that of its parent, 0 for a root.
+    """Return the labels of nodes 1 .. d level by level, siblings together, and their parents.
 
     Passes in this order go through memory once, whatever the labels of the nodes.
     """
@@ -37,31 +43,42 @@ def _breadth_first(parents: Index) -> tuple[Index, Index]:
     first = np.zeros(d + 2, np.int64)
     for parent in parents:
         first[parent + 2] += 1
-    first = np.cumsum(
-        first
-    )  # children of v end up at first[v + 1] .. first[v + 2], the roots at first[0] .. first[1]
-    children, filled = np.empty(d, np.int64), first[:-1].copy()
-    for node in range(d):
-        children[filled[parents[node] + 1]] = node
-        filled[parents[node] + 1] += 1
-    order, above, found = np.empty(d, np.int64), np.zeros(d + 1, np.int64), 0
-    for place in range(d + 1):
-        node = order[place - 1] if place > 0 else -1
-        for child in children[first[node + 1] : first[node + 2]]:
-            order[found] = child
-            found += 1
-            above[found] = place
+    # From here on children of v are at first[v + 1] .. first[v + 2], the roots at 0 .. first[1].
+    first = np.cumsum(first)
+    children = np.empty(d, np.int64)
+    filled = first[:-1].copy()
+    for label in range(d):
+        children[filled[parents[label] + 1]] = label
+        filled[parents[label] + 1] += 1
+    order = np.empty(d, np.int64)
+    above = np.zeros(d + 1, np.int64)
+    count = 0
+    for node in range(d + 1):
+        label = order[node - 1] if node > 0 else -1
+        for child in children[first[label + 1] : first[label + 2]]:
+            order[count] = child
+            count += 1
+            above[count] = node
     return order, above
 
 
-# Pairing heaps with the highest mean on top: ``child`` is a node's first child in its heap, ``sibling`` the next one.
+# --- orders ---------------------------------------------------------------------------------------
+
+# Pairing heaps with the highest mean on top: ``child`` is a node's first child in its heap,
+# ``sibling`` the next one.
 
 
 @_compiled
-def _meld(one: int, other: int, mean: Array, child: Index, sibling: Index) -> int:
-    if one == _NONE or other == _NONE:
-        return max(one, other)
-    low, high = (one, other) if mean[one] <= mean[other] else (other, one)
+def _meld(heap: int, other: int, mean: Array, child: Index, sibling: Index) -> int:
+    """Return the top of two heaps as one."""
+    if heap == _NONE or other == _NONE:
+        return max(heap, other)
+    if mean[heap] <= mean[other]:
+        low = heap
+        high = other
+    else:
+        low = other
+        high = heap
     sibling[low] = child[high]
     child[high] = low
     return high
@@ -69,13 +86,17 @@ def _meld(one: int, other: int, mean: Array, child: Index, sibling: Index) -> in
 
 @_compiled
 def _without_top(top: int, mean: Array, child: Index, sibling: Index) -> int:
-    pairs, node = _NONE, child[top]
-    while node != _NONE:  # melded two by two, then one by one: this keeps heaps shallow
+    """Return the top of the heap that is left when the top is taken away."""
+    # Melded two by two, then one by one: this keeps heaps shallow.
+    pairs = _NONE
+    node = child[top]
+    while node != _NONE:
         partner = sibling[node]
         after = sibling[partner] if partner != _NONE else _NONE
         pair = _meld(node, partner, mean, child, sibling)
         sibling[pair] = pairs
-        pairs, node = pair, after
+        pairs = pair
+        node = after
     rest = _NONE
     while pairs != _NONE:
         after = sibling[pairs]
@@ -88,99 +109,150 @@ def _without_top(top: int, mean: Array, child: Index, sibling: Index) -> int:
 def pool(f: Array, weights: Array, parents: Index) -> Array:
     """Return the nearest rows to f (trials, d) in which no node is above its parent.
 
-    Leaves first, each node starts a block of its own and absorbs the highest block below it as long as that is higher than
-    itself: the blocks below a block wait in a heap. A node meets blocks that are final but for what is above them, and one
-    that it leaves alone is no higher than the node ends up, so nothing has to be undone.
+    Leaves first, each node starts a block of its own and absorbs the highest block below it as long
+    as that is higher than itself: the blocks below a block wait in a heap. A node meets blocks that
+    are final but for what is above them, and a block that it leaves alone is no higher than the
+    node ends up, so nothing has to be undone.
     """
     trials, d = f.shape
     order, above = _breadth_first(parents)
-    result, value = np.empty_like(f), np.empty(d + 1)
-    mean, mass = np.empty(d + 1), np.empty(d + 1)
-    heap, child, sibling = (
-        np.empty(d + 1, np.int64),
-        np.empty(d + 1, np.int64),
-        np.empty(d + 1, np.int64),
-    )
+    result = np.empty_like(f)
+    mean = np.empty(d + 1)
+    mass = np.empty(d + 1)
+    heap = np.empty(d + 1, np.int64)
+    child = np.empty(d + 1, np.int64)
+    sibling = np.empty(d + 1, np.int64)
     owner = np.empty(d + 1, np.int64)
     for trial in range(trials):
         heap[:] = _NONE
+        child[:] = _NONE
+        sibling[:] = _NONE
         for node in range(d, 0, -1):
-            mean[node], mass[node] = f[trial, order[node - 1]], weights[order[node - 1]]
-            owner[node], child[node], sibling[node] = node, _NONE, _NONE
+            mean[node] = f[trial, order[node - 1]]
+            mass[node] = weights[order[node - 1]]
+            owner[node] = node
             while heap[node] != _NONE and mean[heap[node]] > mean[node]:
                 top = heap[node]
                 mass[node] += mass[top]
                 mean[node] += (mean[top] - mean[node]) * (mass[top] / mass[node])
                 owner[top] = node
-                heap[node] = _meld(
-                    _without_top(top, mean, child, sibling), heap[top], mean, child, sibling
-                )
+                rest = _without_top(top, mean, child, sibling)
+                heap[node] = _meld(rest, heap[top], mean, child, sibling)
             if above[node] > 0:
                 heap[above[node]] = _meld(heap[above[node]], node, mean, child, sibling)
+        # Owners come before what they own, so that their means are final here.
         for node in range(1, d + 1):
-            value[node] = mean[node] if owner[node] == node else value[owner[node]]
-            result[trial, order[node - 1]] = value[node]
+            mean[node] = mean[owner[node]]
+            result[trial, order[node - 1]] = mean[node]
     return result
+
+
+# --- hierarchies ----------------------------------------------------------------------------------
 
 
 @_compiled
 def two_passes(
-    f: Array, weights: Array, parents: Index, known: bool, total: float, nonnegative: bool
+    f: Array, weights: Array, parents: Index, has_total: bool, total: float, nonnegative: bool
 ) -> Array:
-    """Return the nearest rows to f (trials, d) in which parents are the sums of their children, and the roots' sum is known.
+    """Return the nearest rows to f (trials, d) in which parents are the sums of their children.
 
-    Seen from above, the subtree of a node is one measurement z of its total t with a spread u: the least squared distance of
-    a subtree with total t is (t - z)²/(2u) + const. A leaf has its own estimate and u = 1/w. Children add up to Z = Σ z,
-    U = Σ u, which their parent's estimate f̃ sharpens to z = (Z + w U f̃)/(1 + w U), u = U/(1 + w U). On the way down what t
-    differs from Z is shared in proportion to the spreads.
+    With ``has_total`` the roots sum to the total. Seen from above, the subtree of a node is one
+    measurement z of its total t with a spread u: the least squared distance of a subtree with
+    total t is (t - z)²/(2u) + const. A leaf has its own estimate and u = 1/w. Children add up to
+    Z = Σ z, U = Σ u, which their parent's estimate f̃ sharpens to z = (Z + w U f̃)/(1 + w U),
+    u = U/(1 + w U). On the way down the difference of t from Z is shared in proportion to the
+    spreads.
     """
     trials, d = f.shape
     order, above = _breadth_first(parents)
     leaf = np.ones(d + 1, np.bool_)
+    trust = np.empty(d + 1)
     for node in range(1, d + 1):
         leaf[above[node]] = False
-    result, zero = np.empty_like(f), np.empty(d + 1, np.bool_)
-    own, trust = np.empty(d + 1), np.empty(d + 1)
-    z, u, sums, spreads = np.empty(d + 1), np.empty(d + 1), np.empty(d + 1), np.empty(d + 1)
-    for node in range(1, d + 1):
         trust[node] = weights[order[node - 1]]
+    result = np.empty_like(f)
+    measured = np.empty(d + 1)
+    zero = np.empty(d + 1, np.bool_)
+    z = np.empty(d + 1)
+    u = np.empty(d + 1)
+    sums = np.empty(d + 1)
+    spreads = np.empty(d + 1)
     for trial in range(trials):
         for node in range(1, d + 1):
-            own[node] = f[trial, order[node - 1]]
+            measured[node] = f[trial, order[node - 1]]
         zero[:] = False
         again = True
         while again:
-            again = False
-            sums[:], spreads[:] = 0.0, 0.0
-            for node in range(d, 0, -1):
-                if zero[node]:
-                    z[node], u[node] = 0.0, 0.0
-                    continue
-                if leaf[node]:
-                    z[node], u[node] = own[node], 1 / trust[node]
-                else:
-                    shrink = 1 / (1 + trust[node] * spreads[node])
-                    z[node] = (sums[node] + trust[node] * spreads[node] * own[node]) * shrink
-                    u[node] = spreads[node] * shrink
-                sums[above[node]] += z[node]
-                spreads[above[node]] += u[node]
-            z[0] = total if known else sums[0]
-            for node in range(d + 1):  # from here on z is t, and sums the share of a unit of spread
-                if node > 0:
-                    z[node] += u[node] * sums[above[node]]
-                if leaf[node]:
-                    if nonnegative and z[node] < 0:
-                        zero[node] = again = True
-                else:
-                    sums[node] = (
-                        (z[node] - sums[node]) / spreads[node] if spreads[node] > 0 else 0.0
-                    )
+            _upwards(measured, trust, above, leaf, zero, z, u, sums, spreads)
+            z[0] = total if has_total else sums[0]
+            again = _downwards(above, leaf, zero, z, u, sums, spreads, nonnegative)
+        # Added up once more, so that parents are the sums of what their children became.
         sums[:] = 0.0
-        for node in range(
-            d, 0, -1
-        ):  # added up once more, so that parents are the sums of what their children became
+        for node in range(d, 0, -1):
             if leaf[node]:
                 sums[node] = z[node]
             sums[above[node]] += sums[node]
             result[trial, order[node - 1]] = sums[node]
     return result
+
+
+@_inlined
+def _upwards(
+    measured: Array,
+    trust: Array,
+    above: Index,
+    leaf: NDArray[np.bool_],
+    zero: NDArray[np.bool_],
+    z: Array,
+    u: Array,
+    sums: Array,
+    spreads: Array,
+) -> None:
+    """Write z and u of every node, and the sums Z and U of its children: leaves first."""
+    sums[:] = 0.0
+    spreads[:] = 0.0
+    for node in range(len(z) - 1, 0, -1):
+        if zero[node]:
+            z[node] = 0.0
+            u[node] = 0.0
+            continue
+        if leaf[node]:
+            z[node] = measured[node]
+            u[node] = 1 / trust[node]
+        else:
+            precision = trust[node] * spreads[node]
+            shrink = 1 / (1 + precision)
+            z[node] = (sums[node] + precision * measured[node]) * shrink
+            u[node] = spreads[node] * shrink
+        sums[above[node]] += z[node]
+        spreads[above[node]] += u[node]
+
+
+@_inlined
+def _downwards(
+    above: Index,
+    leaf: NDArray[np.bool_],
+    zero: NDArray[np.bool_],
+    z: Array,
+    u: Array,
+    sums: Array,
+    spreads: Array,
+    nonnegative: bool,
+) -> bool:
+    """Overwrite z with the totals t, roots first; return whether a leaf has become a zero.
+
+    The sums are overwritten with the share of each child per unit of its spread.
+    """
+    found_zero = False
+    for node in range(len(z)):
+        if node > 0:
+            z[node] += u[node] * sums[above[node]]
+        if leaf[node]:
+            if nonnegative and z[node] < 0:
+                zero[node] = True
+                found_zero = True
+        elif spreads[node] > 0:
+            sums[node] = (z[node] - sums[node]) / spreads[node]
+        else:
+            sums[node] = 0.0
+    return found_zero

@@ -1,0 +1,51 @@
+"""Least squares where groups of values have known totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.simplex import norm_sub
+
+Array = NDArray[np.float64]
+
+
+def group_totals(
+    f: Array, groups: Sequence[NDArray[np.int64]], totals: Array, rest: float | None = None
+) -> Array:
+    """Return the nearest non-negative vector whose disjoint groups have the given totals.
+
+    It is Norm-Sub within each group.
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d).
+    groups
+        Disjoint index arrays.
+    totals
+        The sum of each group, >= 0.
+    rest
+        The sum of the values outside all groups; None leaves it free, so that they are only
+        clipped at 0.
+
+    Notes
+    -----
+    Cost: as ``norm_sub``.
+
+    Examples
+    --------
+    >>> group_totals(np.array([0.6, 0.2, -0.1, 0.3]), [np.array([0, 1])], np.array([0.5]))
+    array([0.45, 0.05, 0.  , 0.3 ])
+    """
+    result = np.maximum(f, 0.0)
+    outside = np.ones(f.shape[-1], dtype=np.bool_)
+    for group, total in zip(groups, totals, strict=True):
+        if len(group):
+            result[..., group] = norm_sub(f[..., group], total)
+            outside[group] = False
+    if rest is not None and outside.any():
+        result[..., outside] = norm_sub(f[..., outside], rest)
+    return result
