@@ -26,8 +26,8 @@ def cluster():
         host="127.0.0.1",
         dashboard_address=":0",
         silence_logs=50,
-    ) as found:
-        yield found
+    ) as cluster:
+        yield cluster
 
 
 def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, monkeypatch):

@@ -39,11 +39,11 @@ def test_what_was_written_is_read(name, suffix, tmp_path):
     oracle = MAKERS[name](20)
     reports = reports_of(oracle, 30)
     path = tmp_path / f"reports{suffix}"
-    files.write_reports(path, oracle, reports, client_ids=[f"client {i}, «{i}»" for i in range(30)])
-    found, read = files.read_reports(path)
+    files.write_reports(path, oracle, reports, client_ids=[f"«client», {i}" for i in range(30)])
+    oracle, read = files.read_reports(path)
     assert np.array_equal(read, reports)
-    assert (type(found), found.epsilon, found.d) == (type(oracle), oracle.epsilon, oracle.d)
-    assert (found.p, found.q) == (oracle.p, oracle.q)
+    assert (type(oracle), oracle.epsilon, oracle.d) == (type(oracle), oracle.epsilon, oracle.d)
+    assert (oracle.p, oracle.q) == (oracle.p, oracle.q)
     assert files.open_reports(path).has_ids
 
 
@@ -56,13 +56,13 @@ def test_epsilon_survives_to_the_last_bit(epsilon, tmp_path):
 def test_parts_are_appended_to_a_folder(tmp_path):
     for part in range(3):
         files.append_reports(tmp_path, OUE8, reports_of(OUE8, 10, seed=part))
-    found = sorted(tmp_path.iterdir())
-    assert [path.name[:11] for path in found] == ["part-000000", "part-000001", "part-000002"]
+    parts = sorted(tmp_path.iterdir())
+    assert [path.name[:11] for path in parts] == ["part-000000", "part-000001", "part-000002"]
     with pytest.raises(InvalidInputError, match=r"epsilon = 2\.0.*epsilon = 1\.0"):
         files.append_reports(tmp_path, OUE(2.0, 8), reports_of(OUE(2.0, 8), 1))
     with pytest.raises(InvalidInputError, match="no client ids"):
         files.append_reports(tmp_path, OUE8, reports_of(OUE8, 1), client_ids=["a"])
-    assert sorted(tmp_path.iterdir()) == found
+    assert sorted(tmp_path.iterdir()) == parts
 
 
 def test_an_interrupted_writer_leaves_the_old_file(stored):
@@ -81,9 +81,15 @@ def test_an_interrupted_writer_leaves_the_old_file(stored):
 
 @pytest.mark.parametrize(
     ("ids", "words"),
-    [([1], "2 reports"), (["a", None], "missing"), ([1, "a"], "all text"), ([1.5, 2.5], "all text"), ([2**70, 1], "64 bits")],
+    [
+        ([1], "2 reports"),
+        (["a", None], "missing"),
+        ([1, "a"], "all text"),
+        ([1.5, 2.5], "all text"),
+        ([2**70, 1], "64 bits"),
+    ],
     ids=["too few", "null", "mixed", "floats", "too large"],
-)  # fmt: skip
+)
 def test_wrong_client_ids_are_refused(ids, words, tmp_path):
     with pytest.raises(InvalidInputError, match=words):
         files.write_reports(tmp_path / "r.parquet", OUE8, reports_of(OUE8, 2), client_ids=ids)
@@ -148,11 +154,11 @@ HEADERS = {
         lambda record: json.dumps(record | {"epsilon": float("nan")}),
         "epsilon must be a finite",
     ),
-    "labels that are none": (
+    "labels that are no text": (
         lambda record: json.dumps(record | {"labels": [1]}),
         "labels = .1., which is not text",
     ),
-    "a file that is none": (
+    "a file that is no text": (
         lambda record: json.dumps(record | {"file": {}}),
         "file = {}, which is not text",
     ),
@@ -200,7 +206,8 @@ def test_a_truncated_file_is_named(share, stored):
 def test_no_flipped_bit_of_a_report_goes_unnoticed(stored):
     content = stored.read_bytes()
     chunk = pq.ParquetFile(stored).metadata.row_group(1).column(0)
-    rng, noticed = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    noticed = 0
     for at in rng.integers(
         chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size, size=40
     ):
@@ -208,26 +215,46 @@ def test_no_flipped_bit_of_a_report_goes_unnoticed(stored):
         broken[at] ^= 1 << int(rng.integers(8))
         stored.write_bytes(broken)
         try:
-            _, found = files.read_reports(stored)
+            _, reports = files.read_reports(stored)
         except DataUnavailableError:
             noticed += 1
         else:  # the flip hit a field of the page's header that no reader needs
             assert np.array_equal(
-                found, np.concatenate([reports_of(OUE8, 100, seed=group) for group in range(3)])
+                reports, np.concatenate([reports_of(OUE8, 100, seed=group) for group in range(3)])
             )
     assert noticed > 20
 
 
 CSV_DAMAGE = {
-    "no header": (lambda text: text.split("\n", 1)[1], InvalidInputError, "does not say which oracle"),
+    "no header": (
+        lambda text: text.split("\n", 1)[1],
+        InvalidInputError,
+        "does not say which oracle",
+    ),
     "header no JSON": (lambda text: text.replace("{", "[", 1), InvalidInputError, "not JSON"),
-    "another column": (lambda text: text.replace("report,client_id", "bits,client_id"), InvalidInputError, "columns must be"),
+    "another column": (
+        lambda text: text.replace("report,client_id", "bits,client_id"),
+        InvalidInputError,
+        "columns must be",
+    ),
     "cut in a row": (lambda text: text[:-40], DataUnavailableError, "truncated"),
-    "cut after a row": (lambda text: "\n".join(text.splitlines()[:-1]) + "\n", DataUnavailableError, "truncated"),
-    "a row lost": (lambda text: "\n".join(text.splitlines()[:2] + text.splitlines()[3:]), DataUnavailableError, "follows 9 rows"),
+    "cut after a row": (
+        lambda text: "\n".join(text.splitlines()[:-1]) + "\n",
+        DataUnavailableError,
+        "truncated",
+    ),
+    "a row lost": (
+        lambda text: "\n".join(text.splitlines()[:2] + text.splitlines()[3:]),
+        DataUnavailableError,
+        "follows 9 rows",
+    ),
     "more rows": (lambda text: text + "00,x\n", DataUnavailableError, "corrupt"),
-    "an open quote": (lambda text: text.replace("\n", '\n"', 2), (InvalidInputError, DataUnavailableError), "r.csv"),
-}  # fmt: skip
+    "an open quote": (
+        lambda text: text.replace("\n", '\n"', 2),
+        (InvalidInputError, DataUnavailableError),
+        "r.csv",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CSV_DAMAGE)

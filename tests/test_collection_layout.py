@@ -1,4 +1,4 @@
-"""Reports as columns: nothing is lost, and a row is set aside exactly where the oracle itself would refuse it."""
+"""Reports as columns: nothing is lost, and a row is set aside where the oracle would refuse it."""
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +22,23 @@ def named(codes):
 @pytest.mark.parametrize("d", [2, 3, 9, 300])
 def test_columns_and_text_keep_every_report(name, d):
     oracle = MAKERS[name](d)
-    reports, layout = reports_of(oracle, 50), layout_of(oracle)
+    reports = reports_of(oracle, 50)
+    layout = layout_of(oracle)
     columns = layout.encode(reports)
     assert [column.type for column in columns] == list(layout.types)
-    for found, codes in (layout.decode(columns), layout.parse(layout.text(reports))):
+    for decoded, codes in (layout.decode(columns), layout.parse(layout.text(reports))):
         assert set(codes) == {0}
-        assert found.dtype == reports.dtype
-        assert np.array_equal(found, reports)
+        assert decoded.dtype == reports.dtype
+        assert np.array_equal(decoded, reports)
 
 
 @every_oracle
 def test_a_slice_of_a_column_is_its_own_rows(name):
     oracle = MAKERS[name](11)
-    reports, layout = reports_of(oracle, 50), layout_of(oracle)
-    found, _ = layout.decode([column.slice(7, 20) for column in layout.encode(reports)])
-    assert np.array_equal(found, reports[7:27])
+    reports = reports_of(oracle, 50)
+    layout = layout_of(oracle)
+    decoded, _ = layout.decode([column.slice(7, 20) for column in layout.encode(reports)])
+    assert np.array_equal(decoded, reports[7:27])
     assert len(layout.decode([column.slice(0, 0) for column in layout.encode(reports)])[0]) == 0
 
 
@@ -67,7 +69,8 @@ def test_a_row_is_set_aside_where_the_oracle_refuses_it(name, d, data):
         rows = data.draw(
             st.lists(st.lists(small, min_size=oracle.k, max_size=oracle.k), min_size=1, max_size=8)
         )
-        columns, given = [pa.array(rows, pa.list_(pa.int64()))], np.array(rows)
+        columns = [pa.array(rows, pa.list_(pa.int64()))]
+        given = np.array(rows)
     elif name == "olh":
         rows = data.draw(
             st.lists(st.tuples(st.integers(0, 2**63 - 1), small), min_size=1, max_size=8)
@@ -76,7 +79,8 @@ def test_a_row_is_set_aside_where_the_oracle_refuses_it(name, d, data):
         columns = [pa.array(given["seed"]), pa.array(given["bucket"])]
     else:
         rows = data.draw(st.lists(small, min_size=1, max_size=8))
-        columns, given = [pa.array(rows, pa.int64())], np.array(rows)
+        columns = [pa.array(rows, pa.int64())]
+        given = np.array(rows)
     reports, codes = layout.decode(columns)
     assert [code > 0 for code in codes] == [
         refused(oracle, given[i : i + 1]) for i in range(len(given))
@@ -84,9 +88,14 @@ def test_a_row_is_set_aside_where_the_oracle_refuses_it(name, d, data):
     oracle.support_counts(reports[codes == 0])
 
 
-M, N, T, L, R, P, O, ok = (  # noqa: E741
-    Reason.MISSING, Reason.NAN, Reason.TYPE, Reason.LENGTH, Reason.RANGE, Reason.PADDING, Reason.ORDER, Reason.NONE,
-)  # fmt: skip
+M = Reason.MISSING
+N = Reason.NAN
+T = Reason.TYPE
+L = Reason.LENGTH
+R = Reason.RANGE
+P = Reason.PADDING
+U = Reason.ORDER
+ok = Reason.NONE
 SUSPICIOUS = [
     ("grr", [pa.array([0, None, 8, 9, -1])], [ok, M, ok, R, R]),
     ("grr", [pa.array([0, None, 3], pa.uint8()).dictionary_encode()], [ok, M, ok]),
@@ -95,20 +104,32 @@ SUSPICIOUS = [
     ("grr", [pa.array([True, False])], [T, T]),
     ("grr", [pa.nulls(2)], [M, M]),
     ("hr", [pa.array([15, 16, 2**40], pa.uint64())], [ok, R, R]),
-    ("oue", [pa.array([b"\x01\x80", b"\x01", b"\x01\x80\x00", None, b"\x01\x01"])], [ok, L, L, M, P]),
+    (
+        "oue",
+        [pa.array([b"\x01\x80", b"\x01", b"\x01\x80\x00", None, b"\x01\x01"])],
+        [ok, L, L, M, P],
+    ),
     ("oue", [pa.array([b"\x01\x80", None], pa.binary(2))], [ok, M]),
     ("oue", [pa.array([b"123", None], pa.binary(3))], [L, M]),
     ("oue", [pa.array([3, None])], [T, M]),
     ("oue", [pa.array(["\x01\x02"])], [T]),
-    ("olh", [pa.array([0, 2**64 - 1, None, 4], pa.uint64()), pa.array([3, 4, 0, None])], [ok, R, M, M]),
+    (
+        "olh",
+        [pa.array([0, 2**64 - 1, None, 4], pa.uint64()), pa.array([3, 4, 0, None])],
+        [ok, R, M, M],
+    ),
     ("olh", [pa.array([-1, 5]), pa.array([0, -1])], [R, R]),
     ("olh", [pa.array([1.0, float("nan")]), pa.array([0, 0])], [T, N]),
-    ("ss", [pa.array([[0, 8], [1, 1], [2, 1], [1], [], None, [1, None], [1, 9]])], [ok, O, O, L, L, M, M, R]),
+    (
+        "ss",
+        [pa.array([[0, 8], [1, 1], [2, 1], [1], [], None, [1, None], [1, 9]])],
+        [ok, U, U, L, L, M, M, R],
+    ),
     ("ss", [pa.array([[0, 1], None], pa.list_(pa.int8(), 2))], [ok, M]),
     ("ss", [pa.array([[0, 1, 2], None], pa.list_(pa.int8(), 3))], [L, M]),
     ("ss", [pa.array([[0.0, 1.0], [0.0, float("nan")], None])], [T, T, M]),
     ("ss", [pa.array([5, 6])], [T, T]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +154,7 @@ def test_every_reason_is_told(name, columns, reasons):
             [ok, R, M, N, T, R, T, T, T],
         ),
         ("oue", ["0180", "018", "01", "", "018000", "0x80", "0101"], [ok, L, L, M, L, T, P]),
-        ("ss", ["0 8", "1 1", "8 0", "1", "", "1 9", "1 x", "1 nan"], [ok, O, O, L, M, R, T, N]),
+        ("ss", ["0 8", "1 1", "8 0", "1", "", "1 9", "1 x", "1 nan"], [ok, U, U, L, M, R, T, N]),
     ],
 )
 def test_every_reason_is_told_of_text(name, rows, reasons):

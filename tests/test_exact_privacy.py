@@ -1,4 +1,4 @@
-"""No report is more than e^ε times as likely under one value as under another: in rational arithmetic, not in doubles."""
+"""No report is more than e^ε times as likely under one value as under another, exactly."""
 
 import itertools
 import math
@@ -28,15 +28,18 @@ LOSS = Fraction(1, 10**9)  # of ε, the price of rounding
 
 
 def exp_bounds(x, bits=256):
-    """Return fractions around e^x: the Taylor series of x/2^k in whole numbers, all cut off (or up), then squared k times.
+    """Return fractions below and above e^x: the Taylor series of x/2^k, squared k times.
 
-    Written without ``decimal``, which the library uses: e^x >= its Taylor polynomial, and the rest of 60 terms of an
-    argument below 1 is below twice the next term.
+    In whole numbers, all rounded down (or up). Written without ``decimal``, which the library uses:
+    e^x >= its Taylor polynomial, and the rest of 60 terms of an argument below 1 is below twice the
+    next term.
     """
     halvings = max(0, math.ceil(math.log2(x)) + 8)
-    one, argument = 1 << bits, Fraction(x) / 2**halvings
+    one = 1 << bits
+    argument = Fraction(x) / 2**halvings
     low_argument = math.floor(argument * one)
-    low, term = one, one
+    low = one
+    term = one
     for k in range(1, 60):
         term = term * low_argument // (k * one)
         low += term
@@ -64,43 +67,43 @@ BOUNDS = {epsilon: exp_bounds(epsilon) for epsilon, _ in GRID}
 
 
 def coins(oracle):
-    """Return the report law's free probabilities as the client tosses them: of the own value, and of any other bit."""
+    """Return the probabilities that the client realises: for its value, and for any other bit."""
     return oracle.exact_p, oracle.exact_q
 
 
-def classes(name, oracle, own, other):
-    """Return (P under v, P under u) of every class of reports that say the same about two values v and u.
+def classes(name, oracle, keep, other):
+    """Return (P under v, P under u) of every class of reports that support the same of v and u.
 
-    By each protocol's definition, from its coins alone: a class holds all reports of the same probabilities under v and u,
-    up to a factor that both share; factors are left out.
+    By each protocol's definition, from its coins alone: a class holds all reports of the same
+    probabilities under v and u, up to a factor that both share; factors are left out.
     """
     d = oracle.d
     if name == "grr":
-        rest = (1 - own) / (d - 1)
-        return [(own, rest), (rest, own), (rest, rest)][: min(d, 3)]
+        rest = (1 - keep) / (d - 1)
+        return [(keep, rest), (rest, keep), (rest, rest)][: min(d, 3)]
     if name in ("sue", "oue"):
         of_bit = {
-            1: (own, other),
-            0: (1 - own, 1 - other),
-        }  # P(bit) where it is the own value's, where it is not
+            1: (keep, other),
+            0: (1 - keep, 1 - other),
+        }  # P(bit) where it is the user's value, where it is not
         return [
             (of_bit[bit_v][0] * of_bit[bit_u][1], of_bit[bit_v][1] * of_bit[bit_u][0])
             for bit_v, bit_u in itertools.product((0, 1), repeat=2)
         ]
     if name in ("olh", "blh"):
-        rest = (1 - own) / (oracle.g - 1)
-        apart = [(own, rest), (rest, own), (rest, rest)][: min(oracle.g, 3)]
+        rest = (1 - keep) / (oracle.g - 1)
+        apart = [(keep, rest), (rest, keep), (rest, rest)][: min(oracle.g, 3)]
         return [
             *apart,
-            (own, own),
+            (keep, keep),
             (rest, rest),
         ]  # of hash functions that part v from u, and of those that do not
     if name == "ss":
         k = oracle.k
         inside = (
-            own / math.comb(d - 1, k - 1) if d <= 60 else own
+            keep / math.comb(d - 1, k - 1) if d <= 60 else keep
         )  # of one set, by (k-1)!(d-k)!/(d-1)! beyond
-        outside = (1 - own) / math.comb(d - 1, k) if d <= 60 else (1 - own) * Fraction(k, d - k)
+        outside = (1 - keep) / math.comb(d - 1, k) if d <= 60 else (1 - keep) * Fraction(k, d - k)
         holding = [
             (True, False),
             (False, True),
@@ -110,7 +113,7 @@ def classes(name, oracle, own, other):
         return [tuple(inside if held else outside for held in pair) for pair in holding]
     half = Fraction(oracle.columns, 2)
     return [
-        ((own if x else 1 - own) / half, (own if y else 1 - own) / half)
+        ((keep if x else 1 - keep) / half, (keep if y else 1 - keep) / half)
         for x, y in itertools.product((0, 1), repeat=2)
     ]
 
@@ -138,7 +141,8 @@ def test_no_report_of_any_oracle_exceeds_the_budget_and_the_loss_is_below_one_bi
 
 def textbook(name, oracle):
     """Return the coins of a client in double precision, by the formulas as they are printed."""
-    e, d = math.exp(oracle.epsilon), oracle.d
+    e = math.exp(oracle.epsilon)
+    d = oracle.d
     root = math.exp(oracle.epsilon / 2)
     return {
         "grr": (e / (e + d - 1), 0.0),
@@ -164,9 +168,9 @@ def test_the_textbook_in_double_precision_exceeds_the_budget_about_every_other_t
             oracle = ORACLES[name](epsilon, d)
         except InvalidInputError:
             continue
-        own, other = textbook(name, oracle)
+        keep, other = textbook(name, oracle)
         exceeded.append(
-            worst(classes(name, oracle, Fraction(own), Fraction(other))) > BOUNDS[epsilon][1]
+            worst(classes(name, oracle, Fraction(keep), Fraction(other))) > BOUNDS[epsilon][1]
         )
     assert 0.35 < np.mean(exceeded) < 0.65
 
@@ -176,9 +180,9 @@ def test_one_unit_more_of_the_coin_would_exceed_the_budget(name):
     unit = Fraction(1, 2**64)
     for epsilon, d in GRID[:200]:
         oracle = ORACLES[name](epsilon, d)
-        own, other = coins(oracle)
-        bolder = {"sue": (own + unit, other - unit), "oue": (own, other - unit)}.get(
-            name, (own + unit, other)
+        keep, other = coins(oracle)
+        bolder = {"sue": (keep + unit, other - unit), "oue": (keep, other - unit)}.get(
+            name, (keep + unit, other)
         )
         assert worst(classes(name, oracle, *bolder)) > BOUNDS[epsilon][1], (epsilon, d)
 
@@ -202,7 +206,8 @@ def test_the_loss_is_as_small_at_the_largest_budgets_that_are_accepted(name):
 
 @every_oracle
 def test_the_client_tosses_exactly_the_stated_coins(name, monkeypatch):
-    tossed, drawn = [], []
+    tossed = []
+    drawn = []
     for function in ("bernoulli", "packed_bernoulli"):
         original = getattr(randomness, function)
         monkeypatch.setattr(
@@ -236,25 +241,25 @@ def test_the_client_tosses_exactly_the_stated_coins(name, monkeypatch):
 def test_a_coin_falls_on_its_side_at_the_very_word(name, monkeypatch):
     oracle = ORACLES[name](1.0, 2)
     threshold = int(oracle.exact_p * 2**64)
-    for word, own in ((0, True), (threshold - 1, True), (threshold, False), (2**64 - 1, False)):
+    for word, keep in ((0, True), (threshold - 1, True), (threshold, False), (2**64 - 1, False)):
         monkeypatch.setattr(
             randomness, "words", lambda rng, shape, _w=word: np.full(shape, _w, dtype=np.uint64)
         )
-        assert randomness.bernoulli(None, oracle.exact_p, 1)[0] == own
+        assert randomness.bernoulli(None, oracle.exact_p, 1)[0] == keep
 
 
-def enumerated_subsets(d, k, own):
-    """Return the law of a report of value 0 that holds it (or not), by the sampler's definition: uniform sets of the others."""
-    sets = [c for c in itertools.combinations(range(d), k) if (0 in c) == own]
+def enumerated_subsets(d, k, keep):
+    """Return the law of a report of value 0 that holds it, or not: uniform sets of the others."""
+    sets = [c for c in itertools.combinations(range(d), k) if (0 in c) == keep]
     return dict.fromkeys(sets, Fraction(1, len(sets)))
 
 
 @pytest.mark.parametrize(("epsilon", "d"), [(0.5, 5), (1.0, 4), (0.2, 6)])
 def test_classes_of_subset_selection_are_those_of_all_its_sets(epsilon, d):
     oracle = SubsetSelection(epsilon, d)
-    own, _ = coins(oracle)
+    keep, _ = coins(oracle)
     law = {}
-    for held, probability in ((True, own), (False, 1 - own)):
+    for held, probability in ((True, keep), (False, 1 - keep)):
         for report, chance in enumerated_subsets(d, oracle.k, held).items():
             law[report] = probability * chance
     assert sum(law.values()) == 1

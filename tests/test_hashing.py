@@ -1,4 +1,4 @@
-"""The hash family of local hashing: uniform, pairwise independent, the same on both sides, and numba only where needed."""
+"""The hash family: uniform, pairwise independent, the same for clients and server, late numba."""
 
 import subprocess
 import sys
@@ -59,7 +59,8 @@ def test_three_values_in_arithmetic_progression_collide_as_often_as_independent_
 
 
 def test_no_pair_of_a_whole_domain_collides_too_often():
-    g, seeds = 4, SEEDS[:20_000]
+    g = 4
+    seeds = SEEDS[:20_000]
     hashes = np.array([buckets(value, g, seeds) for value in range(40)])
     for i in range(40):
         collisions = (hashes[i] == hashes[i + 1 :]).mean(axis=1)
@@ -84,11 +85,11 @@ def test_bucket_of_equals_integer_arithmetic():
 @pytest.mark.parametrize(("n", "d"), [(0, 5), (1, 7), (500, 2), (501, 100)])
 def test_the_compiled_kernel_equals_numpy(n, d, g):
     seeds = SEEDS[:n]
-    found = (SEEDS[1_000 : 1_000 + n] % np.uint64(g)).astype(np.uint64)
+    buckets_sent = (SEEDS[1_000 : 1_000 + n] % np.uint64(g)).astype(np.uint64)
     hashes = bucket_of(seeds[:, None], np.arange(d, dtype=np.uint64), np.uint64(g))
-    counts = hashed_support_counts(seeds, found, d, g)
+    counts = hashed_support_counts(seeds, buckets_sent, d, g)
     assert counts.dtype == np.int64
-    assert_array_equal(counts, (hashes == found[:, None]).sum(axis=0))
+    assert_array_equal(counts, (hashes == buckets_sent[:, None]).sum(axis=0))
 
 
 def test_client_and_server_use_the_same_hash():
@@ -108,7 +109,8 @@ def buckets_of_reports(oracle, reports, values):
 
 
 def modules_after(code):
-    script = f"import sys\n{code}\nprint([m for m in ('numba', 'cvxpy', 'matplotlib', 'pooch') if m in sys.modules])"
+    heavy = ["numba", "cvxpy", "matplotlib", "pooch"]
+    script = f"import sys\n{code}\nprint([m for m in {heavy} if m in sys.modules])"
     return subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     ).stdout.strip()

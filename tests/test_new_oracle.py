@@ -1,4 +1,4 @@
-"""An oracle of one's own: a client, p and q, and the form of its reports; everything else follows."""
+"""A new oracle needs a client, p and q, and the form of its reports; everything else follows."""
 
 import csv
 import itertools
@@ -23,7 +23,8 @@ from ldpopt.studies import poisoning
 from ldpopt.studies.audit import audit_oracle
 from tests.tolerances import SIGMAS, SUM
 
-# The projective plane over three elements: 13 points, 13 lines, 4 points on a line, one line through two points.
+# The projective plane over three elements: 13 points, 13 lines, 4 points on a line, one line
+# through two points.
 POINTS = [
     point
     for point in itertools.product(range(3), repeat=3)
@@ -45,7 +46,7 @@ class LinesForm(IndexForm):
 
 
 class ProjectivePlane(FrequencyOracle):
-    """A value is a point; the client sends a line through it with probability p, any other line otherwise."""
+    """Values are points. With probability p a client sends a line through its point."""
 
     name = "plane"
 
@@ -135,11 +136,11 @@ def test_sets_have_the_variance_of_the_enumeration_though_points_are_not_alike(p
 
 def test_its_client_passes_the_audit(plane):
     rng = np.random.default_rng(2)
-    found = audit_oracle(
+    result = audit_oracle(
         plane, client=lambda values: plane.perturb(values, rng=rng), reports=20_000
     )
-    assert found.passed, found.findings
-    assert found.loss == plane.exact_epsilon
+    assert result.passed, result.findings
+    assert result.loss == plane.exact_epsilon
 
 
 def test_attacks_follow_from_the_form(plane):
@@ -164,13 +165,23 @@ def test_the_command_line_knows_it_by_name(plane, tmp_path):
     counts.write_text("value,count\n" + "".join(f"{value},8\n" for value in range(13)))
     assert json.loads(run("estimate", counts, *about, "--json"))["n"] == 26
     printed = run(
-        "audit", "--oracle", "plane", "--epsilon", 2, "--d", 13, "--reports", 1000, "--json",
-        "--confidence", 0.999999,
-    )  # fmt: skip
+        "audit",
+        "--oracle",
+        "plane",
+        "--epsilon",
+        2,
+        "--d",
+        13,
+        "--reports",
+        1000,
+        "--json",
+        "--confidence",
+        0.999999,
+    )
     assert json.loads(printed)["passed"]
 
 
-# --- what an oracle must say of itself --------------------------------------------------------------
+# --- what an oracle must say of itself ------------------------------------------------------------
 
 
 class WithoutForm(FrequencyOracle):

@@ -1,4 +1,4 @@
-"""The oracles: their channels by enumeration, real reports and simulations against them, and reports that are refused."""
+"""The oracles: channels by enumeration, real reports and simulations against them, refusals."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ every_oracle = pytest.mark.parametrize("cls", CLASSES, ids=list(ORACLES))
 
 @dataclass(frozen=True)
 class Channel:
-    """All outputs of a protocol by its definition in the literature: P(output | value), and whom an output supports."""
+    """All outputs of a protocol by its definition in the literature, and what they support."""
 
     probability: np.ndarray  # (d, outputs)
     support: np.ndarray  # (outputs, d)
@@ -53,7 +53,9 @@ class Channel:
 
 
 def enumerate_channel(oracle):
-    d, p, q = oracle.d, oracle.p, oracle.q
+    d = oracle.d
+    p = oracle.p
+    q = oracle.q
     values = range(d)
     if isinstance(oracle, GRR):
         probability = [[p if output == v else q for output in values] for v in values]
@@ -188,7 +190,7 @@ def test_real_reports_follow_the_enumerated_distribution(oracle):
 
 
 def chi_square(observed, expected):
-    """Return the p-value; outputs that are expected less than five times are pooled, with the next rarest if need be."""
+    """Return the p-value; the outputs that are expected less than five times are pooled."""
     order = np.argsort(expected)
     observed, expected = observed[order], expected[order]
     if expected[0] < 5:
@@ -200,18 +202,19 @@ def chi_square(observed, expected):
 @pytest.mark.parametrize(("cls", "epsilon"), [(BLH, 1.0), (OLH, 1.0), (OLH, 3.0)])
 def test_local_hashing_is_private_and_pure_over_real_hash_functions(cls, epsilon):
     oracle = cls(epsilon, d=4)
-    p, g = oracle.p, oracle.g
+    p = oracle.p
+    g = oracle.g
     hashes = hash_values(
         np.random.default_rng(5).integers(0, 2**64 - 1, 4_000, dtype=np.uint64), 4, g
     )
-    own = hashes[:, :, None] == np.arange(g)  # (seed, value, bucket)
-    probability = np.where(own, p, (1 - p) / (g - 1))
+    hits = hashes[:, :, None] == np.arange(g)  # (seed, value, bucket)
+    probability = np.where(hits, p, (1 - p) / (g - 1))
     assert (probability.max(axis=1) / probability.min(axis=1)).max() <= math.exp(epsilon) * (
         1 + SUM
     )
     spread = (p - (1 - p) / (g - 1)) * math.sqrt((1 - 1 / g) / g / len(hashes))
     for value, other in itertools.product(range(4), repeat=2):
-        supported = (probability[:, value] * own[:, other]).sum(axis=1)
+        supported = (probability[:, value] * hits[:, other]).sum(axis=1)
         if value == other:
             assert_allclose(supported, p, rtol=SUM)
         else:
@@ -226,7 +229,8 @@ def test_seeds_of_local_hashing_say_nothing_about_the_value():
 @pytest.mark.parametrize("epsilon", [30.0, 45.0, 60.0, 600.0])
 @every_oracle
 def test_an_accepted_budget_leaves_every_probability_of_the_client_above_zero(cls, epsilon):
-    # The client draws with whole multiples of 2^-64: an event with q > 0 on paper that never happens voids privacy.
+    # The client draws with whole multiples of 2^-64: an event with q > 0 on paper that never
+    # happens voids privacy.
     try:
         oracle = cls(epsilon, d=4)
     except InvalidInputError:
@@ -242,7 +246,7 @@ TRUE_COUNTS = np.array([100, 60, 40, 0, 0])
 
 @pytest.fixture
 def one_thread():
-    """Thousands of small batches: on a busy machine the kernel's threads would wait for each other most of the time."""
+    """Use one thread: with thousands of small batches the kernel's threads would mostly wait."""
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
     yield
@@ -262,7 +266,8 @@ def collect(oracle, true_counts, source, trials):
 @pytest.mark.parametrize("source", ["reports", "simulated"])
 @every_oracle
 def test_mean_and_covariance_of_counts_are_those_of_the_enumeration(cls, source):
-    oracle, trials = cls(1.0, d=5), 2_000
+    oracle = cls(1.0, d=5)
+    trials = 2_000
     channel = enumerate_channel(oracle)
     counts = collect(oracle, TRUE_COUNTS, source, trials)
     covariance = channel.covariance(TRUE_COUNTS)
@@ -280,10 +285,12 @@ def test_mean_and_covariance_of_counts_are_those_of_the_enumeration(cls, source)
 @pytest.mark.parametrize("d", [8, 20])
 @every_oracle
 def test_estimates_are_unbiased_with_the_variance_of_the_formula_at_every_frequency(cls, d, source):
-    oracle, trials = cls(2.0, d), 1_000
+    oracle = cls(2.0, d)
+    trials = 1_000
     true_counts = np.zeros(d, dtype=np.int64)
     true_counts[[0, 3, d - 1]] = 200, 80, 20
-    n, truth = 300, true_counts / 300
+    n = 300
+    truth = true_counts / 300
     estimates = oracle.estimate(collect(oracle, true_counts, source, trials), n).frequencies
     variance = oracle.variance(n, truth)
     assert (np.abs(estimates.mean(axis=0) - truth) < SIGMAS * np.sqrt(variance / trials)).all()
@@ -294,7 +301,9 @@ def test_estimates_are_unbiased_with_the_variance_of_the_formula_at_every_freque
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls.simulation == AGGREGATE])
 def test_many_simulated_trials_have_the_variance_of_the_formula(cls):
-    oracle, trials, n = cls(2.0, d=8), 40_000, 10**6
+    oracle = cls(2.0, d=8)
+    trials = 40_000
+    n = 10**6
     truth = np.array([0.6, 0.3, 0.1, 0, 0, 0, 0, 0])
     estimates = oracle.estimate(
         oracle.simulate_counts((truth * n).astype(int), 31, trials), n
@@ -341,7 +350,8 @@ def test_simulated_counts_have_the_promised_shapes_and_repeat_with_the_seed(cls)
 @pytest.mark.parametrize("cls", [SubsetSelection, HadamardResponse])
 def test_per_user_simulation_gives_every_user_his_value_across_chunks(cls, monkeypatch):
     monkeypatch.setattr("ldpopt.oracles.base._USERS_AT_A_TIME", 7)
-    oracle, seen = cls(1.0, 5), []
+    oracle = cls(1.0, 5)
+    seen = []
     monkeypatch.setattr(
         cls,
         "_draw_counts",
@@ -353,7 +363,8 @@ def test_per_user_simulation_gives_every_user_his_value_across_chunks(cls, monke
 
 @pytest.mark.parametrize("d", [5, 40])
 def test_subset_counts_drawn_without_reports_are_the_counts_of_the_reports(d):
-    oracle, values = SubsetSelection(0.5, d), np.arange(200) % d
+    oracle = SubsetSelection(0.5, d)
+    values = np.arange(200) % d
     drawn = oracle._draw_counts(values, np.random.default_rng(8))
     assert_array_equal(drawn, oracle.support_counts(oracle.perturb(values, rng=8)))
 
@@ -441,7 +452,8 @@ def test_reports_survive_slicing_concatenation_and_disk(cls, tmp_path):
 
 @every_oracle
 def test_the_server_changes_no_report_and_the_client_no_value(cls):
-    oracle, values = cls(1.0, 13), np.arange(100) % 13
+    oracle = cls(1.0, 13)
+    values = np.arange(100) % 13
     values.flags.writeable = False
     reports = oracle.perturb(values, rng=43)
     before = reports.copy()
@@ -453,11 +465,13 @@ def test_the_server_changes_no_report_and_the_client_no_value(cls):
 
 @every_oracle
 def test_reports_repeat_with_the_seed_and_only_then(cls):
-    oracle, values = cls(1.0, 13), np.arange(100) % 13
+    oracle = cls(1.0, 13)
+    values = np.arange(100) % 13
     first = oracle.perturb(values, rng=5)
     assert_array_equal(first, oracle.perturb(values, rng=np.random.default_rng(5)))
     assert (first != oracle.perturb(values, rng=6)).any()
-    fresh, again = oracle.perturb(values), oracle.perturb(values, rng=None)
+    fresh = oracle.perturb(values)
+    again = oracle.perturb(values, rng=None)
     assert (fresh != again).any()
     assert fresh.dtype == first.dtype
     assert oracle.support_counts(fresh).shape == (13,)
@@ -468,11 +482,11 @@ def test_without_a_seed_the_words_come_from_the_operating_system(cls, monkeypatc
     monkeypatch.setattr(
         np.random, "default_rng", lambda *_: pytest.fail("numpy's generator was used")
     )
-    asked = []
+    sizes = []
     entropy = randomness.os.urandom
-    monkeypatch.setattr(randomness.os, "urandom", lambda size: asked.append(size) or entropy(size))
+    monkeypatch.setattr(randomness.os, "urandom", lambda size: sizes.append(size) or entropy(size))
     cls(1.0, 13).perturb([0, 5, 12])
-    assert sum(asked) >= 3 * 8
+    assert sum(sizes) >= 3 * 8
 
 
 @pytest.mark.parametrize("rng", [None, 0])
@@ -590,8 +604,11 @@ def test_a_domain_size_may_be_a_whole_float(cls):
         ([1, 2.5], "values must be whole numbers, found 2.5 at index 1"),
         ([1, math.nan, math.nan], "values must be whole numbers, found nan at index 1"),
         ([1, 2, math.inf], "found inf at index 2"),
-        ([[0, 1], [2, 3]], r"values must have shape \(n,\), one value a user, got shape \(2, 2\)"),
-        (2, r"values must have shape \(n,\), one value a user, got shape \(\)"),
+        (
+            [[0, 1], [2, 3]],
+            r"values must have shape \(n,\), one value per user, got shape \(2, 2\)",
+        ),
+        (2, r"values must have shape \(n,\), one value per user, got shape \(\)"),
         ([[0], [1, 2]], "values must be a rectangular array of numbers"),
         (np.array([2**64 - 1], dtype=np.uint64), "found 18446744073709551615 at index 0"),
     ],

@@ -1,4 +1,4 @@
-"""Attacks support what they claim, gains are the paper's, and recovery is exact where its assumption is."""
+"""Attacks support what they claim, gains are the paper's, recovery is exact where it should be."""
 
 import numpy as np
 import pytest
@@ -13,17 +13,18 @@ from ldpopt.protocol import PureProtocol
 from ldpopt.studies import poisoning
 from tests.tolerances import ROUNDING, SIGMAS
 
-D, M = 24, 2000
+D = 24
+M = 2000
 TARGETS = [3, 17]
 
 
 def share(oracle, attack, targets=TARGETS, rng=5):
-    """Return the share of malicious reports that support each value; the server checks the reports."""
+    """Return the share of malicious reports that support each value. The server checks them."""
     return oracle.support_counts(poisoning.ATTACKS[attack](oracle, M, targets, rng)) / M
 
 
-def assert_rate(found, expected):
-    assert_allclose(found, expected, atol=SIGMAS * np.sqrt(expected * (1 - expected) / M))
+def assert_rate(rates, expected):
+    assert_allclose(rates, expected, atol=SIGMAS * np.sqrt(expected * (1 - expected) / M))
 
 
 @pytest.mark.parametrize("attack", poisoning.ATTACKS)
@@ -48,9 +49,9 @@ def test_random_reports_support_all_values_alike(name):
 @pytest.mark.parametrize("name", ORACLES)
 def test_random_items_are_honest_reports_of_targets(name):
     oracle = ORACLES[name](1.0, D)
-    found = share(oracle, "ria")
-    assert_rate(found[TARGETS], (oracle.p + oracle.q) / 2)
-    assert_rate(np.delete(found, TARGETS), oracle.q)
+    rates = share(oracle, "ria")
+    assert_rate(rates[TARGETS], (oracle.p + oracle.q) / 2)
+    assert_rate(np.delete(rates, TARGETS), oracle.q)
 
 
 @pytest.mark.parametrize("make", [SUE, OUE, OLH, SubsetSelection, HadamardResponse])
@@ -59,9 +60,9 @@ def test_maximal_gain_reports_support_every_target(make):
 
 
 def test_maximal_gain_on_grr_reports_targets_alone():
-    found = share(GRR(1.0, D), "mga")
-    assert found[TARGETS].sum() == 1
-    assert_rate(found[TARGETS], 0.5)
+    rates = share(GRR(1.0, D), "mga")
+    assert rates[TARGETS].sum() == 1
+    assert_rate(rates[TARGETS], 0.5)
 
 
 @pytest.mark.parametrize("make", [SUE, OUE])
@@ -77,9 +78,9 @@ def test_maximal_gain_on_unary_encoding_sets_as_many_bits_as_honest_reports(make
 def test_maximal_gain_on_subset_selection_with_more_targets_than_fit():
     oracle = SubsetSelection(1.0, D)
     targets = range(oracle.k + 4)
-    found = share(oracle, "mga", targets)
-    assert_rate(found[: oracle.k + 4], oracle.k / (oracle.k + 4))
-    assert_array_equal(found[oracle.k + 4 :], 0)
+    operator = share(oracle, "mga", targets)
+    assert_rate(operator[: oracle.k + 4], oracle.k / (oracle.k + 4))
+    assert_array_equal(operator[oracle.k + 4 :], 0)
 
 
 def test_the_hash_of_a_malicious_user_is_the_best_of_many():
@@ -98,9 +99,13 @@ def test_the_hash_of_a_malicious_user_is_the_best_of_many():
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_gains_are_those_of_the_papers_table(epsilon):
-    n, e = 10**12, np.exp(epsilon)  # so many users that rounding counts is invisible
-    m, r = n // 100, len(TARGETS)
-    beta, truth = m / (n + m), np.arange(D) / np.arange(D).sum()
+    # so many users that rounding counts is invisible
+    n = 10**12
+    e = np.exp(epsilon)
+    m = n // 100
+    r = len(TARGETS)
+    beta = m / (n + m)
+    truth = np.arange(D) / np.arange(D).sum()
     held = truth[TARGETS].sum()
     gains = {
         (GRR, "mga"): beta * (1 - held) + beta * (D - r) / (e - 1),
@@ -130,7 +135,8 @@ def test_hadamard_attacks_shift_all_values_by_random_reports():
 
 @pytest.mark.parametrize("eta", [0.05, 0.3])
 def test_known_targets_of_grr_are_recovered_exactly_in_the_mean(eta):
-    oracle, truth = GRR(1.0, 5), np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    oracle = GRR(1.0, 5)
+    truth = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
     malicious = (np.array([0, 0, 0, 0.5, 0.5]) - oracle.q) / (oracle.p - oracle.q)
     mean = FrequencyEstimate((truth + eta * malicious) / (1 + eta), n=1000, oracle=oracle)
     assert_allclose(
@@ -152,15 +158,16 @@ def test_the_mass_taken_out_is_the_papers(name):
         assert_allclose(taken, 0.2 * mass, rtol=1e-9, atol=1e-12)
     spared = raw.frequencies <= 0
     assert spared.any()
-    found = poisoning.without_malicious(raw, 0.2).frequencies
-    assert_array_equal(found[spared], 1.2 * raw.frequencies[spared])
+    result = poisoning.without_malicious(raw, 0.2).frequencies
+    assert_array_equal(result[spared], 1.2 * raw.frequencies[spared])
 
 
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_mass_spread_over_all_values_is_a_no_op_under_projection(name):
     oracle = ORACLES[name](1.0, D)
     raw = oracle.estimate(oracle.simulate_counts(np.arange(D) * 9, rng=2, trials=50), 9 * 276)
-    f, eta = raw.frequencies, 0.2
+    f = raw.frequencies
+    eta = 0.2
     mass = (1 - oracle.q * D) / (oracle.p - oracle.q)
     everywhere = norm_sub((1 + eta) * f - eta * mass / D)
     assert_allclose(everywhere, norm_sub((1 + eta) * f), atol=20 * ROUNDING)
@@ -174,35 +181,37 @@ def test_mass_spread_over_the_positive_values_is_a_no_op_too(name, eta):
     scaled = (1 + eta) * raw.frequencies
     applies = np.maximum(scaled, 0).sum(axis=-1) >= 1
     assert applies.sum() > 25
-    found = poisoning.ldp_recover(raw, eta).frequencies
-    assert_allclose(found[applies], norm_sub(scaled)[applies], atol=20 * ROUNDING)
+    result = poisoning.ldp_recover(raw, eta).frequencies
+    assert_allclose(result[applies], norm_sub(scaled)[applies], atol=20 * ROUNDING)
 
 
 def test_mass_taken_from_few_positive_values_does_count():
     raw = FrequencyEstimate([0.3, 0.2, -0.01, -0.02], n=1000, oracle=OUE(1.0, 4))
-    found = poisoning.ldp_recover(raw, 0.2).frequencies
-    assert np.abs(found - norm_sub(1.2 * raw.frequencies)).max() > 0.01
+    result = poisoning.ldp_recover(raw, 0.2).frequencies
+    assert np.abs(result - norm_sub(1.2 * raw.frequencies)).max() > 0.01
 
 
 def test_every_value_known_as_a_target_is_that_no_op():
     oracle = GRR(1.0, D)
     raw = oracle.estimate(oracle.simulate_counts(np.arange(D) * 9, rng=3), 9 * 276)
-    found = poisoning.ldp_recover(raw, 0.2, targets=range(D)).frequencies
-    assert_allclose(found, norm_sub(1.2 * raw.frequencies), atol=20 * ROUNDING)
+    result = poisoning.ldp_recover(raw, 0.2, targets=range(D)).frequencies
+    assert_allclose(result, norm_sub(1.2 * raw.frequencies), atol=20 * ROUNDING)
 
 
 def test_recovery_takes_other_constraints():
     oracle = GRR(1.0, 4)
     raw = FrequencyEstimate([0.6, 0.3, 0.1, 0.0], n=1000, oracle=oracle)
-    known = ldpopt.Problem(
+    problem = ldpopt.Problem(
         losses.LeastSquares(),
         [constraints.NonNegative(), constraints.SumsTo(1.0), constraints.Fixed([0], [0.25])],
     )
-    assert poisoning.ldp_recover(raw, 0.1, problem=known).frequencies[0] == 0.25
+    assert poisoning.ldp_recover(raw, 0.1, problem=problem).frequencies[0] == 0.25
 
 
 def test_recovery_reduces_the_error_of_an_attack():
-    oracle, n, m = GRR(1.0, D), 50_000, 1_000
+    oracle = GRR(1.0, D)
+    n = 50_000
+    m = 1_000
     truth = np.arange(D)[::-1] / 276
     genuine = oracle.simulate_counts(np.round(truth * n).astype(int), rng=4)
     counts = genuine + oracle.support_counts(poisoning.maximal_gain(oracle, m, [22, 23], 5))

@@ -1,4 +1,4 @@
-"""Pure protocols: p, q and every constant that follows, against the published formulas written anew."""
+"""Pure protocols: p, q and every constant that follows, against the published formulas."""
 
 import math
 from fractions import Fraction
@@ -25,7 +25,8 @@ everywhere = pytest.mark.parametrize(
 def test_p_and_q_are_the_published_ones(epsilon, d):
     e = math.exp(epsilon)
     k = max(1, round(d / (e + 1)))
-    nearest, floor = max(2, math.floor(e + 1.5)), max(2, math.floor(e + 1))
+    nearest = max(2, math.floor(e + 1.5))
+    floor = max(2, math.floor(e + 1))
     p_subset = k * e / (k * e + d - k)
     expected = [
         (GRR(epsilon, d), e / (e + d - 1), 1 / (e + d - 1)),
@@ -65,14 +66,16 @@ def test_the_size_of_a_subset(epsilon, d, k):
 
 @everywhere
 def test_variance_of_oue_is_its_closed_expression(epsilon, d):
-    e, n = math.exp(epsilon), 1000
+    e = math.exp(epsilon)
+    n = 1000
     f = np.array([0.0, 0.25, 1.0])
     assert_allclose(OUE(epsilon, d).variance(n, f), (4 * e / (e - 1) ** 2 + f) / n, rtol=100 * SUM)
 
 
 @everywhere
 def test_variance_of_grr_is_its_closed_expression(epsilon, d):
-    e, n = math.exp(epsilon), 1000
+    e = math.exp(epsilon)
+    n = 1000
     f = np.array([0.0, 0.25, 1.0])
     expected = ((e + d - 2) / (e - 1) ** 2 + f * (d - 2) / (e - 1)) / n
     assert_allclose(GRR(epsilon, d).variance(n, f), expected, rtol=100 * SUM)
@@ -80,7 +83,9 @@ def test_variance_of_grr_is_its_closed_expression(epsilon, d):
 
 @everywhere
 def test_variance_of_sue_and_of_hadamard_is_their_closed_expression(epsilon, d):
-    root, e, n = math.exp(epsilon / 2), math.exp(epsilon), 1000
+    root = math.exp(epsilon / 2)
+    e = math.exp(epsilon)
+    n = 1000
     f = np.array([0.0, 0.25, 1.0])
     assert_allclose(
         SUE(epsilon, d).variance(n, f), np.full(3, root / (root - 1) ** 2 / n), rtol=100 * SUM

@@ -1,4 +1,4 @@
-"""The client's randomness: frequencies, independence, and exactness where it can be had by enumeration."""
+"""The client's randomness: frequencies, independence, and exactness by enumeration."""
 
 import itertools
 import math
@@ -39,8 +39,9 @@ def unpack(packed, d):
 
 
 def scripted_words(monkeypatch, *answers):
-    """Let ``words`` return these numbers, call by call; return the sizes asked for."""
-    queue, sizes = list(answers), []
+    """Let ``words`` return these numbers, call by call; return the sizes that were requested."""
+    queue = list(answers)
+    sizes = []
 
     def words(rng, shape):
         sizes.append(shape)
@@ -127,7 +128,8 @@ def test_packed_bits_do_not_repeat_from_block_to_block(monkeypatch):
 
 @pytest.mark.parametrize("eighths", range(1, 8))
 def test_packed_bits_are_exactly_u_below_the_threshold(monkeypatch, eighths):
-    # Lane i of three words spells u = i/8: of the eight lanes, exactly those with u < eighths/8 must be set.
+    # Lane i of three words spells u = i/8: of the eight lanes, exactly those with u < eighths/8
+    # must be set.
     lanes = list(itertools.product((0, 1), repeat=3))
     digits = [sum(lane[place] << i for i, lane in enumerate(lanes)) for place in range(3)]
     scripted_words(monkeypatch, *([digit] for digit in digits))
@@ -179,14 +181,16 @@ def test_below_draws_again_in_the_biased_region_until_it_leaves_it(monkeypatch):
 
 
 def test_below_draws_again_for_a_bound_that_rejects_often(monkeypatch):
-    # 2^32 mod (2^31 + 1) = 2^31 - 1: nearly half of all words are biased; 1·bound = 2^31 + 1 is not, 2·bound mod 2^32 = 2 is.
+    # 2^32 mod (2^31 + 1) = 2^31 - 1: nearly half of all words are biased; 1·bound = 2^31 + 1 is
+    # not, 2·bound mod 2^32 = 2 is.
     sizes = scripted_words(monkeypatch, [1 << 32, 2 << 32], [1 << 32])
     assert_array_equal(randomness.below(None, 2**31 + 1, 2), [0, 0])
     assert sizes == [2, 1]
 
 
 def test_below_every_value_keeps_the_same_number_of_half_words():
-    # Enumeration with 32-bit halves: a value of bound b owns floor(2^32 / b) unbiased halves, whichever it is.
+    # Enumeration with 32-bit halves: a value of bound b owns floor(2^32 / b) unbiased halves,
+    # whichever it is.
     for bound in (3, 5, 641, 2**31 + 1):
         share, rejected = divmod(2**32, bound)
         for value in (0, 1, bound // 2, bound - 1):

@@ -1,4 +1,4 @@
-"""Reports as a matrix: its products against naive support, and the likelihood ratio by enumeration of all reports."""
+"""Reports as a matrix: its products against naive support, and the likelihood ratio."""
 
 import numpy as np
 import pytest
@@ -36,9 +36,11 @@ def tolerance(oracle):
 def test_products_are_those_of_the_matrix(name, d):
     oracle = ORACLES[name](1.0, d)
     reports = some_reports(oracle, 50, seed=d)
-    matrix, operator = naive_matrix(oracle, reports), oracle.support_operator(reports)
+    matrix = naive_matrix(oracle, reports)
+    operator = oracle.support_operator(reports)
     rng = np.random.default_rng(d)
-    f, w = rng.normal(size=d), rng.normal(size=50)
+    f = rng.normal(size=d)
+    w = rng.normal(size=50)
     assert operator.shape == (50, d)
     assert operator.dtype == np.float64
     assert_allclose(operator.matvec(f), matrix @ f, rtol=0, atol=tolerance(oracle))
@@ -61,7 +63,8 @@ def test_many_reports_and_blocks_of_them_agree(name):
     oracle = ORACLES[name](1.0, 40)
     reports = some_reports(oracle, 250_000)  # more than one block of subset selection's
     rng = np.random.default_rng(1)
-    f, w = rng.random(40), rng.random(250_000)
+    f = rng.random(40)
+    w = rng.random(250_000)
     whole = oracle.support_operator(reports)
     parts = [
         oracle.support_operator(reports[start : start + 50_000])
@@ -124,7 +127,8 @@ def test_both_products_belong_to_one_matrix(name, seed, d, n):
     oracle = ORACLES[name](1.5, d)
     operator = oracle.support_operator(some_reports(oracle, n, seed))
     rng = np.random.default_rng(seed)
-    f, w = rng.normal(size=d), rng.normal(size=n)
+    f = rng.normal(size=d)
+    w = rng.normal(size=n)
     assert abs(w @ operator.matvec(f) - operator.rmatvec(w) @ f) <= n * tolerance(oracle)
 
 

@@ -220,7 +220,7 @@ class FrequencyOracle(PureProtocol, ABC):
         Parameters
         ----------
         values
-            Whole numbers in 0 .. d-1, shape (n,): one value a user.
+            Whole numbers in 0 .. d-1, shape (n,): one value per user.
         rng
             ``None`` uses the operating system's entropy. A Generator or a seed, given by name, makes reports repeatable and
             thereby voids their privacy: whoever knows or guesses it can undo the randomisation. For simulations and tests.
@@ -237,7 +237,7 @@ class FrequencyOracle(PureProtocol, ABC):
         found = validate.array("values", values)
         if found.ndim != 1:
             raise InvalidInputError(
-                f"values must have shape (n,), one value a user, got shape {found.shape}"
+                f"values must have shape (n,), one value per user, got shape {found.shape}"
             )
         checked = validate.whole_numbers("values", found, low=0, high=self.d - 1)
         return self._perturb(checked, None if rng is None else validate.generator(rng))

@@ -1,7 +1,8 @@
-"""Is a client as private as it says? Exactly from an oracle's own probabilities, and statistically from reports of any client.
+"""Is a client as private as it claims? Exact for probabilities, statistical for reports.
 
-A statistical audit never proves privacy. It finds an event that one input makes more likely than another and bounds the ratio
-of its two probabilities from below; a bound above e^ε disproves the claim.
+A statistical audit never proves privacy. It looks for an event that one input makes more likely
+than another, and bounds the ratio of the two probabilities from below; a bound above e^ε disproves
+the claim.
 """
 
 from __future__ import annotations
@@ -14,61 +15,56 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.intervals import clopper_pearson
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.oracles.rational import log_above
 
 Client = Callable[[Any], Any]
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
-_AT_A_TIME = 1 << 16  # reports held at a time
-_TRAINING = 4  # a training set is this many times smaller than the test's
-_CATEGORIES = 1 << 10  # a column with more different numbers is cut at quantiles
-_THRESHOLDS = 200  # events tried per pair of values
-_NOISE = 3.0  # log-ratios below so many standard deviations are taken for 0
-_BATCHES = 32  # values whose reports are compared with an oracle's p and q
+# Reports held at a time: bounds the memory whatever the number of reports is.
+_AT_A_TIME = 1 << 16
 
+# The training set of each value is this many times smaller than the test set: finding an event
+# takes fewer reports than measuring it.
+_TRAINING = 4
 
-def proportion_below(hits: int | NDArray[Any], n: int, alpha: float) -> Any:
-    """Return the lower Clopper–Pearson bound of a probability: it is above the true one in at most alpha of all samples.
+# A column with more different numbers counts as continuous, and is cut at its 63 inner quantiles.
+_CATEGORIES = 1 << 10
 
-    Examples
-    --------
-    >>> round(float(proportion_below(5, 10, 0.025)), 4)  # Clopper and Pearson 1934
-    0.1871
-    """
-    return np.where(
-        np.asarray(hits) > 0, betaincinv(np.maximum(hits, 1e-300), n - hits + 1, alpha), 0.0
-    )
+# Candidate events per pair of values; between two of them lies half a per cent of the reports.
+_THRESHOLDS = 200
 
+# Log-ratios below so many standard deviations are taken for 0.
+_NOISE = 3.0
 
-def proportion_above(hits: int | NDArray[Any], n: int, alpha: float) -> Any:
-    """Return the upper Clopper–Pearson bound of a probability."""
-    return 1 - proportion_below(n - hits, n, alpha)
+# Pairs of values whose support is compared with an oracle's p and q.
+_BATCHES = 32
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What reports alone say about a client's privacy.
+    """What reports alone reveal about a client's privacy.
 
     Attributes
     ----------
     epsilon
         The claim.
     lower
-        The client's ε is at least this, at the confidence: log of the lower bound of P(event | pair[0]) over the upper bound
-        of P(event | pair[1]), 0 if that is negative.
+        The client's ε is at least this, at the given confidence: log of the lower bound of
+        P(event | pair[0]) over the upper bound of P(event | pair[1]), or 0 if that is negative.
     confidence
-        The share of audits of clients that keep their claim which pass, at least.
+        A client that satisfies its claim passes with at least this probability.
     pair
-        The two values that reports were told apart by.
+        The two values whose reports were told apart.
     hits
         How many reports of each of the two were in the event.
     reports
-        How many reports of each were tested. The event was chosen on others.
+        How many reports of each were tested. The event was chosen on other reports.
     """
 
     epsilon: float
@@ -84,6 +80,29 @@ class Audit:
         return self.lower <= self.epsilon
 
 
+@dataclass(frozen=True)
+class _Event:
+    """A set of reports: those whose scores reach a threshold. A score is a sum over some columns.
+
+    Attributes
+    ----------
+    pair
+        Positions of the two values that the event is to tell apart.
+    weights
+        For each column the log-likelihood ratio of each category.
+    threshold
+        Scores from here on are in the event.
+    """
+
+    pair: tuple[int, int]
+    weights: list[Array]
+    threshold: float
+
+    def hits(self, codes: Codes) -> int:
+        """Return how many reports, given by their categories, are in the event."""
+        return int(np.count_nonzero(_scores(codes, self.weights) >= self.threshold))
+
+
 def audit(
     client: Client,
     epsilon: float,
@@ -96,54 +115,63 @@ def audit(
 ) -> Audit:
     """Bound the ε of a black-box client from below.
 
-    A quarter as many reports of every value train: each column of a report gives a log-likelihood ratio for each pair of
-    values, and their sum over a threshold is the event. The pair and threshold with the largest bound are then tested on fresh
-    reports, so that the bound holds however badly they were chosen.
+    A quarter as many reports of every value are used for training: each column of a report gives a
+    log-likelihood ratio for each pair of values, and the event is that their sum exceeds a
+    threshold. The pair and threshold with the largest bound are then tested on fresh reports, so
+    that the bound holds however badly they were chosen.
 
     Parameters
     ----------
     client
-        Takes one of ``values`` and returns its report: a number, text, any other hashable, or an array (of one shape, or a
-        record), whose entries are the columns. With ``batched`` it takes an array of values, shape (n,), and returns n reports.
+        Takes one of ``values`` and returns its report: a number, text, any other hashable, or an
+        array (of one shape, or a record), whose entries are the columns. With ``batched`` it takes
+        an array of values, shape (n,), and returns n reports.
     epsilon
         The client's claim, in nats, > 0.
     values
-        At least two inputs among which to look for a pair. Neighbours are a good choice: off-by-one errors show there.
+        At least two inputs among which to look for a pair. Neighbours are a good choice, because
+        off-by-one errors show there.
     reports
-        Reports of each value of the pair that are tested. To find an excess of x over ε about 400/x² are needed where the
-        event is not rare: 4·10⁶ for 0.01.
+        Reports of each value of the pair that are tested. To find an excess of x over ε about
+        400/x² are needed where the event is not rare: 4·10⁶ for 0.01.
     confidence
-        1 - confidence bounds the probability that a client is accused that keeps its claim.
+        1 - confidence bounds the probability that a client is accused although it satisfies its
+        claim.
     features
-        What to look at in a batch of reports: returns one row a report, where the report as it is would say nothing by its
-        columns (a seed, a ciphertext, a set).
+        What to look at in a batch of reports: returns one row per report. Needed where the columns
+        of a report as it is say nothing (a seed, a ciphertext, a set).
 
     Returns
     -------
-    The bound and its event. The client's randomness is its own: two audits differ, unless the client is seeded.
+    The bound and its event. The client's randomness is not controlled: two audits differ, unless
+    the client is seeded.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an argument is out of range, the client returns another number of reports than asked, or a report is neither
-        hashable nor an array.
+        If an argument is out of range, the client returns a wrong number of reports, or a report is
+        neither hashable nor an array.
 
     Notes
     -----
-    Cost: (2 + m/4) x ``reports`` calls of the client for m values, or as many reports of a batched one. Source: Ding et al. 2018
-    (learn an event, test it on fresh samples); Clopper and Pearson 1934.
+    Cost: (2 + m/4) x ``reports`` calls of the client for m values, or as many reports of a batched
+    one. Source: Ding et al. 2018 (learn an event, test it on fresh samples); Clopper and Pearson
+    1934.
 
     Examples
     --------
     >>> import secrets
-    >>> coin = lambda value: value if secrets.randbelow(4) else 1 - value  # keeps its bit in 3 of 4 cases: ε = log 3
-    >>> audit(coin, math.log(3), [0, 1], reports=4_000).passed, audit(coin, 0.5, [0, 1], reports=4_000).passed
-    (True, False)
+    >>> def coin(value):  # keeps its bit in 3 of 4 cases: ε = log 3
+    ...     return value if secrets.randbelow(4) else 1 - value
+    >>> audit(coin, math.log(3), [0, 1], reports=4_000).passed
+    True
+    >>> audit(coin, 0.5, [0, 1], reports=4_000).passed
+    False
     """
     if not callable(client):
         raise InvalidTypeError(f"client must be callable, value -> report, got {client!r}")
     epsilon = validate.real("epsilon", epsilon, above=0)
-    alpha = 1 - validate.real("confidence", confidence, above=0, below=1)
+    confidence = validate.real("confidence", confidence, above=0, below=1)
     size = validate.integer("reports", reports, minimum=100)
     inputs = list(values)
     if len(inputs) < 2:
@@ -151,33 +179,36 @@ def audit(
             f"values must hold at least two inputs to tell apart, got {len(inputs)}"
         )
     source = _Source(client, batched, features)
-    training = size // _TRAINING
-    first, second = ([source.table(value, training // 2) for value in inputs] for _ in range(2))
-    edges = _edges(np.concatenate(first))
-    pair, weights, threshold = _best_event(
-        [_codes(x, edges) for x in first], [_codes(x, edges) for x in second], alpha
-    )
-    telling = [column for column, weight in enumerate(weights) if weight.any()]
-    edges, weights = [edges[column] for column in telling], [weights[column] for column in telling]
+    edges, event = _trained(source, inputs, size // _TRAINING, confidence)
+    columns = [column for column, weight in enumerate(event.weights) if weight.any()]
+    edges = [edges[column] for column in columns]
+    event = _Event(event.pair, [event.weights[column] for column in columns], event.threshold)
     hits = [
-        sum(
-            int(np.count_nonzero(_score(_codes(part[:, telling], edges), weights) >= threshold))
-            for part in source.tables(inputs[i], size)
-        )
-        for i in pair
+        sum(event.hits(_codes(rows[:, columns], edges)) for rows in source.tables(inputs[i], size))
+        for i in event.pair
     ]
-    lower = float(_bound(np.array([hits[0]]), np.array([hits[1]]), size, alpha)[0])
+    lower = _bound(np.array(hits[:1]), np.array(hits[1:]), size, confidence)
     return Audit(
-        epsilon, lower, 1 - alpha, (inputs[pair[0]], inputs[pair[1]]), (hits[0], hits[1]), size
+        epsilon=epsilon,
+        lower=float(lower[0]),
+        confidence=confidence,
+        pair=(inputs[event.pair[0]], inputs[event.pair[1]]),
+        hits=(hits[0], hits[1]),
+        reports=size,
     )
 
 
-def _bound(hits: NDArray[Any], other_hits: NDArray[Any], n: int, alpha: float) -> Array:
-    """Return the lower bound of ε from how often an event happened under two values, n reports each."""
-    with np.errstate(divide="ignore"):
-        ratio = np.log(proportion_below(hits, n, alpha / 2)) - np.log(
-            proportion_above(other_hits, n, alpha / 2)
-        )
+def _bound(hits: Codes, other_hits: Codes, n: int, confidence: float) -> Array:
+    """Return the lower bound of ε from how often events happened under two values, n reports each.
+
+    Each of the two one-sided bounds errs with probability (1 - confidence)/2, so that both hold
+    with ``confidence``.
+    """
+    trials = np.array([n], dtype=np.float64)
+    lower, _ = clopper_pearson(hits.astype(np.float64), trials, confidence)
+    _, upper = clopper_pearson(other_hits.astype(np.float64), trials, confidence)
+    with np.errstate(divide="ignore"):  # without hits the bound is log 0, and 0 is the better one
+        ratio = np.log(lower) - np.log(upper)
     return np.asarray(np.maximum(ratio, 0.0))
 
 
@@ -187,22 +218,22 @@ class _Source:
     def __init__(
         self, client: Client, batched: bool, features: Callable[[Any], Any] | None
     ) -> None:
-        self.client, self.batched, self.features = client, batched, features
+        self.client = client
+        self.batched = batched
+        self.features = features
         self._numbers: dict[Hashable, int] = {}  # of hashables, the same in all batches
 
     def tables(self, value: Any, n: int) -> Iterator[Array]:
-        """Yield n reports of a value, some at a time; an error if the client returns another number of them."""
+        """Yield n reports of a value, some at a time.
+
+        Raises InvalidInputError if the client returns a wrong number of them.
+        """
         for start in range(0, n, _AT_A_TIME):
             count = min(_AT_A_TIME, n - start)
-            found = (
-                self.client(np.full(count, value))
-                if self.batched
-                else [self.client(value) for _ in range(count)]
-            )
-            table = self._rows(found if self.features is None else self.features(found))
+            table = self._rows(self._reports(value, count))
             if len(table) != count:
                 raise InvalidInputError(
-                    f"the client was asked for {count} reports and returned {len(table)}"
+                    f"the client had to return {count} reports and returned {len(table)}"
                 )
             yield table
 
@@ -210,88 +241,138 @@ class _Source:
         """Return n reports of a value at once."""
         return np.concatenate(list(self.tables(value, n)))
 
+    def _reports(self, value: Any, n: int) -> Any:
+        """Return n reports of a value, or their features."""
+        client = self.client
+        one_by_one = not self.batched
+        reports = [client(value) for _ in range(n)] if one_by_one else client(np.full(n, value))
+        return reports if self.features is None else self.features(reports)
+
     def _rows(self, reports: Any) -> Array:
         try:
-            found = np.asarray(reports)
-        except ValueError:  # of different lengths
-            found = np.empty(0, dtype=object)
-        if found.dtype.names is not None:
-            return np.stack([found[name].astype(np.float64) for name in found.dtype.names], axis=1)
-        if found.dtype.kind in "biuf":
-            if not found.size:
+            array = np.asarray(reports)
+        except ValueError:  # reports of different lengths, which may still be hashable
+            array = np.empty(0, dtype=object)
+        if array.dtype.names is not None:
+            fields = [array[name].astype(np.float64) for name in array.dtype.names]
+            return np.stack(fields, axis=1)
+        if array.dtype.kind in "biuf":
+            if not array.size:
                 raise InvalidInputError("a report of the client holds nothing")
-            return found.reshape(len(found), -1).astype(np.float64)
-        known = self._numbers
+            return array.reshape(len(array), -1).astype(np.float64)
+        return self._numbered(reports)
+
+    def _numbered(self, reports: Any) -> Array:
+        """Return hashables as numbers, one column, in the order in which they were first seen."""
+        numbers = self._numbers
         try:
-            return np.array(
-                [[known.setdefault(report, len(known))] for report in reports], dtype=np.float64
-            )
+            rows = [[numbers.setdefault(report, len(numbers))] for report in reports]
         except TypeError as error:
             raise InvalidTypeError(
                 f"reports must be arrays of one shape or hashable: {error}"
             ) from None
+        return np.array(rows, dtype=np.float64)
+
+
+def _trained(
+    source: _Source, inputs: list[Any], size: int, confidence: float
+) -> tuple[list[Array], _Event]:
+    """Return how columns are cut into categories, and the event to test."""
+    half = size // 2
+    first = [source.table(value, half) for value in inputs]
+    second = [source.table(value, half) for value in inputs]
+    edges = _edges(np.concatenate(first))
+    first_codes = [_codes(table, edges) for table in first]
+    second_codes = [_codes(table, edges) for table in second]
+    return edges, _best_event(first_codes, second_codes, confidence)
 
 
 def _edges(table: Array) -> list[Array]:
-    """Return for every column the numbers that start a category: each different one, or quantiles of many."""
-    found = []
+    """Return the numbers that start a category, for every column: all that occur, or quantiles."""
+    edges = []
     for column in table.T:
-        different = np.unique(column)
-        if len(different) > _CATEGORIES:
-            different = np.unique(np.quantile(column, np.linspace(0, 1, 65)[1:-1]))
-        found.append(different)
-    return found
+        starts = np.unique(column)
+        if len(starts) > _CATEGORIES:
+            starts = np.unique(np.quantile(column, np.linspace(0, 1, 65)[1:-1]))
+        edges.append(starts)
+    return edges
 
 
-def _codes(table: Array, edges: list[Array]) -> NDArray[np.int64]:
-    """Return the category of every entry, 0 for what lies below all of them."""
+def _codes(table: Array, edges: list[Array]) -> Codes:
+    """Return the category of every entry, 0 for entries below all categories."""
     codes = np.empty(table.shape, dtype=np.int64)
     for column, (starts, entries) in enumerate(zip(edges, table.T, strict=True)):
         codes[:, column] = np.searchsorted(starts, entries, side="right")
     return codes
 
 
-def _best_event(
-    first: list[NDArray[np.int64]], second: list[NDArray[np.int64]], alpha: float
-) -> tuple[tuple[int, int], list[Array], float]:
-    """Return the pair with the largest bound, with its event: log-ratios from one half, their threshold from the other.
+def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _Event:
+    """Return the event with the largest bound: weights from one half, the threshold from the other.
 
-    The bound is that of so few reports, not of the test's: it prefers events that are not rare, whose ratio is no accident.
+    The bound is that of the few training reports, not of the test's. It prefers events that are not
+    rare, whose ratio is no accident.
     """
-    columns = range(first[0].shape[1])
-    categories = [1 + max(int(x[:, c].max()) for x in (*first, *second)) for c in columns]
-    counts = [[np.bincount(x[:, c], minlength=categories[c]) + 0.5 for c in columns] for x in first]
+    histograms = _histograms(first, second)
     best = -math.inf
-    chosen: tuple[tuple[int, int], list[Array], float] = ((0, 1), [], 0.0)
-    for i, j in ((i, j) for i in range(len(first)) for j in range(len(first)) if i != j):
-        weights = [_log_ratio(counts[i][c], counts[j][c]) for c in columns]
-        mine, others = (np.sort(_score(x, weights)) for x in (second[i], second[j]))
-        # Between scores, so that equal sums of other roundings stay on the same side.
-        tried = np.unique(np.quantile(mine, np.linspace(0, 1, _THRESHOLDS), method="lower")) - 1e-9
-        in_event, others_in = (len(x) - np.searchsorted(x, tried) for x in (mine, others))
-        bounds = _bound(in_event, others_in, len(mine), alpha)
+    event = _Event((0, 1), [], 0.0)
+    pairs = ((i, j) for i in range(len(first)) for j in range(len(first)) if i != j)
+    for i, j in pairs:
+        weights = list(map(_log_ratio, histograms[i], histograms[j]))
+        scores = np.sort(_scores(second[i], weights))
+        other_scores = np.sort(_scores(second[j], weights))
+        # Thresholds lie between scores: sums that differ by rounding alone stay on the same side.
+        quantiles = np.quantile(scores, np.linspace(0, 1, _THRESHOLDS), method="lower")
+        thresholds = np.unique(quantiles) - 1e-9
+        n = len(scores)
+        hits = n - np.searchsorted(scores, thresholds)
+        other_hits = n - np.searchsorted(other_scores, thresholds)
+        bounds = _bound(hits, other_hits, n, confidence)
         at = int(np.argmax(bounds))
         if bounds[at] > best:
-            best, chosen = bounds[at], ((i, j), weights, float(tried[at]))
-    return chosen
+            best = bounds[at]
+            event = _Event((i, j), weights, float(thresholds[at]))
+    return event
 
 
-def _log_ratio(mine: NDArray[Any], others: NDArray[Any]) -> Array:
-    """Return the log-ratio of two histograms, 0 where it may be noise: many such columns would drown one that speaks."""
-    ratio = np.log(mine) - np.log(others)
-    return np.where(np.abs(ratio) > _NOISE * np.sqrt(1 / mine + 1 / others), ratio, 0.0)
+def _histograms(first: list[Codes], second: list[Codes]) -> list[list[Array]]:
+    """Return how often each category occurs, for each value and column of ``first``, plus a half.
+
+    The half keeps logarithms finite where a category is missing (the prior of Jeffreys).
+    """
+    columns = range(first[0].shape[1])
+    sizes = [1 + max(int(x[:, column].max()) for x in (*first, *second)) for column in columns]
+    return [
+        [np.bincount(x[:, c], minlength=sizes[c]).astype(np.float64) + 0.5 for c in columns]
+        for x in first
+    ]
 
 
-def _score(codes: NDArray[np.int64], weights: list[Array]) -> Array:
+def _log_ratio(counts: Array, other_counts: Array) -> Array:
+    """Return the log-ratio of two histograms, 0 where it may be noise.
+
+    The noise of many columns would otherwise drown one that differs.
+    """
+    ratio = np.log(counts) - np.log(other_counts)
+    noise = np.sqrt(1 / counts + 1 / other_counts)
+    return np.where(np.abs(ratio) > _NOISE * noise, ratio, 0.0)
+
+
+def _scores(codes: Codes, weights: list[Array]) -> Array:
     total = np.zeros(len(codes))
     for column, weight in zip(codes.T, weights, strict=True):
+        # A category beyond those of the training reports counts as the last of them.
         total += weight[np.minimum(column, len(weight) - 1)]
     return total
 
 
+# --- oracles --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class ReportClass:
-    """All reports that say the same about two values v and u: they have the same ratio of probabilities under the two.
+    """All reports that agree on which of two values v and u they support.
+
+    They have the same ratio of probabilities under the two values.
 
     Attributes
     ----------
@@ -307,31 +388,34 @@ class ReportClass:
 
 
 def report_classes(oracle: FrequencyOracle) -> tuple[ReportClass, ...]:
-    """Return all reports of an oracle by what they say about any two values, without classes that never occur.
+    """Return the classes of an oracle's reports for any two values, without those that never occur.
 
     Examples
     --------
     >>> from ldpopt.oracles import OUE
-    >>> [(found.supports, round(float(found.given_v / found.given_u), 3)) for found in report_classes(OUE(1.0, 64))]
-    [('both', 1.0), ('v', 2.718), ('u', 0.368), ('neither', 1.0)]
+    >>> for kind in report_classes(OUE(1.0, 64)):
+    ...     print(kind.supports, round(float(kind.given_v / kind.given_u), 3))
+    both 1.0
+    v 2.718
+    u 0.368
+    neither 1.0
     """
-    both, own, other = (
-        oracle.exact_both,
-        oracle.exact_p - oracle.exact_both,
-        oracle.exact_q - oracle.exact_both,
-    )
+    both = oracle.exact_both
+    user_only = oracle.exact_p - both
+    other_only = oracle.exact_q - both
+    neither = 1 - both - user_only - other_only
     table = (
         ReportClass("both", both, both),
-        ReportClass("v", own, other),
-        ReportClass("u", other, own),
-        ReportClass("neither", 1 - both - own - other, 1 - both - own - other),
+        ReportClass("v", user_only, other_only),
+        ReportClass("u", other_only, user_only),
+        ReportClass("neither", neither, neither),
     )
-    return tuple(found for found in table if found.given_v or found.given_u)
+    return tuple(kind for kind in table if kind.given_v or kind.given_u)
 
 
 @dataclass(frozen=True)
 class Share:
-    """A probability by an oracle's definition, and the Clopper–Pearson interval of how often it happened."""
+    """A probability by definition, and the Clopper–Pearson interval of how often it occurred."""
 
     expected: float
     low: float
@@ -345,22 +429,23 @@ class Share:
 
 @dataclass(frozen=True)
 class OracleAudit:
-    """What an oracle's probabilities and its client's reports say about its privacy.
+    """What an oracle's probabilities and its client's reports reveal about its privacy.
 
     Attributes
     ----------
     oracle
-        What was audited.
+        The audited oracle.
     classes
-        Every kind of report with its exact probabilities.
+        Every class of reports with its exact probabilities.
     loss
         log of the largest ratio of probabilities of a report: exact, rounded up.
     reports
         What the client's reports prove about its ε, whatever its probabilities should be.
     own, other
-        How often reports support the own value and another one, beside p and q.
+        How often reports support the user's value and another one, beside p and q.
     confidence
-        The share of audits of correct clients that pass, at least: reports, own and other may each err in a third of the rest.
+        A correct client passes with at least this probability: 1 - confidence is split equally
+        among the three tests ``reports``, ``own`` and ``other``.
     """
 
     oracle: FrequencyOracle
@@ -373,51 +458,49 @@ class OracleAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the exact loss is not above ε, and the reports disprove neither that nor p and q."""
-        return (
-            self.loss <= self.oracle.epsilon
-            and self.reports.passed
-            and self.own.passed
-            and self.other.passed
-        )
+        """Whether the exact loss is at most ε and the reports refute neither that nor p and q."""
+        return not self.findings
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What failed, a sentence each; empty if the audit passed."""
-        said = f"ε = {self.oracle.epsilon:g}"
-        found = []
+        """What failed, one sentence each; empty if the audit passed."""
+        claim = f"ε = {self.oracle.epsilon:g}"
+        sentences = []
         if self.loss > self.oracle.epsilon:
-            found.append(f"the probabilities lose {self.loss!r}, more than {said}")
+            sentences.append(f"the probabilities lose {self.loss!r}, more than {claim}")
         if not self.reports.passed:
-            found.append(
-                f"reports of {self.reports.pair[0]} and {self.reports.pair[1]} prove ε >= {self.reports.lower:.4f}, "
-                f"more than {said}"
+            first, second = self.reports.pair
+            sentences.append(
+                f"reports of {first} and {second} prove ε >= {self.reports.lower:.4f}, "
+                f"more than {claim}"
             )
         for share, what in ((self.own, "the own value"), (self.other, "another value")):
             if not share.passed:
-                found.append(
+                sentences.append(
                     f"reports support {what} with probability {share.low:.5f} .. {share.high:.5f}, "
                     f"not {share.expected:.5f}"
                 )
-        return tuple(found)
+        return tuple(sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the audit in the types of JSON; exact probabilities as text of a fraction."""
+        """Return the audit in the types of JSON; exact probabilities become text, a fraction."""
+        classes = [
+            {
+                "supports": kind.supports,
+                "given_v": str(kind.given_v),
+                "given_u": str(kind.given_u),
+            }
+            for kind in self.classes
+        ]
         return {
             "oracle": type(self.oracle).__name__,
             "epsilon": self.oracle.epsilon,
             "d": self.oracle.d,
             "passed": self.passed,
             "findings": list(self.findings),
+            # JSON has no infinity.
             "exact_epsilon": self.loss if math.isfinite(self.loss) else str(self.loss),
-            "classes": [
-                {
-                    "supports": found.supports,
-                    "given_v": str(found.given_v),
-                    "given_u": str(found.given_u),
-                }
-                for found in self.classes
-            ],
+            "classes": classes,
             "reports": asdict(self.reports),
             "own": asdict(self.own),
             "other": asdict(self.other),
@@ -434,35 +517,40 @@ def audit_oracle(
 ) -> OracleAudit:
     """Audit an oracle: its probabilities exactly, its client by reports.
 
-    Exactly: the classes of reports by what they say about two values are few, and within one all reports have the same ratio.
-    By reports: ``audit`` on what they say about four values; and how often the own value and another one are supported, over
-    32 random pairs of values, against p and q. So a client that adds more noise than it should is found too.
+    Exactly: for two values there are four classes of reports, and all reports of one class have the
+    same ratio. By reports: ``audit`` on which of four values they support; and how often they
+    support the user's value and another one, over 32 random pairs of values, against p and q. A
+    client that adds more noise than it should is found too.
 
     Parameters
     ----------
     oracle
         From ``ldpopt.oracles``.
     client
-        Takes values of shape (n,) and returns reports of this oracle: your implementation. Default ``oracle.perturb``.
+        Takes values of shape (n,) and returns reports of this oracle: the implementation to audit.
+        Default ``oracle.perturb``.
     reports
-        Of each of two values for the bound, and twice as many for p and q. A million finds a q that is off by 1 % at ε = 1.
+        Reports of each of two values for the bound, and twice as many for p and q. A million finds
+        a q that is off by 1 % at ε = 1.
     confidence
         1 - confidence bounds the probability that a correct client fails.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no oracle, an argument is out of range, or the client returns no reports of this oracle.
+        If it is no oracle, an argument is out of range, or the client returns something other than
+        reports of this oracle.
 
     Notes
     -----
-    Cost: 5 x ``reports`` reports and their support counts; memory that of 65,536 reports and of 24 bytes a training report.
+    Cost: 5 x ``reports`` reports and their support counts. Memory: 65,536 reports and 24 bytes per
+    training report.
 
     Examples
     --------
     >>> from ldpopt.oracles import GRR
-    >>> found = audit_oracle(GRR(epsilon=1.0, d=8), reports=10_000)
-    >>> found.passed, found.loss, len(found.classes)
+    >>> result = audit_oracle(GRR(epsilon=1.0, d=8), reports=10_000)
+    >>> result.passed, result.loss, len(result.classes)
     (True, 1.0, 3)
     """
     if not isinstance(oracle, FrequencyOracle):
@@ -470,52 +558,69 @@ def audit_oracle(
     if client is not None and not callable(client):
         raise InvalidTypeError(f"client must be callable, values -> reports, got {client!r}")
     send: Client = oracle.perturb if client is None else client
-    third = (1 - validate.real("confidence", confidence, above=0, below=1)) / 3
+    confidence = validate.real("confidence", confidence, above=0, below=1)
     size = validate.integer("reports", reports, minimum=100)
+    # Three tests share the probability of a false alarm.
+    each = 1 - (1 - confidence) / 3
     values = sorted({0, 1, oracle.d // 2, oracle.d - 1})
 
-    def supported(found: Any) -> NDArray[np.bool_]:
-        operator = oracle.support_operator(found)
+    def supported(batch: Any) -> NDArray[np.bool_]:
+        operator = oracle.support_operator(batch)
         columns = [operator.matvec(np.eye(1, oracle.d, value)[0]) for value in values]
         return np.asarray(np.stack(columns, axis=1) > 0.5)
 
     bound = audit(
-        send, oracle.epsilon, values, reports=size, confidence=1 - third, batched=True, features=supported
-    )  # fmt: skip
+        send,
+        oracle.epsilon,
+        values,
+        reports=size,
+        confidence=each,
+        batched=True,
+        features=supported,
+    )
     classes = report_classes(oracle)
-    own, other = _shares(oracle, send, 2 * size, third)
-    return OracleAudit(oracle, classes, _loss(classes), bound, own, other, confidence)
+    own_share, other_share = _shares(oracle, send, 2 * size, each)
+    return OracleAudit(oracle, classes, _loss(classes), bound, own_share, other_share, confidence)
 
 
 def _loss(classes: tuple[ReportClass, ...]) -> float:
-    """Return the largest log-ratio of the classes, rounded up; infinite where one value alone makes a report possible."""
-    if any(not (found.given_v > 0 and found.given_u > 0) for found in classes):
+    """Return the largest log-ratio of the classes, rounded up.
+
+    It is infinite where a report is possible under one value alone.
+    """
+    if any(kind.given_v <= 0 or kind.given_u <= 0 for kind in classes):
         return math.inf
-    return log_above(max(found.given_v / found.given_u for found in classes))
+    return log_above(max(kind.given_v / kind.given_u for kind in classes))
 
 
 def _shares(
-    oracle: FrequencyOracle, client: Client, size: int, alpha: float
+    oracle: FrequencyOracle, client: Client, size: int, confidence: float
 ) -> tuple[Share, Share]:
-    """Return how often reports support the own value and one other, drawn anew for every batch: two exact binomials."""
-    rng = np.random.default_rng(0)  # which values are compared is no secret, and need not be random
-    own, other, total = 0, 0, 0
+    """Return how often reports support the user's value and one other value: two exact binomials.
+
+    Both values are drawn anew for every batch. Which ones are compared is no secret, so that they
+    may repeat from run to run.
+    """
+    rng = np.random.default_rng(0)
+    batch = size // _BATCHES + 1
+    own_hits = 0
+    other_hits = 0
     for value in rng.integers(0, oracle.d, _BATCHES):
         another = (value + rng.integers(1, oracle.d)) % oracle.d
         counts = np.zeros(oracle.d, dtype=np.int64)
-        for start in range(0, size // _BATCHES + 1, _AT_A_TIME):
-            batch = min(_AT_A_TIME, size // _BATCHES + 1 - start)
-            counts += oracle.support_counts(client(np.full(batch, value)))
-        own, other, total = (
-            own + int(counts[value]),
-            other + int(counts[another]),
-            total + size // _BATCHES + 1,
-        )
-    return tuple(  # type: ignore[return-value]  # two
-        Share(
-            expected,
-            float(proportion_below(hits, total, alpha / 2)),
-            float(proportion_above(hits, total, alpha / 2)),
-        )
-        for hits, expected in ((own, oracle.p), (other, oracle.q))
+        for start in range(0, batch, _AT_A_TIME):
+            users = min(_AT_A_TIME, batch - start)
+            counts += oracle.support_counts(client(np.full(users, value)))
+        own_hits += int(counts[value])
+        other_hits += int(counts[another])
+    total = _BATCHES * batch
+    return (
+        _share(own_hits, total, oracle.p, confidence),
+        _share(other_hits, total, oracle.q, confidence),
     )
+
+
+def _share(hits: int, n: int, expected: float, confidence: float) -> Share:
+    counts = np.array([hits], dtype=np.float64)
+    low, high = clopper_pearson(counts, np.array([n], dtype=np.float64), confidence)
+    return Share(expected, float(low[0]), float(high[0]))
