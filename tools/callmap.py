@@ -27,41 +27,80 @@ def function_key(path: str, qualified_name: str) -> str:
     return f"{path}::{qualified_name.split('.<locals>')[0]}"
 
 
+class _Trace:
+    """The functions that are entered, by the trace function of Python 3.11: slow, but anywhere."""
+
+    def __init__(self) -> None:
+        self.codes: set[CodeType] = set()
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> None:
+        # No local trace function is returned: lines are not traced, which would be slower still.
+        self.codes.add(frame.f_code)
+
+    def start(self) -> None:
+        """Start to record the calls of one test."""
+        self.codes = set()
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+
+    def stop(self) -> set[CodeType]:
+        """Return the functions entered since the start."""
+        sys.settrace(None)
+        threading.settrace(None)
+        return self.codes
+
+
+class _Monitor:
+    """The same by the monitoring of Python 3.12: a function costs one event per test."""
+
+    def __init__(self) -> None:
+        self.codes: set[CodeType] = set()
+        self.monitoring: Any = vars(sys)["monitoring"]
+        self.tool = self.monitoring.PROFILER_ID
+        self.event = self.monitoring.events.PY_START
+        self.monitoring.use_tool_id(self.tool, "ldpopt")
+        self.monitoring.register_callback(self.tool, self.event, self._enter)
+
+    def _enter(self, code: CodeType, offset: int) -> Any:
+        self.codes.add(code)
+        return self.monitoring.DISABLE
+
+    def start(self) -> None:
+        """Start to record the calls of one test."""
+        self.codes = set()
+        self.monitoring.restart_events()
+        self.monitoring.set_events(self.tool, self.event)
+
+    def stop(self) -> set[CodeType]:
+        """Return the functions entered since the start."""
+        self.monitoring.set_events(self.tool, 0)
+        return self.codes
+
+
 class Recorder:
     """Which functions are entered by which test."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.codes: set[CodeType] = set()
+        self.calls = _Monitor() if sys.version_info >= (3, 12) else _Trace()
         self.tests: dict[str, dict[str, Any]] = {}
         self.files: dict[str, set[str]] = defaultdict(set)
 
-    def _enter(self, frame: FrameType, event: str, argument: object) -> None:
-        # No local trace function is returned: lines are not traced, which would be slow.
-        self.codes.add(frame.f_code)
-
-    def _called(self) -> set[str]:
-        prefix = str(PACKAGE)
-        keys = {
-            function_key(str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname)
-            for code in self.codes
-            if code.co_filename.startswith(prefix)
-        }
-        self.codes = set()
-        return keys
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Trace the calls of a test, its fixtures included."""
-        threading.settrace(self._enter)
-        sys.settrace(self._enter)
+        """Record the calls of a test, its fixtures included."""
+        self.calls.start()
         try:
             result = yield
         finally:
-            sys.settrace(None)
-            threading.settrace(None)
-        called = sorted(self._called())
-        self.tests.setdefault(item.nodeid, {})["functions"] = called
+            codes = self.calls.stop()
+        prefix = str(PACKAGE)
+        called = {
+            function_key(str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname)
+            for code in codes
+            if code.co_filename.startswith(prefix)
+        }
+        self.tests.setdefault(item.nodeid, {})["functions"] = sorted(called)
         self.files[item.nodeid.split("::")[0]].update(called)
         return result
 
