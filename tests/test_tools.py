@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tools import density, prose, texts
+from tools import density, mutants, mutations, portable, prose, texts
 
 
 def rules(tmp_path, content, name="module.py"):
@@ -137,3 +137,125 @@ def test_density_of_a_small_file(tmp_path):
     assert sorted(measurement.complexities) == [1, 6]
     # the comment above the first statement is not part of the body
     assert sorted(measurement.lengths) == [1, 4]
+
+
+PLANTED = {
+    "x < y": {"x <= y", "x >= y"},
+    "x - y": {"x + y"},
+    "-x": {"x"},
+    "x = 3": {"x = 4"},
+    "x = 0.5": {"x = 1.0"},
+    "x = True": {"x = False"},
+    "x[0]": {"x[-1]"},
+    "x[-1]": {"x[0]"},
+    "f(x, axis=-1)": {"f(x, axis=0)"},
+    "f(x, y)": {"f(y, x)"},
+    "validate.real('x', x)": {"x", "validate.real(x, 'x')"},
+    "require_finite(x)": {"pass"},
+    "x and y": {"x or y"},
+    "not x": {"x"},
+    "np.max(x)": {"np.min(x)"},
+    "'a' + x": set(),
+    "isinstance(x, y)": set(),
+    "f(strict=True)": set(),
+}
+
+
+@pytest.mark.parametrize("line", PLANTED)
+def test_planted_errors(line):
+    source = line.encode()
+    planted = list(mutations.mutations("m.py", source))
+    assert {mutation.after for mutation in planted} == PLANTED[line]
+    assert {mutation.applied(source).decode() for mutation in planted} == PLANTED[line]
+
+
+def test_a_dropped_check_raises_nothing():
+    source = b"if x < 0:\n    raise ValueError('x' + 1)\n"
+    checks = [m for m in mutations.mutations("m.py", source) if m.kind == "check"]
+    assert [m.applied(source) for m in checks] == [source.replace(b"x < 0", b"False")]
+
+
+def test_planted_errors_know_their_function_and_survive_edits_elsewhere():
+    source = b"class A:\n    def f(self):\n        def g():\n            return 1\n"
+    (mutation,) = mutations.mutations("m.py", source)
+    assert mutation.function == "A.f"
+    (moved,) = mutations.mutations("m.py", b"# \xc3\xa9\n\n" + source)
+    assert moved.rank(1) == mutation.rank(1) != mutation.rank(2)
+    assert moved.key(b"other") != mutation.key(source)
+    assert (mutation.line, moved.line) == (4, 6)
+
+
+def test_errors_are_drawn_of_every_kind_and_the_same_ones_again():
+    chosen = mutants.drawn(70, seed=1, only="ldpopt/priors")
+    kinds = [mutation.kind for mutation in chosen]
+    assert all(kinds.count(kind) >= 8 for kind in mutations.KINDS)
+    assert chosen == mutants.drawn(70, seed=1, only="ldpopt/priors")
+    assert chosen != mutants.drawn(70, seed=2, only="ldpopt/priors")
+    assert chosen[:7] == mutants.drawn(7, seed=1, only="ldpopt/priors")
+
+
+def test_results_survive_a_kill_and_survivors_wait_for_new_tests(tmp_path):
+    path = tmp_path / "results.jsonl"
+    first = mutants.Results(path)
+    first.add(mutants.Result("a", "noticed", "t", 1.0, "old"))
+    first.add(mutants.Result("b", "survived", "", 1.0, "old"))
+    path.write_text(path.read_text() + '{"key": "c", "sta')
+    second = mutants.Results(path)
+    assert second.kept("a", "new").status == "noticed"
+    assert second.kept("b", "new") is None
+    assert second.kept("b", "old").survived
+    assert second.kept("c", "old") is None
+
+
+def test_explained_survivors_still_exist():
+    for entry in mutants.explanations():
+        assert entry.reason
+        planted = mutations.mutations(entry.path, (texts.ROOT / entry.path).read_bytes())
+        assert any(entry.covers(mutation) for mutation in planted), entry
+
+
+def test_tests_of_a_function_come_quickest_first(tmp_path):
+    path = tmp_path / "callmap.json"
+    names = ["ldpopt/m.py::f", "ldpopt/m.py::g"]
+    tests = {
+        "tests/a.py::slow": [mutants.QUICK_SECONDS, [0]],
+        "tests/a.py::quick": [0.1, [0, 1]],
+        "tests/b.py::other": [0.2, [1]],
+    }
+    path.write_text(json.dumps({"functions": names, "tests": tests}))
+    calls = mutants.CallMap(path)
+    (in_f,) = mutations.mutations("ldpopt/m.py", b"def f():\n    return 1\n")
+    assert calls.quick(in_f) == ["tests/a.py::quick"]
+    assert calls.whole_files(in_f) == ["tests/a.py"]
+    (at_top,) = mutations.mutations("ldpopt/m.py", b"LIMIT = 1\n")
+    assert calls.quick(at_top) == ["tests/a.py::quick", "tests/b.py::other"]
+
+
+@pytest.mark.parametrize("name", ["haswell", "skylakex", "nehalem", "numpy", "numba"])
+def test_a_variant_needs_its_processor(name):
+    probe = {"blas": ["Zen"], "numpy": ["X86_V3"], "numba": "host", "processor": []}
+    (variant,) = [v for v in portable.variants(probe) if v.name == name]
+    assert not variant.in_use(probe)
+    if variant.needs:
+        assert variant.needs[0] in variant.obstacle(probe)
+        able = probe | {"processor": variant.needs}
+        assert variant.obstacle(able) is None
+        assert "OpenBLAS" in variant.obstacle(able | {"blas": []})
+
+
+def test_the_short_run_joins_the_oldest_kernels():
+    probe = {"blas": ["Zen"], "numpy": ["X86_V3"], "numba": "host", "processor": []}
+    oldest = portable.short_variants(probe)[0]
+    assert oldest.environment.keys() >= {
+        "OPENBLAS_CORETYPE",
+        "NPY_DISABLE_CPU_FEATURES",
+        "NUMBA_CPU_NAME",
+    }
+    in_use = {"blas": ["Nehalem"], "numpy": [], "numba": "generic"}
+    assert oldest.in_use(in_use)
+    assert not any(oldest.in_use(in_use | {key: probe[key]}) for key in in_use)
+
+
+def test_portable_ignores_files_that_exist():
+    later = {"tests/test_contributing.py"}
+    assert all((texts.ROOT / p).exists() for p in {*portable.NOT_NUMERICAL, *portable.CORE} - later)

@@ -123,13 +123,35 @@ class Recorder:
         self.target.write_text(json.dumps(record), encoding="utf-8")
 
 
+class Selector:
+    """Keep only the tests of a list, in its order; a file in the list stands for all its tests."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.order = {name: number for number, name in enumerate(names)}
+
+    def _place(self, item: pytest.Item) -> int | None:
+        file = item.nodeid.split("::")[0]
+        return self.order.get(item.nodeid, self.order.get(file))
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Select and sort."""
+        placed = [(self._place(item), number, item) for number, item in enumerate(items)]
+        chosen = [(place, number, item) for place, number, item in placed if place is not None]
+        items[:] = [item for _, _, item in sorted(chosen, key=lambda entry: entry[:2])]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that names the file to write."""
+    """Add the options that name the file to write and the file of tests to run."""
     parser.addoption("--callmap", type=Path, help="record which functions each test calls")
+    parser.addoption("--selection", type=Path, help="run only the tests that this file lists")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start recording if a file is named."""
+    """Start recording or selecting if a file is named."""
     target = config.getoption("--callmap")
     if target is not None:
         config.pluginmanager.register(Recorder(target))
+    selection = config.getoption("--selection")
+    if selection is not None:
+        names = selection.read_text(encoding="utf-8").splitlines()
+        config.pluginmanager.register(Selector(names))

@@ -1,0 +1,298 @@
+"""Errors that can be planted in a source file: where, and what replaces what."""
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Bytes = tuple[int, int]
+Change = tuple[str, int, int, str]  # kind, first byte, byte after the last, replacement
+
+_COMPARISONS: dict[type[ast.cmpop], tuple[str, tuple[str, ...]]] = {
+    ast.Lt: ("<", ("<=", ">=")),
+    ast.LtE: ("<=", ("<", ">")),
+    ast.Gt: (">", (">=", "<=")),
+    ast.GtE: (">=", (">", "<")),
+    ast.Eq: ("==", ("!=",)),
+    ast.NotEq: ("!=", ("==",)),
+    ast.Is: ("is", ("is not",)),
+    ast.IsNot: ("is not", ("is",)),
+    ast.In: ("in", ("not in",)),
+    ast.NotIn: ("not in", ("in",)),
+}
+_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+}
+_OPPOSITES = {
+    "min": "max",
+    "max": "min",
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "argmin": "argmax",
+    "argmax": "argmin",
+    "any": "all",
+    "all": "any",
+    "floor": "ceil",
+    "ceil": "floor",
+}
+_CHECKS = ("real", "integer", "whole_numbers", "array", "frequencies")
+"""Functions of ldpopt.validate: dropping one puts its second argument in its place."""
+
+_IRRELEVANT_KEYWORDS = frozenset({"stacklevel", "strict", "slots", "frozen", "eq", "repr"})
+"""Arguments that change a warning's place, a failure that cannot happen, or speed."""
+
+_ANY_ORDER = ("cast", "isinstance", "issubclass", "print")
+"""Functions whose swapped arguments change types or messages alone, or fail at once."""
+
+KINDS = ("comparison", "sign", "constant", "index", "arguments", "check", "condition")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One planted error: bytes of a file and what replaces them."""
+
+    path: str
+    kind: str
+    start: int
+    end: int
+    replacement: str
+    function: str | None
+    line: int
+    before: str
+    after: str
+
+    def applied(self, source: bytes) -> bytes:
+        """Return the source with the error in it."""
+        return source[: self.start] + self.replacement.encode() + source[self.end :]
+
+    def rank(self, seed: int) -> str:
+        """Return a random number in hexadecimal that edits elsewhere in the file do not change."""
+        words = f"{seed}|{self.path}|{self.function}|{self.before}|{self.after}|{self.kind}"
+        return hashlib.sha256(words.encode()).hexdigest()
+
+    def key(self, source: bytes) -> str:
+        """Return what a result is kept under: the file's content and the change."""
+        change = f"|{self.path}|{self.start}|{self.end}|{self.replacement}"
+        return hashlib.sha256(source + change.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.kind}: {self.before}  ->  {self.after}"
+
+
+def mutations(path: str, source: bytes) -> Iterator[Mutation]:
+    """Yield every error that can be planted in a file."""
+    places = _Places(source)
+    nodes = list(_walk(ast.parse(source), None))
+    # The number in x[-1] is an index: its sign and value are not changed a second time.
+    spans = [span for node, _ in nodes for span in _index(node, places)]
+    indices = {place for _, start, end, _ in spans for place in range(start, end)}
+    for node, function in nodes:
+        for kind, start, end, replacement in _changes(node, places):
+            if kind in ("sign", "constant") and start in indices:
+                continue
+            changed = source[:start] + replacement.encode() + source[end:]
+            line = source.count(b"\n", 0, start) + 1
+            before = _line(source, start)
+            after = _line(changed, start)
+            yield Mutation(path, kind, start, end, replacement, function, line, before, after)
+
+
+def _line(source: bytes, place: int) -> str:
+    first = source.rfind(b"\n", 0, place) + 1
+    last = source.find(b"\n", place)
+    return source[first : last if last >= 0 else None].decode().strip()
+
+
+class _Places:
+    """Where a node of the syntax tree stands, in bytes."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self.starts = [0]
+        for line in source.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+
+    def of(self, node: ast.expr | ast.stmt) -> Bytes:
+        start = self.starts[node.lineno - 1] + node.col_offset
+        end = self.starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        return start, end
+
+    def text(self, node: ast.expr) -> str:
+        start, end = self.of(node)
+        return self.source[start:end].decode()
+
+    def between(self, left: ast.expr, right: ast.expr, operator: str) -> Bytes | None:
+        """Return where the operator stands between two operands, if only once."""
+        first = self.of(left)[1]
+        last = self.of(right)[0]
+        gap = self.source[first:last]
+        if b"#" in gap or gap.count(operator.encode()) != 1:
+            return None
+        start = first + gap.index(operator.encode())
+        return start, start + len(operator)
+
+
+def _walk(node: ast.AST, function: str | None) -> Iterator[tuple[ast.AST, str | None]]:
+    """Yield nodes whose change can matter, each with the outermost function around it."""
+    yield node, function
+    for name, value in ast.iter_fields(node):
+        children = value if isinstance(value, list) else [value]
+        for child in children:
+            if isinstance(child, ast.AST) and not _irrelevant(name, child):
+                yield from _walk(child, _enclosing(node, function))
+
+
+def _enclosing(node: ast.AST, function: str | None) -> str | None:
+    """Return the name of the function around the children of a node.
+
+    Names of classes end in "." until a function of theirs completes them.
+    """
+    if function is not None and not function.endswith("."):
+        return function
+    if isinstance(node, ast.ClassDef):
+        return f"{function or ''}{node.name}."
+    if isinstance(node, ast.FunctionDef):
+        return f"{function or ''}{node.name}"
+    return function
+
+
+def _irrelevant(name: str, child: ast.AST) -> bool:
+    """Return whether a child holds types, messages or settings that no test should depend on."""
+    if name in ("annotation", "returns", "decorator_list"):
+        return True
+    if isinstance(child, ast.Raise | ast.JoinedStr):
+        return True
+    if isinstance(child, ast.keyword):
+        return child.arg in _IRRELEVANT_KEYWORDS
+    return isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+
+
+def _changes(node: ast.AST, places: _Places) -> Iterator[Change]:
+    for produce in _PRODUCERS:
+        yield from produce(node, places)
+
+
+def _comparison(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return
+    text, replacements = _COMPARISONS[type(node.ops[0])]
+    place = places.between(node.left, node.comparators[0], text)
+    if place is not None:
+        for replacement in replacements:
+            yield "comparison", *place, replacement
+
+
+def _sign(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        start, _ = places.of(node)
+        yield "sign", start, start + 1, ""
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        if _is_text(node.left) or _is_text(node.right):
+            return
+        text, replacement = _OPERATORS[type(node.op)]
+        place = places.between(node.left, node.right, text)
+        if place is not None:
+            yield "sign", *place, replacement
+
+
+def _is_text(node: ast.expr) -> bool:
+    is_string = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+    return is_string or isinstance(node, ast.JoinedStr)
+
+
+def _constant(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if not isinstance(node, ast.Constant) or isinstance(node.value, str | bytes | complex):
+        return
+    if isinstance(node.value, bool):
+        yield "constant", *places.of(node), str(not node.value)
+    elif isinstance(node.value, int):
+        other = node.value + 1 if node.value < 10 else 2 * node.value
+        yield "constant", *places.of(node), str(other)
+    elif isinstance(node.value, float):
+        yield "constant", *places.of(node), repr(2 * node.value if node.value else 1.0)
+
+
+def _index(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if isinstance(node, ast.Subscript):
+        parts = [node.slice]
+        if isinstance(node.slice, ast.Slice):
+            parts = [part for part in (node.slice.lower, node.slice.upper) if part is not None]
+        elif isinstance(node.slice, ast.Tuple):
+            parts = node.slice.elts
+    elif isinstance(node, ast.keyword) and node.arg == "axis":
+        parts = [node.value]
+    else:
+        return
+    for part in parts:
+        text = places.text(part)
+        if text.lstrip("-").isdigit():
+            other = {"0": "-1", "-1": "0"}.get(text, str(int(text) - 1))
+            yield "index", *places.of(part), other
+
+
+def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return
+    if isinstance(node.func, ast.Name) and node.func.id in _ANY_ORDER:
+        return
+    first, second = node.args[:2]
+    if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
+        return
+    start, _ = places.of(first)
+    _, end = places.of(second)
+    middle = places.source[places.of(first)[1] : places.of(second)[0]].decode()
+    if places.text(first) != places.text(second) and "#" not in middle:
+        swapped = places.text(second) + middle + places.text(first)
+        yield "arguments", start, end, swapped
+
+
+def _check(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Raise):
+        yield "check", *places.of(node.test), "False"
+    elif isinstance(node, ast.Call) and len(node.args) >= 2 and _is_validation(node.func):
+        yield "check", *places.of(node), places.text(node.args[1])
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        words = ast.unparse(node.value.func).split(".")[-1].strip("_")
+        if words.startswith(("validate", "require", "check", "expect", "warn")):
+            yield "check", *places.of(node), "pass"
+
+
+def _is_validation(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "validate"
+        and function.attr in _CHECKS
+    )
+
+
+def _condition(node: ast.AST, places: _Places) -> Iterator[Change]:
+    if isinstance(node, ast.BoolOp) and len(node.values) == 2:
+        text, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        left, right = node.values
+        place = places.between(left, right, text)
+        if place is not None:
+            yield "condition", *place, other
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        start, _ = places.of(node)
+        yield "condition", start, start + len("not "), ""
+    elif isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in _OPPOSITES:
+            _, end = places.of(node.func)
+            yield "condition", end - len(name), end, _OPPOSITES[name]
+
+
+_PRODUCERS: tuple[Callable[[ast.AST, _Places], Iterator[Change]], ...] = (
+    _comparison,
+    _sign,
+    _constant,
+    _index,
+    _arguments,
+    _check,
+    _condition,
+)
