@@ -135,7 +135,7 @@ def test_an_operator_of_collinear_columns_has_them_formed():
 
 
 def test_an_operator_too_large_to_form_is_never_silently_wrong(monkeypatch):
-    monkeypatch.setattr("ldpopt.priors.mixture_weights._FORMED", 0)
+    monkeypatch.setattr("ldpopt.priors.likelihood_model.FORMED", 0)
     likelihoods = gaussian(100, 80, seed=1)
     with pytest.warns(LdpoptWarning, match="gap of"):
         fit = mixture_weights(aslinearoperator(likelihoods), max_steps=30)

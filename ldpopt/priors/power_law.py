@@ -128,8 +128,9 @@ class PowerLaw(Density):
         """
         counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
         n, noise = counts.n, counts.noise
-        alphas = exponents(counts.means().ravel(), n)
-        _explain(counts.means().ravel(), alphas, n)
+        means = counts.means().ravel()
+        alphas = exponents(means, n)
+        _explain(means, alphas, n)
         near = noise.clip(counts.values, 0.0, n).reshape(-1, counts.values.shape[-1])
         result = np.empty_like(near)
         limit = np.isinf(alphas)
