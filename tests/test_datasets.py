@@ -1,4 +1,4 @@
-"""The data sets: their published numbers, rounding that keeps n, and files that are not what they should be."""
+"""The data sets: their published numbers, rounding that keeps n, and files that are faulty."""
 
 import dataclasses
 import gzip
@@ -8,9 +8,11 @@ import pickle
 import re
 import subprocess
 import sys
+from collections import Counter
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -30,7 +32,6 @@ def zipped(content):
     return gzip.compress(content, mtime=0)
 
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 BUNDLED = Path(build.__file__).parent / "data"
 
 
@@ -42,12 +43,16 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def real_file():
-    def find(name):
-        given = os.environ.get("LDPOPT_DATA")
-        path = (Path(given) if given else SHARED) / name
+    """The path of a published file, if the environment names a folder that has it."""
+
+    def locate(name):
+        data_folder = os.environ.get("LDPOPT_DATA")
+        if not data_folder:
+            pytest.skip(f"set LDPOPT_DATA to a folder with {name}")
+        path = Path(data_folder) / name
         return path if path.is_file() else pytest.skip(f"{path} is missing")
 
-    return find
+    return locate
 
 
 # What the data sets are
@@ -199,7 +204,7 @@ def test_scaled_sums_to_n_and_stays_within_one_of_proportional(counts, n):
     # In exact arithmetic: 10^12 * 10^12 fits neither 64 bits nor a double.
     shares = [Fraction(c * n, total) for c in counts]
     assert all(abs(int(got) - share) < 1 for got, share in zip(scaled.counts, shares, strict=True))
-    # Largest remainders: whoever was rounded up has a larger remainder, or an equal one and an earlier index.
+    # Entries that were rounded up have larger remainders, or equal ones and a smaller index.
     order = sorted(range(len(counts)), key=lambda i: (-(shares[i] % 1), i))
     ups = [int(scaled.counts[i]) > shares[i] // 1 for i in order]
     assert ups == sorted(ups, reverse=True)
@@ -213,14 +218,13 @@ def test_scaled_sums_to_n_and_stays_within_one_of_proportional(counts, n):
 def test_float_weights_sum_to_n(weights, n):
     counts = apportion(np.array(weights), n)
     assert counts.sum() == n
-    assert (
-        np.abs(counts - n * np.array(weights) / np.sum(weights)).max() < 1 + 1e-5
-    )  # 1e-5: doubles at n = 1e9
+    shares = n * np.array(weights) / np.sum(weights)
+    assert np.abs(counts - shares).max() < 1 + 1e-5  # 1e-5: rounding of doubles at n = 1e9
 
 
 def test_ties_go_by_index():
     assert_array_equal(apportion(np.array([1, 1, 1, 1]), 6), [2, 2, 1, 1])
-    # Shares 4/3, 7/3, 10/3, 1/3, 1/3, 1/3: equal remainders, which doubles tell apart by rounding error.
+    # Shares 4/3, 7/3, 10/3 and thrice 1/3: equal remainders, which rounding would tell apart.
     assert_array_equal(apportion(np.array([4, 7, 10, 1, 1, 1]), 8), [2, 3, 3, 0, 0, 0])
 
 
@@ -275,9 +279,8 @@ def test_every_bundled_file_has_its_licence_beside_it():
 # Transactions
 
 
-def test_retail_has_its_published_numbers(real_file, monkeypatch):
+def test_retail_has_its_published_numbers(real_file):
     path = real_file("retail.dat.gz")
-    monkeypatch.setenv("LDPOPT_DATA", str(path.parent))
     data = datasets.load("retail")
     assert (data.d, data.n) == (16_470, 908_576)
     assert data.labels[:2] == ("0", "1")
@@ -290,6 +293,22 @@ def test_the_first_lines_of_kosarak_have_their_numbers(real_file):
     transactions = datasets.read_transactions(real_file("kosarak-prefix.dat.gz"))
     data = transactions.to_dataset("prefix", "FIMI")
     assert (transactions.offsets.size - 1, data.n, data.d) == (36_681, 293_919, 17_032)
+
+
+@pytest.mark.parametrize("pack", [bytes, zipped], ids=["plain", "gzip"])
+def test_a_file_of_thousands_of_lines_is_read_as_python_reads_it(tmp_path, pack):
+    rng = np.random.default_rng(0)
+    lines = [rng.zipf(1.3, rng.integers(1, 30)) % 50_000 for _ in range(3_000)]
+    text = "".join(" ".join(map(str, line)) + " \n" for line in lines)  # as FIMI ends its lines
+    path = tmp_path / "clicks.dat"
+    path.write_bytes(pack(text.encode()))
+    baskets = datasets.read_transactions(path)
+    assert_array_equal(baskets.items, [int(word) for word in text.split()])
+    assert_array_equal(np.diff(baskets.offsets), [len(line) for line in lines])
+    expected = Counter(text.split())
+    data = baskets.to_dataset("clicks", "made up")
+    assert dict(zip(data.labels, data.counts.tolist(), strict=True)) == expected
+    assert [int(label) for label in data.labels] == sorted(map(int, expected))
 
 
 @given(
@@ -351,9 +370,8 @@ def test_a_missing_file_is_named(tmp_path, read):
 def test_a_column_is_counted(tmp_path, pack):
     path = tmp_path / "calls.csv"
     path.write_bytes(pack('\ufeffunit,place\nE02,"Main St, 5"\nB05,x\nE02,"two\nlines"\n'.encode()))
-    data = datasets.read_column(
-        path, "unit"
-    )  # the first column: a byte-order mark must not become part of its name
+    # The first column: a byte-order mark must not become part of its name.
+    data = datasets.read_column(path, "unit")
     assert (data.name, data.labels, data.counts.tolist()) == ("calls", ("B05", "E02"), [1, 2])
     assert datasets.read_column(str(path), "place").labels == ("Main St, 5", "two\nlines", "x")
 
@@ -388,6 +406,9 @@ def test_an_unknown_column_is_answered_with_the_known(tmp_path):
 
 # Files in LDPOPT_DATA
 
+CONTENT = b"1 2 3\n2 5\n"
+SMALL = remote.Published("kosarak", hashlib.sha256(CONTENT).hexdigest(), "a small stand-in")
+
 
 @pytest.mark.parametrize(
     ("name", "file"),
@@ -412,6 +433,24 @@ def test_a_file_that_must_be_supplied_says_how(monkeypatch, name, file):
         DataUnavailableError, match=rf"no {file}: this file must be supplied.*LDPOPT_DATA"
     ):
         datasets.load(name)
+
+
+@pytest.mark.parametrize("file", ["kosarak.dat.gz", "kosarak.dat"])
+def test_a_file_in_the_folder_is_read_if_its_checksum_is_that_of_its_content(
+    folder, monkeypatch, file
+):
+    monkeypatch.setattr(remote, "KOSARAK", SMALL)
+    (folder / file).write_bytes(zipped(CONTENT) if file.endswith(".gz") else CONTENT)
+    data = datasets.load("kosarak")
+    assert (data.name, data.source) == ("kosarak", "a small stand-in")
+    assert (data.labels, data.counts.tolist()) == (("1", "2", "3", "5"), [1, 2, 1, 1])
+
+
+def test_the_compressed_file_is_preferred(folder, monkeypatch):
+    monkeypatch.setattr(remote, "KOSARAK", SMALL)
+    (folder / "kosarak.dat.gz").write_bytes(zipped(CONTENT))
+    (folder / "kosarak.dat").write_bytes(b"another file\n")
+    assert datasets.load("kosarak").n == 5
 
 
 @pytest.mark.parametrize("name", ["kosarak", "retail"])
@@ -453,23 +492,23 @@ def test_a_supplied_fire_is_read_and_its_size_compared(folder):
 
 # Downloads, with the network replaced
 
-CONTENT = b"1 2 3\n2 5\n"
-SMALL = remote.Published("kosarak", hashlib.sha256(CONTENT).hexdigest(), "a small stand-in")
-
 
 @pytest.fixture
 def web(tmp_path, monkeypatch):
-    """A web that sends ``web.sends`` and then fails if ``web.error``; the cache folder is ``web.cache``."""
+    """A web that sends ``sends`` and then raises ``error``, if any; the cache is ``cache``."""
     pooch = pytest.importorskip("pooch")
 
     class Web:
-        sends, error, cache, asked = zipped(CONTENT), None, tmp_path / "cache", []
+        sends = zipped(CONTENT)
+        error = None
+        cache = tmp_path / "cache"
+        addresses: ClassVar = []
 
         def __init__(self, progressbar):
             assert progressbar
 
         def __call__(self, url, output_file, pooch_):
-            Web.asked.append(url)
+            Web.addresses.append(url)
             output_file.write(Web.sends)
             if Web.error:
                 raise Web.error
@@ -489,7 +528,7 @@ def test_a_download_is_kept_and_not_repeated(web, sends):
     for _ in range(2):
         data = datasets.load("kosarak")
         assert (data.labels, data.counts.tolist()) == (("1", "2", "3", "5"), [1, 2, 1, 1])
-    assert web.asked == [SMALL.address]
+    assert web.addresses == [SMALL.address]
     assert [path.name for path in web.cache.iterdir()] == ["kosarak.dat"]
 
 
@@ -497,7 +536,7 @@ def test_a_damaged_cache_is_downloaded_again(web):
     web.cache.mkdir()
     (web.cache / "kosarak.dat").write_bytes(CONTENT[:4])
     assert datasets.load("kosarak").n == 5
-    assert len(web.asked) == 1
+    assert len(web.addresses) == 1
 
 
 @pytest.mark.parametrize(
@@ -528,4 +567,4 @@ def test_a_failed_download_says_what_to_do_and_leaves_no_file(web, sends, error)
 def test_a_set_folder_is_never_bypassed_by_a_download(web, folder):
     with pytest.raises(DataUnavailableError, match="unset LDPOPT_DATA"):
         datasets.load("kosarak")
-    assert web.asked == []
+    assert web.addresses == []

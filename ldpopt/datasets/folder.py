@@ -16,7 +16,7 @@ def data_folder() -> Path | None:
     return Path(folder).expanduser() if folder else None
 
 
-def find(folder: Path, name: str, what_to_do: str) -> Path:
+def locate(folder: Path, name: str, remedy: str) -> Path:
     """Return ``folder/name.gz``, else ``folder/name``.
 
     Parameters
@@ -25,8 +25,8 @@ def find(folder: Path, name: str, what_to_do: str) -> Path:
         Where to look.
     name : str
         File name without ``.gz``.
-    what_to_do : str
-        End of the error's message.
+    remedy : str
+        What to do if there is no such file: the end of the error's message.
 
     Raises
     ------
@@ -35,12 +35,12 @@ def find(folder: Path, name: str, what_to_do: str) -> Path:
 
     Examples
     --------
-    >>> find(Path("no-such-folder"), "pos.dat", "supply it")
+    >>> locate(Path("absent"), "pos.dat", "supply it")
     Traceback (most recent call last):
         ...
-    ldpopt.errors.DataUnavailableError: no pos.dat.gz or pos.dat in no-such-folder (LDPOPT_DATA): supply it
+    ldpopt.errors.DataUnavailableError: no pos.dat.gz or pos.dat in absent (LDPOPT_DATA): supply it
     """
     for path in (folder / f"{name}.gz", folder / name):
         if path.is_file():
             return path
-    raise DataUnavailableError(f"no {name}.gz or {name} in {folder} ({VARIABLE}): {what_to_do}")
+    raise DataUnavailableError(f"no {name}.gz or {name} in {folder} ({VARIABLE}): {remedy}")

@@ -1,4 +1,7 @@
-"""Readers of the file formats in which the field's data sets are published; gzip is recognised by its content."""
+"""Readers of the file formats in which the field's data sets are published.
+
+Gzip is recognised by its content.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from ldpopt.errors import DataUnavailableError, InvalidInputError
 
 _GZIP = b"\x1f\x8b"
 _DIGITS_OF_INT64 = 18  # every number of 18 digits fits into 64 bits
+_EXCERPT = 40  # bytes of a faulty line that its error quotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +60,8 @@ class Transactions:
         Examples
         --------
         >>> import numpy as np
-        >>> data = Transactions(np.array([5, 2, 5]), np.array([0, 2, 3])).to_dataset("baskets", "made up")
+        >>> baskets = Transactions(np.array([5, 2, 5]), np.array([0, 2, 3]))
+        >>> data = baskets.to_dataset("baskets", "made up")
         >>> data.labels, data.counts
         (('2', '5'), array([1, 2]))
         """
@@ -65,7 +70,9 @@ class Transactions:
 
 
 def read_transactions(path: str | Path) -> Transactions:
-    r"""Read a file with one transaction a line: whole numbers >= 0, separated by blanks (the format of FIMI).
+    r"""Read a file with one transaction per line, in the format of the FIMI repository.
+
+    A transaction is whole numbers >= 0 separated by blanks.
 
     Parameters
     ----------
@@ -80,14 +87,15 @@ def read_transactions(path: str | Path) -> Transactions:
     Raises
     ------
     DataUnavailableError
-        If the file is missing, unreadable, empty or cut off, or if a line is blank or holds anything but numbers of
-        at most 18 digits; the message names the file and the line.
+        If the file is missing, unreadable, empty or cut off, or if a line is blank or holds
+        anything but numbers of at most 18 digits; the message names the file and the line.
 
     Notes
     -----
-    Two uses of one file: ``load("kosarak")`` counts every item of every line (`Transactions.to_dataset`), while other
-    studies let each line be one user who holds one of its items, drawn at random as below.
-    Cost: linear; about a second and 0.5 GB for the 8 million items of Kosarak.
+    There are two uses of such a file: ``load("kosarak")`` counts every item of every line
+    (`Transactions.to_dataset`), while other studies let each line be one user who holds one of its
+    items, drawn at random as below. Cost: linear; about a second and 0.5 GB for the 8 million items
+    of Kosarak.
 
     Examples
     --------
@@ -128,8 +136,8 @@ def read_column(path: str | Path, column: str) -> Dataset:
     InvalidInputError
         If the header has no such column; the message lists those it has.
     DataUnavailableError
-        If the file is missing, unreadable, empty or cut off, or if a line has no value in the column; the message
-        names the file and the line.
+        If the file is missing, unreadable, empty or cut off, or if a line has no value in the
+        column; the message names the file and the line.
 
     Notes
     -----
@@ -156,7 +164,10 @@ def read_column(path: str | Path, column: str) -> Dataset:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, decompressed if it is gzip; DataUnavailableError if that cannot be done."""
+    """Return the content of a file, decompressed if it is gzip.
+
+    A DataUnavailableError is raised if the file cannot be read or decompressed.
+    """
     try:
         return decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
@@ -164,12 +175,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decompress(content: bytes) -> bytes:
-    """Return ``content``, decompressed if it is gzip (raises as `gzip.decompress` does)."""
+    """Return ``content``, decompressed if it is gzip; errors are those of `gzip.decompress`."""
     return gzip.decompress(content) if content.startswith(_GZIP) else content
 
 
 def parse_transactions(content: bytes, path: Path) -> Transactions:
-    """Return the transactions in ``content``; ``path`` is what the errors name."""
+    """Return the transactions in ``content``; errors name ``path``."""
     foreign = content.translate(None, b"0123456789 \t\r\n")
     if foreign:
         _refuse_line(path, content, content.index(foreign[:1]))
@@ -238,12 +249,10 @@ def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:
 def _refuse_line(path: Path, content: bytes, position: int) -> NoReturn:
     """Raise the error for the line around ``position``."""
     number = content.count(b"\n", 0, position) + 1
-    found = (
-        content[content.rfind(b"\n", 0, position) + 1 :]
-        .split(b"\n", 1)[0][:40]
-        .decode(errors="replace")
-    )
+    begin = content.rfind(b"\n", 0, position) + 1
+    line = content[begin:].split(b"\n", 1)[0]
+    excerpt = line[:_EXCERPT].decode(errors="replace")
     raise DataUnavailableError(
-        f"{path}, line {number}: expected whole numbers >= 0 separated by blanks, at most {_DIGITS_OF_INT64} digits "
-        f"each, found {found!r}; correct or remove the line"
+        f"{path}, line {number}: expected whole numbers >= 0 separated by blanks, at most "
+        f"{_DIGITS_OF_INT64} digits each, found {excerpt!r}; correct or remove the line"
     )

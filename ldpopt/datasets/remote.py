@@ -1,4 +1,7 @@
-"""Kosarak and Retail: read from the folder in LDPOPT_DATA, or downloaded on first use and kept in a cache folder."""
+"""Kosarak and Retail, read from the folder in LDPOPT_DATA or downloaded on first use.
+
+Downloads are kept in a cache folder.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from ldpopt.datasets.dataset import Dataset
 from ldpopt.datasets.readers import Transactions, decompress, parse_transactions, read_bytes
 from ldpopt.errors import DataUnavailableError
 
-_FIMI = "https://www.cs.rpi.edu/~zaki/Workshops/FIMI/data"  # a copy; the FIMI repository's own address is dead
+# A copy: the address of the FIMI repository itself is dead.
+_FIMI = "https://www.cs.rpi.edu/~zaki/Workshops/FIMI/data"
 
 
 @dataclass(frozen=True)
@@ -43,23 +47,27 @@ KOSARAK = Published(
 RETAIL = Published(
     "retail",
     "d967431ba522e32f0fbb243f2ee113ecd4cb374cb0234c1b0858dae1d499a055",
-    "Retail: T. Brijs et al. 1999, baskets of a Belgian supermarket (FIMI repository), any use with acknowledgement",
+    "Retail: T. Brijs et al. 1999, baskets of a Belgian supermarket (FIMI repository), "
+    "any use with acknowledgement",
 )
 
 
 def kosarak() -> Dataset:
-    """Return how often each page was clicked: all 8,019,015 clicks of 990,002 sessions on 41,270 pages.
+    """Return how often each page of a news portal was clicked.
+
+    These are all 8,019,015 clicks of 990,002 sessions on 41,270 pages.
 
     Returns
     -------
     Dataset
-        By ascending page id. Studies in which each session is one user who holds one page derive it from
-        `read_transactions`.
+        By ascending page id. Studies in which each session is one user who holds one page derive it
+        from `read_transactions`.
 
     Raises
     ------
     DataUnavailableError
-        If the file is missing from the folder in ``LDPOPT_DATA``, cannot be downloaded, or has another checksum.
+        If the file is missing from the folder in ``LDPOPT_DATA``, cannot be downloaded, or has
+        another checksum.
 
     Notes
     -----
@@ -74,7 +82,9 @@ def kosarak() -> Dataset:
 
 
 def retail() -> Dataset:
-    """Return how often each product was bought: all 908,576 items of 88,162 baskets, 16,470 products.
+    """Return how often each product of a supermarket was bought.
+
+    These are all 908,576 items of 88,162 baskets, of 16,470 products.
 
     Returns
     -------
@@ -84,7 +94,8 @@ def retail() -> Dataset:
     Raises
     ------
     DataUnavailableError
-        If the file is missing from the folder in ``LDPOPT_DATA``, cannot be downloaded, or has another checksum.
+        If the file is missing from the folder in ``LDPOPT_DATA``, cannot be downloaded, or has
+        another checksum.
 
     Notes
     -----
@@ -103,20 +114,19 @@ def _load(published: Published) -> Dataset:
 
 
 def transactions(published: Published) -> Transactions:
-    """Return the lines of a published file; DataUnavailableError as for its data set."""
-    given = folder.data_folder()
-    if given is None:
+    """Return the lines of a published file; errors are those of its data set."""
+    data_folder = folder.data_folder()
+    if data_folder is None:
         path = _download(published)
     else:
-        path = folder.find(
-            given, published.file, f"put the file there, or unset {folder.VARIABLE} to download it"
-        )
+        remedy = f"put the file there, or unset {folder.VARIABLE} to download it"
+        path = folder.locate(data_folder, published.file, remedy)
     content = read_bytes(path)
     checksum = hashlib.sha256(content).hexdigest()
     if checksum != published.sha256:
         raise DataUnavailableError(
-            f"{path}: the sha256 of the decompressed file is {checksum}, expected {published.sha256}; "
-            f"get it again from {published.address}"
+            f"{path}: the sha256 of the decompressed file is {checksum}, expected "
+            f"{published.sha256}; get it again from {published.address}"
         )
     return parse_transactions(content, path)
 
@@ -126,8 +136,9 @@ def _download(published: Published) -> Path:
     import pooch  # here, so that importing ldpopt.datasets stays fast
 
     def fetch(url: str, output_file: str, pooch_: object) -> None:
-        # pooch calls this with a temporary name, verifies the checksum of what is there, and only then renames it:
-        # decompressing here makes that the checksum of the decompressed file, and its appearance in the cache atomic.
+        # pooch calls this with a temporary name, verifies the checksum of what is there, and only
+        # then renames it. Decompressing here makes that the checksum of the decompressed file, and
+        # its appearance in the cache atomic.
         compressed = io.BytesIO()
         pooch.HTTPDownloader(progressbar=True)(url, compressed, pooch_)
         Path(output_file).write_bytes(decompress(compressed.getvalue()))
@@ -146,7 +157,8 @@ def _download(published: Published) -> Path:
     # Whatever requests raises is an OSError; a checksum that differs is pooch's ValueError.
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise DataUnavailableError(
-            f"{published.name} is not on this machine: get {published.file}.gz by other means, put it into a folder and set "
-            f"the environment variable {folder.VARIABLE} to that folder (could not download {published.address} to "
-            f"{cache / published.file}: {type(error).__name__})"
+            f"{published.name} is not on this machine: get {published.file}.gz by other means, put "
+            f"it into a folder and set the environment variable {folder.VARIABLE} to that folder "
+            f"(could not download {published.address} to {cache / published.file}: "
+            f"{type(error).__name__})"
         ) from None

@@ -1,4 +1,7 @@
-"""BMS-POS and San Francisco's fire calls: files with no fixed address, which the user puts into LDPOPT_DATA."""
+"""BMS-POS and San Francisco's fire calls: files without a fixed address.
+
+The user puts them into the folder that LDPOPT_DATA names.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,18 @@ from ldpopt.datasets.dataset import Dataset
 from ldpopt.datasets.readers import Transactions, read_column, read_transactions
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
 
-_POS_ORIGIN = "BMS-POS of the KDD Cup 2000 (Zheng, Kohavi and Mason 2001), one transaction a line"
-_FIRE_ORIGIN = "Fire Department Calls for Service of data.sfgov.org, the rows with a Call Date in 2016, exported as CSV"
+_POS_ORIGIN = "BMS-POS of the KDD Cup 2000 (Zheng, Kohavi and Mason 2001), one transaction per line"
+_FIRE_ORIGIN = (
+    "Fire Department Calls for Service of data.sfgov.org, the rows with a Call Date in 2016, "
+    "exported as CSV"
+)
 
 
 def pos() -> Dataset:
-    """Return how often each item of BMS-POS was bought, from ``pos.dat.gz`` or ``pos.dat`` in ``LDPOPT_DATA``.
+    """Return how often each item of BMS-POS was bought.
 
-    The published file has 515,597 transactions and 1,657 items; with no checksum to verify, other figures are warned
-    about.
+    The file is ``pos.dat.gz`` or ``pos.dat`` in ``LDPOPT_DATA``. The published one has 515,597
+    transactions and 1,657 items; there is no checksum, so other numbers raise a warning.
 
     Returns
     -------
@@ -49,14 +55,15 @@ def pos() -> Dataset:
 
 
 def pos_transactions() -> Transactions:
-    """Return the transactions behind ``pos``; DataUnavailableError if the file is missing or not one of transactions."""
+    """Return the transactions behind ``pos``, with the same errors."""
     return read_transactions(_supplied("pos.dat", _POS_ORIGIN))
 
 
 def fire() -> Dataset:
-    """Return the calls by fire unit (column ``Unit ID``), from ``fire.csv.gz`` or ``fire.csv`` in ``LDPOPT_DATA``.
+    """Return the number of calls of each fire unit (column ``Unit ID``).
 
-    The file of the papers has 305,132 calls and 742 units; with no checksum to verify, other figures are warned about.
+    The file is ``fire.csv.gz`` or ``fire.csv`` in ``LDPOPT_DATA``. That of the papers has 305,132
+    calls and 742 units; there is no checksum, so other numbers raise a warning.
 
     Returns
     -------
@@ -81,32 +88,32 @@ def fire() -> Dataset:
     742
     """
     path = _supplied("fire.csv", _FIRE_ORIGIN)
-    data = replace(
-        read_column(path, "Unit ID"), name="fire", source=f"{_FIRE_ORIGIN} (supplied file)"
-    )
+    calls = read_column(path, "Unit ID")
+    data = replace(calls, name="fire", source=f"{_FIRE_ORIGIN} (supplied file)")
     _compare(path, "calls", data.n, 305_132, "units", data.d, 742)
     return data
 
 
 def _supplied(name: str, origin: str) -> Path:
     """Return the path of a file that only the user can provide."""
-    what_to_do = f"this file must be supplied ({origin})"
-    given = folder.data_folder()
-    if given is None:
+    remedy = f"this file must be supplied ({origin})"
+    data_folder = folder.data_folder()
+    if data_folder is None:
         raise DataUnavailableError(
-            f"no {name}: {what_to_do}; put {name}.gz or {name} into a folder and set the environment variable "
-            f"{folder.VARIABLE} to it"
+            f"no {name}: {remedy}; put {name}.gz or {name} into a folder and set the environment "
+            f"variable {folder.VARIABLE} to it"
         )
-    return folder.find(given, name, what_to_do)
+    return folder.locate(data_folder, name, remedy)
 
 
 def _compare(
     path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int
 ) -> None:
-    """Warn if the file is not the size of the one that was published."""
+    """Warn if the file has not the size of the published one."""
     if (n, d) != (expected_n, expected_d):
         warnings.warn(
-            f"{path} has {n:,} {rows} and {d:,} {values}; the published data set has {expected_n:,} and {expected_d:,}",
+            f"{path} has {n:,} {rows} and {d:,} {values}; the published data set has "
+            f"{expected_n:,} and {expected_d:,}",
             LdpoptWarning,
             stacklevel=4,  # the caller of datasets.load
         )

@@ -1,4 +1,4 @@
-"""The two synthetic data sets: expected counts of a distribution, so there is no seed and no file."""
+"""The two synthetic data sets: expected counts of a distribution, without a seed or a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def beta() -> Dataset:
     Returns
     -------
     Dataset
-        The expected counts, rounded by largest remainders to sum to n. Labels are the buckets' intervals.
+        The expected counts, rounded by largest remainders to sum to n. Labels are the intervals of
+        the buckets.
 
     Examples
     --------

@@ -42,8 +42,8 @@ POINTS, TO_SERIES = chebyshev(DEGREE)
 class Cells(NamedTuple):
     """Estimates sorted into cells of equal width; only occupied cells are held.
 
-    ``of_estimate`` is the cell of each estimate, ``left`` the left end of each cell and ``size`` the
-    number of estimates in it.
+    ``of_estimate`` is the cell of each estimate, ``left`` the left end of each cell and ``size``
+    the number of estimates in it.
     """
 
     of_estimate: Whole

@@ -1,4 +1,4 @@
-"""Gaussian, Laplace, Poisson and log-normal counts, and log-densities smooth between kinks (K III-C)."""
+"""Gaussian, Laplace, Poisson and log-normal counts, and any smooth log-density (K III-C)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Gaussian(_LocationScale):
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Gaussian:
-        """Return the Gaussian with this mean and variance before it is cut off to 1 .. n."""
+        """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance), n)
 
@@ -116,7 +116,7 @@ class Laplace(_LocationScale):
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Laplace:
-        """Return the Laplace distribution with this mean and variance before it is cut off to 1 .. n."""
+        """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance / 2), n)
 
@@ -151,7 +151,7 @@ class LogNormal(_LocationScale):
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> LogNormal:
-        """Return the log-normal distribution with this mean and variance before it is cut off to 1 .. n."""
+        """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         square = math.log1p(variance / mean**2)
         return cls(math.log(mean) - square / 2, math.sqrt(square), n)
@@ -201,7 +201,10 @@ class Poisson(Density):
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> Poisson:
-        """Return the Poisson distribution with this mean before it is cut off to 1 .. n; the variance is not used."""
+        """Return the member with this mean before it is cut off to 1 .. n.
+
+        The variance is not used.
+        """
         possible_mean, _ = possible_moments(mean, 1.0, n)
         return cls(possible_mean if mean >= 1 else 0.0, n)
 

@@ -23,7 +23,8 @@ class Histogram(Density):
     Parameters
     ----------
     edges
-        First counts of the bins, ascending whole numbers from 1 on, and the count after the last bin, at most n + 1.
+        First counts of the bins, ascending whole numbers from 1 on, and the count after the last
+        bin, at most n + 1.
     masses
         Non-negative weights of the bins, one less than edges, with a positive sum; they are
         normalised. Both arrays are kept read-only.
@@ -33,7 +34,8 @@ class Histogram(Density):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If edges do not ascend within 1 .. n + 1, or masses are negative, all zero or not one less than edges.
+        If edges do not ascend within 1 .. n + 1, or masses are negative, all zero or not one less
+        than edges.
 
     Examples
     --------

@@ -100,7 +100,10 @@ class PowerLaw(Density):
 
     @classmethod
     def from_moments(cls, mean: float, variance: float, n: int) -> PowerLaw:
-        """Return the power law with this mean; the variance is not used. Warnings as of ``fit_mean``."""
+        """Return the power law with this mean, with the warnings of ``fit_mean``.
+
+        The variance is not used.
+        """
         return cls.fit_mean(mean, n)
 
     @classmethod
