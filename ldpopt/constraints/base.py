@@ -1,8 +1,9 @@
-"""What every constraint tells the paths and the certificate.
+"""What a constraint states about itself, and the polyhedra that most of them are.
 
-Three forms, each optional but one: a box (bounds value by value), rows (linear inequalities lower <= A f <= upper), and the
-cvxpy constraints that every one of them has. Problems whose constraints are boxes and at most one total have closed forms
-or a one-root path; certificates of polyhedra use the rows.
+A constraint has a violation and a cone form. Beyond these it may be a box (bounds value by value),
+a total (the sum of all values), or rows (linear inequalities lower <= A f <= upper): problems of
+boxes and one total have closed forms or a search for one root, and certificates of polyhedra use
+the rows. Shapes: f is (..., d), a violation (...).
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
+INDEX_BOUND = 2**62
+"""An upper bound for indices of a domain whose size is not known yet."""
 
 
 @dataclass(frozen=True)
 class LinearInequalities:
-    """Linear inequalities lower <= matrix f + auxiliary t <= upper for some t; an equality has lower == upper.
+    """Linear inequalities lower <= matrix f + auxiliary t <= upper for some t.
 
-    ``matrix`` is (m, d) and sparse, and so is ``auxiliary``, (m, k), where a set needs more variables than f to be said in few
-    rows; None where it does not.
+    An equality has lower == upper. ``matrix`` is (m, d) and sparse, and so is ``auxiliary``,
+    (m, k), for sets that take many rows in f alone and few with more variables; None without them.
     """
 
     matrix: Any
@@ -39,7 +42,11 @@ class LinearInequalities:
 
 
 class Constraint(Immutable):
-    """A set of frequency vectors."""
+    """A set of frequency vectors.
+
+    A new constraint states ``violation`` and ``cone_form``; everything else has a default, and each
+    further method that it overrides opens a faster path to it.
+    """
 
     convex: ClassVar[bool] = True
     """Whether the set is convex. Solvers and certificates take convex sets only."""
@@ -48,51 +55,54 @@ class Constraint(Immutable):
     """What a certificate on ``restricted_to(f)`` covers."""
 
     remedy: ClassVar[str] = ""
-    """For a set that is not convex: which problems with it have a closed form. Used in messages."""
+    """For a set that is not convex: which problems with it have a closed form, for messages."""
 
     reusable: ClassVar[bool] = True
-    """Whether ``cone_form`` states the same set whenever it is called, so that what was compiled may be kept."""
+    """Whether ``cone_form`` states the same set on every call: what is compiled may then be kept."""
 
     @abstractmethod
     def violation(self, f: Array) -> Array:
-        """Return how far f of shape (..., d) is outside, in units of frequency, 0 inside: shape (...)."""
+        """Return how far f of shape (..., d) is outside, in units of frequency, 0 inside."""
 
     @abstractmethod
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraint on a cvxpy expression of shape (d,)."""
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error if the constraint does not fit a domain of d values."""
 
     def box(self, d: int) -> tuple[Array, Array] | None:
         """Return (lower, upper) of shape (d,) if the constraint is nothing but bounds, else None."""
         return None
 
     def total(self, d: int | None = None) -> float | None:
-        """Return the sum of all d values if the constraint fixes it and states nothing else, else None.
+        """Return the sum of all d values if the constraint fixes it and nothing else, or None.
 
         Without d: the sum that it fixes on every domain.
         """
         return None
 
-    def restricted_to(self, f: Array) -> Constraint:
-        """Return a convex subset that contains f, shape (d,): the constraint itself where it is convex."""
-        return self
-
     def rows(self, d: int) -> LinearInequalities | None:
-        """Return the constraint as linear inequalities, or None if it is not polyhedral (or not known to be)."""
+        """Return the constraint as linear inequalities; None if it is not known to be polyhedral."""
         return None
 
     def row_name(self, row: int, d: int) -> str:
-        """Return what a row of ``rows(d)`` says, for messages."""
+        """Return what a row of ``rows(d)`` states, for messages."""
         return f"row {row} of {self!r}"
 
-    def validate_for(self, d: int) -> None:
-        """Raise an error if the constraint does not fit a domain of d values."""
+    def restricted_to(self, f: Array) -> Constraint:
+        """Return a convex subset that contains f, shape (d,): the constraint itself if convex."""
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
 
 class Polyhedron(Constraint):
-    """Linear inequalities, in whichever way they are said. Those with auxiliary variables measure their own violation."""
+    """Base class of polyhedral constraints: ``rows`` states them in full.
+
+    Those whose rows have auxiliary variables measure their violation themselves.
+    """
 
     @abstractmethod
     def rows(self, d: int) -> LinearInequalities:
@@ -103,43 +113,62 @@ class Polyhedron(Constraint):
         rows = self.rows(f.shape[-1])
         flat = f.reshape(-1, f.shape[-1])
         values = (rows.matrix @ flat.T).T
-        outside = np.maximum(rows.lower - values, values - rows.upper).max(axis=-1, initial=0.0)
-        return np.asarray(outside.reshape(f.shape[:-1]))
+        outside = np.maximum(rows.lower - values, values - rows.upper)
+        largest = outside.max(axis=-1, initial=0.0)
+        return np.asarray(largest.reshape(f.shape[:-1]))
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return equalities and finite inequalities, with coefficients of order 1 for the solver's variable."""
+        """Return equalities and finite inequalities."""
         d = f.size
         rows = self.rows(d)
-        equal = rows.lower == rows.upper
-        below = ~equal & np.isfinite(rows.lower)
-        above = ~equal & np.isfinite(rows.upper)
+        # The solver's variable is d f: times d, its coefficients are of order 1.
         values = rows.matrix @ (d * f)
         if rows.auxiliary is not None:
-            import cvxpy as cp
+            import cvxpy as cp  # slow to import, as everywhere in this folder
 
             values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
+        is_equality = rows.lower == rows.upper
+        equal = np.flatnonzero(is_equality)
+        below = np.flatnonzero(~is_equality & np.isfinite(rows.lower))
+        above = np.flatnonzero(~is_equality & np.isfinite(rows.upper))
         forms = []
-        if equal.any():
-            forms.append(values[np.flatnonzero(equal)] == d * rows.lower[equal])
-        if below.any():
-            forms.append(values[np.flatnonzero(below)] >= d * rows.lower[below])
-        if above.any():
-            forms.append(values[np.flatnonzero(above)] <= d * rows.upper[above])
+        # cvxpy takes no constraint on an empty selection.
+        if len(equal):
+            forms.append(values[equal] == d * rows.lower[equal])
+        if len(below):
+            forms.append(values[below] >= d * rows.lower[below])
+        if len(above):
+            forms.append(values[above] <= d * rows.upper[above])
         return forms
 
 
-def distinct(what: str, indices: ArrayLike) -> NDArray[np.int64]:
-    """Return distinct indices as an int64 array; an error names the first that is repeated or not a whole number."""
-    found = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
-    members = np.atleast_1d(validate.whole_numbers(what, found, low=0, high=2**62))
+def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
+    """Return distinct indices as an int64 array of shape (m,).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one is repeated (the first is named), negative or no whole number.
+    """
+    # An empty list would become an array of floats.
+    given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
+    checked = validate.whole_numbers(what, given, low=0, high=INDEX_BOUND)
+    members = np.atleast_1d(checked)
     if members.ndim != 1:
         raise InvalidInputError(
             f"{what} must be a one-dimensional array of indices, got shape {members.shape}"
         )
-    unique, first = np.unique(members, return_index=True)
-    if len(unique) != len(members):
-        repeated = int(np.setdiff1d(np.arange(len(members)), first)[0])
+    at = first_repetition(members)
+    if at is not None:
         raise InvalidInputError(
-            f"{what} must not repeat an index, found {members[repeated]} again at position {repeated}"
+            f"{what} must not repeat an index, found {members[at]} again at position {at}"
         )
     return members
+
+
+def first_repetition(rows: NDArray[np.int64]) -> int | None:
+    """Return the first position whose entry (of pairs: whose row) occurs before, or None."""
+    _, first = np.unique(rows, axis=0, return_index=True)
+    if len(first) == len(rows):
+        return None
+    return int(np.setdiff1d(np.arange(len(rows)), first)[0])

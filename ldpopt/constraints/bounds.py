@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Constraint, LinearInequalities, distinct
+from ldpopt.constraints.base import Constraint, LinearInequalities, distinct_indices
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class _Box(Constraint):
-    """Bounds value by value, in whichever way they are said."""
+    """Base class of bounds value by value: ``box`` states them in full."""
 
     @abstractmethod
     def box(self, d: int) -> tuple[Array, Array]:
@@ -28,37 +28,42 @@ class _Box(Constraint):
     def violation(self, f: Array) -> Array:
         """Return the largest distance of a value from its bounds."""
         lower, upper = self.box(f.shape[-1])
-        return np.asarray(np.max(np.maximum(lower - f, f - upper), axis=-1).clip(min=0.0))
+        outside = np.maximum(lower - f, f - upper)
+        return np.asarray(np.max(outside, axis=-1).clip(min=0.0))
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the bounds as rows."""
-        from scipy import sparse
+        from scipy import sparse  # slow to import, as everywhere in this folder
 
-        return LinearInequalities(sparse.eye_array(d, format="csr"), *self.box(d))
+        lower, upper = self.box(d)
+        return LinearInequalities(sparse.eye_array(d, format="csr"), lower, upper)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the bounds of one value."""
-        lower, upper = (bound[row] for bound in self.box(d))
-        if lower == upper:
-            return f"f[{row}] = {lower:g}"
-        least, most = (
-            (f"{lower:g} <= " if np.isfinite(lower) else ""),
-            (f" <= {upper:g}" if np.isfinite(upper) else ""),
-        )
-        return f"{least}f[{row}]{most}"
+        lower, upper = self.box(d)
+        return describe_bounds(f"f[{row}]", lower[row], upper[row])
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return the finite bounds, with coefficients of order 1 for the solver's variable, which counts in units of 1/d."""
+        """Return the finite bounds, with coefficients of order 1 for the solver's variable d f."""
         d = f.size
         lower, upper = self.box(d)
         forms = []
         for bound, sign in ((lower, 1), (upper, -1)):
             finite = np.flatnonzero(np.isfinite(bound))
             if len(finite):
-                forms.append(
-                    sign * d * (f[finite] if len(finite) < d else f) >= sign * d * bound[finite]
-                )
+                # A selection of all values would add a matrix to the program for nothing.
+                values = f[finite] if len(finite) < d else f
+                forms.append(sign * d * values >= sign * d * bound[finite])
         return forms
+
+
+def describe_bounds(name: str, lower: float, upper: float) -> str:
+    """Return the bounds of a value as a reader would write them."""
+    if lower == upper:
+        return f"{name} = {lower:g}"
+    left = f"{lower:g} <= " if np.isfinite(lower) else ""
+    right = f" <= {upper:g}" if np.isfinite(upper) else ""
+    return f"{left}{name}{right}"
 
 
 class NonNegative(_Box):
@@ -81,39 +86,40 @@ class Bounds(_Box):
     Parameters
     ----------
     lower, upper
-        A number for all values, or one a value; -inf and inf stand for no bound.
+        One number for all values, or one per value; -inf and inf stand for no bound.
 
     Raises
     ------
     InvalidInputError
-        If a lower bound is above its upper bound (the first index is named), or one is NaN.
+        If a lower bound is above its upper bound (the first index is named), or a bound is NaN.
 
     Examples
     --------
-    >>> float(Bounds(0.0, 0.4).violation(np.array([0.5, 0.25])))
-    0.09999999999999998
+    >>> float(Bounds(0.0, 0.25).violation(np.array([0.5, 0.25])))
+    0.25
     """
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower = validate.array("lower", lower).astype(np.float64)
         self.upper = validate.array("upper", upper).astype(np.float64)
         try:
-            crossed = ~np.atleast_1d(
-                (self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)
-            )
+            lowers, uppers = np.broadcast_arrays(self.lower, self.upper)
         except ValueError:
             raise InvalidInputError(
-                f"lower and upper must be numbers or of one shape, got {self.lower.shape} and {self.upper.shape}"
+                "lower and upper must be numbers or of one shape, got "
+                f"{self.lower.shape} and {self.upper.shape}"
             ) from None
-        if crossed.any():
-            at = int(np.argmax(crossed))
-            low, high = (np.broadcast_to(x, crossed.shape)[at] for x in (self.lower, self.upper))
+        # Written so that NaN is refused: it compares as false.
+        in_order = (lowers <= uppers) & (lowers < np.inf) & (uppers > -np.inf)
+        if not in_order.all():
+            at = int(np.argmin(in_order))
             raise InvalidInputError(
-                f"lower must be <= upper, found {low} and {high} at index {at}: no number lies between"
+                f"lower must be <= upper, found {lowers.flat[at]} and {uppers.flat[at]} at index "
+                f"{at}: no number lies between"
             )
 
     def validate_for(self, d: int) -> None:
-        """Raise an error unless the bounds are numbers or d of them."""
+        """Raise an error unless each bound is one number or d of them."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound.shape not in ((), (d,)):
                 raise InvalidInputError(
@@ -121,23 +127,33 @@ class Bounds(_Box):
                 )
 
     def box(self, d: int) -> tuple[Array, Array]:
-        """Return the bounds, one a value."""
-        return np.broadcast_to(self.lower, (d,)).copy(), np.broadcast_to(self.upper, (d,)).copy()
+        """Return the bounds, one per value."""
+        lower = np.broadcast_to(self.lower, (d,))
+        upper = np.broadcast_to(self.upper, (d,))
+        return lower.copy(), upper.copy()
 
     def __repr__(self) -> str:
-        said = (f"{x:g}" if x.ndim == 0 else f"<{len(x)} values>" for x in (self.lower, self.upper))
-        return f"Bounds({', '.join(said)})"
+        lower, upper = (
+            f"{bound:g}" if bound.ndim == 0 else f"<{len(bound)} values>"
+            for bound in (self.lower, self.upper)
+        )
+        return f"Bounds({lower}, {upper})"
 
 
 class Fixed(_Box):
-    """f_v = value for some values: they are known.
+    """f_v = value for some values, whose frequencies are known.
 
     Parameters
     ----------
     indices
         Distinct indices of the domain.
     values
-        One finite number an index.
+        One finite number per index.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an index is repeated, or there is not one finite number per index.
 
     Examples
     --------
@@ -146,11 +162,12 @@ class Fixed(_Box):
     """
 
     def __init__(self, indices: ArrayLike, values: ArrayLike) -> None:
-        self.indices = distinct("indices", indices)
+        self.indices = distinct_indices("indices", indices)
         self.values = np.atleast_1d(validate.array("values", values).astype(np.float64))
         if self.values.shape != self.indices.shape or not np.isfinite(self.values).all():
             raise InvalidInputError(
-                f"values must be {len(self.indices)} finite numbers, one an index, got {self.values}"
+                f"values must be {len(self.indices)} finite numbers, one per index, "
+                f"got {self.values}"
             )
 
     def validate_for(self, d: int) -> None:
@@ -159,8 +176,10 @@ class Fixed(_Box):
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the fixed values as both bounds, and no bounds elsewhere."""
-        lower, upper = np.full(d, -np.inf), np.full(d, np.inf)
-        lower[self.indices] = upper[self.indices] = self.values
+        lower = np.full(d, -np.inf)
+        upper = np.full(d, np.inf)
+        lower[self.indices] = self.values
+        upper[self.indices] = self.values
         return lower, upper
 
     def __repr__(self) -> str:

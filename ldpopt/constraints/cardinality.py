@@ -19,12 +19,17 @@ Array = NDArray[np.float64]
 
 
 class AtMost(Constraint):
-    """At most k values are not zero: not convex, yet exact with least squares on the simplex.
+    """At most k values are not zero: not convex, yet solved exactly for least squares on the simplex.
 
     Parameters
     ----------
     k
         Largest number of values that are not zero, >= 1.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If k is not a whole number >= 1.
 
     Examples
     --------
@@ -42,10 +47,12 @@ class AtMost(Constraint):
         self.k = validate.integer("k", k, minimum=1)
 
     def violation(self, f: Array) -> Array:
-        """Return the (k+1)-th largest absolute value: what must become zero."""
+        """Return the (k+1)-th largest absolute value, which must become zero."""
         if self.k >= f.shape[-1]:
             return np.zeros(f.shape[:-1])
-        return np.asarray(-np.partition(-np.abs(f), self.k, axis=-1)[..., self.k])
+        # A partition of the negated sizes puts the k largest first.
+        sizes = -np.abs(f)
+        return np.asarray(-np.partition(sizes, self.k, axis=-1)[..., self.k])
 
     def restricted_to(self, f: Array) -> Fixed:
         """Return the constraint that keeps the zeros of f."""
@@ -53,7 +60,7 @@ class AtMost(Constraint):
         return Fixed(zeros, np.zeros(len(zeros)))
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Raise an error: a cone program is convex."""
+        """Raise an error, since a cone program is convex."""
         raise InvalidInputError(
             f"AtMost({self.k}) is not convex, so no cone solver takes it: {self.remedy}"
         )

@@ -1,4 +1,4 @@
-"""Whatever cvxpy can say."""
+"""Any constraint that cvxpy can state."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ class Custom(Constraint):
     build
         Function from a cvxpy expression of shape (d,) to a list of cvxpy constraints.
 
+    Raises
+    ------
+    InvalidTypeError
+        If ``build`` is not a function.
+
+    Notes
+    -----
+    The function may read values that change, such as a list or a ``cvxpy.Parameter``: it is called
+    again for every solve and every certificate, so that each is about the values of that moment.
+    The price is that a problem with it is compiled anew in every ``solve``, though only once for
+    all trials of a stack.
+
     Examples
     --------
     >>> first_is_largest = Custom(lambda f: [f[0] >= f[1], f[0] >= f[2]])
@@ -32,7 +44,7 @@ class Custom(Constraint):
     0.25
     """
 
-    reusable: ClassVar[bool] = False  # the function may read what changes between two solves
+    reusable: ClassVar[bool] = False
 
     def __init__(self, build: Callable[[cp.Expression], Sequence[cp.Constraint]]) -> None:
         if not callable(build):
@@ -42,7 +54,13 @@ class Custom(Constraint):
         self.build = build
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return what the function returns; an error if it fails or that is not a list of convex cvxpy constraints."""
+        """Return what the function returns.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If it fails, or does not return a list of convex cvxpy constraints.
+        """
         import cvxpy as cp
 
         try:
@@ -60,7 +78,8 @@ class Custom(Constraint):
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(
-                    f"Custom: {form} is not convex by cvxpy's rules (DCP): write it with its convex functions, or leave it out"
+                    f"Custom: {form} is not convex by cvxpy's rules (DCP): write it with cvxpy's "
+                    "convex functions, or leave it out"
                 )
         return list(forms)
 

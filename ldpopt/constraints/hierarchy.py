@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.base import INDEX_BOUND, LinearInequalities, Polyhedron
 from ldpopt.constraints.orders import find_cycle
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
@@ -20,27 +20,29 @@ Index = NDArray[np.int64]
 class Hierarchy(Polyhedron):
     """f_v = Σ f_c over the children c of v, for every node v that has children (Hay et al. 2010).
 
-    The vector has one entry a node, so an estimate has the estimates of every level in it. Each level sums to the same, and
-    all nodes together do not sum to 1: say ``total`` here instead of ``SumsTo``.
+    The vector has one entry per node, so that an estimate holds the estimates of every level. Each
+    level has the same sum, and all nodes together do not sum to 1: give ``total`` here instead of
+    adding ``SumsTo``.
 
     Parameters
     ----------
     parents
         Index of each node's parent, -1 for a root, shape (d,). One root or many.
     total
-        What the roots sum to, 1 for a distribution; None leaves that free.
+        The sum of the roots, 1 for a distribution; None leaves it free.
 
     Raises
     ------
-    InvalidInputError
-        If a parent is out of range, or nodes hang below themselves (the cycle is named).
+    InvalidInputError, InvalidTypeError
+        If a parent is out of range, or nodes are below themselves (the cycle is named).
 
     Examples
     --------
     >>> float(Hierarchy([-1, 0, 0]).violation(np.array([1.0, 0.5, 0.25])))
     0.25
     >>> from ldpopt import Problem, losses
-    >>> Problem(losses.LeastSquares(), [Hierarchy([-1, 0, 0], total=1.0)]).solve([0.9, 0.5, 0.2]).frequencies
+    >>> problem = Problem(losses.LeastSquares(), [Hierarchy([-1, 0, 0], total=1.0)])
+    >>> problem.solve([0.9, 0.5, 0.2]).frequencies
     array([1.  , 0.65, 0.35])
     """
 
@@ -49,14 +51,16 @@ class Hierarchy(Polyhedron):
         self.parents = validate.whole_numbers("parents", parents, low=-1, high=d - 1)
         if self.parents.ndim != 1 or not d:
             raise InvalidInputError(
-                f"parents must have shape (d,), one a node, got shape {self.parents.shape}"
+                f"parents must have shape (d,), one per node, got shape {self.parents.shape}"
             )
         self.root_total = None if total is None else validate.real("total", total)
         below = np.flatnonzero(self.parents >= 0)
-        itself = below[self.parents[below] == below]
-        if len(itself):
-            raise InvalidInputError(f"node {itself[0]} is its own parent: a root has the parent -1")
-        if len(below) and (cycle := find_cycle(np.stack([self.parents[below], below], axis=1))):
+        above = self.parents[below]
+        loops = below[above == below]
+        if len(loops):
+            raise InvalidInputError(f"node {loops[0]} is its own parent: a root has the parent -1")
+        cycle = find_cycle(np.stack([above, below], axis=1))
+        if cycle:
             raise InvalidInputError(
                 f"parents go round in a cycle: {' above '.join(map(str, cycle))}"
             )
@@ -65,17 +69,22 @@ class Hierarchy(Polyhedron):
     def balanced(cls, leaves: int, branching: int, total: float | None = None) -> Hierarchy:
         """Return the tree of ranges on a scale: every ``branching`` neighbours have a parent, up to one root.
 
-        Nodes are numbered from the root down and from left to right, so the leaves come last; the last group of a level may
-        be smaller.
+        Nodes are numbered from the root down and from left to right, so that the leaves come last;
+        the last group of a level may be smaller.
 
         Parameters
         ----------
         leaves
             Number of values on the scale, >= 1.
         branching
-            Number of children of a node, >= 2.
+            Number of children per node, >= 2.
         total
-            What the root is, if that is known.
+            The value of the root, if it is known.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a number is not whole or too small.
 
         Examples
         --------
@@ -99,14 +108,15 @@ class Hierarchy(Polyhedron):
         Parameters
         ----------
         *groups
-            The group of each item, then the larger group of each group, …: indices from 0, each of them used.
+            The group of each item, then the larger group of each group, …: indices from 0, each of
+            them used.
         total
-            What the largest groups sum to, if that is known.
+            The sum of the largest groups, if it is known.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If a group does not exist or has no members, or there is no grouping at all.
+            If a group does not exist or has no members, or no grouping is given.
 
         Examples
         --------
@@ -116,27 +126,25 @@ class Hierarchy(Polyhedron):
         """
         if not groups:
             raise InvalidTypeError("of_groups takes at least one array: the group of each item")
-        levels = [
-            validate.whole_numbers(f"grouping {i}", g, low=0, high=2**62)
-            for i, g in enumerate(groups)
-        ]
-        if any(level.ndim != 1 or not level.size for level in levels):
-            raise InvalidInputError(
-                "a grouping must be a one-dimensional array with the group of each item"
-            )
-        sizes = [*map(len, levels), int(levels[-1].max()) + 1]
-        for i, level in enumerate(levels):
-            validate.whole_numbers(f"grouping {i}", level, low=0, high=sizes[i + 1] - 1)
-            empty = np.setdiff1d(np.arange(sizes[i + 1]), level)
-            if len(empty):
+        levels = []
+        for i, group in enumerate(groups):
+            level = validate.whole_numbers(f"grouping {i}", group, low=0, high=INDEX_BOUND)
+            if level.ndim != 1 or not level.size:
                 raise InvalidInputError(
-                    f"grouping {i} puts nothing into group {empty[0]}: every group needs a member"
+                    "a grouping must be a one-dimensional array with the group of each item"
                 )
-        starts = (
-            np.cumsum(sizes[::-1]) - sizes[::-1]
-        )  # where levels begin, the largest groups first
-        above = [level + start for level, start in zip(levels[::-1], starts, strict=False)]
-        return cls(np.concatenate([np.full(sizes[-1], -1), *above]), total)
+            levels.append(level)
+        largest_groups = int(levels[-1].max()) + 1
+        sizes = [*map(len, levels), largest_groups]
+        for i, level in enumerate(levels):
+            _check_grouping(f"grouping {i}", level, sizes[i + 1])
+        # Nodes are numbered from the largest groups down: where each level of them begins.
+        from_the_top = sizes[::-1]
+        starts = np.cumsum(from_the_top) - from_the_top
+        parents = [np.full(largest_groups, -1)]
+        for level, start in zip(reversed(levels), starts[:-1], strict=True):
+            parents.append(level + start)
+        return cls(np.concatenate(parents), total)
 
     @staticmethod
     def stack(levels: Sequence[FrequencyEstimate]) -> tuple[Array, Array]:
@@ -145,8 +153,9 @@ class Hierarchy(Polyhedron):
         Parameters
         ----------
         levels
-            Estimates with a noise level, in the order of the nodes; each may have its own oracle and n. The value of a root
-            that has no estimate, as it is known, is put in front by hand, with any weight.
+            Estimates with a noise level, in the order of the nodes; each may have another oracle
+            and n. A root that is known instead of estimated is put in front by hand, with any
+            weight.
 
         Raises
         ------
@@ -165,50 +174,61 @@ class Hierarchy(Polyhedron):
         shapes = {level.frequencies.shape[:-1] for level in levels}
         if len(shapes) != 1:
             raise InvalidInputError(
-                f"levels must be estimates with the same trials, got stacks of shapes {sorted(shapes)}"
+                "levels must be estimates with the same trials, got stacks of shapes "
+                f"{sorted(shapes)}"
             )
         weights = np.concatenate([np.full(level.d, level.sigma**-2) for level in levels])
         return np.concatenate([level.frequencies for level in levels], axis=-1), weights
 
     @property
     def leaves(self) -> Index:
-        """The nodes without children: the finest frequencies, of which all others are sums."""
+        """The nodes without children: the finest frequencies, which add up to all others."""
         return np.setdiff1d(np.arange(len(self.parents)), self.parents)
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless there are d nodes."""
         if len(self.parents) != d:
             raise InvalidInputError(
-                f"parents must have one entry a node: {len(self.parents)} for {d} estimates"
+                f"parents must have one entry per node: {len(self.parents)} for {d} estimates"
             )
 
     def rows(self, d: int) -> LinearInequalities:
-        """Return one row a parent, and one for the total."""
+        """Return one row per node with children, f_v - Σ f_c = 0, and one for the total."""
         from scipy import sparse
 
-        below, roots = np.flatnonzero(self.parents >= 0), np.flatnonzero(self.parents < 0)
-        inner, row = np.unique(self.parents[below], return_inverse=True)
-        known = [] if self.root_total is None else [self.root_total]
-        values = np.concatenate(
-            [np.ones(len(inner)), -np.ones(len(below)), np.ones(len(roots) * len(known))]
-        )
-        at = np.concatenate(
-            [np.arange(len(inner)), row, np.repeat(len(inner), len(roots) * len(known))]
-        )
-        column = np.concatenate([inner, below, roots if known else roots[:0]])
-        bound = np.concatenate([np.zeros(len(inner)), known])
-        return LinearInequalities(
-            sparse.csr_array((values, (at, column)), shape=(len(bound), d)), bound, bound
-        )
+        below = np.flatnonzero(self.parents >= 0)
+        inner, row_of_child = np.unique(self.parents[below], return_inverse=True)
+        row = [np.arange(len(inner)), row_of_child]
+        column = [inner, below]
+        sign = [np.ones(len(inner)), -np.ones(len(below))]
+        bound = np.zeros(len(inner))
+        if self.root_total is not None:
+            roots = np.flatnonzero(self.parents < 0)
+            row.append(np.full(len(roots), len(inner)))
+            column.append(roots)
+            sign.append(np.ones(len(roots)))
+            bound = np.append(bound, self.root_total)
+        place = (np.concatenate(row), np.concatenate(column))
+        matrix = sparse.csr_array((np.concatenate(sign), place), shape=(len(bound), d))
+        return LinearInequalities(matrix, bound, bound)
 
     def row_name(self, row: int, d: int) -> str:
-        """Return the node whose children are added up."""
+        """Return the node whose children are added up, or the sum of the roots."""
         inner = np.unique(self.parents[self.parents >= 0])
-        return (
-            f"f[{inner[row]}] = sum of its children"
-            if row < len(inner)
-            else f"the roots sum to {self.root_total:g}"
-        )
+        if row < len(inner):
+            return f"f[{inner[row]}] = sum of its children"
+        return f"the roots sum to {self.root_total:g}"
 
     def __repr__(self) -> str:
-        return f"Hierarchy(<{len(self.parents)} nodes>{'' if self.root_total is None else f', total={self.root_total:g}'})"
+        total = "" if self.root_total is None else f", total={self.root_total:g}"
+        return f"Hierarchy(<{len(self.parents)} nodes>{total})"
+
+
+def _check_grouping(name: str, level: Index, groups: int) -> None:
+    """Raise an error if a group is not one of so many, or has no member."""
+    validate.whole_numbers(name, level, low=0, high=groups - 1)
+    empty = np.setdiff1d(np.arange(groups), level)
+    if len(empty):
+        raise InvalidInputError(
+            f"{name} puts nothing into group {empty[0]}: every group needs a member"
+        )

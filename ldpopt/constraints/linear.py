@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct
+from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct_indices
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-
-if TYPE_CHECKING:
-    pass
+from ldpopt.estimate.sets import membership
 
 Array = NDArray[np.float64]
 
@@ -26,6 +24,11 @@ class SumsTo(Polyhedron):
     ----------
     total
         A finite number; 1 for a distribution.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the total is not a finite number.
 
     Examples
     --------
@@ -60,14 +63,21 @@ class SumsTo(Polyhedron):
 
 
 class GroupTotals(Polyhedron):
-    """Σ_{v in group} f_v = total for each group: totals known from elsewhere, such as a census. Groups may overlap.
+    """Σ_{v in group} f_v = total for each group: totals known from elsewhere, such as a census.
+
+    Groups may overlap.
 
     Parameters
     ----------
     groups
         Index arrays, each without repetition.
     totals
-        One finite number a group.
+        One finite number per group.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a group repeats an index, or there is not one finite total per group.
 
     Examples
     --------
@@ -78,11 +88,12 @@ class GroupTotals(Polyhedron):
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
         if not np.iterable(groups):
             raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
-        self.groups = tuple(distinct(f"group {i}", group) for i, group in enumerate(groups))
+        self.groups = tuple(distinct_indices(f"group {i}", group) for i, group in enumerate(groups))
         self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
             raise InvalidInputError(
-                f"totals must be {len(self.groups)} finite numbers, one a group, got {self.totals}"
+                f"totals must be {len(self.groups)} finite numbers, one per group, "
+                f"got {self.totals}"
             )
 
     def validate_for(self, d: int) -> None:
@@ -91,7 +102,7 @@ class GroupTotals(Polyhedron):
             validate.whole_numbers(f"group {i}", group, low=0, high=d - 1)
 
     def total(self, d: int | None = None) -> float | None:
-        """Return the total of the only group where that holds all d values."""
+        """Return the total of the only group if that holds all d values."""
         if len(self.groups) == 1 and len(self.groups[0]) == d:
             return float(self.totals[0])
         return None
@@ -99,15 +110,13 @@ class GroupTotals(Polyhedron):
     @property
     def disjoint(self) -> bool:
         """Whether no value is in two groups."""
-        members = np.sort(
-            np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
-        )  # ten times np.unique's speed
+        members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        # Ten times as fast as np.unique.
+        members.sort()
         return bool((members[1:] != members[:-1]).all())
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""
-        from ldpopt.estimate.sets import membership
-
         return LinearInequalities(membership(self.groups, d), self.totals, self.totals)
 
     def row_name(self, row: int, d: int) -> str:
@@ -126,7 +135,13 @@ class Linear(Polyhedron):
     A
         Matrix of shape (m, d), dense or scipy sparse.
     lower, upper
-        Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an equality.
+        Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an
+        equality.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If A is not a finite matrix, a bound has another shape, or bounds are in the wrong order.
 
     Examples
     --------
@@ -137,22 +152,21 @@ class Linear(Polyhedron):
     def __init__(self, A: Any, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         from scipy import sparse
 
-        if not sparse.issparse(A) and np.ndim(A) > 2:
-            raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
-        dense_or_sparse: Any = (
-            A if sparse.issparse(A) else np.atleast_2d(validate.array("A", A)).astype(np.float64)
-        )
-        matrix = sparse.csr_array(dense_or_sparse)
+        if not sparse.issparse(A):
+            if np.ndim(A) > 2:
+                raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
+            A = np.atleast_2d(validate.array("A", A)).astype(np.float64)
+        matrix = sparse.csr_array(A)
+        if not np.isfinite(matrix.data).all():
+            raise InvalidInputError("A must be finite")
         # The parts, not the matrix: assigning to an entry of a sparse matrix gives it new parts.
         self._parts = (matrix.data, matrix.indices, matrix.indptr)
         self.shape: tuple[int, int] = matrix.shape
         m = matrix.shape[0]
         bounds = Bounds(lower, upper)
-        if not np.isfinite(matrix.data).all():
-            raise InvalidInputError("A must be finite")
         if bounds.lower.shape not in ((), (m,)) or bounds.upper.shape not in ((), (m,)):
             raise InvalidInputError(
-                f"lower and upper must be numbers or have shape ({m},), one a row of A"
+                f"lower and upper must be numbers or have shape ({m},), one per row of A"
             )
         self.lower, self.upper = bounds.box(m)
 
@@ -167,7 +181,7 @@ class Linear(Polyhedron):
         """Raise an error unless A has d columns."""
         if self.shape[1] != d:
             raise InvalidInputError(
-                f"A must have {d} columns, one a value of the domain, got shape {self.shape}"
+                f"A must have {d} columns, one per value of the domain, got shape {self.shape}"
             )
 
     def rows(self, d: int) -> LinearInequalities:

@@ -1,4 +1,4 @@
-"""Known orders: values that do not increase along them."""
+"""Known orders of the values, along which f does not increase."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct
+from ldpopt.constraints.base import (
+    INDEX_BOUND,
+    LinearInequalities,
+    Polyhedron,
+    distinct_indices,
+    first_repetition,
+)
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -17,21 +23,22 @@ Index = NDArray[np.int64]
 
 
 class Order(Polyhedron):
-    """A partial order of the values, said by pairs (a, b) with f[a] >= f[b]."""
+    """Base class of partial orders of the values: pairs (a, b) with f[a] >= f[b]."""
 
     @abstractmethod
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""
 
     def rows(self, d: int) -> LinearInequalities:
-        """Return one row of differences a pair."""
+        """Return one row of differences per pair."""
         from scipy import sparse
 
         pairs = self.pairs(d)
-        row = np.repeat(np.arange(len(pairs)), 2)
-        signs = np.tile([1.0, -1.0], len(pairs))
-        matrix = sparse.csr_array((signs, (row, pairs.reshape(-1))), shape=(len(pairs), d))
-        return LinearInequalities(matrix, np.zeros(len(pairs)), np.full(len(pairs), np.inf))
+        m = len(pairs)
+        row = np.repeat(np.arange(m), 2)
+        signs = np.tile([1.0, -1.0], m)
+        matrix = sparse.csr_array((signs, (row, pairs.reshape(-1))), shape=(m, d))
+        return LinearInequalities(matrix, np.zeros(m), np.full(m, np.inf))
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
@@ -39,32 +46,35 @@ class Order(Polyhedron):
         return f"f[{a}] >= f[{b}]"
 
     def forest(self, d: int) -> tuple[Index, int] | None:
-        """Return the parents of the values and a sign, or None if the order is not a forest of rooted trees.
+        """Return the parents of the values and a sign; None if the order is no forest.
 
-        sign·f of a value is at most that of its parent; the parent is -1 where there is none.
+        sign·f of a value is at most that of its parent, so that the sign is -1 where roots are the
+        lowest values; the parent is -1 for a root.
         """
         pairs = self.pairs(d)
         for child, parent, sign in ((1, 0, 1), (0, 1, -1)):
             parents = np.full(d, -1)
             parents[pairs[:, child]] = pairs[:, parent]
+            # A value with two parents keeps the later one, so that a pair is missing.
             if np.count_nonzero(parents >= 0) == len(pairs):
                 return parents, sign
         return None
 
 
 class Monotone(Order):
-    """f does not increase along ``order``: f[order[0]] >= f[order[1]] >= …, or along each of many pairs.
+    """f does not increase along ``order``: f[order[0]] >= f[order[1]] >= …, or along many pairs.
 
     Parameters
     ----------
     order
-        Distinct indices, the most frequent value first; or pairs of shape (m, 2), where (a, b) says f[a] >= f[b]: a tree,
-        several chains, any partial order. Values outside it are free.
+        Distinct indices, the most frequent value first; or pairs of shape (m, 2), where (a, b)
+        states f[a] >= f[b]: a tree, several chains, any partial order. Values outside it are free.
 
     Raises
     ------
-    InvalidInputError
-        If an index or a pair is repeated, a pair has one value twice, or pairs go round in a cycle (it is named).
+    InvalidInputError, InvalidTypeError
+        If an index or a pair is repeated, a pair has one value twice, or pairs go round in a cycle
+        (it is named).
 
     Examples
     --------
@@ -74,31 +84,32 @@ class Monotone(Order):
     0.25
     """
 
+    order: Index | None
+    """The chain, if one was given: it has a faster algorithm than a forest."""
+
     def __init__(self, order: ArrayLike) -> None:
         given = validate.array("order", order)
-        self.order = None if given.ndim == 2 else distinct("order", given)
-        self._pairs = (
-            _pairs(given)
-            if self.order is None
-            else np.stack([self.order[:-1], self.order[1:]], axis=1)
-        )
+        if given.ndim == 2:
+            self.order = None
+            self._pairs = _checked_pairs(given)
+        else:
+            chain = distinct_indices("order", given)
+            self.order = chain
+            self._pairs = np.stack([chain[:-1], chain[1:]], axis=1)
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
-        validate.whole_numbers(
-            "order", self._pairs if self.order is None else self.order, low=0, high=d - 1
-        )
+        indices = self._pairs if self.order is None else self.order
+        validate.whole_numbers("order", indices, low=0, high=d - 1)
 
     def pairs(self, d: int) -> Index:
         """Return the pairs as given, or the neighbours of the chain."""
         return self._pairs
 
     def __repr__(self) -> str:
-        return (
-            f"Monotone(<{len(self._pairs)} pairs>)"
-            if self.order is None
-            else f"Monotone(<{len(self.order)} values>)"
-        )
+        if self.order is None:
+            return f"Monotone(<{len(self._pairs)} pairs>)"
+        return f"Monotone(<{len(self.order)} values>)"
 
 
 class Unimodal(Order):
@@ -107,7 +118,13 @@ class Unimodal(Order):
     Parameters
     ----------
     mode
-        Index of the highest value; the indices are in the order of a scale, such as ages or hours.
+        Index of the highest value, where the indices are in the order of a scale, such as ages or
+        hours.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the mode is not a whole number >= 0.
 
     Examples
     --------
@@ -123,13 +140,12 @@ class Unimodal(Order):
         validate.whole_numbers("mode", self.mode, low=0, high=d - 1)
 
     def pairs(self, d: int) -> Index:
-        """Return the neighbours, the one nearer to the mode first."""
+        """Return the neighbours, of each pair first the value nearer to the mode."""
         left = np.arange(d - 1)
-        return np.where(
-            (left < self.mode)[:, None],
-            np.stack([left + 1, left], 1),
-            np.stack([left, left + 1], 1),
-        )
+        right = left + 1
+        rising = np.stack([right, left], axis=1)
+        falling = np.stack([left, right], axis=1)
+        return np.where((left < self.mode)[:, None], rising, falling)
 
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""
@@ -142,50 +158,59 @@ class Unimodal(Order):
         return f"Unimodal({self.mode})"
 
 
-def _pairs(given: NDArray[np.generic]) -> Index:
+def _checked_pairs(given: NDArray[np.generic]) -> Index:
+    """Return pairs as int64; raise an error that names the first that is wrong."""
     if given.shape[1] != 2:
         raise InvalidInputError(
             f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}"
         )
-    pairs = validate.whole_numbers("order", given, low=0, high=2**62)
-    alone = pairs[:, 0] == pairs[:, 1]
-    if alone.any():
-        at = int(np.argmax(alone))
+    pairs = validate.whole_numbers("order", given, low=0, high=INDEX_BOUND)
+    is_loop = pairs[:, 0] == pairs[:, 1]
+    if is_loop.any():
+        at = int(np.argmax(is_loop))
         raise InvalidInputError(
-            f"order must have pairs of different values, found {_said(pairs[at])} at position {at}"
+            f"order must have pairs of different values, found {_shown(pairs[at])} at position {at}"
         )
-    _, first, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-    if (count > 1).any():
-        repeated = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
+    repeated = first_repetition(pairs)
+    if repeated is not None:
         raise InvalidInputError(
-            f"order must not repeat a pair, found {_said(pairs[repeated])} again at position {repeated}"
+            f"order must not repeat a pair, found {_shown(pairs[repeated])} again "
+            f"at position {repeated}"
         )
-    if len(pairs) and (cycle := find_cycle(pairs)):
+    cycle = find_cycle(pairs)
+    if cycle:
         raise InvalidInputError(
             f"order must have no cycle, found {' >= '.join(map(str, cycle))}: drop one of its pairs"
         )
     return pairs
 
 
-def _said(pair: Index) -> str:
+def _shown(pair: Index) -> str:
     return f"({pair[0]}, {pair[1]})"
 
 
 def find_cycle(pairs: Index) -> list[int]:
-    """Return the values of a cycle in the order of its pairs (a, b), the first value again at the end; empty if none."""
+    """Return the values of a cycle of pairs (a, b) in their order; empty if there is none.
+
+    The first value is repeated at the end.
+    """
     from scipy import sparse
 
-    nodes, found = np.unique(pairs, return_inverse=True)
-    found = found.reshape(-1, 2)
-    graph = sparse.csr_array(
-        (np.ones(len(found)), (found[:, 0], found[:, 1])), shape=(len(nodes), len(nodes))
-    )
-    count, part = sparse.csgraph.connected_components(graph, connection="strong")
-    if count == len(nodes):
+    if not len(pairs):
         return []
-    tangled = np.argmax(np.bincount(part) > 1)  # only one part is looked at in Python
+    nodes, ends = np.unique(pairs, return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    size = len(nodes)
+    graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size))
+    count, part = sparse.csgraph.connected_components(graph, connection="strong")
+    if count == size:
+        return []
+    # A part of several values has a cycle. Only the first such part is looked at in Python, which
+    # takes seconds for a million pairs.
+    tangled = np.argmax(np.bincount(part) > 1)
+    inside = (part[ends] == tangled).all(axis=1)
     sorter: TopologicalSorter[int] = TopologicalSorter()
-    for a, b in pairs[(part[found] == tangled).all(axis=1)].tolist():
+    for a, b in pairs[inside].tolist():
         sorter.add(b, a)
     try:
         sorter.prepare()

@@ -12,23 +12,26 @@ from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
+_STENCILS = {1: [-1.0, 1.0], 2: [1.0, -2.0, 1.0]}
 
 
 class Smooth(Polyhedron):
-    """Σ |f_{v+1} - f_v| <= total_variation and Σ |f_{v-1} - 2 f_v + f_{v+1}| <= second_difference, along the indices.
+    """Bounds of Σ |f_{v+1} - f_v| and Σ |f_{v-1} - 2 f_v + f_{v+1}| along the indices.
 
-    A bounded total variation keeps f from swinging up and down, a bounded second difference keeps it near straight pieces.
+    A bounded total variation keeps f from swinging up and down, a bounded sum of second differences
+    keeps it near straight pieces.
 
     Parameters
     ----------
     total_variation, second_difference
-        Finite numbers >= 0, in units of frequency; None leaves one of them unbounded. A distribution that rises to one mode m
-        and falls from there has a total variation of at most 2 m.
+        Upper bounds of the two sums: finite numbers >= 0, in units of frequency; None leaves a sum
+        unbounded. A distribution that rises to one mode m and falls from there has a total
+        variation of at most 2 m.
 
     Raises
     ------
-    InvalidInputError
-        If neither is given, or one is negative.
+    InvalidInputError, InvalidTypeError
+        If neither is given, or one is negative or not a finite number.
 
     Examples
     --------
@@ -61,10 +64,11 @@ class Smooth(Polyhedron):
             raise InvalidInputError(f"{self!r} needs at least {order + 1} values, got {d}")
 
     def violation(self, f: Array) -> Array:
-        """Return by how much a sum of absolute differences is above its bound, the larger one of two."""
-        excess = [
-            np.abs(np.diff(f, order, axis=-1)).sum(axis=-1) - bound for order, bound in self._parts
-        ]
+        """Return by how much a sum of absolute differences exceeds its bound, the larger of two."""
+        excess = []
+        for order, bound in self._parts:
+            differences = np.diff(f, order, axis=-1)
+            excess.append(np.abs(differences).sum(axis=-1) - bound)
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
     def rows(self, d: int) -> LinearInequalities:
@@ -75,12 +79,14 @@ class Smooth(Polyhedron):
         auxiliaries: list[Any] = []
         lower: list[ArrayLike] = []
         upper: list[ArrayLike] = []
+        # In f alone a sum of m absolute values would take 2^m rows.
         for order, bound in self._parts:
             m = d - order
-            stencil = [-1.0, 1.0] if order == 1 else [1.0, -2.0, 1.0]
+            stencil = _STENCILS[order]
             differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=(m, d))
             eye = sparse.eye_array(m)
-            matrices.append(sparse.vstack([differences, differences, sparse.csr_array((1, d))]))
+            no_row = sparse.csr_array((1, d))
+            matrices.append(sparse.vstack([differences, differences, no_row]))
             auxiliaries.append(sparse.vstack([-eye, eye, sparse.csr_array(np.ones((1, m)))]))
             lower += [np.full(m, -np.inf), np.zeros(m), [-np.inf]]
             upper += [np.zeros(m), np.full(m, np.inf), [bound]]
@@ -92,19 +98,24 @@ class Smooth(Polyhedron):
         )
 
     def row_name(self, row: int, d: int) -> str:
-        """Return the constraint: its rows only speak together."""
+        """Return the constraint: only all its rows together state it."""
         return repr(self)
 
     def __repr__(self) -> str:
-        given = {
+        bounds = {
             "total_variation": self.total_variation,
             "second_difference": self.second_difference,
         }
-        return f"Smooth({', '.join(f'{name}={value:g}' for name, value in given.items() if value is not None)})"
+        shown = [f"{name}={bound:g}" for name, bound in bounds.items() if bound is not None]
+        return f"Smooth({', '.join(shown)})"
 
 
 def _bound(what: str, value: float | None) -> float | None:
-    bound = None if value is None else validate.real(what, value)
-    if bound is not None and bound < 0:
-        raise InvalidInputError(f"{what} must be >= 0, got {value!r}: a sum of absolute values is")
+    if value is None:
+        return None
+    bound = validate.real(what, value)
+    if bound < 0:
+        raise InvalidInputError(
+            f"{what} must be >= 0, got {value!r}: it bounds a sum of absolute values"
+        )
     return bound
