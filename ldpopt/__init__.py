@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.methods import METHODS, postprocess
     from ldpopt.solve.certificate import Certificate, certify
-    from ldpopt.solve.problem import Problem, Solution
+    from ldpopt.solve.problem import Problem
+    from ldpopt.solve.solution import Solution
     from ldpopt.studies.selection import Selection, select_method
 
 __version__ = "0.1.0"
@@ -47,7 +48,7 @@ _HOMES = {
     "FrequencyEstimate": "estimate",
     "Problem": "solve.problem",
     "Selection": "studies.selection",
-    "Solution": "solve.problem",
+    "Solution": "solve.solution",
     "certify": "solve.certificate",
     "postprocess": "methods",
     "select_method": "studies.selection",

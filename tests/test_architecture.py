@@ -11,9 +11,8 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors"},
-    {"validate", "storage", "immutable"},
-    {"covariance"},
+    {"errors", "immutable"},
+    {"validate", "storage", "covariance"},
     {"protocol"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},
@@ -24,9 +23,20 @@ LAYERS = [
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"claims", "rendering", "collection", "cli", "__main__"},
 ]
-"""Lowest first. A module may import from its own layer and from those before it; a new module needs its place here."""
+"""Lowest first. A module may import from its own layer and from those before it; a new module needs
+its place here."""
 
-LAYER_OF = {unit: number for number, units in enumerate(LAYERS) for unit in units}
+SOLVE_LAYERS = [
+    {"formulation", "status", "plan"},
+    {"solvers"},
+    {"programs"},
+    {"feasibility", "certificate", "constrained_intervals"},
+    {"paths"},
+    {"planner", "acceptance", "solution"},
+    {"problem"},
+]
+"""The same for the modules of ldpopt.solve, which hold the way from a problem to its solution."""
+
 LATE = ["cvxpy", "numba", "matplotlib", "pooch", "typer", "pyarrow", "distributed"]
 
 
@@ -35,29 +45,10 @@ def module_name(path, root):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def is_type_checking(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) in (
-        "TYPE_CHECKING",
-        "typing.TYPE_CHECKING",
-    )
-
-
-def statements(tree):
-    """Walk a tree without its TYPE_CHECKING blocks; imports inside functions count."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if is_type_checking(node):
-            waiting += node.orelse
-            continue
-        yield node
-        waiting += ast.iter_child_nodes(node)
-
-
 def imported(source, name, modules, *, is_package=False):
-    """Return which of the package's modules a source text imports."""
+    """Return which of the package's modules a source text imports, for type checking too."""
     found = set()
-    for node in statements(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -77,18 +68,54 @@ def graph_of(sources):
     }
 
 
-def unit(module):
-    """Return the file or folder directly under the package that a module belongs to."""
-    return module.split(".")[1] if "." in module else "__init__"
+def unit(module, package="ldpopt"):
+    """Return the file or folder directly under a package that a module belongs to."""
+    inside = module.removeprefix(package).removeprefix(".")
+    return inside.split(".")[0] or "__init__"
 
 
-def against_the_flow(graph):
+def within(module, package):
+    return module == package or module.startswith(f"{package}.")
+
+
+def layer_of(layers):
+    return {unit: number for number, units in enumerate(layers) for unit in units}
+
+
+def against_the_flow(graph, layers=LAYERS, package="ldpopt"):
+    """Return the imports from one layer of a package into a later one."""
+    layer = layer_of(layers)
     return [
         f"{module} imports {target}"
         for module, targets in graph.items()
         for target in sorted(targets)
-        if LAYER_OF.get(unit(target), 0) > LAYER_OF.get(unit(module), len(LAYERS))
+        if within(module, package)
+        and within(target, package)
+        and layer.get(unit(target, package), 0) > layer.get(unit(module, package), len(layers))
     ]
+
+
+def picture(graph, layers=LAYERS, package="ldpopt"):
+    """Return the imports between the units of a package in the DOT language, lowest layer first.
+
+    Arrows against the flow are red: `python -m tests.test_architecture | dot -Tsvg`.
+    """
+    layer = layer_of(layers)
+    arrows = {
+        (unit(module, package), unit(target, package))
+        for module, targets in graph.items()
+        for target in targets
+        if within(module, package) and within(target, package)
+    }
+    lines = ["digraph {", "  rankdir=BT; node [shape=box];"]
+    for units in layers:
+        names = " ".join(f'"{name}";' for name in sorted(units))
+        lines.append(f"  {{ rank=same; {names} }}")
+    for source, target in sorted(arrows):
+        if source != target:
+            wrong = layer.get(target, 0) > layer.get(source, len(layers))
+            lines.append(f'  "{source}" -> "{target}"{" [color=red]" if wrong else ""};')
+    return "\n".join([*lines, "}"])
 
 
 def cycle(graph):
@@ -100,22 +127,36 @@ def cycle(graph):
     return sorted(left) or None
 
 
+SOLVE = "ldpopt.solve"
 SOURCES = {
     module_name(path, ROOT): (path.read_text(encoding="utf-8"), path.name == "__init__.py")
     for path in ROOT.rglob("*.py")
 }
 
 
+GRAPH = graph_of(SOURCES)
+
+
+def with_line(module, line):
+    """Return the graph of the package with one more line in a module."""
+    source, is_package = SOURCES[module]
+    more = imported(f"{source}\n{line}\n", module, set(SOURCES), is_package=is_package)
+    return GRAPH | {module: more - {module}}
+
+
 def test_every_module_has_its_place_in_the_layers():
-    assert {unit(module) for module in SOURCES} - LAYER_OF.keys() == set()
+    assert {unit(module) for module in SOURCES} == set().union(*LAYERS)
+    inside = {unit(module, SOLVE) for module in SOURCES if within(module, SOLVE)}
+    assert inside - {"__init__"} == set().union(*SOLVE_LAYERS)
 
 
 def test_no_import_points_against_the_flow():
-    assert against_the_flow(graph_of(SOURCES)) == []
+    assert against_the_flow(GRAPH) == []
+    assert against_the_flow(GRAPH, SOLVE_LAYERS, SOLVE) == []
 
 
 def test_no_import_cycle():
-    assert cycle(graph_of(SOURCES)) is None
+    assert cycle(GRAPH) is None
 
 
 @pytest.mark.parametrize(
@@ -132,9 +173,7 @@ def test_no_import_cycle():
     ],
 )
 def test_an_import_against_the_flow_would_be_found(module, line):
-    module = f"ldpopt.{module}"
-    source, is_package = SOURCES[module]
-    assert against_the_flow(graph_of(SOURCES | {module: (f"{source}\n{line}\n", is_package)}))
+    assert against_the_flow(with_line(f"ldpopt.{module}", line))
 
 
 @pytest.mark.parametrize(
@@ -147,14 +186,36 @@ def test_an_import_against_the_flow_would_be_found(module, line):
     ],
 )
 def test_a_cycle_would_be_found(module, line):
-    module = f"ldpopt.{module}"
-    source, is_package = SOURCES[module]
-    assert module in cycle(graph_of(SOURCES | {module: (f"{source}\n{line}\n", is_package)}))
+    assert f"ldpopt.{module}" in cycle(with_line(f"ldpopt.{module}", line))
 
 
-def test_imports_for_type_checking_do_not_count():
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("formulation", "from ldpopt.solve.problem import Problem"),
+        ("plan", "from ldpopt.solve import planner"),
+        ("certificate.box", "from ldpopt.solve.paths import conic"),
+        ("programs", "def f():\n    from ldpopt.solve import feasibility"),
+        ("paths.conic", "from ldpopt.solve.solution import Solution"),
+    ],
+)
+def test_an_import_against_the_flow_of_solve_would_be_found(module, line):
+    graph = with_line(f"{SOLVE}.{module}", line)
+    assert len(against_the_flow(graph, SOLVE_LAYERS, SOLVE)) == 1
+
+
+def test_imports_for_type_checking_count():
     block = "if TYPE_CHECKING:\n    from ldpopt.methods import METHODS\n"
-    assert imported(block, "ldpopt.errors", set(SOURCES)) == set()
+    assert imported(block, "ldpopt.errors", set(SOURCES)) == {"ldpopt.methods"}
+
+
+def test_the_picture_shows_every_layer_and_marks_an_arrow_against_the_flow():
+    drawn = picture(GRAPH)
+    assert drawn.count("rank=same") == len(LAYERS)
+    assert '"solve" -> "losses";' in drawn
+    assert "red" not in drawn
+    wrong = with_line("ldpopt.validate", "import ldpopt.methods")
+    assert '"validate" -> "methods" [color=red];' in picture(wrong)
 
 
 def test_importing_the_package_does_not_load_what_only_some_need():
@@ -234,3 +295,8 @@ def test_the_oracles_do_compute_p_and_q():
 )
 def test_protocol_arithmetic_would_be_found(line):
     assert protocol_arithmetic(line) == [1]
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "ldpopt"
+    print(picture(GRAPH, SOLVE_LAYERS if chosen == SOLVE else LAYERS, chosen))

@@ -16,7 +16,7 @@ from ldpopt.claims import LEDGER
 from ldpopt.methods import METHODS
 from ldpopt.rendering import figures
 from ldpopt.rendering.tables import claims_summary, claims_table, comparison_table
-from ldpopt.solve.paths.conic import SETTINGS
+from ldpopt.solve.solvers import SOLVERS
 from ldpopt.studies.comparison import CASES, Row, compare_solvers
 from tests.tolerances import CERTIFIED, SOLVER
 
@@ -109,7 +109,7 @@ def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accurac
     rows = []
     for case in CASES.values():
         rows.append(made(case.label, 10_000_000, "multinomial-mle", "optimal"))
-        for solver in [*SETTINGS["high"], "ECOS_BB", "GLPK_MI", "MOSEK", "SCIPY"]:
+        for solver in [*SOLVERS, "ECOS_BB", "GLPK_MI", "MOSEK", "SCIPY"]:
             rows += [
                 made(case.label, 10_000_000, solver, "inaccurate", name, scale=50)
                 for name in accuracies
@@ -132,7 +132,7 @@ def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accurac
 
 
 def test_every_closed_form_and_solver_is_named_in_a_pipe():
-    names = ",".join(SETTINGS["high"])
+    names = ",".join(SOLVERS)
     result = ldpopt(
         "compare",
         "--d",
@@ -145,7 +145,7 @@ def test_every_closed_form_and_solver_is_named_in_a_pipe():
         ",".join(CASES),
     )
     assert result.returncode == 0
-    assert all(name in result.stdout for name in SETTINGS["high"])
+    assert all(name in result.stdout for name in SOLVERS)
     assert "…" not in result.stdout
 
 
@@ -211,13 +211,13 @@ def test_the_picture_names_accuracies_and_its_labels_do_not_overlap(span, monkey
         )
     ]
     rows += [
-        Row("CLS", 8, "conic", "OSQP", name, "optimal", seconds=0.0013 * span, gap=1e-9, violation=0.0) for name in SETTINGS
+        Row("CLS", 8, "conic", "OSQP", name, "optimal", seconds=0.0013 * span, gap=1e-9, violation=0.0) for name in ACCURACIES
     ]  # fmt: skip
     figures.comparison_figure(rows)
     (figure,) = drawn
     FigureCanvasAgg(figure).draw()
     named = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert named == ["closed form", "OSQP", *(f"accuracy {name}" for name in SETTINGS)]
+    assert named == ["closed form", "OSQP", *(f"accuracy {name}" for name in ACCURACIES)]
     axes = figure.axes[0]
     sizes = [line.get_markersize() for line in axes.lines if line.get_label().startswith("_")]
     assert sizes == sorted(set(sizes))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, oracles, priors
 from ldpopt.constraints import NonNegative, SumsTo
-from ldpopt.errors import InfeasibleError, InvalidInputError, SolverError
+from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptWarning, SolverError
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -21,13 +21,18 @@ from ldpopt.losses import (
     PosteriorMean,
     WeightedLeastSquares,
 )
+from ldpopt.solve import solvers
+from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
-from ldpopt.solve.paths.conic import CompiledProblem, Status
+from ldpopt.solve.paths.conic import CompiledProblem
+from ldpopt.solve.solvers import DEFAULT_SOLVER, SOLVERS
+from ldpopt.solve.status import Status
 from tests.tolerances import OBJECTIVE, SOLVER
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 LOSSES = [LeastSquares(), GaussianMLE(), KullbackLeibler()]
-TOL = SOLVER[conic.DEFAULT_SOLVER]
+TOL = SOLVER[DEFAULT_SOLVER]
+OPTIONAL = [solver.name for solver in SOLVERS.values() if solver.extra]
 
 
 def estimate_of(f, oracle=oracles.OUE, epsilon=1.0):
@@ -37,7 +42,7 @@ def estimate_of(f, oracle=oracles.OUE, epsilon=1.0):
 def compile_for(loss, d):
     estimate = estimate_of(np.linspace(0.0, 0.5, d))
     return CompiledProblem(
-        loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), conic.DEFAULT_SOLVER
+        Formulation(loss, SIMPLEX), loss.data(estimate), loss.constants(estimate), DEFAULT_SOLVER
     )
 
 
@@ -60,7 +65,7 @@ def nodes(expression):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_neither_constraints_nor_expressions_grow_with_the_domain(loss):
-    small, large = (compile_for(loss, d)._problem for d in (5, 50))
+    small, large = (compile_for(loss, d)._program.problem for d in (5, 50))
     assert len(small.constraints) == len(large.constraints) <= 3
     assert nodes(small.objective) == nodes(large.objective)
     assert list(map(nodes, small.constraints)) == list(map(nodes, large.constraints))
@@ -72,7 +77,7 @@ def test_a_second_estimate_gets_its_own_answer(loss):
     for f in (FIRST, SECOND, FIRST):
         found = problem.solve(estimate_of(f), path="conic").frequencies
         assert_allclose(found, problem.solve(estimate_of(f)).frequencies, rtol=0, atol=TOL)
-    assert len(problem._compiled) == 1
+    assert len(problem._planner.conic.compiled) == 1
 
 
 def test_another_size_or_kappa_is_compiled_apart():
@@ -80,7 +85,7 @@ def test_another_size_or_kappa_is_compiled_apart():
     for estimate in (estimate_of(FIRST), estimate_of(FIRST[:3]), estimate_of(FIRST, oracles.SUE)):
         found = problem.solve(estimate, path="conic").frequencies
         assert_allclose(found, problem.solve(estimate).frequencies, rtol=0, atol=TOL)
-    assert len(problem._compiled) == 3
+    assert len(problem._planner.conic.compiled) == 3
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -99,7 +104,7 @@ def test_above_the_parametric_limit_the_estimate_is_a_constant_and_the_answer_th
     compiled = problem.solve(estimate_of(FIRST), path="conic").frequencies
     monkeypatch.setattr(conic, "_PARAMETRIC", len(FIRST) - 1)
     uncompiled = problem.solve(estimate_of(np.stack([FIRST, SECOND])), path="conic").frequencies
-    assert len(problem._compiled) == 1  # nothing new is kept
+    assert len(problem._planner.conic.compiled) == 1  # nothing new is kept
     assert_allclose(uncompiled[0], compiled, rtol=0, atol=TOL)
     assert_allclose(uncompiled[1], problem.solve(estimate_of(SECOND)).frequencies, rtol=0, atol=TOL)
 
@@ -119,8 +124,8 @@ def test_a_solver_that_does_not_take_the_problem_says_so(loss):
 
 
 def test_settings_exist_for_every_solver_that_the_tests_use():
-    assert set(SOLVER) - {"SCIPY"} == set(conic.SETTINGS["high"]) == set(conic.SETTINGS["low"])
-    assert conic.DEFAULT_SOLVER in conic.installed_solvers()
+    assert set(SOLVER) - {"SCIPY"} == set(SOLVERS)
+    assert DEFAULT_SOLVER in solvers.installed_solvers()
 
 
 # --- how it ended ---------------------------------------------------------------------------------
@@ -131,12 +136,14 @@ def test_settings_exist_for_every_solver_that_the_tests_use():
     [("CLARABEL", {"max_iter": 2}), ("OSQP", {"max_iter": 1}), ("SCS", {"max_iters": 1})],
 )
 def test_a_solver_that_was_stopped_is_inaccurate_and_its_point_is_not_certified(solver, options):
-    solution = Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver, **options)
+    with pytest.warns(LdpoptWarning, match=f"inaccurate: {solver} stopped before it met its tol"):
+        solution = Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver, **options)
     assert solution.status is Status.INACCURATE
     assert solution.status != "optimal"
     assert not solution.certificate.is_optimal(1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:the solution is inaccurate")
 def test_one_stopped_trial_marks_the_stack():
     stack = np.stack([np.full(4, 0.25), np.array([9.0, -4.0, 0.3, 0.2])])
     problem = Problem(LeastSquares(), SIMPLEX)
@@ -226,22 +233,22 @@ def options_passed(monkeypatch, solver, **keywords):
     monkeypatch.setattr(
         CompiledProblem,
         "solve",
-        lambda s, data, options: seen.append(options) or original(s, data, options),
+        lambda s, data, options, given: seen.append(options) or original(s, data, options, given),
     )
     Problem(LeastSquares(), SIMPLEX).solve(FIRST, path="conic", solver=solver, **keywords)
     return seen[0]
 
 
-@pytest.mark.parametrize("solver", sorted(conic.SETTINGS["high"]))
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_default_passes_nothing_and_options_go_over_settings(solver, monkeypatch):
     assert options_passed(monkeypatch, solver, accuracy="default") == {}
-    assert options_passed(monkeypatch, solver, accuracy="low") == conic.SETTINGS["low"][solver]
-    assert options_passed(monkeypatch, solver) == conic.SETTINGS["high"][solver]
+    assert options_passed(monkeypatch, solver, accuracy="low") == SOLVERS[solver].low
+    assert options_passed(monkeypatch, solver) == SOLVERS[solver].high
 
 
 def test_an_option_overrides_a_setting_of_the_accuracy(monkeypatch):
     options = options_passed(monkeypatch, "CLARABEL", tol_feas=1e-3)
-    assert options == {**conic.SETTINGS["high"]["CLARABEL"], "tol_feas": 1e-3}
+    assert options == {**SOLVERS["CLARABEL"].high, "tol_feas": 1e-3}
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -330,7 +337,7 @@ def estimate_for(name):
 def test_every_loss_is_compiled_once(name):
     loss, estimate = ALL_LOSSES[name], estimate_for(name)
     compiled = CompiledProblem(
-        loss, SIMPLEX, loss.data(estimate), loss.constants(estimate), "CLARABEL"
+        Formulation(loss, SIMPLEX), loss.data(estimate), loss.constants(estimate), "CLARABEL"
     )
     assert compiled.is_dpp
 
@@ -371,9 +378,9 @@ def test_the_optional_solvers_solve_least_squares(solver, d):
     assert_allclose(numeric.frequencies, problem.solve(f).frequencies, rtol=0, atol=SOLVER[solver])
 
 
-@pytest.mark.parametrize("solver", conic._OPTIONAL)
+@pytest.mark.parametrize("solver", OPTIONAL)
 def test_a_missing_optional_solver_is_named_with_its_extra(solver, monkeypatch):
-    monkeypatch.setattr(conic, "installed_solvers", lambda: ("CLARABEL", "SCS"))
+    monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "SCS"))
     with pytest.raises(
         SolverError,
         match=rf"installed here: CLARABEL, SCS; {solver} comes with: pip install 'ldpopt\[solvers\]'",
@@ -390,7 +397,7 @@ def test_the_extra_brings_the_optional_solvers():
 
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     extra = " ".join(tomllib.loads(text)["project"]["optional-dependencies"]["solvers"])
-    assert {"PIQP": "piqp", "HIGHS": "highspy"}.keys() == set(conic._OPTIONAL)
+    assert {"PIQP": "piqp", "HIGHS": "highspy"}.keys() == set(OPTIONAL)
     assert all(package in extra for package in ("piqp>=", "highspy>="))
 
 
@@ -403,6 +410,8 @@ def test_a_divergence_of_the_solver_below_zero_is_removed(monkeypatch):
             answer := original(*a), point=answer.point - [0, 0, 1e-2, 0]
         ),
     )
-    solution = Problem(KullbackLeibler(), SIMPLEX).solve([0.5, 0.3, 0.005, 0.195], path="conic")
+    with pytest.warns(LdpoptWarning, match="the constraints are violated by 0.005"):
+        solution = Problem(KullbackLeibler(), SIMPLEX).solve([0.5, 0.3, 0.005, 0.195], path="conic")
     assert solution.frequencies[2] == 0
+    assert solution.status is Status.INACCURATE
     assert np.isfinite(solution.objective)

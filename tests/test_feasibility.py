@@ -87,7 +87,7 @@ def test_a_conflict_is_named_before_any_solve(name, path):
 def test_how_much_must_give_way_is_the_least_for_all_rows(name):
     constraints, _ = CONFLICTS[name]
     with pytest.raises(InfeasibleError) as error:
-        feasibility.check(constraints, D)
+        feasibility.require_feasible(constraints, D)
     said = float(re.search(r"give way by ([^)]*)\)", str(error.value)).group(1))
     f, t = cp.Variable(D), cp.Variable()
     forms = []
@@ -131,7 +131,7 @@ def solvable(matrix, lower, upper):
 def test_the_rows_named_conflict_and_without_any_of_them_the_others_do_not(seed):
     matrix, lower, upper = systems(seed)
     try:
-        feasibility.check([Linear(matrix, lower, upper)], 3)
+        feasibility.require_feasible([Linear(matrix, lower, upper)], 3)
     except InfeasibleError as error:
         named = [int(i) for i in re.findall(r"row (\d+) of Linear", str(error))]
         if len(named) == feasibility._SHOWN:  # more may be left unnamed
@@ -151,7 +151,7 @@ def test_random_systems_are_of_both_kinds():
 
 def test_many_rows_in_conflict_are_counted():
     with pytest.raises(InfeasibleError, match=r"f\[0\] >= f\[1\]; .*; … \(11 rows\)"):
-        feasibility.check(
+        feasibility.require_feasible(
             [Monotone(range(10)), Bounds([0.1, *[-1] * 8, 0.2], [0.15, *[1] * 9])], 10
         )
 
@@ -269,8 +269,8 @@ def test_a_feasible_problem_is_checked_once(monkeypatch):
 
 def test_equal_frequencies_that_satisfy_all_need_no_program(monkeypatch):
     monkeypatch.setattr(feasibility, "_elastic", lambda *_: pytest.fail("a program was solved"))
-    feasibility.check([*SIMPLEX, Monotone(range(D)), Bounds(0, 0.5)], D)
-    feasibility.check([NonNegative(), SumsTo(2.0), Fixed([1], [0.0])], D)
+    feasibility.require_feasible([*SIMPLEX, Monotone(range(D)), Bounds(0, 0.5)], D)
+    feasibility.require_feasible([NonNegative(), SumsTo(2.0), Fixed([1], [0.0])], D)
 
 
 def test_contradicting_bounds_are_found_without_a_program():

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
-from ldpopt.solve.paths import closed_forms
-from ldpopt.solve.paths.closed_forms import solve_one_root
+from ldpopt.solve.paths.closed_forms import closed_form_for, solve_one_root
 from tests import reference
 from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
 
@@ -249,7 +248,7 @@ def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
     d = smallest(name, d)
     problem = Problem(LOSSES[name][0](d), [NonNegative(), SumsTo(total)])
     estimate = collected(LOSSES[name][1], d, trials=3)
-    assert closed_forms.find(problem, estimate).name != ONE_ROOT
+    assert closed_form_for(problem, estimate).name != ONE_ROOT
     assert_allclose(
         solve_one_root(estimate, problem),
         problem.solve(estimate).frequencies,

@@ -58,7 +58,7 @@ def test_the_gap_sees_the_auxiliary_variables(kind):
     best = problem.solve(noisy)
     assert abs(best.certificate.gap) <= GAP * SOLVER["CLARABEL"]
     inside = 0.9 * best.frequencies + 0.1 / 20  # towards the constant, which is smooth
-    excess = float(problem.loss.value(inside, best.estimate)) - best.objective
+    excess = float(problem.loss.value(inside, best.start)) - best.objective
     assert 0 < excess <= certify(problem, noisy, inside).gap + SOLVER["CLARABEL"]
 
 

@@ -24,7 +24,8 @@ from ldpopt.cli.app import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
-from ldpopt.solve.paths import conic
+from ldpopt.solve.solvers import installed
+from ldpopt.solve.status import ACCURACIES
 from ldpopt.storage import write_whole
 
 _LARGEST = 10_000_000  # values that fit the memory of an ordinary machine, solvers' included
@@ -133,12 +134,12 @@ def compare(
     from ldpopt.studies.comparison import CASES, compare_solvers, to_csv
 
     sizes = [_size(part, d) for part in _listed("--d", d)]
-    names = [conic.installed(name) for name in _listed("--solvers", solvers)]
+    names = [installed(name) for name in _listed("--solvers", solvers)]
     cases, accuracies = _listed("--problems", problems), _listed("--accuracy", accuracy)
     for case in cases:
         validate.lookup("problem", case, CASES)
     for setting in accuracies:
-        validate.lookup("accuracy", setting, conic.SETTINGS)
+        validate.lookup("accuracy", setting, ACCURACIES)
     validate.real("--time-limit", time_limit, above=0)
     kind = "" if plot is None else picture_kind(plot)
     for path in filter(None, (csv, plot)):

@@ -25,6 +25,9 @@ Index = NDArray[np.int64]
 class Order(Polyhedron):
     """Base class of partial orders of the values: pairs (a, b) with f[a] >= f[b]."""
 
+    order: Index | None = None
+    """The values from the largest to the smallest where the order is one chain, else None."""
+
     @abstractmethod
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""

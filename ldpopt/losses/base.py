@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -59,6 +60,11 @@ class Loss(Immutable):
     def family(self) -> type[Loss]:
         """The loss whose closed forms solve this one too: its own type, unless it moves nothing but ``target``."""
         return type(self)
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """Equal for losses whose cone forms differ by ``data`` and ``constants`` alone: itself."""
+        return self
 
     @property
     def channel(self) -> LinearOperator | None:

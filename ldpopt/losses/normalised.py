@@ -83,6 +83,11 @@ class TiltedGaussianMLE(GaussianMLE):
     def __init__(self, slopes: Array) -> None:
         self.slopes = slopes
 
+    @property
+    def compiled_key(self) -> type[TiltedGaussianMLE]:
+        """Its type: the slopes are data, so that all steps share what was compiled."""
+        return type(self)
+
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + c f."""
         return np.asarray(super().value(f, estimate) / 2 + np.sum(self.slopes * f, axis=-1))

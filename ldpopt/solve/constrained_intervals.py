@@ -1,7 +1,8 @@
-"""Confidence intervals under any constraints: the range of values and answers over all vectors that noise and constraints allow.
+"""Confidence intervals under any constraints: the range over all vectors that noise allows.
 
-The raw intervals of all values, and of the sets that are asked for, hold jointly: they are a box, a confidence set. Truth that
-satisfies the constraints lies in both, so whatever is true of all vectors in both is true of it, at the same level.
+The raw intervals of all values, and of the sets in question, hold jointly: they are a box, a
+confidence set. If the truth satisfies the constraints it lies in the intersection, so the range
+over the intersection covers it with the same probability.
 """
 
 from __future__ import annotations
@@ -16,104 +17,128 @@ from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets, membership
-from ldpopt.solve.feasibility import HIGHS, stacked
+from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
-Highest = Callable[[Array], float]
+Maximum = Callable[[Array], float]
 
 
 def interval(
     constraints: Sequence[Constraint], raw: FrequencyEstimate, level: float, sets: Sets | None
 ) -> tuple[Array, Array]:
-    """Return the range of each value or answer over the joint confidence set; see ``Problem.interval``, which raises errors.
+    """Return the range of each value or answer over the joint confidence set.
 
-    Cost: two linear programs an answer and trial, or cone programs where a constraint is not polyhedral.
+    See ``Problem.interval``, which raises errors. Cost: two linear programs per answer and trial,
+    or cone programs where a constraint is not polyhedral.
     """
     from scipy import sparse
 
     d = raw.d
     members: Any = sparse.csr_array(sparse.eye_array(d)) if sets is None else membership(sets, d)
-    asked = 0 if sets is None else members.shape[0]
-    each = 1 - (1 - level) / (d + asked)  # Bonferroni: the box holds at the level
-    bounds = [raw.interval(each)] + ([raw.interval(each, sets)] if asked else [])
-    least, most = (np.concatenate([b[side] for b in bounds], axis=-1) for side in (0, 1))
-    rows: Any = sparse.vstack([sparse.eye_array(d), members[:asked]], format="csr")
-    lower, upper = (np.empty((*raw.frequencies.shape[:-1], members.shape[0])) for _ in range(2))
-    for constraint in constraints:
-        if (
-            known := constraint.box(d)
-        ) is not None:  # a value beyond its bound gets the bound, as if the box reached it
-            least[..., :d], most[..., :d] = (
-                np.clip(ends[..., :d], *known) for ends in (least, most)
-            )
+    box = _confidence_box(constraints, raw, level, sets)
     parts = [constraint.rows(d) for constraint in constraints]
-    for trial in np.ndindex(raw.frequencies.shape[:-1]):
-        box = LinearInequalities(rows, least[trial], most[trial])
-        polyhedron = [box, *(part for part in parts if part is not None)]
-        highest = _linear(polyhedron, d) if None not in parts else _conic(box, constraints, d)
+    shape = (*raw.frequencies.shape[:-1], members.shape[0])
+    lower = np.empty(shape)
+    upper = np.empty(shape)
+    for trial in np.ndindex(shape[:-1]):
+        confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
+        polyhedra = [part for part in parts if part is not None]
+        if len(polyhedra) == len(parts):
+            maximum = _linear_maximum([confidence, *polyhedra], d)
+        else:
+            maximum = _conic_maximum(confidence, constraints, d)
         for i in range(members.shape[0]):
             weights = members[[i]].toarray()[0]
-            lower[(*trial, i)], upper[(*trial, i)] = -highest(-weights), highest(weights)
+            lower[(*trial, i)] = -maximum(-weights)
+            upper[(*trial, i)] = maximum(weights)
     return lower, upper
 
 
-def _linear(parts: Sequence[LinearInequalities], d: int) -> Highest:
-    """Return w ↦ max wᵀf over the polyhedron, by HiGHS on d f."""
-    from scipy import optimize, sparse
+def _confidence_box(
+    constraints: Sequence[Constraint], raw: FrequencyEstimate, level: float, sets: Sets | None
+) -> LinearInequalities:
+    """Return the joint raw intervals of all values, and of the sets if there are any.
 
-    matrix, low, high = stacked(parts, d)
-    equal = low == high
-    above, below = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
-    matrices: Any = sparse.vstack([matrix[above], -matrix[below]], format="csr"), matrix[equal]
-    caps = np.concatenate([high[above], -low[below]]) * d
+    The ends have the estimate's leading axes. By Bonferroni's inequality the box covers with
+    probability ``level`` if each of its intervals fails with probability (1 - level)/count.
+    """
+    from scipy import sparse
 
-    def highest(weights: Array) -> float:
+    d = raw.d
+    matrices: list[Any] = [sparse.eye_array(d)]
+    if sets is not None:
+        matrices.append(membership(sets, d))
+    rows: Any = sparse.vstack(matrices, format="csr")
+    each = 1 - (1 - level) / rows.shape[0]
+    lower, upper = raw.interval(each)
+    lower = lower.copy()
+    upper = upper.copy()
+    for constraint in constraints:
+        bounds = constraint.box(d)
+        if bounds is not None:
+            # A value beyond its bound gets the bound, as if the interval reached it.
+            np.clip(lower, *bounds, out=lower)
+            np.clip(upper, *bounds, out=upper)
+    if sets is not None:
+        set_lower, set_upper = raw.interval(each, sets)
+        lower = np.concatenate([lower, set_lower], axis=-1)
+        upper = np.concatenate([upper, set_upper], axis=-1)
+    return LinearInequalities(rows, lower, upper)
+
+
+def _linear_maximum(parts: Sequence[LinearInequalities], d: int) -> Maximum:
+    """Return w ↦ max wᵀf over the polyhedron: a linear program in d f, whose values are near 1."""
+    system = stacked(parts, d)
+    scaled = LinearInequalities(system.matrix, d * system.lower, d * system.upper)
+    program = LinearProgram(scaled)
+    cost = np.zeros(system.matrix.shape[1])
+
+    def maximum(weights: Array) -> float:
         """Return the maximum; an error if there is none."""
-        cost = np.zeros(matrix.shape[1])
         cost[:d] = -weights / d
-        result: Any = optimize.linprog(
-            cost,
-            matrices[0],
-            caps,
-            matrices[1],
-            d * low[equal],
-            bounds=(None, None),
-            method="highs",
-            options=HIGHS,
-        )
-        if result.status == 2:
+        solution = program.minimise(cost)
+        if solution.status == "infeasible":
             raise _refuted()
-        if result.status != 0:
-            raise SolverError(f"HiGHS found no range of an answer: {result.message}")
-        return -float(result.fun)
+        if solution.status != "optimal":
+            raise SolverError(f"HiGHS found no range of an answer: {solution.message}")
+        return -solution.value
 
-    return highest
+    return maximum
 
 
-def _conic(box: LinearInequalities, constraints: Sequence[Constraint], d: int) -> Highest:
-    """Return w ↦ max wᵀf over the box and the constraints, by Clarabel on d f."""
+def _conic_maximum(
+    confidence: LinearInequalities, constraints: Sequence[Constraint], d: int
+) -> Maximum:
+    """Return w ↦ max wᵀf over the box and the constraints: a cone program in d f."""
     import cvxpy as cp
 
-    variable, weights = cp.Variable(d), cp.Parameter(d)
-    within = [box.matrix @ variable >= d * box.lower, box.matrix @ variable <= d * box.upper]
-    forms = [form for constraint in constraints for form in constraint.cone_form(variable / d)]
-    program = cp.Problem(cp.Maximize(weights @ variable), within + forms)
+    variable = cp.Variable(d)
+    weights = cp.Parameter(d)
+    inside = [
+        confidence.matrix @ variable >= d * confidence.lower,
+        confidence.matrix @ variable <= d * confidence.upper,
+    ]
+    forms = [form for c in constraints for form in c.cone_form(variable / d)]
+    program = ConeProgram(-(weights @ variable), [*inside, *forms])
 
-    def highest(wanted: Array) -> float:
+    def maximum(wanted: Array) -> float:
         """Return the maximum; an error if there is none."""
         weights.value = wanted
-        program.solve(solver=cp.CLARABEL)
-        if program.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+        solution = program.solve()
+        if solution.status == cp.INFEASIBLE:
             raise _refuted()
-        if program.status != cp.OPTIMAL:
-            raise SolverError(f"CLARABEL found no range of an answer: {program.status}")
-        return float(program.value) / d
+        point = solution.at(variable)
+        # The end of an interval is stated as exact: an inaccurate one would not cover.
+        if solution.status != cp.OPTIMAL or point is None:
+            raise SolverError(f"CLARABEL found no range of an answer: {solution.status}")
+        return float(wanted @ point) / d
 
-    return highest
+    return maximum
 
 
 def _refuted() -> InfeasibleError:
     return InfeasibleError(
-        "no vector satisfies the constraints within the noise of this level: they are refuted, unless reports do not follow the "
-        "protocol or the estimate is one of the few that the level lets fail"
+        "no vector satisfies the constraints within the noise of this level: the data reject the "
+        "constraints; alternatively the reports violate the protocol, or this is one of the few "
+        "samples that the level lets fail"
     )

@@ -1,35 +1,41 @@
 """Whether any vector satisfies all constraints, and which of them conflict where none does.
 
-On polyhedra one linear program decides: how much all bounds must give way at least. Its multipliers at a vertex are a proof
-(Farkas), and the rows in that proof are a conflict of which no row can be left out (Gleeson, Ryan 1990).
+On polyhedra one linear program decides: the least amount by which all bounds must give way. Its
+multipliers at a vertex are a proof (Farkas), and the rows in that proof are a conflict from which
+no row can be left out (Gleeson, Ryan 1990).
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Fixed, LinearInequalities
-from ldpopt.errors import InfeasibleError
+from ldpopt.constraints import Bounds, Constraint, Fixed, LinearInequalities, NonNegative
+from ldpopt.errors import InfeasibleError, SolverError
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
 
 LARGEST = 2048
-"""Number of values up to which the linear program is cheap beside the solve: a long order takes it minutes at 40,000."""
+"""Number of values up to which a program is cheap beside the solve: on a long order of 40,000
+values the linear program takes minutes."""
 
-HIGHS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-"""The tightest that HiGHS takes: its own 1e-7 is more than what a certificate should notice."""
+# By how much bounds may give way before that is a conflict: totals that differ by rounding do not.
+_TOLERANCE = 1e-9
 
-_TOLERANCE = 1e-9  # by how much bounds may give way before a conflict is one
+# HiGHS leaves multipliers of this size on rows that are not part of a proof.
+_NO_MULTIPLIER = 1e-9
+
 _SHOWN = 6  # rows named in a message
 
 
-class Domain(Fixed):
+class SupportConstraint(Fixed):
     """f_v = 0 outside the values where a loss is finite for f_v > 0."""
 
     def __init__(self, loss: Loss, support: NDArray[np.bool_]) -> None:
@@ -45,111 +51,185 @@ class Domain(Fixed):
         return f"the {len(self.indices)} values that {self._loss!r} keeps at zero"
 
 
-def check(constraints: Sequence[Constraint], d: int) -> None:
+def conditions(
+    formulation: Formulation, support: NDArray[np.bool_] | None
+) -> tuple[Constraint, ...]:
+    """Return the constraints of a problem, and those that its loss makes by being infinite.
+
+    Parameters
+    ----------
+    formulation
+        The problem.
+    support
+        Where its loss lets a value be positive, shape (d,); None is everywhere.
+    """
+    members = list(formulation.constraints)
+    if formulation.loss.nonnegative_domain:
+        members.append(NonNegative())
+    if support is not None and not support.all():
+        members.append(SupportConstraint(formulation.loss, support))
+    return tuple(members)
+
+
+def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
     """Raise an error that names the conflict if the polyhedral constraints contradict each other.
 
-    Constraints without rows (``Custom``, ``AtMost``) are not looked at. Cost: nothing where equal frequencies with the right
-    total satisfy them all, else a linear program.
+    Constraints without rows (``Custom``, ``AtMost``) are not looked at. Cost: a few passes where
+    equal frequencies with the right total satisfy them all, otherwise a linear program.
 
     Raises
     ------
     InfeasibleError
-        With the rows that conflict, and by how much they do.
+        With the rows that conflict, and by how much each of them would have to give way.
     """
-    parts = [(c, rows) for c in constraints if (rows := c.rows(d)) is not None]
-    if all(np.all(c.violation(_level(constraints, d)) <= _TOLERANCE) for c, _ in parts):
+    members: list[Constraint] = []
+    parts: list[LinearInequalities] = []
+    for constraint in constraints:
+        rows = constraint.rows(d)
+        if rows is not None:
+            members.append(constraint)
+            parts.append(rows)
+    point = _equal_frequencies(constraints, d)
+    if all(np.all(member.violation(point) <= _TOLERANCE) for member in members):
         return
-    excess, pushes = _elastic([rows for _, rows in parts], d)
+    excess, multipliers = _elastic(parts, d)
     if excess <= _TOLERANCE:
         return
-    owners = [(c, i) for c, rows in parts for i in range(len(rows.lower))]
-    named = [owners[i][0].row_name(owners[i][1], d) for i in np.flatnonzero(pushes)]
-    shown = "; ".join(dict.fromkeys(named[:_SHOWN])) + (
-        f"; … ({len(named)} rows)" if len(named) > _SHOWN else ""
-    )
+    owners = [(member, row) for member, rows in zip(members, parts, strict=True)
+              for row in range(len(rows.lower))]  # fmt: skip
+    conflicting = [owners[i] for i in np.flatnonzero(multipliers)]
+    names = [member.row_name(row, d) for member, row in conflicting]
+    shown = "; ".join(dict.fromkeys(names[:_SHOWN]))
+    if len(names) > _SHOWN:
+        shown += f"; … ({len(names)} rows)"
     raise InfeasibleError(
-        f"no vector satisfies the constraints; these conflict: {shown} (each would have to give way by {excess:.3g})"
+        f"no vector satisfies the constraints; these conflict: {shown} "
+        f"(each would have to give way by {excess:.3g})"
     )
 
 
-def _level(constraints: Sequence[Constraint], d: int) -> Array:
-    """Return equal frequencies of all values that may be positive, with the total asked for, or 1."""
+def _equal_frequencies(constraints: Sequence[Constraint], d: int) -> Array:
+    """Return equal frequencies of all values that may be positive, with the stated total or 1."""
     positive = np.ones(d, dtype=np.bool_)
+    total = 1.0
     for constraint in constraints:
-        if (box := constraint.box(d)) is not None:
+        box = constraint.box(d)
+        if box is not None:
             positive &= box[1] > 0
-    total: float = next((t for c in constraints if (t := c.total(d)) is not None), 1.0)
-    return np.where(positive, total / max(int(np.count_nonzero(positive)), 1), 0.0)
+        stated = constraint.total(d)
+        if stated is not None:
+            total = stated
+    count = max(int(np.count_nonzero(positive)), 1)
+    return np.where(positive, total / count, 0.0)
 
 
-def _elastic(parts: list[LinearInequalities], d: int) -> tuple[float, Array]:
-    """Return the least t with lower - t <= A f <= upper + t, and the multiplier of every row."""
-    from scipy import optimize, sparse
-
-    matrix, lower, upper = stacked(parts, d)
-    above, below = np.flatnonzero(np.isfinite(upper)), np.flatnonzero(np.isfinite(lower))
-    give = -sparse.csr_array(np.ones((len(above) + len(below), 1)))
-    rows = sparse.hstack([sparse.vstack([matrix[above], -matrix[below]]), give], format="csr")
-    caps = np.concatenate([upper[above], -lower[below]])
-    cost = np.zeros(rows.shape[1])
-    cost[-1] = 1.0
-    free: Any = [(None, None)] * (len(cost) - 1) + [(0, None)]
-    result: Any = optimize.linprog(
-        cost, A_ub=rows, b_ub=caps, bounds=free, method="highs-ds", options=HIGHS
-    )
-    if result.status != 0:
-        return 0.0, np.zeros(len(lower))  # undecided: the solver of the problem itself will tell
-    pushes = np.zeros(len(lower))
-    np.add.at(pushes, np.concatenate([above, below]), np.abs(result.ineqlin.marginals))
-    return float(result.fun), np.where(pushes > 1e-9, pushes, 0.0)
-
-
-def stacked(parts: Sequence[LinearInequalities], d: int) -> tuple[Any, Array, Array]:
-    """Return all rows as one matrix over (f, auxiliary variables of every part), with lower and upper bounds."""
+def _elastic(parts: Sequence[LinearInequalities], d: int) -> tuple[float, Array]:
+    """Return the least t with lower - t <= A f <= upper + t, and how much each row needs it."""
     from scipy import sparse
 
-    widths = [0 if part.auxiliary is None else part.auxiliary.shape[1] for part in parts]
-    before, total = np.concatenate([[0], np.cumsum(widths)]), sum(widths)
-    blocks = []
-    for part, offset, width in zip(parts, before, widths, strict=False):
-        m = len(part.lower)
-        beside = [
-            sparse.csr_array((m, int(offset))),
-            sparse.csr_array((m, int(total - offset - width))),
-        ]
-        middle = [] if part.auxiliary is None else [part.auxiliary]
-        blocks.append(sparse.hstack([part.matrix, beside[0], *middle, beside[1]], format="csr"))
-    lower, upper = (
-        np.concatenate([np.empty(0), *(getattr(part, side) for part in parts)])
-        for side in ("lower", "upper")
+    system = stacked(parts, d)
+    above = np.flatnonzero(np.isfinite(system.upper))
+    below = np.flatnonzero(np.isfinite(system.lower))
+    give_way = sparse.csr_array(
+        np.concatenate([-np.ones(len(above)), np.ones(len(below))])[:, None]
     )
-    matrix = sparse.vstack(blocks, format="csr") if blocks else sparse.csr_array((0, d + total))
-    return matrix, lower, upper
+    sides: Any = sparse.vstack([system.matrix[above], system.matrix[below]])
+    rows = LinearInequalities(
+        sparse.hstack([sides, give_way], format="csr"),
+        np.concatenate([np.full(len(above), -np.inf), system.lower[below]]),
+        np.concatenate([system.upper[above], np.full(len(below), np.inf)]),
+    )
+    free: list[tuple[float | None, float | None]] = [(None, None)] * system.matrix.shape[1]
+    cost = np.zeros(len(free) + 1)
+    cost[-1] = 1.0
+    solution = LinearProgram(rows, [*free, (0.0, None)], at_vertex=True).minimise(cost)
+    needed = np.zeros(len(system.lower))
+    if solution.status != "optimal":
+        return 0.0, needed  # undecided: the solver of the problem itself will tell
+    np.add.at(needed, np.concatenate([above, below]), np.abs(solution.multipliers))
+    return solution.value, np.where(needed > _NO_MULTIPLIER, needed, 0.0)
+
+
+def _search(
+    constraints: Sequence[Constraint], d: int
+) -> tuple[Literal["feasible", "infeasible", "undecided"], Array | None]:
+    """Return whether a cone program finds a vector in all constraints, and that vector."""
+    import cvxpy as cp
+
+    variable = cp.Variable(d)
+    f = variable / d
+    forms = [form for constraint in constraints for form in constraint.cone_form(f)]
+    try:
+        solution = ConeProgram(cp.Constant(0.0), forms).solve()
+    except cp.error.SolverError:
+        return "undecided", None
+    if solution.status == cp.INFEASIBLE:
+        return "infeasible", None
+    point = solution.at(variable)
+    if solution.status != cp.OPTIMAL or point is None:
+        return "undecided", None
+    return "feasible", point / d
 
 
 def conflict(constraints: Sequence[Constraint], d: int) -> str:
-    """Return which constraints conflict when some are known to cvxpy alone: none of those named can be left out.
+    """Return which constraints conflict where cvxpy alone knows some of them.
 
-    Each constraint is left out in turn, and stays out if the others still conflict: one cone program a constraint.
+    None of those named can be left out. Each constraint is left out in turn, and stays out if the
+    others still conflict. Cost: one cone program per constraint.
     """
-    import cvxpy as cp
-
-    def possible(kept: Sequence[Constraint]) -> bool:
-        f = cp.Variable(d) / d
-        program = cp.Problem(cp.Minimize(0), [form for c in kept for form in c.cone_form(f)])
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an inaccurate answer counts by its status
-                program.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError:
-            return True
-        return program.status not in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE)
-
-    if possible(constraints):
+    if _search(constraints, d)[0] != "infeasible":
         return "the constraints alone do not conflict, but leave no point where the loss is finite"
     needed = list(constraints)
     for candidate in constraints:
-        rest = [c for c in needed if c is not candidate]
-        if rest and not possible(rest):
+        rest = [constraint for constraint in needed if constraint is not candidate]
+        if rest and _search(rest, d)[0] == "infeasible":
             needed = rest
     return f"these conflict: {', '.join(map(repr, needed))}"
+
+
+def verdict(
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    support: NDArray[np.bool_] | None,
+    reported: str,
+) -> InfeasibleError | SolverError:
+    """Return the error for a solver that reports a problem to be infeasible.
+
+    A solver may be wrong about that, so that a program of feasibility alone confirms it: by the
+    rows first, then by Clarabel's certificate, at last on the loss's own domain.
+
+    Parameters
+    ----------
+    formulation, estimate
+        What was solved: one trial, shape (d,).
+    support
+        As in ``conditions``.
+    reported
+        The solver and its status, for the message.
+
+    Returns
+    -------
+    InfeasibleError if the program confirms it, SolverError if not.
+    """
+    d = estimate.d
+    members = conditions(formulation, support)
+    try:
+        require_feasible(members, d)
+    except InfeasibleError as error:
+        return error
+    outcome, _ = _search(members, d)
+    if outcome == "infeasible":
+        return InfeasibleError(
+            f"no vector satisfies the constraints ({reported}): {conflict(members, d)}"
+        )
+    first, last = formulation.loss.domain(formulation.loss.constants(estimate))
+    outcome, _ = _search([*members, Bounds(first, last)], d)
+    if outcome == "infeasible":
+        return InfeasibleError(
+            f"no vector satisfies the constraints ({reported}): they do not conflict by "
+            "themselves, but leave no point where the loss is finite"
+        )
+    found = "a vector satisfies the constraints" if outcome == "feasible" else "no program agrees"
+    return SolverError(
+        f"{reported}, yet {found}: allow more iterations, or use another solver or accuracy"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -14,7 +15,7 @@ import numpy as np
 from ldpopt import validate
 from ldpopt.constraints import Bounds, Constraint, Monotone, NonNegative, SumsTo
 from ldpopt.datasets.dataset import apportion
-from ldpopt.errors import SolverError, UnsupportedProblemError
+from ldpopt.errors import LdpoptWarning, SolverError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import (
     BinomialMLE,
@@ -27,16 +28,10 @@ from ldpopt.losses import (
 )
 from ldpopt.oracles import GRR, OUE
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.solve.paths.conic import Accuracy
-from ldpopt.solve.problem import Problem, Solution
-
-_TIME_LIMIT = {
-    "CLARABEL": "time_limit",
-    "HIGHS": "time_limit",
-    "OSQP": "time_limit",
-    "SCS": "time_limit_secs",
-}
-"""What solvers call their limit on wall time."""
+from ldpopt.solve.problem import Problem
+from ldpopt.solve.solution import Solution
+from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.status import Accuracy
 
 _USERS = 1_000_000
 _SLOW = 1.0  # seconds beyond which a solve is repeated once
@@ -142,7 +137,7 @@ def compare_solvers(
     cases
         Names in ``CASES``.
     accuracies
-        Named settings of ``conic.SETTINGS``.
+        Named settings of ``status.ACCURACIES``.
     time_limit
         Seconds after which a solver is stopped, where it knows such a limit (CLARABEL, HIGHS, OSQP, SCS).
     seed
@@ -161,9 +156,8 @@ def compare_solvers(
             first, closed = _timed(partial(problem.solve, estimate))
             yield _row(case.label, "", first, closed, closed)
             for solver in solvers:
-                limit: dict[str, Any] = (
-                    {_TIME_LIMIT[solver]: time_limit} if solver in _TIME_LIMIT else {}
-                )
+                option = SOLVERS[solver].time_limit if solver in SOLVERS else None
+                limit: dict[str, Any] = {} if option is None else {option: time_limit}
                 for accuracy in accuracies:
                     fresh = Problem(case.loss, problem.constraints)  # with nothing compiled yet
                     solve = partial(fresh.solve, estimate, "conic", solver, accuracy, **limit)
@@ -180,16 +174,17 @@ def compare_solvers(
 
 def _timed(solve: Callable[[], Solution]) -> tuple[Solution, Solution]:
     """Return a first solution and the fastest of a few more; of slow ones one more."""
-    first = solve()
-    return first, min(
-        (solve() for _ in range(3 if first.seconds < _SLOW else 1)), key=lambda s: s.seconds
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdpoptWarning)  # an inaccurate solution is told by its row
+        first = solve()
+        repeats = [solve() for _ in range(3 if first.seconds < _SLOW else 1)]
+    return first, min(repeats, key=lambda solution: solution.seconds)
 
 
 def _row(label: str, accuracy: str, first: Solution, again: Solution, closed: Solution) -> Row:
     return Row(
         problem=label,
-        d=closed.estimate.d,
+        d=closed.start.d,
         path=again.path,
         solver=again.solver,
         accuracy=accuracy,

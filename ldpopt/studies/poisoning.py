@@ -21,7 +21,8 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm, draw_sets
-from ldpopt.solve.problem import Problem, Solution
+from ldpopt.solve.problem import Problem
+from ldpopt.solve.solution import Solution
 
 Array = NDArray[np.float64]
 Values = NDArray[np.int64]

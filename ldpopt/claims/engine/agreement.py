@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from ldpopt.claims.engine.instances import Instance
 from ldpopt.claims.engine.tolerances import BELOW, CONVERGED, EXCESS, GAP
-from ldpopt.errors import SolverError
+from ldpopt.errors import LdpoptWarning, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import Certificate, certify
-from ldpopt.solve.paths.conic import Status
-from ldpopt.solve.problem import Problem, Solution
+from ldpopt.solve.problem import Problem
+from ldpopt.solve.solution import Solution
+from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
 ClosedForm = Callable[[FrequencyEstimate], Array]
@@ -291,7 +293,10 @@ def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> So
     for trial in np.ndindex(reference.points.shape[:-1]):
         vector = FrequencyEstimate(estimate.frequencies[trial], estimate.n, estimate.oracle)
         try:
-            solution = reference.problem.solve(vector, path="conic", solver=solver, **options)
+            with warnings.catch_warnings():
+                # The record counts inaccurate points.
+                warnings.simplefilter("ignore", LdpoptWarning)
+                solution = reference.problem.solve(vector, path="conic", solver=solver, **options)
         except SolverError:
             solution = None
         total.add(reference.judge(trial, solution))

@@ -1,4 +1,4 @@
-"""Proof of optimality for any point, whoever produced it: computed from the problem and the point alone."""
+"""Proof of optimality for any point: computed from the problem and the point alone."""
 
 from ldpopt.solve.certificate.certificate import Certificate, certify
 

@@ -2,61 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import norm
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
-
-if TYPE_CHECKING:
-    from ldpopt.solve.problem import Problem
+from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
-_END = 1e-8  # distance at which a loss has ended: paths stay short of it by a billionth
-NEAR = 1e-9  # distance at which a bound holds: an interior point method leaves about this much
+
+# Distance at which the end of a loss's domain is a bound that holds: paths stay short of it by a
+# billionth, so that ten times as much is safe.
+_END = 1e-8
+
+NEAR = 1e-9
+"""Distance at which a bound holds: an interior point method leaves about this much."""
 
 
-def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
+class _Bounds(NamedTuple):
+    """Bounds of shape (d,) or that of the point, and the total or None."""
+
+    lower: Array
+    upper: Array
+    total: float | None
+
+
+def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
     """Return gap, multipliers, and how well they explain the gradient."""
-    lower, upper = problem.box(start.d)
-    loss, total = problem.loss, problem.total
-    first, last = loss.domain(
-        loss.constants(start)
-    )  # beyond it the loss is infinite: an end that is reached is a bound
-    lower = np.where(point - first <= _END, np.maximum(lower, first), lower)
-    upper = np.where(last - point <= _END, np.minimum(upper, last), upper)
-    gradient = loss.gradient(point, start)
-    below, above = point - lower, upper - point
-    mu = np.zeros(point.shape[:-1])
+    loss = formulation.loss
+    bounds = _bounds_at(formulation, start, point)
     kinks = loss.kinks(start)
     if kinks is None:
-        if total is not None:
-            mu = _sum_multiplier(gradient, np.minimum(below, above))
-        gap = _box_gap(gradient, point, loss.strong_convexity(), total, lower, upper, mu)
+        gradient = loss.gradient(point, start)
+        mu = _sum_multiplier(gradient, point, bounds)
+        gap = _smooth_gap(gradient, point, loss.strong_convexity(), bounds, mu)
     else:
-        if total is not None:
-            least, most = (
-                kinks.subgradient(point, np.full(point.shape, end)) for end in (-np.inf, np.inf)
-            )
-            mu = _kinked_multiplier(least, most, below <= NEAR, above <= NEAR)
-        gap = loss.value(point, start) - _kinked_minimum(problem, start, kinks, lower, upper)
+        mu = _kinked_multiplier(kinks, point, bounds)
+        gap = loss.value(point, start) - _kinked_minimum(loss, start, kinks, bounds)
+        # Of all subgradients the one that the multiplier of the total explains best.
         gradient = kinks.subgradient(point, np.broadcast_to(-mu[..., None], point.shape))
-    with np.errstate(invalid="ignore"):
-        reduced = gradient + mu[..., None]
-        # A gradient that points out of the box is explained by the bound in its way.
-        multipliers = np.where(
-            np.where(reduced > 0, np.isfinite(lower), np.isfinite(upper)), reduced, 0.0
-        )
-        distance = np.where(reduced > 0, below, above)
-        products = np.where(
-            (distance == 0) | (multipliers == 0),
-            0.0,
-            np.abs(multipliers) * np.maximum(distance, 0.0),
-        )
-        unexplained = np.where(multipliers == reduced, 0.0, reduced)
+    multipliers, unexplained, products = _bound_multipliers(gradient, mu, point, bounds)
     return Evidence(
         gap=gap,
         stationarity=np.max(np.abs(unexplained), axis=-1),
@@ -67,104 +56,171 @@ def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Eviden
     )
 
 
-def _sum_multiplier(gradient: Array, room: Array) -> Array:
-    """Return minus the mean gradient, weighted by how far a value is from its bounds: at a bound it tells nothing.
+def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
+    """Return the gap of ``evidence`` alone, in a few passes where values have no upper bounds."""
+    loss = formulation.loss
+    bounds = _bounds_at(formulation, start, point)
+    kinks = loss.kinks(start)
+    if kinks is not None:
+        return loss.value(point, start) - _kinked_minimum(loss, start, kinks, bounds)
+    gradient = loss.gradient(point, start)
+    if bounds.total is not None and np.isfinite(bounds.lower).all():
+        return _filling_gap(gradient, point, bounds)
+    mu = _sum_multiplier(gradient, point, bounds)
+    return _smooth_gap(gradient, point, loss.strong_convexity(), bounds, mu)
 
-    Where values have no bounds at all they alone tell.
+
+def _bounds_at(formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Bounds:
+    """Return the bounds of the problem, and the loss's end where the point has reached it.
+
+    Beyond its end a loss is infinite, so that an end that is reached acts as a bound.
     """
-    free = np.isinf(room)
-    weights = np.where(
-        free.any(axis=-1, keepdims=True), free, np.maximum(np.where(free, 0.0, room), 0.0)
-    )
+    lower, upper, total, *_ = formulation.region(start.d)
+    loss = formulation.loss
+    first, last = loss.domain(loss.constants(start))
+    if np.isfinite(first):
+        lower = np.where(point - first <= _END, np.maximum(lower, first), lower)
+    if np.isfinite(last):
+        upper = np.where(last - point <= _END, np.minimum(upper, last), upper)
+    return _Bounds(lower, upper, total)
+
+
+def _bound_multipliers(
+    gradient: Array, mu: Array, point: Array, bounds: _Bounds
+) -> tuple[Array, Array, Array]:
+    """Return multipliers, what they leave of the gradient, and |multiplier| times distance.
+
+    A gradient that points out of the box is explained by the bound in its way, if it has one.
+    """
+    with np.errstate(invalid="ignore"):
+        reduced = gradient + mu[..., None]
+        pushes_down = reduced > 0
+        has_bound = np.where(pushes_down, np.isfinite(bounds.lower), np.isfinite(bounds.upper))
+        multipliers = np.where(has_bound, reduced, 0.0)
+        unexplained = np.where(multipliers == reduced, 0.0, reduced)
+        distance = np.where(pushes_down, point - bounds.lower, bounds.upper - point)
+        no_product = (distance == 0) | (multipliers == 0)
+        products = np.abs(multipliers) * np.maximum(distance, 0.0)
+    return multipliers, unexplained, np.where(no_product, 0.0, products)
+
+
+def _sum_multiplier(gradient: Array, point: Array, bounds: _Bounds) -> Array:
+    """Return minus the mean gradient, weighted by the distance to the nearest bound; 0 if no total.
+
+    At a bound the gradient does not determine the multiplier. Where some values have no bounds at
+    all, these alone do.
+    """
+    if bounds.total is None:
+        return np.zeros(point.shape[:-1])
+    slack = np.minimum(point - bounds.lower, bounds.upper - point)
+    free = np.isinf(slack)
+    distance = np.maximum(np.where(free, 0.0, slack), 0.0)
+    weights = np.where(free.any(axis=-1, keepdims=True), free, distance)
     mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
     return np.asarray(-weighted_sum(gradient, weights) / mass)
 
 
-def _kinked_multiplier(
-    least: Array, most: Array, at_lower: NDArray[np.bool_], at_upper: NDArray[np.bool_]
-) -> Array:
-    """Return the multiplier nearest to 0 that subgradients between ``least`` and ``most``, and bounds, can explain.
+def _kinked_multiplier(kinks: Kinks, point: Array, bounds: _Bounds) -> Array:
+    """Return the multiplier nearest to 0 that subgradients and bounds can explain; 0 if no total.
 
-    Each value sets limits: -most <= μ unless its upper bound pushes down, μ <= -least unless its lower one pushes up. Where
-    limits cross, the middle leaves least unexplained.
+    Each value limits μ: -(largest slope) <= μ unless its upper bound pushes down, and
+    μ <= -(smallest slope) unless its lower bound pushes up. Where limits cross, their middle
+    leaves the least unexplained.
     """
-    low = np.where(at_upper, -np.inf, -most).max(axis=-1)
-    high = np.where(at_lower, np.inf, -least).min(axis=-1)
+    if bounds.total is None:
+        return np.zeros(point.shape[:-1])
+    smallest_slope = kinks.subgradient(point, np.full(point.shape, -np.inf))
+    largest_slope = kinks.subgradient(point, np.full(point.shape, np.inf))
+    at_lower = point - bounds.lower <= NEAR
+    at_upper = bounds.upper - point <= NEAR
+    low = np.where(at_upper, -np.inf, -largest_slope).max(axis=-1)
+    high = np.where(at_lower, np.inf, -smallest_slope).min(axis=-1)
     with np.errstate(invalid="ignore"):  # of infinite limits, which do not cross
         return np.asarray(np.where(low <= high, np.clip(0.0, low, high), (low + high) / 2))
 
 
-def _box_gap(
-    gradient: Array,
-    f: Array,
-    modulus: float,
-    total: float | None,
-    lower: Array,
-    upper: Array,
-    mu: Array,
-) -> Array:
-    """Return an upper bound of L(f) - min L over {lower <= f <= upper, Σf = total if given}; any μ gives one."""
-    unbounded = (np.isinf(lower) & np.isinf(upper)).all()
+def _smooth_gap(gradient: Array, f: Array, modulus: float, bounds: _Bounds, mu: Array) -> Array:
+    """Return an upper bound of L(f) - min L over the bounds with the total; any μ gives one."""
+    lower, upper, total = bounds
+    unbounded = bool((np.isinf(lower) & np.isinf(upper)).all())
     if modulus > 0 and (total is None or unbounded):
-        # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m: a clip or a shift on these sets.
+        # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m, which is a clip
+        # or a shift on these sets.
         target = f - gradient / modulus
         s = np.clip(target, lower, upper) if total is None else norm(target, total)
         return np.asarray(np.sum(gradient * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1))
     if total is None:
-        with np.errstate(invalid="ignore"):
-            end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
-            terms = np.where((gradient == 0) | (f == end), 0.0, gradient * (f - end))
-        return np.asarray(np.sum(terms, axis=-1))
-    if np.isfinite(
-        upper
-    ).all():  # with the others at their upper bounds the total bounds every value below
+        return _apart_gap(gradient, f, lower, upper)
+    if np.isfinite(upper).all():
+        # With the others at their upper bounds the total bounds every value from below.
         lower = np.maximum(lower, total - (upper.sum(axis=-1, keepdims=True) - upper))
-    if not np.isfinite(lower).all():
-        if modulus > 0:  # the total in the objective, at the price μ: values are apart then
-            slope = gradient + mu[..., None]
-            s = np.clip(f - slope / modulus, lower, upper)
-            apart = np.sum(slope * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1)
-            return np.asarray(apart - mu * (np.sum(f, axis=-1) - total))
-        flat = np.all(gradient == gradient[..., :1], axis=-1)
-        return np.where(flat & unbounded, gradient[..., 0] * (np.sum(f, axis=-1) - total), np.inf)
-    return np.asarray(weighted_sum(gradient, f) - _greedy_minimum(gradient, lower, upper, total))
+    if np.isfinite(lower).all():
+        return _filling_gap(gradient, f, _Bounds(lower, upper, total))
+    if modulus > 0:
+        # With the total in the objective, at the price μ, values do not interact.
+        slope = gradient + mu[..., None]
+        s = np.clip(f - slope / modulus, lower, upper)
+        apart = np.sum(slope * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1)
+        return np.asarray(apart - mu * (np.sum(f, axis=-1) - total))
+    # No bound is known but for a gradient that is the same everywhere: then all s are as good.
+    flat = np.all(gradient == gradient[..., :1], axis=-1)
+    excess = np.sum(f, axis=-1) - total
+    return np.where(flat & unbounded, gradient[..., 0] * excess, np.inf)
 
 
-def _greedy_minimum(gradient: Array, lower: Array, upper: Array, total: float) -> Array:
-    """Return min <g, s> over the box with the total: from the lower bounds, fill up where the gradient is least."""
+def _apart_gap(gradient: Array, f: Array, lower: Array, upper: Array) -> Array:
+    """Return max <g, f - s> over a box: every value goes to the end that its gradient points to."""
+    with np.errstate(invalid="ignore"):
+        end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
+        stays = (gradient == 0) | (f == end)
+        terms = np.where(stays, 0.0, gradient * (f - end))
+    return np.asarray(np.sum(terms, axis=-1))
+
+
+def _filling_gap(gradient: Array, f: Array, bounds: _Bounds) -> Array:
+    """Return max <g, f - s> over finite lower bounds, upper bounds and the total."""
+    minimum = _greedy_minimum(gradient, bounds)
+    return np.asarray(weighted_sum(gradient, f) - minimum)
+
+
+def _greedy_minimum(gradient: Array, bounds: _Bounds) -> Array:
+    """Return min <g, s>: from the lower bounds, values fill up where the gradient is least."""
+    lower, upper, total = bounds
+    assert total is not None
     base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
-    room = np.broadcast_to(upper - lower, gradient.shape)
-    return np.asarray(
-        base + _fill(gradient, room, np.broadcast_to(total - lower.sum(axis=-1), base.shape))
-    )
+    amount = np.broadcast_to(total - lower.sum(axis=-1), base.shape)
+    if np.isinf(upper).all():  # without the arrays of slack: this is every simplex
+        least = np.min(gradient, axis=-1, keepdims=True)
+        return np.asarray(base + weighted_sum(least, np.maximum(amount, 0.0)[..., None]))
+    slack = np.broadcast_to(upper - lower, gradient.shape)
+    return np.asarray(base + _fill(gradient, slack, amount))
 
 
-def _fill(price: Array, room: Array, amount: Array) -> Array:
-    """Return the least cost of placing an amount where there is room, at a price a unit; nothing if it is not positive."""
+def _fill(price: Array, slack: Array, amount: Array) -> Array:
+    """Return the least cost of placing an amount where there is slack, at a price per unit.
+
+    The cost is 0 for an amount that is not positive.
+    """
     amount = np.maximum(amount, 0.0)
-    if np.isinf(room).all():
+    if np.isinf(slack).all():
         return weighted_sum(np.min(price, axis=-1, keepdims=True), amount[..., None])
     order = np.argsort(price, axis=-1)
-    capacity = np.minimum(np.take_along_axis(room, order, axis=-1), amount[..., None])
+    capacity = np.minimum(np.take_along_axis(slack, order, axis=-1), amount[..., None])
     before = np.cumsum(capacity, axis=-1) - capacity
     filled = np.clip(amount[..., None] - before, 0.0, capacity)
     return weighted_sum(np.take_along_axis(price, order, axis=-1), filled)
 
 
-def _kinked_minimum(
-    problem: Problem,
-    start: FrequencyEstimate,
-    kinks: tuple[Array, Array, Array],
-    lower: Array,
-    upper: Array,
-) -> Array:
-    """Return min L: the kinks clipped to the box, then moved to the total where that costs least."""
-    place, below, above = kinks
-    clipped = np.clip(place, lower, upper)
-    least = problem.loss.value(clipped, start)
-    if problem.total is None:
-        return least
-    missing = problem.total - clipped.sum(axis=-1)
-    rise = _fill(np.where(clipped >= place, above, below), upper - clipped, missing)
-    fall = _fill(-np.where(clipped <= place, below, above), clipped - lower, -missing)
-    return np.asarray(least + rise + fall)
+def _kinked_minimum(loss: Loss, start: FrequencyEstimate, kinks: Kinks, bounds: _Bounds) -> Array:
+    """Return min L: the kinks clipped to the box, then moved to the total where it costs least."""
+    lower, upper, total = bounds
+    clipped = np.clip(kinks.place, lower, upper)
+    minimum = loss.value(clipped, start)
+    if total is None:
+        return minimum
+    missing = total - clipped.sum(axis=-1)
+    rising = np.where(clipped >= kinks.place, kinks.above, kinks.below)
+    falling = -np.where(clipped <= kinks.place, kinks.below, kinks.above)
+    rise = _fill(rising, upper - clipped, missing)
+    fall = _fill(falling, clipped - lower, -missing)
+    return np.asarray(minimum + rise + fall)

@@ -1,4 +1,4 @@
-"""What a certificate is made of, whichever way its numbers are found."""
+"""What a certificate is made of, whichever way its numbers are computed."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class Evidence(NamedTuple):
 
 
 def weighted_sum(gradient: Array, weights: Array) -> Array:
-    """Return Σ g_v w_v, an infinite gradient counting as nothing where the weight is zero."""
+    """Return Σ g_v w_v, shape (...); an infinite gradient counts as 0 where the weight is 0."""
     with np.errstate(invalid="ignore"):
+        total = np.asarray(np.einsum("...v,...v->...", gradient, weights))
+        if np.isfinite(total).all():
+            return total
         return np.asarray(np.sum(np.where(weights == 0, 0.0, gradient * weights), axis=-1))

@@ -1,30 +1,37 @@
-"""Gap and multipliers on sets that need a program: linear for polyhedra, by duality without bound, conic for the rest."""
+"""Gap and multipliers on sets that need a program.
+
+Linear for polyhedra, by duality where a polyhedron is unbounded, conic for the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, Fixed, LinearInequalities, NonNegative
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve import feasibility
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
-from ldpopt.solve.paths.conic import SETTINGS
-
-if TYPE_CHECKING:
-    from ldpopt.solve.problem import Problem
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
 
-_NEAR = 1e-6  # slack of a row that may carry a multiplier where it is sought by least squares
+# Slack of a row that may carry a multiplier where multipliers come from least squares: solvers
+# leave up to this much.
+_NEAR = 1e-6
+
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class _Bound(NamedTuple):
-    """A function below the loss, up to ``offset``: Σ below·min(s - k, 0) + above·max(s - k, 0), or linear without kinks k."""
+class _Minorant(NamedTuple):
+    """A function nowhere above the loss, up to ``offset``, whose minimum is a program.
+
+    Without kinks it is ``below``·s, the tangent. With kinks k it is
+    Σ below·min(s - k, 0) + above·max(s - k, 0), the loss itself.
+    """
 
     below: Array
     above: Array
@@ -32,205 +39,249 @@ class _Bound(NamedTuple):
     offset: Array
 
 
-def evidence(problem: Problem, start: FrequencyEstimate, point: Array) -> Evidence:
-    """Return what certificates of all trials are made of: one program a trial."""
-    gradient = problem.loss.gradient(point, start)
+class _Certified(NamedTuple):
+    """A gap, and the multipliers of all rows that prove it: positive where a lower bound holds."""
+
+    gap: float
+    multipliers: Array
+
+
+def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return what certificates of all trials are made of; one program per trial."""
+    gradient = formulation.loss.gradient(point, start)
     parts = []
     for trial in np.ndindex(point.shape[:-1]):
         one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
-        parts.append(_of_one(problem, one, point[trial], gradient[trial]))
+        parts.append(_of_trial(formulation, one, point[trial], gradient[trial]))
+    columns = zip(*parts, strict=True)
     return Evidence(
-        *(
-            np.stack(field).reshape((*point.shape[:-1], *np.shape(field[0])))
-            for field in zip(*parts, strict=True)
-        )
+        *(np.stack(column).reshape((*point.shape[:-1], *column[0].shape)) for column in columns)
     )
 
 
-def _of_one(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> Evidence:
-    d, loss = len(f), problem.loss
-    members = [*problem.constraints, *([NonNegative()] if loss.nonnegative_domain else [])]
-    members = [c.restricted_to(f) for c in members]
-    # A value with an infinite gradient must be zero, whatever the constraints say.
-    closed = np.flatnonzero(np.isposinf(gradient))
-    if len(closed):
-        members.append(Fixed(closed, np.zeros(len(closed))))
-        gradient = np.where(np.isposinf(gradient), 0.0, gradient)
-    said = [c.rows(d) for c in members]
-    parts = [rows for rows in said if rows is not None]
-    own = [c.total() is None and c.box(d) is None for c in members]
+def _of_trial(
+    formulation: Formulation, one: FrequencyEstimate, f: Array, gradient: Array
+) -> Evidence:
+    """Return the evidence of one trial: by a linear program, by duality, or by a cone program."""
+    d = len(f)
+    modulus = formulation.loss.strong_convexity()
+    members, gradient = _members(formulation, f, gradient)
+    rows = [member.rows(d) for member in members]
+    known = [part for part in rows if part is not None]
+    nothing = _unknown(members, rows, d)
+    minorant = _minorant(formulation, one, f, gradient)
+    if not np.isfinite(minorant.below).all():
+        return nothing
+    if len(known) < len(members):
+        return _with_residual(nothing, *_cone_gap(minorant, members, d))
+    system = stacked(known, d)
+    certified = _linear_gap(minorant, system, d)
+    if certified is None and minorant.kinks is None and modulus > 0:
+        # The set is unbounded in a direction in which the tangent falls.
+        if system.matrix.shape[1] > d:
+            return _with_residual(nothing, *_cone_gap(minorant, members, d, modulus, f))
+        certified = _dual_gap(gradient, f, modulus, system)
+    if certified is None:
+        return nothing
+    return _explained(formulation, one, f, gradient, members, known, system, certified)
+
+
+def _members(formulation: Formulation, f: Array, gradient: Array) -> tuple[list[Constraint], Array]:
+    """Return the convex constraints around f, and a gradient that is finite on their set.
+
+    A value with an infinite gradient must be zero, whatever the constraints say: fixing it there
+    keeps the minimum and leaves a finite program.
+    """
+    members = [constraint.restricted_to(f) for constraint in formulation.constraints]
+    if formulation.loss.nonnegative_domain:
+        members.append(NonNegative())
+    closed = np.isposinf(gradient)
+    if closed.any():
+        indices = np.flatnonzero(closed)
+        members.append(Fixed(indices, np.zeros(len(indices))))
+        gradient = np.where(closed, 0.0, gradient)
+    return members, gradient
+
+
+def _has_own_multipliers(member: Constraint, d: int) -> bool:
+    """Return whether a constraint's rows are neither the total nor bounds value by value."""
+    return member.total(d) is None and member.box(d) is None
+
+
+def _unknown(
+    members: Sequence[Constraint], rows: Sequence[LinearInequalities | None], d: int
+) -> Evidence:
+    """Return evidence of nothing: an infinite gap, and NaN for all multipliers."""
     width = sum(
-        len(rows.lower) for rows, mine in zip(said, own, strict=True) if rows is not None and mine
+        len(part.lower)
+        for member, part in zip(members, rows, strict=True)
+        if part is not None and _has_own_multipliers(member, d)
     )
-    unknown = np.full(d, np.nan), np.full(width, np.nan)
-    bound = _bound(problem, one, f, gradient)
-    if not np.isfinite(bound.below).all():
-        return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
-    if len(parts) < len(members):
-        gap, residue = _cone_program(bound, members, d)
-        return _made(gap, residue, abs(gap), np.nan, *unknown)
-    matrix, lower, upper = feasibility.stacked(parts, d)
-    found = _linear_program(bound, matrix, lower, upper, d)
-    if (
-        found is None
-        and bound.kinks is None
-        and loss.strong_convexity() > 0
-        and matrix.shape[1] == d
-    ):
-        found = _by_duality(gradient, f, loss.strong_convexity(), matrix, lower, upper)
-    if found is None and bound.kinks is None and loss.strong_convexity() > 0:
-        gap, residue = _cone_program(bound, members, d, loss.strong_convexity(), f)
-        return _made(gap, residue, abs(gap), np.nan, *unknown)
-    if found is None:
-        return _made(np.inf, np.nan, np.nan, np.nan, *unknown)
-    gap, pushes = found
-    pushes = np.where(
-        (pushes > 0) & np.isinf(lower) | (pushes < 0) & np.isinf(upper), 0.0, pushes
-    )  # the program's rounding
-    explained = (matrix.T @ pushes)[:d]
-    kinks = loss.kinks(one)
-    slope = gradient if kinks is None else kinks.subgradient(f, explained)
-    products: Any = abs(gap)
-    if matrix.shape[1] == d:
-        values, pushed = matrix @ f, pushes != 0
-        room = np.where(pushes > 0, values - lower, upper - values)
-        products = np.max(np.abs(pushes[pushed] * room[pushed]), initial=0.0)
-    return _made(
-        gap, np.max(np.abs(slope - explained)), products, *_sorted_out(members, parts, own, pushes)
+    nan = np.asarray(np.nan)
+    return Evidence(np.asarray(np.inf), nan, nan, nan, np.full(d, np.nan), np.full(width, np.nan))
+
+
+def _with_residual(nothing: Evidence, gap: float, residual: float) -> Evidence:
+    """Return evidence without multipliers: of a cone program only gap and residual are known."""
+    return nothing._replace(
+        gap=np.asarray(gap),
+        stationarity=np.asarray(residual),
+        complementarity=np.asarray(abs(gap)),
     )
 
 
-def _made(*fields: Any) -> Evidence:
-    return Evidence(*(np.asarray(field, dtype=np.float64) for field in fields))
-
-
-def _bound(problem: Problem, one: FrequencyEstimate, f: Array, gradient: Array) -> _Bound:
+def _minorant(
+    formulation: Formulation, one: FrequencyEstimate, f: Array, gradient: Array
+) -> _Minorant:
     """Return the tangent at f, or the loss itself where it is linear but for kinks."""
-    kinks = problem.loss.kinks(one)
+    loss = formulation.loss
+    kinks = loss.kinks(one)
     if kinks is None:
-        return _Bound(gradient, gradient, None, weighted_sum(gradient, f))
-    place, below, above = kinks
-    return _Bound(
-        below,
-        above,
-        place,
-        problem.loss.value(f, one) - problem.loss.value(place, one) + below @ place,
-    )
+        return _Minorant(gradient, gradient, None, weighted_sum(gradient, f))
+    height = loss.value(f, one) - loss.value(kinks.place, one)
+    return _Minorant(kinks.below, kinks.above, kinks.place, height + kinks.below @ kinks.place)
 
 
-def _linear_program(
-    bound: _Bound, matrix: Any, lower: Array, upper: Array, d: int
-) -> tuple[float, Array] | None:
-    """Return the gap and a multiplier for every row, positive where its lower bound pushes up; None without a minimum.
+def _linear_gap(minorant: _Minorant, system: LinearInequalities, d: int) -> _Certified | None:
+    """Return the gap by a linear program; None if the program has no minimum.
 
     A value with a kink k is the sum of a part up to k and a part above 0, each with its own slope.
     """
-    from scipy import optimize, sparse
+    from scipy import sparse
 
-    cost = np.concatenate([bound.below, np.zeros(matrix.shape[1] - d)])
-    ranges: Any = [(None, None)] * len(cost)
-    if bound.kinks is not None:
-        matrix = sparse.hstack([matrix, matrix[:, :d]], format="csr")
-        cost = np.concatenate([cost, bound.above])
-        ranges = [(None, k) for k in bound.kinks] + ranges[d:] + [(0, None)] * d
-    equal, above, below = (
-        lower == upper,
-        (lower != upper) & np.isfinite(upper),
-        (lower != upper) & np.isfinite(lower),
-    )
-    capped = sparse.vstack(
-        [matrix[np.flatnonzero(above)], -matrix[np.flatnonzero(below)]], format="csr"
-    )
-    caps = np.concatenate([upper[above], -lower[below]])
-    scale = max(float(np.abs(cost).max()), _TINY)  # HiGHS's tolerances are absolute
-    result: Any = optimize.linprog(
-        cost / scale, A_ub=capped, b_ub=caps, A_eq=matrix[np.flatnonzero(equal)], b_eq=lower[equal], bounds=ranges,
-        method="highs", options=feasibility.HIGHS,
-    )  # fmt: skip
-    if result.status != 0:
+    columns = system.matrix.shape[1]
+    cost = np.concatenate([minorant.below, np.zeros(columns - d)])
+    ranges: list[tuple[float | None, float | None]] = [(None, None)] * columns
+    if minorant.kinks is not None:
+        matrix = sparse.hstack([system.matrix, system.matrix[:, :d]], format="csr")
+        system = LinearInequalities(matrix, system.lower, system.upper)
+        cost = np.concatenate([cost, minorant.above])
+        up_to_kink = [(None, float(kink)) for kink in minorant.kinks]
+        ranges = [*up_to_kink, *ranges[d:], *([(0.0, None)] * d)]
+    solution = LinearProgram(system, ranges).minimise(cost)
+    if solution.status != "optimal":
         return None
-    pushes = np.zeros(len(lower))
-    pushes[equal] = result.eqlin.marginals
-    pushes[above] += result.ineqlin.marginals[: np.count_nonzero(above)]
-    pushes[below] -= result.ineqlin.marginals[np.count_nonzero(above) :]
-    return float(bound.offset - cost @ result.x), scale * pushes
+    # A multiplier towards a bound that does not exist is the program's rounding.
+    multipliers = solution.multipliers
+    rounding = ((multipliers > 0) & np.isinf(system.lower)) | (
+        (multipliers < 0) & np.isinf(system.upper)
+    )
+    gap = float(minorant.offset - solution.value)
+    return _Certified(gap, np.where(rounding, 0.0, multipliers))
 
 
-def _by_duality(
-    gradient: Array, f: Array, modulus: float, matrix: Any, lower: Array, upper: Array
-) -> tuple[float, Array] | None:
-    """Return the gap ‖g - Aᵀν‖²/(2m) + Σ ν·slack of a strongly convex loss, and ν: any ν of the right sign gives a bound.
+def _dual_gap(gradient: Array, f: Array, modulus: float, system: LinearInequalities) -> _Certified:
+    """Return the gap ‖g - Aᵀν‖²/(2m) + Σ ν·slack of a strongly convex loss.
 
-    ν explains as much of the gradient as rows near their bounds can: least squares with signs.
+    Any ν of the right sign gives such a bound. This one explains as much of the gradient as rows
+    near their bounds can: least squares with signs.
     """
     from scipy import optimize
 
-    values = matrix @ f
-    low, high = values - lower <= _NEAR, upper - values <= _NEAR
-    near = np.flatnonzero(low | high)
-    pushes = np.zeros(len(lower))
+    values = system.matrix @ f
+    at_lower = values - system.lower <= _NEAR
+    at_upper = system.upper - values <= _NEAR
+    near = np.flatnonzero(at_lower | at_upper)
+    multipliers = np.zeros(len(system.lower))
     if len(near):
-        signs = np.where(high[near], -np.inf, 0.0), np.where(low[near], np.inf, 0.0)
-        pushes[near] = optimize.lsq_linear(
-            matrix[near].T, gradient, bounds=signs, tol=1e-14, lsmr_tol="auto"
+        signs = (
+            np.where(at_upper[near], -np.inf, 0.0),
+            np.where(at_lower[near], np.inf, 0.0),
+        )
+        multipliers[near] = optimize.lsq_linear(
+            system.matrix[near].T, gradient, bounds=signs, tol=1e-14, lsmr_tol="auto"
         ).x
-    residue = gradient - matrix.T @ pushes
-    room = np.where(pushes > 0, values - lower, upper - values)
-    slack = float(np.sum(np.abs(pushes[near]) * room[near]))
-    return float(residue @ residue / (2 * modulus) + slack), pushes
+    residual = gradient - system.matrix.T @ multipliers
+    slack = _slack(multipliers, values, system)
+    products = float(np.sum(np.abs(multipliers[near]) * slack[near]))
+    return _Certified(float(residual @ residual / (2 * modulus) + products), multipliers)
 
 
-def _cone_program(
-    bound: _Bound,
+def _slack(multipliers: Array, values: Array, system: LinearInequalities) -> Array:
+    """Return the distance of every row to the bound that its multiplier belongs to."""
+    return np.where(multipliers > 0, values - system.lower, system.upper - values)
+
+
+def _cone_gap(
+    minorant: _Minorant,
     members: Sequence[Constraint],
     d: int,
     modulus: float = 0.0,
     f: Array | None = None,
 ) -> tuple[float, float]:
-    """Return gap and stationarity over any constraints; (inf, NaN) if the program fails.
+    """Return gap and stationarity over any convex constraints; (inf, NaN) if the program fails.
 
-    ``modulus`` and the point f make the bound quadratic, for sets without bound.
+    ``modulus`` and the point f make the minorant quadratic, for sets that are unbounded.
     """
     import cvxpy as cp
 
     s = cp.Variable(d)
-    scale = max(float(np.abs(bound.below).max()), _TINY)  # as above: tolerances are absolute
-    objective = (bound.below / scale) @ s
-    if bound.kinks is not None:
-        objective += ((bound.above - bound.below) / scale) @ cp.pos(s - bound.kinks)
+    # Solvers' tolerances are absolute: the slopes are made of order 1.
+    scale = max(float(np.abs(minorant.below).max()), _TINY)
+    objective = (minorant.below / scale) @ s
+    if minorant.kinks is not None:
+        change = (minorant.above - minorant.below) / scale
+        objective += change @ cp.pos(s - minorant.kinks)
     if modulus > 0 and f is not None:
         objective += modulus / (2 * scale) * cp.sum_squares(s - f)
-    program = cp.Problem(cp.Minimize(objective), [form for c in members for form in c.cone_form(s)])
+    forms = [form for member in members for form in member.cone_form(s)]
     try:
-        data, chain, _ = program.get_problem_data(cp.CLARABEL)
-        raw = chain.solve_via_data(program, data, solver_opts=SETTINGS["high"]["CLARABEL"])
+        solution = ConeProgram(objective, forms).solve()
     except cp.error.SolverError:
         return np.inf, np.nan
-    if str(raw.status) != "Solved":
+    if solution.status != cp.OPTIMAL:
         return np.inf, np.nan
-    # Its dual point (x, z) bounds the program from below by -½ xᵀPx - bᵀz, whether or not the primal point is exact.
-    x, z = np.asarray(raw.x), np.asarray(raw.z)
-    curved = data["P"] @ x if "P" in data else 0.0
-    residue = np.max(np.abs(data["c"] + curved + data["A"].T @ z))
-    return float(bound.offset + scale * (np.sum(x * curved) / 2 + data["b"] @ z)), scale * float(
-        residue
+    lower_bound, residual = solution.lower_bound()
+    return float(minorant.offset - scale * lower_bound), scale * residual
+
+
+def _explained(
+    formulation: Formulation,
+    one: FrequencyEstimate,
+    f: Array,
+    gradient: Array,
+    members: Sequence[Constraint],
+    parts: Sequence[LinearInequalities],
+    system: LinearInequalities,
+    certified: _Certified,
+) -> Evidence:
+    """Return the evidence that the multipliers of all rows give."""
+    d = len(f)
+    multipliers = certified.multipliers
+    explained = (system.matrix.T @ multipliers)[:d]
+    kinks = formulation.loss.kinks(one)
+    slope = gradient if kinks is None else kinks.subgradient(f, explained)
+    products: Any = abs(certified.gap)
+    if system.matrix.shape[1] == d:
+        slack = _slack(multipliers, system.matrix @ f, system)
+        used = multipliers != 0
+        products = np.max(np.abs(multipliers[used] * slack[used]), initial=0.0)
+    return Evidence(
+        np.asarray(certified.gap),
+        np.asarray(np.max(np.abs(slope - explained))),
+        np.asarray(products),
+        *_by_kind(members, parts, multipliers, d),
     )
 
 
-def _sorted_out(
+def _by_kind(
     members: Sequence[Constraint],
     parts: Sequence[LinearInequalities],
-    own: Sequence[bool],
-    pushes: Array,
+    multipliers: Array,
+    d: int,
 ) -> tuple[Array, Array, Array]:
-    """Return μ, λ and ν from the multipliers of all rows; those of a member's own rows are its ν."""
-    mu, bounds, others, at = 0.0, np.zeros(parts[0].matrix.shape[1]), [np.empty(0)], 0
-    for member, rows, mine in zip(members, parts, own, strict=True):
-        found, at = pushes[at : at + len(rows.lower)], at + len(rows.lower)
-        if mine:
-            others.append(found)
-        elif member.total() is not None:
-            mu -= float(found.sum())
+    """Return μ, λ and ν: the multipliers of the total, of bounds, and of all other rows."""
+    mu = 0.0
+    bounds = np.zeros(d)
+    others = [np.empty(0)]
+    position = 0
+    for member, part in zip(members, parts, strict=True):
+        share = multipliers[position : position + len(part.lower)]
+        position += len(part.lower)
+        if _has_own_multipliers(member, d):
+            others.append(share)
+        elif member.total(d) is not None:
+            mu -= float(share.sum())
         else:
-            bounds += found
+            bounds += share
     return np.asarray(mu), bounds, np.concatenate(others)

@@ -1,141 +1,80 @@
-"""The solver's path: a problem as cvxpy sees it, compiled once for a shape and solved for many estimates."""
+"""The solver's path: a problem as cvxpy sees it, compiled once and solved for many estimates."""
 
 from __future__ import annotations
 
-import difflib
 import time
-import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint
-from ldpopt.errors import InfeasibleError, SolverError, UnsupportedProblemError
-from ldpopt.losses import Loss
+from ldpopt.errors import InvalidInputError, SolverError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve import feasibility
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
+from ldpopt.solve.plan import Outcome
+from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
-Accuracy = Literal["low", "default", "high"]
 
-
-def _tolerances(tolerance: float, *names: str, **others: Any) -> dict[str, Any]:
-    return {**dict.fromkeys(names, tolerance), **others}
-
-
-_CLARABEL = "tol_gap_abs", "tol_gap_rel", "tol_feas"
-_EPS = "eps_abs", "eps_rel"
-_PIQP = *_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel"
-_QOCO = "abstol", "reltol"
-_HIGHS = "primal_feasibility_tolerance", "dual_feasibility_tolerance"
-
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "low": {
-        "CLARABEL": _tolerances(1e-4, *_CLARABEL),
-        "HIGHS": _tolerances(1e-4, *_HIGHS),
-        "OSQP": _tolerances(1e-4, *_EPS),
-        "PIQP": _tolerances(1e-4, *_PIQP),
-        "QOCO": _tolerances(1e-4, *_QOCO),
-        "SCS": _tolerances(1e-4, *_EPS),
-    },
-    "default": {},
-    "high": {
-        "CLARABEL": _tolerances(1e-9, *_CLARABEL),
-        "HIGHS": _tolerances(1e-10, *_HIGHS),
-        "OSQP": _tolerances(1e-9, *_EPS, max_iter=100_000, polishing=True),
-        "PIQP": _tolerances(1e-10, *_PIQP),
-        "QOCO": _tolerances(1e-8, *_QOCO),  # below that it often stops for numerical reasons
-        "SCS": _tolerances(1e-10, *_EPS, max_iters=50_000),
-    },
-}
-"""Named accuracy settings. ``default`` is what the solvers choose themselves, which leaves errors of 1e-5; ``high`` is what
-ldpopt uses: the tightest that the solvers reach on real estimates."""
-
-DEFAULT_SOLVER = "CLARABEL"
-"""It takes every problem of this library, exponential cones too, and is the fastest where there are cones; on plain quadratic
-programs QOCO and PIQP are two or three times as fast (README, Speed)."""
-
+# Up to this many values a problem is compiled with parameters. cvxpy's parameter map needs memory
+# quadratic in d, so beyond it the estimate is compiled in, which costs a fraction of the solve.
 _PARAMETRIC = 4096
-"""Up to this many values a problem is compiled with parameters; cvxpy's parameter map needs memory quadratic in d, so
-beyond it the estimate is compiled in as constants, which costs a fraction of the solve."""
 
-_OPTIONAL = ("HIGHS", "PIQP")  # of the solvers in SETTINGS, those that the extra brings
+# A point this many times larger than the estimate has left for infinity.
+_RUNAWAY = 1e9
 
-
-class Status(StrEnum):
-    """How a solution ended. ``status.explanation`` says what that means; an inaccurate solution is not an optimal one."""
-
-    explanation: str
-
-    def __new__(cls, value: str, explanation: str) -> Status:
-        """Make a member that equals its short name and carries the explanation."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.explanation = explanation
-        return member
-
-    OPTIMAL = ("optimal", "the closed form applied, or the solver met its tolerances")
-    INACCURATE = (
-        "inaccurate",
-        "the solver stopped before its tolerances: look at the certificate before using the point",
-    )
+# Arguments of cvxpy's own solve: they would change what is solved, or how it is compiled.
+_RESERVED = frozenset({"solver", "warm_start", "gp", "qcp", "parallel"})
 
 
-@cache
-def installed_solvers() -> tuple[str, ...]:
-    """Return the names of the solvers that cvxpy finds on this machine. Looked up once a process: it takes milliseconds."""
-    import cvxpy as cp
+@dataclass(frozen=True, eq=False)
+class SolverResult:
+    """What a solver returned for one estimate.
 
-    return tuple(cp.installed_solvers())
+    Attributes
+    ----------
+    point
+        Its frequencies, shape (d,); None where it reports that there are none.
+    status
+        How it ended; None where there is no point.
+    reported
+        The status in cvxpy's words.
+    compile_seconds, solver_seconds
+        What compiling took, if it was not reported before, and what the solver itself took.
+    """
 
-
-def installed(name: str) -> str:
-    """Return cvxpy's name of a solver, whatever its case, or raise an error that names the installed ones."""
-    known = installed_solvers()
-    wanted = str(name).upper()
-    if wanted not in known:
-        near = difflib.get_close_matches(
-            wanted, known, n=1, cutoff=0.7
-        )  # names are short: half of one is in many others
-        hint = f": did you mean {near[0]!r}?" if near else ""
-        extra = (
-            f"; {wanted} comes with: pip install 'ldpopt[solvers]'" if wanted in _OPTIONAL else ""
-        )
-        raise SolverError(
-            f"unknown solver {name!r}{hint} (installed here: {', '.join(known)}{extra})"
-        )
-    return wanted
-
-
-def settings(solver: str, accuracy: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a solver's settings at a named accuracy, with options over them."""
-    return {**SETTINGS[accuracy].get(solver, {}), **options}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A solver's point, how it ended, and the seconds that compiling took and that the solver itself took."""
-
-    point: Array
-    status: Status
+    point: Array | None
+    status: Status | None
+    reported: str
     compile_seconds: float
     solver_seconds: float
 
 
 class CompiledProblem:
-    """A loss under constraints as a cvxpy problem: its data are parameters, or constants if given.
+    """A loss under constraints as a cvxpy problem.
+
+    The estimate enters as cvxpy Parameters, or as constants when d > 4,096.
 
     Parameters
     ----------
-    loss, constraints, constants
+    formulation
         What is compiled.
     data
-        The loss's arrays for one estimate. Up to 4,096 values only their shapes matter; beyond, they are compiled in.
-    solver, options
-        Its name and settings; cvxpy compiles anew when the solver changes.
+        The loss's arrays for one estimate. Up to 4,096 values only their shapes matter.
+    constants
+        The loss's numbers, which are compiled in.
+    solver
+        Its name; cvxpy compiles anew when the solver changes.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If the solver does not take such problems.
 
     Notes
     -----
@@ -144,8 +83,7 @@ class CompiledProblem:
 
     def __init__(
         self,
-        loss: Loss,
-        constraints: Sequence[Constraint],
+        formulation: Formulation,
         data: Sequence[Array],
         constants: tuple[float, ...],
         solver: str,
@@ -154,83 +92,213 @@ class CompiledProblem:
 
         began = time.perf_counter()
         d = len(data[0])
+        loss = formulation.loss
         self._solver = solver
-        self._parameters = (
-            [cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data) for i, x in enumerate(data)]
-            if parametric(d)
-            else []
-        )
-        # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made for numbers of order 1.
+        self._parameters = []
+        if parametric(d):
+            self._parameters = [
+                cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data) for i, x in enumerate(data)
+            ]
+        # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made
+        # for numbers of order 1.
         self._x = cp.Variable(d)
         f = self._x / d
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
-        forms = [form for c in constraints for form in c.cone_form(f)]
-        self._problem = cp.Problem(cp.Minimize(objective), [*extra, *forms])
+        forms = [form for c in formulation.constraints for form in c.cone_form(f)]
+        self._program = ConeProgram(objective, [*extra, *forms], solver)
         self._set(data)
-        try:
-            self._problem.get_problem_data(solver)
-        except cp.error.SolverError as error:
-            raise UnsupportedProblemError(f"{solver} cannot take this problem: {error}") from None
+        self._program.compile()
         self._unreported = time.perf_counter() - began
 
     def _set(self, data: Sequence[Array]) -> None:
+        """Write an estimate's arrays into the parameters, if there are any."""
         for parameter, value in zip(self._parameters, data, strict=bool(self._parameters)):
             parameter.value = value
 
-    def solve(self, data: Sequence[Array], options: dict[str, Any]) -> Answer:
-        """Return the solver's point and how it ended; the first answer carries the time of compilation.
+    def solve(
+        self, data: Sequence[Array], settings: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> SolverResult:
+        """Return what the solver makes of one estimate; the first result has the compile time.
+
+        Parameters
+        ----------
+        data
+            The loss's arrays for the estimate.
+        settings
+            The solver's options, the given ones among them.
+        given
+            Those of them that the caller chose, for messages.
 
         Raises
         ------
-        InfeasibleError, SolverError
-            If nothing satisfies the constraints, an option is not the solver's, or it returns no point.
+        SolverError
+            If an option is not the solver's, or it fails.
         """
         import cvxpy as cp
 
         self._set(data)
-        options = dict(options)  # cvxpy's interfaces write their defaults into it
-        reserved = sorted({"solver", "warm_start", "gp", "qcp", "parallel"} & set(options))
-        if reserved:
-            raise SolverError(
-                f"{reserved[0]!r} is not a solver option here: pass options of {self._solver} itself"
-            )
+        for name in given:
+            if name in _RESERVED:
+                raise SolverError(
+                    f"{name!r} is not a solver option here: pass options of {self._solver} itself"
+                )
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # "solution may be inaccurate" is what the status says
-                # What Problem.solve does, without the values of duals and objective, which nobody asks for.
-                form, chain, inverse = self._problem.get_problem_data(
-                    self._solver, solver_opts=options
-                )
-                began = time.perf_counter()
-                raw = chain.solve_via_data(
-                    self._problem, form, warm_start=False, solver_opts=options
-                )
-                seconds = time.perf_counter() - began
-                solution = chain.invert(raw, inverse)
+            solution = self._program.solve(settings)
         except cp.error.SolverError as error:
             raise SolverError(f"{self._solver} returned no solution: {error}") from None
         except (TypeError, ValueError, AttributeError) as error:
-            raise SolverError(
-                f"{self._solver} does not take these options {options}: {error}"
-            ) from error
-        status = solution.status
-        if status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-            raise InfeasibleError(f"no vector satisfies the constraints ({self._solver}: {status})")
-        point = solution.primal_vars.get(self._x.id) if solution.primal_vars else None
-        if point is None or status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
-            raise SolverError(
-                f"{self._solver} returned no point (status {status}): try another solver or accuracy"
+            raise self._failure(error, given) from error
+        compiling = self._unreported
+        self._unreported = 0.0
+        point = solution.at(self._x)
+        seconds = solution.seconds
+        if point is None or solution.status not in _WITH_POINT:
+            return SolverResult(None, None, solution.status, compiling, seconds)
+        status = Status.OPTIMAL if solution.status == cp.OPTIMAL else Status.INACCURATE
+        return SolverResult(point / self._x.size, status, solution.status, compiling, seconds)
+
+    def _failure(self, error: Exception, given: Mapping[str, Any]) -> SolverError:
+        """Return the error for an exception inside a solver: about an option if it names one."""
+        about = [name for name in given if name in str(error)]
+        if about:
+            return SolverError(
+                f"{self._solver} does not take the option {about[0]}={given[about[0]]!r}: {error}"
             )
-        compiling, self._unreported = self._unreported, 0.0
-        ended = Status.OPTIMAL if status == cp.OPTIMAL else Status.INACCURATE
-        return Answer(np.asarray(point, dtype=np.float64) / self._x.size, ended, compiling, seconds)
+        with_options = f" (called with the options {dict(given)})" if given else ""
+        return SolverError(
+            f"{self._solver} failed with {type(error).__name__}: {error}{with_options}; "
+            "try another solver or accuracy"
+        )
 
     @property
     def is_dpp(self) -> bool:
         """Whether re-solving reuses the compilation."""
-        return bool(self._problem.is_dcp(dpp=True))
+        return bool(self._program.problem.is_dcp(dpp=True))
+
+
+# cvxpy's names for the ways to end that come with a point: cvxpy itself is imported late.
+_WITH_POINT = ("optimal", "optimal_inaccurate", "user_limit")
+_INFEASIBLE = ("infeasible", "infeasible_inaccurate", "infeasible_or_unbounded")
+
+
+class ConicPath:
+    """Problems through cvxpy, each compiled once.
+
+    What was compiled is kept by all that was compiled in: the loss (but for the arrays that are
+    parameters), its constants, the constraints, the number of values and the solver.
+    """
+
+    def __init__(self) -> None:
+        self.compiled: dict[Hashable, CompiledProblem] = {}
+        # Sizes at which a set of constraints is known not to contradict itself.
+        self._feasible: set[Hashable] = set()
+
+    def solve(
+        self,
+        formulation: Formulation,
+        start: FrequencyEstimate,
+        solver: str,
+        settings: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> Outcome:
+        """Return a solver's points for all trials of an estimate; the status is the worst one's.
+
+        Parameters
+        ----------
+        formulation
+            A convex problem.
+        start
+            An estimate that it accepts.
+        solver
+            An installed solver, as cvxpy spells it.
+        settings, given
+            As in ``CompiledProblem.solve``.
+
+        Raises
+        ------
+        InfeasibleError
+            If nothing satisfies the constraints; those that conflict are named.
+        SolverError
+            If the solver cannot take the problem, fails, or returns no point.
+        InvalidInputError
+            If the loss is unbounded below, or a constraint is not convex.
+        """
+        loss = formulation.loss
+        self._require_feasible(formulation, start)
+        constants = loss.constants(start)
+        data = loss.data(start)
+        support = loss.support(start)
+        result = np.empty_like(start.frequencies)
+        status = Status.OPTIMAL
+        compile_seconds = 0.0
+        solver_seconds = 0.0
+        for trial in np.ndindex(start.frequencies.shape[:-1]):
+            row = [array[trial] for array in data]
+            compiled = self._compiled_for(formulation, row, constants, solver)
+            one = compiled.solve(row, settings, given)
+            if one.point is None:
+                inside = None if support is None else support[trial]
+                raise self._no_point(formulation, start, trial, inside, solver, one.reported)
+            result[trial] = one.point
+            compile_seconds += one.compile_seconds
+            solver_seconds += one.solver_seconds
+            if one.status is not Status.OPTIMAL:
+                status = Status.INACCURATE
+        if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
+            raise InvalidInputError(UNBOUNDED.format(loss))
+        # A solver's residue where the loss is infinite would make the point worthless.
+        if support is not None:
+            result = np.where(support, result, 0.0)
+        if loss.nonnegative_domain:
+            result = np.maximum(result, 0.0)
+        return Outcome(result, status, compile_seconds, solver_seconds)
+
+    def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
+        """Raise an error that names the conflict if no vector has a finite loss in the set."""
+        d = start.d
+        if d > feasibility.LARGEST:
+            return
+        key = (formulation.loss.nonnegative_domain, formulation.constraints, d)
+        if key not in self._feasible:
+            feasibility.require_feasible(feasibility.conditions(formulation, None), d)
+            self._feasible.add(key)
+        support = formulation.loss.support(start)
+        if support is not None:
+            for inside in np.unique(support.reshape(-1, d), axis=0):
+                feasibility.require_feasible(feasibility.conditions(formulation, inside), d)
+
+    def _compiled_for(
+        self,
+        formulation: Formulation,
+        data: list[Array],
+        constants: tuple[float, ...],
+        solver: str,
+    ) -> CompiledProblem:
+        """Return the compiled problem, from what was kept if it was compiled before."""
+        d = len(data[0])
+        if not parametric(d):
+            return CompiledProblem(formulation, data, constants, solver)
+        key = (formulation.loss.compiled_key, formulation.constraints, d, constants, solver)
+        if key not in self.compiled:
+            self.compiled[key] = CompiledProblem(formulation, data, constants, solver)
+        return self.compiled[key]
+
+    def _no_point(
+        self,
+        formulation: Formulation,
+        start: FrequencyEstimate,
+        trial: tuple[int, ...],
+        support: NDArray[np.bool_] | None,
+        solver: str,
+        reported: str,
+    ) -> Exception:
+        """Return the error for a solver that reports no point: infeasible only if that is so."""
+        if reported not in _INFEASIBLE:
+            return SolverError(
+                f"{solver} returned no point (status {reported}): try another solver or accuracy"
+            )
+        one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+        return feasibility.verdict(formulation, one, support, f"{solver}: {reported}")
 
 
 def parametric(d: int) -> bool:

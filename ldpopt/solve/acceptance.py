@@ -1,0 +1,101 @@
+"""The last look at a point before it is called optimal.
+
+Is it in the set, and is its gap small?
+
+Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status.ACCURACIES`` states
+for the accuracy:
+
+- Violation. Checked for every point.
+- Gap. Checked for every point on a box with at most one total, where it takes a few passes, and
+  for points of solvers and algorithms on other sets up to ``feasibility.LARGEST`` values, where it
+  takes a program. The closed forms on other sets are proved; their gap is computed when the
+  certificate is asked for.
+
+A gap of infinity means that no bound is known, as on unbounded sets (see ``Certificate.gap``): it
+does not make a point inaccurate. A loss of infinity does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve import feasibility
+from ldpopt.solve.certificate import box, certify
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.status import ACCURACIES, Accuracy, Status
+
+Array = NDArray[np.float64]
+
+
+class Judgement(NamedTuple):
+    """The status of a point, and why it is not optimal; the reason is empty if it is."""
+
+    status: Status
+    reason: str
+
+
+def judge(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    outcome: Outcome,
+    plan: Plan,
+    accuracy: Accuracy,
+) -> Judgement:
+    """Return the status that a path's point deserves at an accuracy.
+
+    Raises
+    ------
+    InfeasibleError
+        If the point violates the constraints because these contradict each other.
+    """
+    point = outcome.frequencies
+    tolerances = ACCURACIES[accuracy]
+    reasons = []
+    if outcome.status is not Status.OPTIMAL:
+        reasons.append(f"{plan.name} stopped before it met its tolerances")
+    violation = float(np.max(formulation.violation(point)))
+    size = max(1.0, float(np.max(np.abs(point))))
+    if not violation <= tolerances.violation * size:
+        # A closed form does not look for conflicts, so that it may have solved what cannot be.
+        feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
+        reasons.append(f"the constraints are violated by {violation:.2g}")
+    gap = _gap(formulation, start, point, plan)
+    if gap is not None and not np.all(gap <= tolerances.gap):
+        reasons += _doubts(formulation, start, point, gap, tolerances.gap)
+    if reasons:
+        return Judgement(Status.INACCURATE, ", and ".join(reasons))
+    return Judgement(Status.OPTIMAL, "")
+
+
+def _gap(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, plan: Plan
+) -> Array | None:
+    """Return the certified gap of every trial, or None where it would cost too much."""
+    if formulation.is_box(start.d):
+        return box.gap(formulation, start, point)
+    if plan.path == "closed-form" or start.d > feasibility.LARGEST:
+        return None
+    return certify(formulation, start, point).gap
+
+
+def _doubts(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    gap: Array,
+    tolerance: float,
+) -> list[str]:
+    """Return what is wrong with gaps above an absolute tolerance: perhaps nothing."""
+    value = formulation.loss.value(point, start)
+    if not np.isfinite(value).all():
+        return ["the loss is infinite there"]
+    size = 1.0 + np.abs(value)
+    excessive = ~(gap <= tolerance * size) & ~np.isposinf(gap)
+    if not excessive.any():
+        return []
+    return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]

@@ -1,0 +1,240 @@
+"""What is minimised and where, without how: a loss and the constraints on the frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt.constraints import Constraint
+from ldpopt.errors import InfeasibleError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+
+Array = NDArray[np.float64]
+Kind = TypeVar("Kind", bound=Constraint)
+
+_ROUNDING = 1e-9  # by how much rounding may put a total outside what the bounds allow
+
+
+class Region(NamedTuple):
+    """What the constraints say about d values: all that does not depend on an estimate.
+
+    Attributes
+    ----------
+    lower, upper
+        The tightest bounds that are stated value by value, read-only, shape (d,).
+    total
+        What the values sum to, or None.
+    is_box
+        Whether the constraints are bounds and at most one total, so that values interact through
+        one multiplier only.
+    distinct
+        The constraints without those that repeat another one.
+    """
+
+    lower: Array
+    upper: Array
+    total: float | None
+    is_box: bool
+    distinct: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A loss under constraints. Immutable, and equal to another one of the same parts.
+
+    Parameters
+    ----------
+    loss
+        What is minimised, from ``ldpopt.losses``.
+    constraints
+        The feasible set, from ``ldpopt.constraints``; without constraints it is the whole space.
+
+    Raises
+    ------
+    InvalidTypeError
+        If an argument is not a loss or not a sequence of constraints.
+    InfeasibleError
+        If constraints state different totals.
+    """
+
+    loss: Loss
+    constraints: tuple[Constraint, ...] = ()
+    _regions: dict[int, Region] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise InvalidTypeError(
+                "loss must be an instance from ldpopt.losses, such as LeastSquares(), "
+                f"got {self.loss!r}"
+            )
+        constraints: Any = self.constraints
+        if not isinstance(constraints, Sequence) or not all(
+            isinstance(constraint, Constraint) for constraint in constraints
+        ):
+            raise InvalidTypeError(
+                "constraints must be a list of instances from ldpopt.constraints, such as "
+                f"[NonNegative()], got {constraints!r}"
+            )
+        object.__setattr__(self, "constraints", tuple(constraints))
+        _common_total([constraint.total() for constraint in self.constraints])
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss and all constraints are convex."""
+        return self.loss.convex and all(constraint.convex for constraint in self.constraints)
+
+    @property
+    def statement(self) -> str:
+        """The problem in words: ``LeastSquares() under NonNegative(), SumsTo(1)``."""
+        where = ", ".join(map(repr, self.constraints)) or "no constraints"
+        return f"{self.loss!r} under {where}"
+
+    def region(self, d: int) -> Region:
+        """Return what the constraints say about d values; errors as ``validate_for``.
+
+        The region of the last size is kept: computing it takes a few passes over d values.
+        """
+        known = self._regions.get(d)
+        if known is None:
+            known = _region(self.loss, self.constraints, d)
+            self._regions.clear()
+            self._regions[d] = known
+        return known
+
+    def box(self, d: int) -> tuple[Array, Array]:
+        """Return the tightest (lower, upper) bounds that are stated value by value."""
+        region = self.region(d)
+        return region.lower, region.upper
+
+    def total(self, d: int) -> float | None:
+        """Return what d values sum to, or None if no constraint says so."""
+        return self.region(d).total
+
+    def is_box(self, d: int) -> bool:
+        """Return whether the constraints are bounds and at most one total."""
+        return self.region(d).is_box
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error unless the constraints fit d values and do not contradict each other.
+
+        Raises
+        ------
+        InvalidInputError
+            If a constraint is made for another number of values.
+        InfeasibleError
+            If bounds or totals contradict each other. Other conflicts need a program to be found:
+            see ``feasibility``.
+        """
+        self.region(d)
+
+    def accept(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
+        """Return the estimate that is solved for; an error unless loss and constraints fit it."""
+        start = FrequencyEstimate.of(estimate)
+        self.loss.validate_for(start)
+        self.validate_for(start.d)
+        return start
+
+    def only(self, kind: type[Kind], d: int) -> Kind:
+        """Return the one constraint of a kind."""
+        (match,) = (c for c in self.region(d).distinct if type(c) is kind)
+        return match
+
+    def violation(self, f: Array) -> Array:
+        """Return the largest violation of a constraint by f of shape (..., d), shape (...)."""
+        violations = [constraint.violation(f) for constraint in self.constraints]
+        return reduce(np.maximum, violations, np.zeros(f.shape[:-1]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was computed."""
+        return {"loss": self.loss, "constraints": self.constraints}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing computed."""
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.loss!r}, {list(self.constraints)!r})"
+
+
+def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
+    """Return the region of d values, or raise the error of ``Formulation.validate_for``."""
+    for constraint in constraints:
+        constraint.validate_for(d)
+    boxes = [constraint.box(d) for constraint in constraints]
+    totals = [constraint.total(d) for constraint in constraints]
+    total = _common_total(totals)
+    lower, upper = _intersection(loss, [box for box in boxes if box is not None], d)
+    crossed = lower > upper
+    if crossed.any():
+        at = int(np.argmax(crossed))
+        raise InfeasibleError(
+            f"the bounds contradict each other at index {at}: at least {lower[at]:g}, "
+            f"at most {upper[at]:g}"
+        )
+    if total is not None:
+        smallest, largest = float(lower.sum()), float(upper.sum())
+        if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
+            raise InfeasibleError(
+                f"a sum of {total:g} cannot be met: the bounds let the sum be from {smallest:g} "
+                f"to {largest:g}"
+            )
+    separate = (
+        box is not None or value is not None for box, value in zip(boxes, totals, strict=True)
+    )
+    return Region(lower, upper, total, all(separate), _distinct(constraints, boxes, totals))
+
+
+def _common_total(totals: Sequence[float | None]) -> float | None:
+    """Return the total that the constraints agree on, if any; an error if there are several."""
+    values = sorted({value for value in totals if value is not None})
+    if len(values) > 1:
+        raise InfeasibleError(f"the frequencies cannot have different totals: {values}")
+    return values[0] if values else None
+
+
+def _intersection(loss: Loss, boxes: Sequence[tuple[Array, Array]], d: int) -> tuple[Array, Array]:
+    """Return the tightest bounds, read-only."""
+    lower = np.full(d, 0.0 if loss.nonnegative_domain else -np.inf)
+    upper = np.full(d, np.inf)
+    for box_lower, box_upper in boxes:
+        np.maximum(lower, box_lower, out=lower)
+        np.minimum(upper, box_upper, out=upper)
+    lower.flags.writeable = False
+    upper.flags.writeable = False
+    return lower, upper
+
+
+def _distinct(
+    constraints: Sequence[Constraint],
+    boxes: Sequence[tuple[Array, Array] | None],
+    totals: Sequence[float | None],
+) -> tuple[Constraint, ...]:
+    """Return the constraints without equal boxes or totals of the same kind: those add nothing."""
+    kept: list[int] = []
+    for i, constraint in enumerate(constraints):
+        repeated = any(
+            constraint is constraints[k]
+            or (
+                type(constraint) is type(constraints[k])
+                and (_same_box(boxes[i], boxes[k]) or totals[i] is not None)
+            )
+            for k in kept
+        )
+        if not repeated:
+            kept.append(i)
+    return tuple(constraints[k] for k in kept)
+
+
+def _same_box(first: tuple[Array, Array] | None, second: tuple[Array, Array] | None) -> bool:
+    return (
+        first is not None
+        and second is not None
+        and np.array_equal(first[0], second[0])
+        and np.array_equal(first[1], second[1])
+    )

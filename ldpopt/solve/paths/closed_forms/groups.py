@@ -1,0 +1,69 @@
+"""Least squares with disjoint groups of known totals: Norm-Sub in each group."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import closed_form
+from ldpopt.constraints import GroupTotals, NonNegative, SumsTo
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import LeastSquares
+from ldpopt.solve.paths.closed_forms.registry import solves
+
+Array = NDArray[np.float64]
+
+# 0.1 + 0.2 + 0.7 is not 1 in floating point: by how much the sum of all groups may differ from the
+# total, relative, and still leave nothing to the other values.
+_ROUNDING = 1e-12
+
+
+def _are_apart(
+    _: LeastSquares, __: FrequencyEstimate, groups: GroupTotals, ___: NonNegative
+) -> bool:
+    """Return whether the groups are disjoint, not empty, and their totals are not negative."""
+    empty = any(len(group) == 0 for group in groups.groups)
+    return groups.disjoint and not empty and not (groups.totals < 0).any()
+
+
+def _leave_the_rest(
+    loss: LeastSquares,
+    estimate: FrequencyEstimate,
+    groups: GroupTotals,
+    nonnegative: NonNegative,
+    total: SumsTo,
+) -> bool:
+    """Return whether the groups leave to the other values what the total asks of them."""
+    if not _are_apart(loss, estimate, groups, nonnegative):
+        return False
+    rest = total.total() - groups.totals.sum()
+    if abs(rest) <= _ROUNDING * max(1.0, abs(total.total())):
+        return True
+    has_others = sum(map(len, groups.groups)) < estimate.d
+    return rest > 0 and has_others
+
+
+@solves(LeastSquares, GroupTotals, NonNegative, name="norm-sub by group", applies=_are_apart)
+def _grouped(
+    loss: LeastSquares, estimate: FrequencyEstimate, groups: GroupTotals, _: NonNegative
+) -> Array:
+    return closed_form.group_totals(loss.target(estimate), groups.groups, groups.totals)
+
+
+@solves(
+    LeastSquares,
+    GroupTotals,
+    NonNegative,
+    SumsTo,
+    name="norm-sub by group",
+    applies=_leave_the_rest,
+)
+def _grouped_with_total(
+    loss: LeastSquares,
+    estimate: FrequencyEstimate,
+    groups: GroupTotals,
+    _: NonNegative,
+    total: SumsTo,
+) -> Array:
+    rest = max(total.total() - groups.totals.sum(), 0.0)
+    return closed_form.group_totals(loss.target(estimate), groups.groups, groups.totals, rest)

@@ -1,0 +1,146 @@
+"""Methods for a loss under certain kinds of constraints: registered beside their function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Constraint
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.solve.formulation import Formulation
+
+Array = NDArray[np.float64]
+Solve = Callable[..., Array]
+Applies = Callable[..., bool]
+Key = tuple[type[Loss], frozenset[type[Constraint]]]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """A KKT solution of one loss under certain kinds of constraints, each of them once.
+
+    Attributes
+    ----------
+    name
+        What the method is called.
+    loss, constraints
+        The loss's family and the constraints' types, in the order of the function's arguments.
+    function
+        From (loss, estimate, *constraints) to frequencies of the estimate's shape.
+    applies
+        A condition beyond the types, with the same arguments; None where there is none.
+    """
+
+    name: str
+    loss: type[Loss]
+    constraints: tuple[type[Constraint], ...]
+    function: Solve
+    applies: Applies | None = None
+
+    def arguments(self, formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Any, ...]:
+        """Return what the function takes, out of a problem with exactly these kinds."""
+        constraints = (formulation.only(kind, estimate.d) for kind in self.constraints)
+        return formulation.loss, estimate, *constraints
+
+
+class Registry(Mapping[Key, ClosedForm]):
+    """Closed forms by (loss, set of constraint types): read-only but for ``add``."""
+
+    def __init__(self) -> None:
+        self._forms: dict[Key, ClosedForm] = {}
+
+    def add(self, form: ClosedForm) -> None:
+        """Register a closed form; an error if another one solves the same problem."""
+        key = form.loss, frozenset(form.constraints)
+        if key in self._forms:
+            kinds = ", ".join(kind.__name__ for kind in form.constraints)
+            raise ValueError(
+                f"{form.loss.__name__} under {kinds or 'no constraints'} is already solved by "
+                f"{self._forms[key].name!r}: register {form.name!r} for another problem"
+            )
+        self._forms[key] = form
+
+    def __getitem__(self, key: Key) -> ClosedForm:
+        return self._forms[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._forms)
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+
+@dataclass(frozen=True)
+class BoxForm:
+    """A closed form of one loss for all problems whose constraints are bounds and at most one total.
+
+    Attributes
+    ----------
+    name
+        What the method is called.
+    function
+        From (estimate, problem) to frequencies of the estimate's shape.
+    """
+
+    name: str
+    function: Callable[[FrequencyEstimate, Formulation], Array]
+
+
+BOX_FORMS: dict[type[Loss], BoxForm] = {}
+"""The forms for bounds and at most one total, by the loss's family."""
+
+CLOSED_FORMS = Registry()
+"""Every closed form, by (loss, frozenset of constraint types). Modules of this package fill it."""
+
+
+def solves(
+    loss: type[Loss], *constraints: type[Constraint], name: str, applies: Applies | None = None
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the closed form of a loss under these constraints.
+
+    Parameters
+    ----------
+    loss
+        The loss class. Losses whose ``family`` it is are solved by the function too.
+    *constraints
+        The constraint classes, in the order in which the function takes them.
+    name
+        What ``Solution.solver`` and ``Problem.explain`` call it.
+    applies
+        A condition on the arguments beyond their types: where it is false, the problem is left to
+        the other paths.
+
+    Examples
+    --------
+    >>> from ldpopt import closed_form
+    >>> from ldpopt.constraints import NonNegative, SumsTo
+    >>> from ldpopt.losses import LeastSquares
+    >>> @solves(LeastSquares, NonNegative, SumsTo, name="norm-sub")  # doctest: +SKIP
+    ... def norm_sub(loss, estimate, _, total):
+    ...     return closed_form.norm_sub(loss.target(estimate), total.total())
+    """
+
+    def register(function: Function) -> Function:
+        CLOSED_FORMS.add(ClosedForm(name, loss, constraints, function, applies))
+        return function
+
+    return register
+
+
+def solves_on_boxes(loss: type[Loss], *, name: str) -> Callable[[Function], Function]:
+    """Register the decorated function as the closed form of a loss on any box.
+
+    The function takes (estimate, problem); the problem has bounds and at most one total.
+    """
+
+    def register(function: Function) -> Function:
+        BOX_FORMS[loss] = BoxForm(name, function)
+        return function
+
+    return register

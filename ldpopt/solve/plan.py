@@ -1,0 +1,66 @@
+"""What will solve a problem, and why: ``Problem.explain`` prints it, ``Problem.solve`` follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.status import Status
+
+Path = Literal["closed-form", "iterative", "conic"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a path returned, before anything is checked.
+
+    Attributes
+    ----------
+    frequencies
+        The point, of the estimate's shape.
+    status
+        How the path itself ended.
+    compile_seconds, solver_seconds
+        Seconds of compilation and of the solver itself, 0 on other paths than the conic one.
+    steps
+        Number of steps of an iterative algorithm, 0 on other paths.
+    """
+
+    frequencies: NDArray[np.float64]
+    status: Status = Status.OPTIMAL
+    compile_seconds: float = 0.0
+    solver_seconds: float = 0.0
+    steps: int = 0
+
+
+Run = Callable[[], Outcome]
+"""Follows a plan."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The path that a problem takes for an estimate.
+
+    Attributes
+    ----------
+    path
+        ``"closed-form"``, ``"iterative"`` or ``"conic"``; None where no path solves the problem.
+    name
+        The closed form, algorithm or solver; empty where there is none.
+    reason
+        Why, as a sentence about the problem.
+    run
+        The function that follows the plan; None where no path solves the problem.
+    """
+
+    path: Path | None
+    name: str
+    reason: str
+    run: Run | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.path or 'none'}: {self.reason}"

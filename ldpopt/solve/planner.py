@@ -1,0 +1,179 @@
+"""Which path solves a problem: a closed form, an algorithm of this library, or a cone solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.solve import solvers
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths import convex_concave, mixture_weights
+from ldpopt.solve.paths.closed_forms import closed_form_for
+from ldpopt.solve.paths.conic import ConicPath
+from ldpopt.solve.plan import Outcome, Plan, Run
+from ldpopt.solve.status import ACCURACIES, Accuracy
+
+PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
+_PATHS = ("auto", "closed-form", "iterative", "conic")
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a problem is to be solved, in the words of ``Problem.solve``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the path or the accuracy is unknown, or solver and options do not fit the path.
+    """
+
+    path: PathChoice = "auto"
+    solver: str | None = None
+    accuracy: Accuracy = "high"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validate.lookup("path", self.path, dict.fromkeys(_PATHS))
+        validate.lookup("accuracy", self.accuracy, ACCURACIES)
+        if self.path == "closed-form" and self.solver is not None:
+            raise InvalidInputError(
+                "path='closed-form' takes no solver: leave out solver and its options, or use "
+                "path='conic'"
+            )
+        if self.options and self.solver is None and self.path not in ("conic", "iterative"):
+            raise InvalidInputError(
+                f"options of a solver ({', '.join(self.options)}) need a solver: name one, or use "
+                "path='conic'"
+            )
+
+
+class Planner:
+    """Chooses paths, and keeps what the conic one compiled."""
+
+    def __init__(self) -> None:
+        self.conic = ConicPath()
+
+    def plan(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
+        """Return the plan for an estimate that the problem accepts.
+
+        Raises
+        ------
+        InvalidInputError
+            If the path that is asked for is not available (the reason is given), or the algorithm
+            is unknown.
+        SolverError
+            If the solver is not installed.
+        """
+        path = request.path
+        if path == "conic":
+            return self._conic(formulation, start, request)
+        if path == "closed-form" or request.solver is None:
+            plan = None if path == "iterative" else _closed_form(formulation, start)
+            if plan is not None:
+                return plan
+        if path == "closed-form":
+            raise self._unavailable(formulation, start, path)
+        algorithms = _algorithms(formulation, start)
+        if algorithms and (path == "iterative" or request.solver in (None, *algorithms)):
+            return self._iterative(formulation, start, request, algorithms)
+        if path == "iterative":
+            raise self._unavailable(formulation, start, path)
+        return self._conic(formulation, start, request)
+
+    def _unavailable(
+        self, formulation: Formulation, start: FrequencyEstimate, path: str
+    ) -> InvalidInputError:
+        reason = self.plan(formulation, start, Request()).reason
+        return InvalidInputError(f"path={path!r} is not available: {reason}")
+
+    def _iterative(
+        self,
+        formulation: Formulation,
+        start: FrequencyEstimate,
+        request: Request,
+        algorithms: tuple[str, ...],
+    ) -> Plan:
+        names = dict.fromkeys(algorithms)
+        name = request.solver if request.solver is not None else algorithms[0]
+        validate.lookup("algorithm", name, names)
+        reason = (
+            f"{formulation.statement} has no closed form; it is solved by {' or '.join(algorithms)}"
+        )
+        if name == convex_concave.NAME:
+            stages = Request("auto", None, request.accuracy, request.options)
+            return Plan("iterative", name, reason, self._steps(formulation, start, stages))
+
+        def run() -> Outcome:
+            return mixture_weights.solve_mixture(
+                formulation, start, name, request.accuracy, request.options
+            )
+
+        return Plan("iterative", name, reason, run)
+
+    def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
+        rigid = next((c for c in formulation.constraints if not c.convex), None)
+        if rigid is not None and request.path == "auto" and request.solver is None:
+            return Plan(
+                None,
+                "",
+                f"{formulation.statement} is not convex and has no closed form, which "
+                f"{type(rigid).__name__} needs: {rigid.remedy}",
+            )
+        solver = solvers.DEFAULT_SOLVER
+        if request.solver is not None:
+            solver = solvers.installed(request.solver)
+        reason = f"{formulation.statement} has no closed form; {solver} solves it through cvxpy"
+        if request.path == "conic":
+            reason = f"{formulation.statement} is solved by {solver} through cvxpy"
+        if not formulation.loss.convex:
+            stages = Request("conic", solver, request.accuracy, request.options)
+            return Plan("conic", solver, reason, self._steps(formulation, start, stages))
+        chosen = solvers.settings(solver, request.accuracy, request.options)
+
+        def run() -> Outcome:
+            return self.conic.solve(formulation, start, solver, chosen, request.options)
+
+        return Plan("conic", solver, reason, run)
+
+    def _steps(self, formulation: Formulation, start: FrequencyEstimate, stages: Request) -> Run:
+        """Return the function that runs convex-concave steps, each planned by itself."""
+
+        def solve_stage(loss: Loss) -> Outcome:
+            """Return the minimiser of one stage; an error if no path solves it."""
+            stage = Formulation(loss, formulation.constraints)
+            plan = self.plan(stage, start, stages)
+            if plan.run is None:
+                raise InvalidInputError(plan.reason)
+            return plan.run()
+
+        def run() -> Outcome:
+            return convex_concave.solve_by_steps(formulation, start, stages.accuracy, solve_stage)
+
+        return run
+
+
+def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | None:
+    """Return the plan of the closed form, or None where there is none."""
+    match = closed_form_for(formulation, start)
+    if match is None:
+        return None
+
+    def run() -> Outcome:
+        return Outcome(match.evaluate())
+
+    reason = f"{formulation.statement} is solved by {match.name}"
+    return Plan("closed-form", match.name, reason, run)
+
+
+def _algorithms(formulation: Formulation, start: FrequencyEstimate) -> tuple[str, ...]:
+    """Return the algorithms of this library for a problem, the best first; none for most."""
+    if not formulation.loss.convex:
+        return (convex_concave.NAME,)
+    if mixture_weights.applies(formulation, start.d):
+        return mixture_weights.ALGORITHMS
+    return ()

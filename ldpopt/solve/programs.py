@@ -1,0 +1,243 @@
+"""Linear and cone programs: the one place that builds them, with one accuracy.
+
+A linear program is solved by HiGHS, through scipy, from inequalities lower <= A x <= upper. A cone
+program goes through cvxpy. Both use the settings of accuracy ``"high"`` unless others are given.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import LinearInequalities
+from ldpopt.errors import UnsupportedProblemError
+from ldpopt.solve.solvers import DEFAULT_SOLVER, settings
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
+    """Return all inequalities as one system over (f, auxiliary variables of every part).
+
+    Its matrix has d columns for the frequencies, then those of the parts' auxiliary variables.
+    """
+    from scipy import sparse
+
+    widths = [0 if part.auxiliary is None else part.auxiliary.shape[1] for part in parts]
+    columns = d + sum(widths)
+    blocks = []
+    offset = d
+    for part, width in zip(parts, widths, strict=True):
+        rows = len(part.lower)
+        before = sparse.csr_array((rows, offset - d))
+        auxiliary = [] if part.auxiliary is None else [part.auxiliary]
+        after = sparse.csr_array((rows, columns - offset - width))
+        blocks.append(sparse.hstack([part.matrix, before, *auxiliary, after], format="csr"))
+        offset += width
+    matrix: Any = sparse.csr_array((0, columns))
+    if blocks:
+        matrix = sparse.vstack(blocks, format="csr")
+    lower = np.concatenate([np.empty(0), *(part.lower for part in parts)])
+    upper = np.concatenate([np.empty(0), *(part.upper for part in parts)])
+    return LinearInequalities(matrix, lower, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSolution:
+    """What HiGHS made of a linear program.
+
+    Attributes
+    ----------
+    status
+        ``"optimal"``, ``"infeasible"``, or ``"failed"``, for all other ways to end.
+    value, point
+        The minimum and where it is; NaN and empty unless optimal.
+    multipliers
+        One per inequality, positive where its lower bound pushes up and negative where its upper
+        bound pushes down; empty unless optimal.
+    message
+        HiGHS's words.
+    """
+
+    status: Literal["optimal", "infeasible", "failed"]
+    value: float
+    point: Array
+    multipliers: Array
+    message: str
+
+
+class LinearProgram:
+    """Minimise a linear function of x over lower <= A x <= upper, by HiGHS.
+
+    Parameters
+    ----------
+    system
+        The inequalities, without auxiliary variables: ``stacked`` makes them columns.
+    ranges
+        (lower, upper) of each variable, None for no bound; every variable is free if left out.
+    at_vertex
+        Whether the multipliers must be those of a vertex, for which the dual simplex method is
+        used. Otherwise HiGHS chooses its method.
+    """
+
+    def __init__(
+        self,
+        system: LinearInequalities,
+        ranges: Sequence[tuple[float | None, float | None]] | None = None,
+        *,
+        at_vertex: bool = False,
+    ) -> None:
+        from scipy import sparse
+
+        equal = system.lower == system.upper
+        self._equal = np.flatnonzero(equal)
+        self._above = np.flatnonzero(~equal & np.isfinite(system.upper))
+        self._below = np.flatnonzero(~equal & np.isfinite(system.lower))
+        self._size = len(system.lower)
+        self._ranges: Any = (None, None) if ranges is None else list(ranges)
+        self._method: Any = "highs-ds" if at_vertex else "highs"
+        self._options: Any = settings("HIGHS", "high", {})
+        matrix = system.matrix
+        one_sided = [matrix[self._above], -matrix[self._below]]
+        self._inequalities: Any = sparse.vstack(one_sided, format="csr")
+        self._caps = np.concatenate([system.upper[self._above], -system.lower[self._below]])
+        self._equalities = matrix[self._equal]
+        self._values = system.lower[self._equal]
+
+    def minimise(self, cost: Array) -> LinearSolution:
+        """Return the minimum of cost·x. HiGHS's tolerances are absolute, so the cost is scaled."""
+        from scipy import optimize
+
+        scale = max(float(np.abs(cost).max()), _TINY)
+        result: Any = optimize.linprog(
+            cost / scale,
+            A_ub=self._inequalities,
+            b_ub=self._caps,
+            A_eq=self._equalities,
+            b_eq=self._values,
+            bounds=self._ranges,
+            method=self._method,
+            options=self._options,
+        )
+        nothing = np.empty(0)
+        if result.status == 2:
+            return LinearSolution("infeasible", np.nan, nothing, nothing, result.message)
+        if result.status != 0:
+            return LinearSolution("failed", np.nan, nothing, nothing, result.message)
+        multipliers = np.zeros(self._size)
+        multipliers[self._equal] = result.eqlin.marginals
+        capped = len(self._above)
+        multipliers[self._above] += result.ineqlin.marginals[:capped]
+        multipliers[self._below] -= result.ineqlin.marginals[capped:]
+        value = float(cost @ result.x)
+        return LinearSolution("optimal", value, result.x, scale * multipliers, result.message)
+
+
+@dataclass(frozen=True, eq=False)
+class ConeSolution:
+    """What a solver made of a cone program.
+
+    Attributes
+    ----------
+    status
+        cvxpy's word for how it ended.
+    points
+        The value of each variable by its id; empty where the solver returned no point.
+    seconds
+        What the solver itself took.
+    raw, data
+        The solver's own result, and the program as it saw it.
+    """
+
+    status: str
+    points: Mapping[int, Any]
+    seconds: float
+    raw: Any
+    data: Mapping[str, Any]
+
+    def at(self, variable: cp.Variable) -> Array | None:
+        """Return the value of a variable, or None where there is none."""
+        value = self.points.get(variable.id)
+        return None if value is None else np.asarray(value, dtype=np.float64)
+
+    def lower_bound(self) -> tuple[float, float]:
+        """Return a lower bound of the minimum from Clarabel's dual point, and its residual.
+
+        The dual point (x, z) bounds the program by -½ xᵀPx - bᵀz from below, whether or not the
+        primal point is exact. The residual is the largest component of c + Px + Aᵀz.
+        """
+        x = np.asarray(self.raw.x)
+        z = np.asarray(self.raw.z)
+        curved = self.data["P"] @ x if "P" in self.data else np.zeros(len(x))
+        residual = np.max(np.abs(self.data["c"] + curved + self.data["A"].T @ z))
+        return float(-np.sum(x * curved) / 2 - self.data["b"] @ z), float(residual)
+
+
+class ConeProgram:
+    """Minimise a convex cvxpy expression under cvxpy constraints; compiled on first use.
+
+    Parameters
+    ----------
+    objective, constraints
+        In cvxpy's terms.
+    solver
+        An installed solver, as cvxpy spells it; cvxpy compiles anew when it changes.
+    """
+
+    def __init__(
+        self,
+        objective: cp.Expression,
+        constraints: Sequence[cp.Constraint],
+        solver: str = DEFAULT_SOLVER,
+    ) -> None:
+        import cvxpy as cp
+
+        self.solver = solver
+        self.problem = cp.Problem(cp.Minimize(objective), list(constraints))
+
+    def compile(self) -> None:
+        """Compile now, so that the first solve takes no longer than the others.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            If the solver does not take such programs.
+        """
+        import cvxpy as cp
+
+        try:
+            self.problem.get_problem_data(self.solver)
+        except cp.error.SolverError as error:
+            message = f"{self.solver} cannot take this problem: {error}"
+            raise UnsupportedProblemError(message) from None
+
+    def solve(self, options: Mapping[str, Any] | None = None) -> ConeSolution:
+        """Return the solver's solution; cvxpy and the solver raise their own errors.
+
+        This does what ``cvxpy.Problem.solve`` does, without the values of duals and objective,
+        which are not used.
+        """
+        if options is None:
+            options = settings(self.solver, "high", {})
+        chosen = dict(options)  # cvxpy's interfaces write their defaults into it
+        with warnings.catch_warnings():
+            # "Solution may be inaccurate" is what the status says.
+            warnings.simplefilter("ignore")
+            data, chain, inverse = self.problem.get_problem_data(self.solver, solver_opts=chosen)
+            began = time.perf_counter()
+            raw = chain.solve_via_data(self.problem, data, warm_start=False, solver_opts=chosen)
+            seconds = time.perf_counter() - began
+            solution = chain.invert(raw, inverse)
+        points = solution.primal_vars or {}
+        return ConeSolution(solution.status, points, seconds, raw, data)

@@ -1,0 +1,162 @@
+"""The solvers that this library knows: one record per solver, with all that differs between them.
+
+Any solver that cvxpy finds can be named. Those listed here have settings for each accuracy and a
+look of their own in pictures.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from ldpopt.errors import SolverError
+from ldpopt.solve.status import Accuracy
+
+Settings = Mapping[str, Any]
+
+DEFAULT_SOLVER = "CLARABEL"
+"""It takes every problem of this library, exponential cones included, and is the fastest where
+there are cones. On plain quadratic programs QOCO and PIQP are two or three times as fast."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A solver and how this library uses it.
+
+    Attributes
+    ----------
+    name
+        As cvxpy spells it.
+    low, high
+        Settings for these accuracies; ``"default"`` leaves all to the solver.
+    colour, marker
+        Its look in pictures, as matplotlib spells it.
+    package
+        The distribution that holds it, as pip and ``importlib.metadata.version`` name it.
+    time_limit
+        What it calls its limit on wall time in seconds; None where it has none.
+    extra
+        The extra of this library that installs it; None where every installation has it.
+    """
+
+    name: str
+    low: Settings
+    high: Settings
+    colour: str
+    marker: str
+    package: str
+    time_limit: str | None = None
+    extra: str | None = None
+    default: Settings = field(default_factory=dict, init=False)
+
+    def settings(self, accuracy: Accuracy) -> dict[str, Any]:
+        """Return the options that stand for an accuracy."""
+        return dict(getattr(self, accuracy))
+
+
+def _all(tolerance: float, *names: str, **others: Any) -> Settings:
+    """Return one tolerance under several names, and other options."""
+    return {**dict.fromkeys(names, tolerance), **others}
+
+
+_CLARABEL = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
+_HIGHS = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+_EPS = ("eps_abs", "eps_rel")
+_PIQP = (*_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel")
+_QOCO = ("abstol", "reltol")
+
+# "high" is the tightest that each solver reaches on real estimates. Colours are those of Okabe and
+# Ito, which readers with any colour vision can tell apart.
+_KNOWN = (
+    Solver(
+        "CLARABEL",
+        low=_all(1e-4, *_CLARABEL),
+        high=_all(1e-9, *_CLARABEL),
+        colour="#D55E00",
+        marker="x",
+        package="clarabel",
+        time_limit="time_limit",
+    ),
+    Solver(
+        "HIGHS",
+        low=_all(1e-4, *_HIGHS),
+        high=_all(1e-10, *_HIGHS),
+        colour="#56B4E9",
+        marker="v",
+        package="highspy",
+        time_limit="time_limit",
+        extra="solvers",
+    ),
+    Solver(
+        "OSQP",
+        low=_all(1e-4, *_EPS),
+        high=_all(1e-9, *_EPS, max_iter=100_000, polishing=True),
+        colour="#0072B2",
+        marker="o",
+        package="osqp",
+        time_limit="time_limit",
+    ),
+    Solver(
+        "PIQP",
+        low=_all(1e-4, *_PIQP),
+        high=_all(1e-10, *_PIQP),
+        colour="#E69F00",
+        marker="s",
+        package="piqp",
+        extra="solvers",
+    ),
+    Solver(
+        "QOCO",
+        low=_all(1e-4, *_QOCO),
+        high=_all(1e-8, *_QOCO),  # below that it often stops for numerical reasons
+        colour="#009E73",
+        marker="+",
+        package="qoco",
+    ),
+    Solver(
+        "SCS",
+        low=_all(1e-4, *_EPS),
+        high=_all(1e-10, *_EPS, max_iters=50_000),
+        colour="#CC79A7",
+        marker="^",
+        package="scs",
+        time_limit="time_limit_secs",
+    ),
+)
+
+SOLVERS: Mapping[str, Solver] = MappingProxyType({solver.name: solver for solver in _KNOWN})
+"""The known solvers by name."""
+
+
+@cache
+def installed_solvers() -> tuple[str, ...]:
+    """Return the solvers that cvxpy finds on this machine; looked up once per process."""
+    import cvxpy as cp
+
+    return tuple(cp.installed_solvers())
+
+
+def installed(name: str) -> str:
+    """Return cvxpy's name of a solver in any case; an error that names the installed ones."""
+    names = installed_solvers()
+    wanted = str(name).upper()
+    if wanted in names:
+        return wanted
+    # Names are short, so that half of one is in many others: only near ones are suggested.
+    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
+    hint = f": did you mean {near[0]!r}?" if near else ""
+    known = SOLVERS.get(wanted)
+    extra = ""
+    if known is not None and known.extra is not None:
+        extra = f"; {wanted} comes with: pip install 'ldpopt[{known.extra}]'"
+    raise SolverError(f"unknown solver {name!r}{hint} (installed here: {', '.join(names)}{extra})")
+
+
+def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, Any]:
+    """Return a solver's options at an accuracy, with the given ones over them."""
+    known = SOLVERS.get(solver)
+    return {**(known.settings(accuracy) if known is not None else {}), **options}
