@@ -1,4 +1,4 @@
-"""Claims about what methods guarantee: Table I's flags, order, and where Norm does nothing."""
+"""Claims about what methods guarantee: Table I's flags, order, and where Norm changes nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ldpopt import closed_form
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
 from ldpopt.claims.engine.instances import Instance, InstanceSet
+from ldpopt.claims.engine.measures import as_text, largest, smallest
+from ldpopt.claims.engine.tolerances import FORMULA, IDENTITY, SUM
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles import GRR, HadamardResponse, SubsetSelection
@@ -21,15 +23,14 @@ ORDER = 60
 
 Array = NDArray[np.float64]
 
-_SUM = 1e-9  # |Σf' - 1| that counts as 1: rounding over up to 4,000 values, far below any effect of a method
-_SLOW = {"power", "power-ns"}  # summed directly over counts: given fewer instances
-_PAPER_ORDER = [
-    name for name in list(METHODS)[:12] if name not in {"base", "norm-hyb"}
-]  # the ten rows of N Table I
+_SLOW = {"power", "power-ns"}  # summed directly over counts: given the random instances only
+
+# The ten rows of N Table I: the papers' twelve methods come first, two of them are D's alone.
+_PAPER_METHODS = [name for name in list(METHODS)[:12] if name not in {"base", "norm-hyb"}]
 
 
 def _instances(instances: InstanceSet, name: str) -> Iterable[Instance]:
-    """Yield what a method is checked on: norm-mul has no answer without a positive value."""
+    """Yield the instances of a method: norm-mul has no answer without a positive value."""
     pool = instances.random + ([] if name in _SLOW else instances.real)
     for instance in pool:
         if name != "norm-mul" or (instance.estimate.frequencies > 0).any(axis=-1).all():
@@ -40,19 +41,20 @@ def _instances(instances: InstanceSet, name: str) -> Iterable[Instance]:
 def _outputs(
     instances: InstanceSet, name: str
 ) -> list[tuple[FrequencyEstimate, FrequencyEstimate]]:
-    """Return estimates and what the method makes of them; several claims look at them."""
+    """Return estimates and a method's answers to them; several claims use them."""
     outputs = []
     for instance in _instances(instances, name):
-        f = instance.estimate.frequencies
-        if name == "norm-cut" and (f > 1).any():
-            f = f[(f <= 1).all(axis=-1)]  # the others are 0 everywhere, by definition
+        raw = instance.estimate
+        f = raw.frequencies
+        if name == "norm-cut":
+            f = f[(f <= 1).all(axis=-1)]  # by definition, it answers 0 everywhere to the others
             if not len(f):
                 continue
-        n = instance.estimate.noise.require_n()
-        mean = f.mean(axis=-1) * n
-        if name in _SLOW and not ((mean > 2) & (mean < n / 2)).all():
+        n = raw.noise.require_n()
+        mean_count = f.mean(axis=-1) * n
+        if name in _SLOW and not ((mean_count > 2) & (mean_count < n / 2)).all():
             continue  # no power law has a mean below 1, and above n/2 they rise
-        estimate = FrequencyEstimate(f, instance.estimate.n, instance.estimate.oracle)
+        estimate = FrequencyEstimate(f, raw.n, raw.oracle)
         outputs.append((estimate, postprocess(estimate, name)))
     return outputs
 
@@ -63,40 +65,76 @@ def _outputs(
     "All methods but Norm return non-negative answers; Norm does not.",
     Verdict.HOLDS,
 )
-def _nonnegative(instances: InstanceSet) -> Finding:
-    holds, vectors = True, 0
-    lowest: dict[str, float] = {}
-    for name in _PAPER_ORDER:
-        values = []
+def table1_nonnegative(instances: InstanceSet) -> Finding:
+    """Query every single value of every method's answers on the random and real instances.
+
+    Red if the sign of a method's lowest answer is not the one that the library's table of methods
+    states, without tolerance.
+    """
+    as_stated = True
+    vectors = 0
+    evidence: dict[str, float | int | str] = {}
+    for name in _PAPER_METHODS:
+        answers = []
         for _, result in _outputs(instances, name):
             singles = result.query(np.eye(result.d, dtype=np.bool_))
-            values.append(float(singles.min()))
+            answers.append(smallest(singles))
             vectors += len(singles)
-        lowest[f"{name}: lowest answer"] = min(values)
-        holds &= (min(values) >= 0) == (METHODS[name].nonnegative == "yes")
-    return Finding(holds, vectors, {**lowest})
+        lowest = smallest(answers)
+        evidence[f"{name}: lowest answer"] = lowest
+        as_stated &= (lowest >= 0) == (METHODS[name].nonnegative == "yes")
+    return Finding(holds=as_stated, instances=vectors, evidence=evidence)
 
 
 @claim(
     "table1-sum",
     "N Table I, column Sum to 1",
-    "Norm, Norm-Mul, Norm-Sub, MLE-Apx and PowerNS sum to 1, Norm-Cut almost (at most 1); the others do not.",
+    "Norm, Norm-Mul, Norm-Sub, MLE-Apx and PowerNS sum to 1, Norm-Cut almost (at most 1); the "
+    "others do not.",
     Verdict.HOLDS,
 )
-def _sums(instances: InstanceSet) -> Finding:
-    holds, vectors = True, 0
+def table1_sum(instances: InstanceSet) -> Finding:
+    """Sum every method's answers on the random and real instances.
+
+    "Yes" is 1 to SUM on every vector, "almost" is at most 1 on every vector. Red if a method's word
+    is not the one that the library's table of methods states.
+    """
+    as_stated = True
+    vectors = 0
     evidence: dict[str, float | int | str] = {}
-    for name in _PAPER_ORDER:
-        totals = np.concatenate(
-            [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
-        )
+    for name in _PAPER_METHODS:
+        sums = [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
+        totals = np.concatenate(sums)
         vectors += len(totals)
-        exact = bool(np.all(np.abs(totals - 1) <= _SUM))
-        at_most = bool(np.all(totals <= 1 + _SUM))
-        flag = "yes" if exact else "almost" if at_most else "no"
         evidence[f"{name}: sums"] = f"{totals.min():.6f} .. {totals.max():.6f}"
-        holds &= flag == METHODS[name].sums_to_one
-    return Finding(holds, vectors, evidence)
+        as_stated &= _sum_flag(totals) == METHODS[name].sums_to_one
+    return Finding(holds=as_stated, instances=vectors, evidence=evidence)
+
+
+def _sum_flag(totals: Array) -> str:
+    """Return Table I's word for a method whose answers have these sums."""
+    if bool(np.all(np.abs(totals - 1) <= SUM)):
+        return "yes"
+    return "almost" if bool(np.all(totals <= 1 + SUM)) else "no"
+
+
+def _inversions(before: Array, after: Array) -> int:
+    """Return how many neighbours in the order of ``before`` are in the wrong order in ``after``.
+
+    Differences of rounding size do not count.
+    """
+    order = np.argsort(before, axis=-1, kind="stable")
+    steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
+    distinct = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1) > 0
+    return int(np.count_nonzero(distinct & (steps < -IDENTITY)))
+
+
+def _ties(before: Array, after: Array) -> int:
+    """Return how many neighbours of different estimates have equal answers."""
+    order = np.argsort(before, axis=-1, kind="stable")
+    gaps = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1)
+    steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
+    return int(np.count_nonzero((gaps > 0) & (steps == 0)))
 
 
 @claim(
@@ -105,38 +143,50 @@ def _sums(instances: InstanceSet) -> Finding:
     "Every method of N preserves the order of the estimates (ties may appear).",
     Verdict.HOLDS,
 )
-def _order(instances: InstanceSet) -> Finding:
-    inversions, vectors = 0, 0
-    for name in _PAPER_ORDER:
+def order(instances: InstanceSet) -> Finding:
+    """Compare neighbours in the order of the estimates, on the random and real instances.
+
+    Red if one answer is below that of a smaller estimate by more than IDENTITY.
+    """
+    inversions = 0
+    vectors = 0
+    for name in _PAPER_METHODS:
         for estimate, result in _outputs(instances, name):
             inversions += _inversions(estimate.frequencies, result.frequencies)
             vectors += len(result.frequencies)
-    return Finding(inversions == 0, vectors, {"neighbours in the wrong order": inversions})
+    return Finding(
+        holds=inversions == 0,
+        instances=vectors,
+        evidence={"neighbours in the wrong order": inversions},
+    )
 
 
 @claim(
     "order-norm-hyb",
     "D 3.3",
-    "Norm-Hyb preserves the order of the estimates, as all methods are said to.",
+    "Norm-Hyb preserves the order of the estimates, as D states of all methods.",
     Verdict.FAILS,
 )
-def _order_norm_hyb(instances: InstanceSet) -> Finding:
-    inversions, vectors = 0, 0
-    for estimate, result in _outputs(instances, "norm-hyb"):
-        inversions += _inversions(estimate.frequencies, result.frequencies)
+def order_norm_hyb(instances: InstanceSet) -> Finding:
+    """Show the counter-example [.31, .29, .29] with the highest value kept.
+
+    The two others share the rest and move above the kept one: [.31, .345, .345]. Red if Norm-Hyb
+    answers anything else, to IDENTITY: that would refute the counter-example, not the statement.
+    """
+    estimate = np.array([0.31, 0.29, 0.29])
+    answer = postprocess(estimate, "norm-hyb", top_k=1).frequencies
+    as_derived = np.allclose(answer, [0.31, 0.345, 0.345], rtol=0, atol=IDENTITY)
+    inversions = 0
+    vectors = 0
+    for raw, result in _outputs(instances, "norm-hyb"):
+        inversions += _inversions(raw.frequencies, result.frequencies)
         vectors += len(result.frequencies)
-    # Two others move above the kept one: the threshold is .3, as for the highest alone.
-    example = postprocess([0.31, 0.29, 0.29], "norm-hyb", top_k=1).frequencies
-    broken = _inversions(np.array([0.31, 0.29, 0.29]), example)
-    counterexample = bool(np.allclose(example, [0.31, 0.345, 0.345], rtol=0, atol=1e-12))
+    refuted = as_derived and _inversions(estimate, answer) > 0
     return Finding(
-        inversions + broken == 0
-        or not counterexample,  # any other answer would refute the counter-example, not the claim
-        vectors + 1,
-        {
-            "[.31, .29, .29] with the highest kept becomes": "["
-            + ", ".join(f"{x:.3f}" for x in example)
-            + "]",
+        holds=not refuted,
+        instances=vectors + 1,
+        evidence={
+            "[.31, .29, .29] with the highest kept becomes": as_text(answer),
             "neighbours in the wrong order on other instances": inversions,
         },
     )
@@ -148,16 +198,19 @@ def _order_norm_hyb(instances: InstanceSet) -> Finding:
     "Under all methods f'_v1 <= f'_v2 if and only if f̃_v1 <= f̃_v2.",
     Verdict.CORRECTED,
 )
-def _order_iff(instances: InstanceSet) -> Finding:
-    """Only one direction: values that a method sets to 0 are tied, whichever of them was estimated higher."""
+def order_iff(instances: InstanceSet) -> Finding:
+    """Count ties and inversions of every method's answers on the random and real instances.
+
+    One direction alone is true: values that a method sets to 0 are tied, whichever of them was
+    estimated higher. Red if no method makes a tie (then the statement holds), or if one inverts
+    neighbours by more than IDENTITY.
+    """
     ties: dict[str, int] = {}
-    inversions, vectors = 0, 0
-    for name in _PAPER_ORDER:
+    inversions = 0
+    vectors = 0
+    for name in _PAPER_METHODS:
         for estimate, result in _outputs(instances, name):
-            order = np.argsort(estimate.frequencies, axis=-1, kind="stable")
-            before = np.diff(np.take_along_axis(estimate.frequencies, order, axis=-1), axis=-1)
-            after = np.diff(np.take_along_axis(result.frequencies, order, axis=-1), axis=-1)
-            ties[name] = ties.get(name, 0) + int(np.count_nonzero((before > 0) & (after == 0)))
+            ties[name] = ties.get(name, 0) + _ties(estimate.frequencies, result.frequencies)
             inversions += _inversions(estimate.frequencies, result.frequencies)
             vectors += len(result.frequencies)
     return Finding(
@@ -181,11 +234,20 @@ def _order_iff(instances: InstanceSet) -> Finding:
     "With Norm-Cut's threshold θ in place of T, Norm-Hyb becomes Norm-Cut.",
     Verdict.FAILS,
 )
-def _norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
-    """Norm-Hyb gives the others what is left of 1, Norm-Cut gives them 0: equal only where nothing is left."""
+def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
+    """Compare both on [.6, .3, .2, -.1] and on the real instances, with θ the smallest kept value.
+
+    Norm-Hyb gives the other values what is left of 1, Norm-Cut gives them 0: their distance must be
+    what Norm-Cut leaves. Red if both agree to FORMULA everywhere (then the statement holds), or if
+    the distance is not what Norm-Cut leaves, to FORMULA.
+    """
     example = np.array([0.6, 0.3, 0.2, -0.1])
-    cut, hyb = closed_form.norm_cut(example), closed_form.norm_hyb(example, 0.3)
-    distances, left, vectors = [], 0.0, 0
+    cut = closed_form.norm_cut(example)
+    hyb = closed_form.norm_hyb(example, 0.3)
+    as_derived = np.allclose(cut, [0.6, 0.3, 0, 0]) and np.allclose(hyb, [0.6, 0.3, 0.1, 0])
+    distances = []
+    unexplained = []
+    vectors = 0
     for instance in instances.real:
         f = instance.estimate.frequencies
         kept = closed_form.norm_cut(f)
@@ -193,42 +255,36 @@ def _norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
             continue
         theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1, keepdims=True)
         distance = np.sum(np.abs(closed_form.norm_hyb(f, theta) - kept), axis=-1)
-        left = max(left, float(np.max(np.abs(distance - (1 - kept.sum(axis=-1))))))
-        distances.append(float(distance.max()))
+        unexplained.append(largest(distance - (1 - kept.sum(axis=-1))))
+        distances.append(largest(distance))
         vectors += instance.vectors
-    explained = left < 1e-9 and bool(
-        np.allclose(cut, [0.6, 0.3, 0, 0]) and np.allclose(hyb, [0.6, 0.3, 0.1, 0])
-    )
+    explained = as_derived and largest(unexplained) < FORMULA
     return Finding(
-        max(distances) < 1e-9 or not explained,
-        vectors + 1,
-        {
-            "[.6, .3, .2, -.1] by Norm-Cut, θ = .3": "[" + ", ".join(f"{x:.2f}" for x in cut) + "]",
-            "by Norm-Hyb with T = .3": "[" + ", ".join(f"{x:.2f}" for x in hyb) + "]",
-            "their distance in the 1-norm is what Norm-Cut leaves of 1, to": left,
+        holds=largest(distances) < FORMULA or not explained,
+        instances=vectors + 1,
+        evidence={
+            "[.6, .3, .2, -.1] by Norm-Cut, θ = .3": as_text(cut, digits=2),
+            "by Norm-Hyb with T = .3": as_text(hyb, digits=2),
+            "their distance in the 1-norm is what Norm-Cut leaves of 1, up to": largest(
+                unexplained
+            ),
             "on real data: smallest distance": min(distances),
-            "median": float(np.median(distances)),
-            "largest": max(distances),
+            "on real data: median distance": float(np.median(distances)),
+            "on real data: largest distance": largest(distances),
         },
     )
 
 
-def _inversions(before: Array, after: Array) -> int:
-    """Return how many neighbours in the order of ``before`` come out in the wrong order, beyond rounding."""
-    order = np.argsort(before, axis=-1, kind="stable")
-    steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
-    distinct = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1) > 0
-    return int(np.count_nonzero(distinct & (steps < -1e-12)))
-
-
-def _largest_shift(instances: InstanceSet, kinds: tuple[type, ...]) -> tuple[float, int]:
-    shift, vectors = 0.0, 0
+def _largest_change_by_norm(instances: InstanceSet, kinds: tuple[type, ...]) -> tuple[float, int]:
+    """Return the largest change of an estimate by Norm under some oracles, and how many vectors."""
+    changes = []
+    vectors = 0
     for instance in instances.random + instances.real:
         if isinstance(instance.estimate.oracle, kinds):
             result = postprocess(instance.estimate, "norm").frequencies
-            shift = max(shift, float(np.max(np.abs(result - instance.estimate.frequencies))))
+            changes.append(largest(result - instance.estimate.frequencies))
             vectors += instance.vectors
-    return shift, vectors
+    return largest(changes), vectors
 
 
 @claim(
@@ -237,9 +293,17 @@ def _largest_shift(instances: InstanceSet, kinds: tuple[type, ...]) -> tuple[flo
     "Norm does nothing for GRR and subset selection: their estimates sum to 1 already.",
     Verdict.HOLDS,
 )
-def _norm_idle(instances: InstanceSet) -> Finding:
-    shift, vectors = _largest_shift(instances, (GRR, SubsetSelection))
-    return Finding(shift < 1e-12, vectors, {"largest change of an estimate": shift})
+def norm_idle(instances: InstanceSet) -> Finding:
+    """Apply Norm to the random and real instances of both oracles.
+
+    Red if an estimate changes by IDENTITY or more.
+    """
+    change, vectors = _largest_change_by_norm(instances, (GRR, SubsetSelection))
+    return Finding(
+        holds=change < IDENTITY,
+        instances=vectors,
+        evidence={"largest change of an estimate": change},
+    )
 
 
 @claim(
@@ -248,26 +312,30 @@ def _norm_idle(instances: InstanceSet) -> Finding:
     "Norm does nothing for Hadamard response.",
     Verdict.FAILS,
 )
-def _norm_idle_hr(instances: InstanceSet) -> Finding:
-    shift, vectors = _largest_shift(instances, (HadamardResponse,))
-    oracle = HadamardResponse(epsilon=1.0, d=5)
+def norm_idle_hr(instances: InstanceSet) -> Finding:
+    """Apply Norm to the random and real instances of Hadamard response.
+
+    Reports support different numbers of values, so that the estimates do not sum to 1. Red if no
+    estimate changes (then the statement holds), or if the change on a real estimate is not an equal
+    share of the missing sum.
+    """
+    change, vectors = _largest_change_by_norm(instances, (HadamardResponse,))
     raw = next(
         i.estimate for i in instances.real if isinstance(i.estimate.oracle, HadamardResponse)
     )
-    excess = 1 - float(raw.frequencies.sum())
-    explained = math.isclose(
-        raw.d * float((postprocess(raw, "norm").frequencies - raw.frequencies).max()), excess
-    )
-    supported = [
-        int(oracle.support_counts(np.array([column])).sum()) for column in range(oracle.columns)
-    ]
+    missing = 1 - float(raw.frequencies.sum())
+    share = float((postprocess(raw, "norm").frequencies - raw.frequencies).max())
+    explained = math.isclose(raw.d * share, missing)
+    oracle = HadamardResponse(epsilon=1.0, d=5)
+    columns = range(oracle.columns)
+    sizes = [int(oracle.support_counts(np.array([column])).sum()) for column in columns]
     return Finding(
-        shift < 1e-12 or not explained,
-        vectors,
-        {
-            "largest change of an estimate": shift,
-            "1 - Σf̃ on a real estimate, which Norm spreads evenly": excess,
-            "values that a report supports, by column, d = 5": " ".join(map(str, supported)),
+        holds=change < IDENTITY or not explained,
+        instances=vectors,
+        evidence={
+            "largest change of an estimate": change,
+            "1 - Σf̃ on a real estimate, which Norm spreads evenly": missing,
+            "values that a report supports, by column, d = 5": " ".join(map(str, sizes)),
         },
     )
 
@@ -275,26 +343,32 @@ def _norm_idle_hr(instances: InstanceSet) -> Finding:
 @claim(
     "norm-changes-others",
     "D 3.2",
-    "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, and estimates change.",
+    "Norm does nothing for GRR alone: under all other oracles a report is a subset of random size, "
+    "and estimates change.",
     Verdict.CORRECTED,
 )
-def _norm_changes_others(instances: InstanceSet) -> Finding:
-    shifts: dict[str, list[float]] = {}
+def norm_changes_others(instances: InstanceSet) -> Finding:
+    """Apply Norm to the random and real instances, and list the oracles whose estimates stay.
+
+    Red unless Norm changes no estimate by IDENTITY or more for GRR and subset selection, and for no
+    other oracle: subsets of a fixed size too leave nothing to do.
+    """
+    changes: dict[str, list[float]] = {}
+    vectors = 0
     for instance in instances.random + instances.real:
         f = instance.estimate.frequencies
-        largest = np.max(np.abs(closed_form.norm(f) - f), axis=-1)
-        shifts.setdefault(type(instance.estimate.oracle).__name__, []).extend(
-            largest.reshape(-1).tolist()
-        )
-    idle = {name for name, found in shifts.items() if max(found) < 1e-12}
+        name = type(instance.estimate.oracle).__name__
+        changes.setdefault(name, []).append(largest(closed_form.norm(f) - f))
+        vectors += instance.vectors
+    unchanged = {name for name, values in changes.items() if largest(values) < IDENTITY}
     return Finding(
-        holds=idle == {"GRR"},
-        corrected=idle == {"GRR", "SubsetSelection"},
-        instances=sum(map(len, shifts.values())),
+        holds=unchanged == {"GRR"},
+        corrected=unchanged == {"GRR", "SubsetSelection"},
+        instances=vectors,
         evidence={
             **{
-                f"largest change of an estimate, {name}": max(found)
-                for name, found in shifts.items()
+                f"largest change of an estimate, {name}": largest(values)
+                for name, values in changes.items()
             },
             "correction": "the subsets of subset selection have a fixed size too (N IV-B)",
         },
