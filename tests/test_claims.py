@@ -33,7 +33,7 @@ from ldpopt.errors import DataUnavailableError
 from ldpopt.losses import GaussianMLE, LeastSquares
 from ldpopt.oracles import ORACLES, OUE
 from ldpopt.priors import PowerLaw
-from ldpopt.rendering.page import claims_page
+from ldpopt.rendering.claims_page import claims_page
 from tests.tolerances import CERTIFIED
 
 ROOT = Path(__file__).parent.parent

@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-_MOST = 40  # values that still can be read beside each other
+from ldpopt.rendering.looks import BLUE
+from ldpopt.rendering.picture import figure_bytes
+
+_LARGEST = 40  # values that can still be read below each other
 
 
 def estimate_figure(
     columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], kind: str
 ) -> bytes:
-    """Return the largest values of ``value, frequency[, lower, upper]`` as a picture, ``kind`` png, svg or pdf."""
+    """Return a picture of the largest values.
+
+    Parameters
+    ----------
+    columns
+        ``value``, ``frequency`` and, with intervals, ``lower`` and ``upper``.
+    about
+        At least ``method``, ``oracle``, ``epsilon``, ``n`` and, with intervals, ``interval``.
+    kind
+        png, svg or pdf.
+
+    Returns
+    -------
+    The bytes of the picture.
+    """
     frequencies = np.asarray(columns["frequency"])
-    largest = np.argsort(-frequencies, kind="stable")[:_MOST]
-    names = [str(columns["value"][i]) for i in largest]
+    largest = np.argsort(-frequencies, kind="stable")[:_LARGEST]
+    rows = np.arange(len(largest))
     figure = Figure(figsize=(6.5, 1.2 + 0.22 * len(largest)), layout="constrained")
     axes = figure.subplots()
-    height = np.arange(len(largest))
     if "lower" in columns:
-        ends = np.asarray(columns["lower"])[largest], np.asarray(columns["upper"])[largest]
-        axes.hlines(
-            height, *ends, color="0.6", linewidth=2, label=f"{about['interval']:.0%} interval"
-        )
+        lower = np.asarray(columns["lower"])[largest]
+        upper = np.asarray(columns["upper"])[largest]
+        label = f"{100 * about['interval']:.6g} % confidence intervals"
+        axes.hlines(rows, lower, upper, color="0.6", linewidth=2, label=label)
         axes.legend(frameon=False, fontsize=8)
-    axes.plot(frequencies[largest], height, "o", color="#0072B2", markersize=4)
-    axes.set_yticks(height, [name.replace("$", r"\$") for name in names], fontsize=8)
+    axes.plot(frequencies[largest], rows, "o", color=BLUE, markersize=4)
+    # A dollar sign would start a formula.
+    names = [str(columns["value"][i]).replace("$", r"\$") for i in largest]
+    axes.set_yticks(rows, names, fontsize=8)
     axes.invert_yaxis()
-    axes.set(xlabel="estimated frequency")
-    which = (
-        f"the {len(largest)} largest of {len(frequencies):,} values"
-        if len(largest) < len(frequencies)
-        else "all values"
-    )
-    axes.set_title(
-        f"{which}: {about['method']}, {about['oracle']}, ε = {about['epsilon']:g}, n = {about['n']:,}",
-        fontsize=10,
-    )
+    axes.set_xlabel("estimated frequency")
+    axes.set_title(_title(len(largest), len(frequencies), about), fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
-    picture = io.BytesIO()
-    figure.savefig(picture, format=kind, dpi=130)
-    return picture.getvalue()
+    return figure_bytes(figure, kind)
+
+
+def _title(shown: int, d: int, about: Mapping[str, Any]) -> str:
+    values = f"the {shown} largest of {d:,} values" if shown < d else "all values"
+    protocol = f"{about['oracle']}, ε = {about['epsilon']:g}, n = {about['n']:,}"
+    return f"{values}: {about['method']}, {protocol}"

@@ -34,7 +34,8 @@ class Solver:
     low, high
         Settings for these accuracies; ``"default"`` leaves all to the solver.
     colour, marker
-        Its look in pictures, as matplotlib spells it.
+        Its look in pictures, as matplotlib spells it. Markers have an inside, which is filled for
+        inaccurate solutions.
     package
         The distribution that holds it, as pip and ``importlib.metadata.version`` name it.
     time_limit
@@ -77,7 +78,7 @@ _KNOWN = (
         low=_all(1e-4, *_CLARABEL),
         high=_all(1e-9, *_CLARABEL),
         colour="#D55E00",
-        marker="x",
+        marker="D",
         package="clarabel",
         time_limit="time_limit",
     ),
@@ -114,7 +115,7 @@ _KNOWN = (
         low=_all(1e-4, *_QOCO),
         high=_all(1e-8, *_QOCO),  # below that it often stops for numerical reasons
         colour="#009E73",
-        marker="+",
+        marker="P",
         package="qoco",
     ),
     Solver(

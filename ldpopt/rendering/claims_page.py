@@ -1,19 +1,21 @@
-"""One self-contained HTML page of the ledger's results."""
+"""The ledger's results as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import base64
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 import jinja2
 
 from ldpopt.claims.engine.run import Result
 from ldpopt.claims.figure_statements import FigureRun
-from ldpopt.rendering.figures import agreement_figure
+from ldpopt.rendering.agreement_figure import agreement_figure
+from ldpopt.solve.solvers import SOLVERS
 
-_SHOWN = ("ldpopt", "numpy", "scipy", "cvxpy", "clarabel", "osqp", "qoco", "scs")
+_PACKAGES = ("ldpopt", "numpy", "scipy", "cvxpy")
 
 
 def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) -> str:
@@ -46,8 +48,17 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         figure_run=figure_run,
         surprises=[result for result in results if not result.as_expected],
         seconds=sum(result.seconds for result in results),
-        versions={"Python": platform.python_version(), **{name: version(name) for name in _SHOWN}},
+        versions=_versions(),
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of Python, of the packages and of the solvers that are installed."""
+    versions = {"Python": platform.python_version()}
+    for package in (*_PACKAGES, *(solver.package for solver in SOLVERS.values())):
+        with suppress(PackageNotFoundError):  # some solvers come with an extra
+            versions[package] = version(package)
+    return versions
 
 
 def _evidence(value: float | int | str) -> str:

@@ -1,0 +1,115 @@
+"""``ldpopt aggregate``: from files of reports to support counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ldpopt.cli.shared import (
+    Json,
+    output,
+    print_json,
+    progress_bar,
+    remark,
+    report_written,
+    require_writable,
+)
+from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ldpopt.collection import Aggregate
+
+
+def aggregate(
+    reports: Annotated[list[Path], typer.Argument(help="Files of reports, and folders of them.")],
+    out: Annotated[Path, typer.Option(help="File for the counts, .json or .csv.")],
+    rejects: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file for rows that are not reports. Default: OUT with .rejects.csv."
+        ),
+    ] = None,
+    max_reject_rate: Annotated[
+        float, typer.Option(help="Stop once more than this share of the rows is set aside.")
+    ] = 1.0,
+    workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler whose workers see the same files."),
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Skip parts of files that cannot be read.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Count reports: the support of every value, in memory that does not grow.
+
+    All files must be of one protocol. Rows that are not reports, and all but the first row of a
+    client id, are set aside and written to the rejects file. After a run was killed, the same
+    command continues it. Missing folders of the output are created.
+
+    Example: ldpopt aggregate reports/ --out counts.json --max-reject-rate 0.01 --workers 4
+    """
+    from ldpopt.collection import aggregate as count
+    from ldpopt.collection.counts import counts_suffix, write_counts
+
+    counts_suffix(out)
+    rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
+    require_writable(out, rejects)
+    state = out.with_name(f".{out.name}.state")
+    if state.exists():
+        remark(f"Continuing an unfinished run ({state}).")
+    with progress_bar() as progress:
+        task = progress.add_task("partitions", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        result = count(
+            reports,
+            rejects=rejects,
+            max_reject_rate=max_reject_rate,
+            keep_going=keep_going,
+            workers=workers,
+            dask=dask,
+            state=state,
+            on_partition=show,
+        )
+    if result.n == 0:
+        raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
+    write_counts(out, result)
+    state.unlink(missing_ok=True)
+    if as_json:
+        print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
+    else:
+        _print_summary(result)
+    _list_unreadable(result)
+    report_written(out, rejects)
+
+
+def _record(result: Aggregate) -> dict[str, Any]:
+    return {
+        **result.header.protocol,
+        "n": result.n,
+        "files": len(result.files),
+        "rejected": result.rejected,
+        "unreadable": result.unreadable,
+    }
+
+
+def _print_summary(result: Aggregate) -> None:
+    files = f"{len(result.files)} file" if len(result.files) == 1 else f"{len(result.files)} files"
+    output.print(f"{result.n:,} reports of {files} counted.", highlight=False)
+    for reason, times in result.rejected.items():
+        rows = "1 row" if times == 1 else f"{times:,} rows"
+        output.print(f"{rows} set aside: {reason}", style="yellow", highlight=False, markup=False)
+
+
+def _list_unreadable(result: Aggregate) -> None:
+    for part in result.unreadable:
+        rows = "all rows"
+        if part["rows"] is not None:
+            rows = f"{part['rows']:,} rows from row {part['row']:,}"
+        remark(f"Not counted, {rows}: {part['reason']}", style="red")

@@ -1,0 +1,87 @@
+"""``ldpopt verify``: the claims ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ldpopt.cli.shared import (
+    Json,
+    errors,
+    output,
+    progress_bar,
+    remark,
+    report_written,
+    require_writable,
+)
+from ldpopt.storage import write_whole
+
+if TYPE_CHECKING:
+    from ldpopt.claims import Result
+
+
+def verify(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for claims.json and report.html, created where missing."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Results folder of the figures; its statements join the ledger."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check every claim of the ledger on random, adversarial and real estimates.
+
+    Each claim is a statement of the papers with the verdict that the ledger expects. Closed forms
+    are compared with solvers and certified by their own gap. This takes a minute or two. Exit
+    status 1 if a verdict differs from the expected one.
+
+    Statements about the papers' figures are judged by `python -m experiments run all --compare
+    --out DIR`; --figures DIR adds them to the ledger.
+
+    Example: ldpopt verify --out build/verify
+    """
+    # Here and in the other commands: what is slow to import waits until the command needs it.
+    from ldpopt.claims import read_figure_run, to_json
+    from ldpopt.rendering.claims_page import claims_page
+    from ldpopt.rendering.claims_table import claims_summary, claims_table
+
+    ledger_file = None if out is None else out / "claims.json"
+    page_file = None if out is None else out / "report.html"
+    require_writable(ledger_file, page_file)
+    # A folder without results is an error before the long part, not after it.
+    figure_run = None if figures is None else read_figure_run(figures)
+    checked = _check_ledger(quick)
+    results = checked if figure_run is None else [*checked, *figure_run.judged]
+    if as_json:
+        typer.echo(to_json(results), nl=False)
+    else:
+        output.print(claims_table(results))
+    if ledger_file is not None and page_file is not None:
+        write_whole(ledger_file, to_json(results).encode())
+        write_whole(page_file, claims_page(checked, figure_run).encode())
+        report_written(ledger_file, page_file)
+    errors.print(claims_summary(results), highlight=False, soft_wrap=True)
+    if not all(result.as_expected for result in results):
+        raise typer.Exit(1)
+
+
+def _check_ledger(quick: bool) -> list[Result]:
+    from ldpopt.claims import LEDGER, InstanceSet, run_claim
+
+    remark(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
+    instances = InstanceSet(quick=quick)
+    results = []
+    with progress_bar() as progress:
+        task = progress.add_task("", total=len(LEDGER))
+        for claim in LEDGER.values():
+            progress.update(task, description=claim.id)
+            results.append(run_claim(claim, instances))
+            progress.advance(task)
+    return results

@@ -1,0 +1,65 @@
+"""A picture of how far solvers are from a closed form, value by value."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ldpopt.claims.engine.agreement import Agreement, SolverRecord
+from ldpopt.rendering.looks import Look, looks_of
+from ldpopt.rendering.picture import figure_bytes
+
+_FREQUENCY_FLOOR = 1e-12  # solvers leave noise of this size where the closed form has zeros
+_DIFFERENCE_FLOOR = 1e-18  # far below rounding: exact agreement is drawn here, not left out
+_BINS = np.logspace(np.log10(_DIFFERENCE_FLOOR), -2, 33)
+
+
+def agreement_figure(agreement: Agreement) -> bytes:
+    """Return closed form against every solver, and their differences, as a PNG picture."""
+    figure = Figure(figsize=(9.5, 3.6))
+    # Fixed margins: a layout that measures every tick label takes longer than the drawing.
+    margins = {"left": 0.08, "right": 0.985, "bottom": 0.15, "top": 0.9, "wspace": 0.2}
+    left, right = figure.subplots(1, 2, gridspec_kw=margins)
+    left.plot([_FREQUENCY_FLOOR, 2], [_FREQUENCY_FLOOR, 2], color="0.6", linewidth=0.8, zorder=0)
+    plotted = 0
+    for solver, look in looks_of(agreement.solvers).items():
+        _draw_solver(left, right, solver, agreement.solvers[solver], look)
+        plotted = max(plotted, agreement.solvers[solver].closed.size)
+    left.set(xlabel="closed form, frequency", ylabel="solver, frequency")
+    right.set(xlabel="|solver - closed form|", ylabel="number of values")
+    left.set_title(
+        f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)", fontsize=10
+    )
+    right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)", fontsize=10)
+    for axes in (left, right):
+        axes.set(xscale="log", yscale="log")
+        axes.legend(frameon=False, fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure_bytes(figure)
+
+
+def _draw_solver(
+    scatter: Axes, histogram: Axes, solver: str, record: SolverRecord, look: Look
+) -> None:
+    scatter.plot(
+        np.maximum(record.closed, _FREQUENCY_FLOOR),
+        np.maximum(record.solved, _FREQUENCY_FLOOR),
+        look.marker,
+        color=look.colour,
+        markersize=3,
+        alpha=0.5,
+        markerfacecolor="none",
+        label=solver,
+        rasterized=True,
+    )
+    # hist leaves out what is beyond its bins: clipping keeps the worst differences in the picture.
+    difference = np.clip(np.abs(record.solved - record.closed), _BINS[0], _BINS[-1])
+    histogram.hist(
+        difference,
+        bins=_BINS.tolist(),
+        histtype="step",
+        color=look.colour,
+        linewidth=1.6,
+        label=solver,
+    )

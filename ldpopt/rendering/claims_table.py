@@ -1,0 +1,54 @@
+"""The ledger's results in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from ldpopt.claims.engine.claim import Verdict
+from ldpopt.claims.engine.run import Result
+
+# Red is for surprises alone.
+_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "magenta"}
+
+
+def claims_table(results: Iterable[Result]) -> Table:
+    """Return one row per claim: its statement and source, its verdict, the size of its check."""
+    table = Table(box=box.SIMPLE_HEAD, title="Claims ledger", title_justify="left")
+    table.add_column("claim")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("checks", justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
+    for result in results:
+        claim = result.claim
+        statement = f"{escape(claim.statement)} [dim]({escape(claim.source)})[/]"
+        table.add_row(
+            f"[bold]{claim.id}[/]\n{statement}",
+            _verdict(result),
+            f"{result.finding.instances:,}",
+            f"{result.seconds:.1f}",
+        )
+    return table
+
+
+def _verdict(result: Result) -> str:
+    verdict = result.finding.verdict
+    if result.as_expected:
+        return f"[{_COLOURS[verdict]}]{verdict}[/]\n[dim]as expected[/]"
+    return f"[bold red]{verdict}[/]\n[bold red]expected\n{result.claim.expected}[/]"
+
+
+def claims_summary(results: Sequence[Result]) -> str:
+    """Return one line: the number of statements by verdict, and those that are surprises."""
+    counts = Counter(result.finding.verdict for result in results)
+    by_verdict = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    summary = f"{len(results)} statements: {by_verdict}"
+    surprises = [result.claim.id for result in results if not result.as_expected]
+    if surprises:
+        listed = ", ".join(surprises)
+        return f"[bold red]{summary}; not what the ledger expects:[/] {listed}"
+    return f"[green]{summary}; all as expected[/] (fails: the papers' statement is wrong)."

@@ -1,0 +1,79 @@
+"""Closed forms beside solvers in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.table import Table
+
+from ldpopt.studies.comparison import ComparisonRow
+
+_WIDE = 100  # columns of a terminal that hold every number of a comparison
+
+
+def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
+    """Return closed forms beside solvers, every number whole in ``width`` columns (80 or more).
+
+    With several accuracies, 80 columns hold neither the seconds of compilation nor a second digit
+    of the errors.
+    """
+    several = len({row.accuracy for row in rows if row.accuracy}) > 1
+    everything = not several or width >= _WIDE
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="Closed form against solvers",
+        title_justify="left",
+        padding=(0, 0),
+        pad_edge=False,
+    )
+    table.add_column("solver", overflow="fold")  # the column that gives way to the others
+    if several:
+        table.add_column("setting", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for heading in _number_headings(everything):
+        table.add_column(heading, justify="right", no_wrap=True)
+    group = None
+    for row in rows:
+        if (row.problem, row.d) != group:
+            group = (row.problem, row.d)
+            table.add_section()
+            table.add_row(f"[bold]{row.problem}[/]", *[""] * several, f"[bold]d={row.d:,}[/]")
+        setting = [row.accuracy] * several
+        table.add_row(row.solver, *setting, row.status, *_numbers(row, everything))
+    return table
+
+
+def _number_headings(everything: bool) -> list[str]:
+    headings = ["again s", "× closed", "max |Δ|", "gap", "violat."]
+    return ["compile", *headings] if everything else headings
+
+
+def _numbers(row: ComparisonRow, everything: bool) -> list[str]:
+    """Return the numbers of a row as text, in the order of the headings."""
+    digits = 2 if everything else 1
+    times = [_short(row.seconds), _short(row.slowdown)]
+    if everything:
+        times.insert(0, _short(row.compile_seconds))
+    errors = (row.difference, row.gap, row.violation)
+    return times + [_short(error, digits) for error in errors]
+
+
+def _short(number: float | None, digits: int = 2) -> str:
+    """Return a number in at most nine characters: plain where that is short, else scientific."""
+    if number is None:
+        return "–"
+    if number == 0 or 0.01 <= abs(number) < 100:
+        return f"{number:.2g}"
+    if 100 <= abs(number) < 1e6:
+        return f"{number:,.0f}"
+    return f"{number:.{digits - 1}e}"
+
+
+def comparison_notes(rows: Iterable[ComparisonRow]) -> list[str]:
+    """Return one line per solver that failed: why."""
+    return [
+        f"{row.solver} on {row.problem}, d = {row.d:,}, accuracy {row.accuracy}: {row.note}"
+        for row in rows
+        if row.note
+    ]

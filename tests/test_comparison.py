@@ -1,0 +1,133 @@
+"""Closed forms beside solvers: every problem, every way a solver can end, and the clock."""
+
+import csv
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ldpopt.errors import InfeasibleError, InvalidInputError, SolverError
+from ldpopt.studies import comparison
+from ldpopt.studies.comparison import CASES, ComparisonRow, compare_solvers, to_csv, to_json
+from tests.tolerances import CERTIFIED, SOLVER
+
+
+@pytest.mark.parametrize("problem", CASES)
+def test_every_problem_can_be_compared(problem):
+    closed, solved = compare_solvers([8], ["CLARABEL"], cases=[problem])
+    assert closed.path == "closed-form"
+    assert closed.gap < CERTIFIED
+    assert closed.slowdown == 1
+    assert closed.difference == 0
+    assert solved.status == "optimal"
+    assert solved.compile_seconds > 0
+    assert solved.slowdown == solved.seconds / closed.seconds
+    assert solved.gap < 1e-4
+    # The solutions of least absolute deviations are not unique.
+    assert problem == "absolute" or solved.difference < SOLVER["CLARABEL"]
+
+
+def test_rows_come_by_size_problem_solver_and_accuracy():
+    rows = compare_solvers([8, 9], ["OSQP"], cases=["cls", "norm"], accuracies=["low", "high"])
+    assert [(row.d, row.problem, row.accuracy) for row in rows] == [
+        (d, label, accuracy) for d in (8, 9) for label in ("CLS", "Norm") for accuracy in ("", "low", "high")
+    ]  # fmt: skip
+
+
+def test_the_estimate_is_that_of_a_million_zipf_users():
+    estimate = comparison.zipf_estimate(4, np.random.default_rng(0))
+    assert estimate.n == 1_000_000
+    assert type(estimate.oracle).__name__ == "OUE"
+    shares = np.array([1, 2**-1.5, 3**-1.5, 4**-1.5])
+    assert np.abs(estimate.frequencies - shares / shares.sum()).max() < 5 * estimate.sigma
+
+
+def test_the_cap_of_the_capped_simplex_is_half_of_the_largest_estimate():
+    estimate = comparison.zipf_estimate(64, np.random.default_rng(0))
+    capped, _ = CASES["capped"].constraints(estimate)
+    assert capped.upper == estimate.frequencies.max() / 2
+    small = comparison.zipf_estimate(2, np.random.default_rng(0))
+    assert CASES["capped"].constraints(small)[0].upper == 1  # less than 1/2 would be infeasible
+
+
+class Clock:
+    """A solve that takes the given seconds, one after the other."""
+
+    def __init__(self, *seconds):
+        self.solutions = [SimpleNamespace(seconds=s) for s in seconds]
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        return self.solutions[self.calls - 1]
+
+
+def test_the_fastest_of_three_repetitions_counts():
+    solve = Clock(0.9, 0.3, 0.1, 0.2, 0.0)
+    first, repeated = comparison._timed(solve)
+    assert (first.seconds, repeated.seconds) == (0.9, 0.1)
+    assert solve.calls == 4
+
+
+def test_a_solve_of_a_second_is_repeated_once():
+    solve = Clock(1.0, 2.0, 0.0)
+    first, repeated = comparison._timed(solve)
+    assert (first.seconds, repeated.seconds) == (1.0, 2.0)
+    assert solve.calls == 2
+
+
+@pytest.mark.parametrize("error", [SolverError, InfeasibleError])
+def test_a_solver_that_fails_gives_a_row_with_the_reason(error, monkeypatch):
+    solve = comparison.Problem.solve
+
+    def fails(problem, start, path="auto", *arguments, **options):
+        if path == "conic":
+            raise error("no luck\nat all")
+        return solve(problem, start, path, *arguments, **options)
+
+    monkeypatch.setattr(comparison.Problem, "solve", fails)
+    _, failed = compare_solvers([8], ["SCS"], cases=["cls"])
+    assert failed == ComparisonRow("CLS", 8, "conic", "SCS", "high", "failed", note="no luck")
+
+
+def test_a_solver_is_stopped_after_the_time_limit(monkeypatch):
+    given = []
+    solve = comparison.Problem.solve
+
+    def noting(problem, start, path="auto", *arguments, **options):
+        if path == "conic":
+            given.append(options)
+            raise SolverError("stopped")
+        return solve(problem, start, path)
+
+    monkeypatch.setattr(comparison.Problem, "solve", noting)
+    solvers = ["CLARABEL", "HIGHS", "OSQP", "SCS", "QOCO"]
+    list(compare_solvers([8], solvers, cases=["cls"], time_limit=7.0))
+    assert given == [*[{"time_limit": 7.0}] * 3, {"time_limit_secs": 7.0}, {}]
+
+
+def test_unknown_problems_are_refused():
+    with pytest.raises(InvalidInputError, match="did you mean 'cls'"):
+        list(compare_solvers([8], ["OSQP"], cases=["clss"]))
+
+
+ROWS = [
+    ComparisonRow("CLS", 8, "closed-form", "norm-sub", "", "optimal", seconds=0.5, gap=0.0),
+    ComparisonRow("CLS", 8, "conic", "SCS", "high", "inaccurate", gap=math.inf, violation=math.nan),
+]
+
+
+def test_csv_leaves_missing_numbers_empty():
+    lines = to_csv(ROWS).splitlines()
+    assert lines[0].startswith("problem,d,path,solver,accuracy,status,first_seconds,")
+    first, second = csv.DictReader(lines)
+    assert (first["seconds"], first["gap"], first["violation"]) == ("0.5", "0.0", "")
+    assert (second["gap"], second["seconds"]) == ("inf", "")
+
+
+def test_json_has_null_for_missing_numbers_and_text_for_infinite_ones():
+    first, second = json.loads(to_json(ROWS))
+    assert (first["seconds"], first["gap"], first["violation"]) == (0.5, 0.0, None)
+    assert (second["gap"], second["violation"]) == ("inf", "nan")

@@ -1,0 +1,362 @@
+"""Pictures and tables show everything they are given, whole and apart."""
+
+import io
+import math
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
+from rich.console import Console
+
+from ldpopt.claims import LEDGER
+from ldpopt.claims.engine.agreement import Agreement, SolverRecord
+from ldpopt.claims.engine.claim import Finding, Verdict
+from ldpopt.claims.engine.run import Result
+from ldpopt.rendering import agreement_figure as agreements
+from ldpopt.rendering import comparison_figure as comparisons
+from ldpopt.rendering import estimate_figure as estimates
+from ldpopt.rendering.audit_table import audit_table
+from ldpopt.rendering.claims_table import claims_summary, claims_table
+from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
+from ldpopt.rendering.estimate_table import estimate_table
+from ldpopt.rendering.looks import looks_of
+from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.status import ACCURACIES
+from ldpopt.studies.comparison import CASES, ComparisonRow
+
+SEVEN = ["CLARABEL", "OSQP", "QOCO", "SCS", "PIQP", "HIGHS", "SCIPY"]
+TWENTY = [*SEVEN, *(f"SOLVER{i}" for i in range(13))]
+
+
+def printed(*parts, width=80, **options):
+    screen = Console(width=width, file=io.StringIO(), **options)
+    screen.print(*parts)
+    return screen.file.getvalue()
+
+
+@pytest.fixture
+def figure_of(monkeypatch):
+    """Return the figure that a function draws instead of its bytes."""
+
+    def of(module, *arguments):
+        figures = []
+        monkeypatch.setattr(module, "figure_bytes", lambda figure, *_: figures.append(figure))
+        getattr(module, module.__name__.rpartition(".")[2])(*arguments)
+        (figure,) = figures
+        FigureCanvasAgg(figure).draw()
+        return figure
+
+    return of
+
+
+def row(solver, accuracy="high", status="optimal", **numbers):
+    numbers = {"seconds": 0.01, "gap": 1e-9, "violation": 0.0} | numbers
+    return ComparisonRow("CLS", 8, "conic", solver, accuracy, status, **numbers)
+
+
+CLOSED = ComparisonRow(
+    "CLS", 8, "closed-form", "norm-sub", "", "optimal", seconds=0.0013, gap=0.0, violation=0.0
+)
+
+
+# --- looks ----------------------------------------------------------------------------------------
+
+
+def test_every_solver_has_a_look_of_its_own():
+    names = [*(f"SOLVER{i}" for i in range(60)), *SEVEN]
+    looks = looks_of(names)
+    assert list(looks) == names
+    assert len(set(looks.values())) == 67
+
+
+def test_a_known_solver_looks_the_same_in_every_picture():
+    assert looks_of(["NEW", "OSQP"])["OSQP"] == looks_of(SEVEN)["OSQP"]
+    assert looks_of(["OSQP", "OSQP", "SCS"]).keys() == {"OSQP", "SCS"}
+
+
+# --- the picture of a comparison ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solvers", [SEVEN, TWENTY], ids=["seven", "twenty"])
+def test_the_picture_shows_every_solver_and_names_it(solvers, figure_of):
+    rows = [CLOSED, *(row(name, seconds=0.01 * i) for i, name in enumerate(solvers, 1))]
+    figure = figure_of(comparisons, rows)
+    (axes,) = figure.axes
+    # One line per solver joins its accuracies, and each accuracy has a marker.
+    places = {
+        tuple(np.ravel(line.get_data())) for line in axes.lines if line.get_marker() != "None"
+    }
+    assert places == {(r.seconds, max(r.gap, 1e-18)) for r in rows}
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["closed form", *solvers, "accuracy high"]
+    box = legend.get_window_extent()
+    assert box.y0 >= 0
+    assert box.y1 <= figure.bbox.height
+
+
+def test_the_legend_shows_the_looks_of_the_picture(figure_of):
+    figure = figure_of(comparisons, [row(name) for name in SEVEN])
+    drawn = [
+        (line.get_marker(), to_rgba(line.get_color()))
+        for line in figure.axes[0].lines if line.get_marker() != "None"
+    ]  # fmt: skip
+    named = [
+        (handle.get_marker(), to_rgba(handle.get_color()))
+        for handle in figure.legends[0].legend_handles[: len(SEVEN)]
+    ]
+    assert drawn == named
+
+
+def test_a_solver_without_a_point_is_listed_in_its_panel(figure_of):
+    missing = {"seconds": None, "gap": None, "violation": None}
+    rows = [
+        CLOSED,
+        row("SCS", "low"),
+        row("SCS", "high", "failed", **missing),
+        row("OSQP", "low", "unsupported", **missing),
+        row("OSQP", "high", "unsupported", **missing),
+    ]
+    title = figure_of(comparisons, rows).axes[0].get_title()
+    assert title == "CLS, d = 8\nno point: SCS failed at high; OSQP unsupported"
+
+
+def test_an_inaccurate_solution_has_a_filled_marker(figure_of):
+    figure = figure_of(comparisons, [row("SCS", "low", "inaccurate"), row("SCS", "high")])
+    filled = [
+        line.get_markerfacecolor() != "none"
+        for line in figure.axes[0].lines if line.get_marker() != "None"
+    ]  # fmt: skip
+    assert filled == [True, False]
+    assert figure.legends[0].get_texts()[-1].get_text() == "inaccurate"
+
+
+def test_an_infinite_gap_is_drawn_a_decade_above_the_others(figure_of):
+    figure = figure_of(comparisons, [row("SCS", gap=-1e-3), row("OSQP", gap=math.inf)])
+    axes = figure.axes[0]
+    heights = [line.get_ydata()[0] for line in axes.lines if line.get_marker() != "None"]
+    assert heights == pytest.approx([1e-3, 1e-2])
+    assert "infinite at 1e-02" in axes.get_ylabel()
+    assert all(axes.get_ylim()[0] < height < axes.get_ylim()[1] for height in heights)
+
+
+def test_the_larger_of_gap_and_violation_counts_and_zero_is_drawn_at_the_edge(figure_of):
+    rows = [row("SCS", gap=1e-9, violation=1e-4), row("OSQP", gap=0.0, violation=0.0, seconds=0.0)]
+    axes = figure_of(comparisons, rows).axes[0]
+    places = [np.ravel(line.get_data()) for line in axes.lines if line.get_marker() != "None"]
+    assert np.array_equal(places, [[0.01, 1e-4], [1e-7, 1e-18]])
+    assert "1e-18" in axes.get_ylabel()
+
+
+def test_four_problems_take_two_lines_of_panels(figure_of):
+    rows = [replace(row("SCS"), d=d) for d in (8, 16, 32, 1024)]
+    axes = figure_of(comparisons, rows).axes
+    assert [panel.get_title() for panel in axes if panel.get_visible()] == [
+        f"CLS, d = {d}" for d in ("8", "16", "32", "1,024")
+    ]
+    assert [bool(panel.get_ylabel()) for panel in axes[:4]] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("span", [1.02, 1.5, 3.0, 8.0, 50.0, 1e5])
+def test_markers_grow_with_the_accuracy_and_labels_do_not_overlap(span, figure_of):
+    rows = [CLOSED, *(row("OSQP", name, seconds=0.0013 * span) for name in ACCURACIES)]
+    figure = figure_of(comparisons, rows)
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == ["closed form", "OSQP", *(f"accuracy {name}" for name in ACCURACIES)]
+    axes = figure.axes[0]
+    look = looks_of(["OSQP"])["OSQP"]
+    sizes = [line.get_markersize() for line in axes.lines if line.get_marker() == look.marker]
+    assert sizes == sorted(set(sizes))
+    assert len(sizes) == len(ACCURACIES)
+    low, high = axes.get_xlim()
+    labels = axes.xaxis.get_ticklabels(which="both")
+    places = [*axes.xaxis.get_majorticklocs(), *axes.xaxis.get_minorticklocs()]
+    shown = sorted(
+        label.get_window_extent().intervalx.tolist()
+        for label, x in zip(labels, places, strict=True) if low <= x <= high and label.get_text()
+    )  # fmt: skip
+    assert shown
+    assert all(left[1] < right[0] for left, right in pairwise(shown))
+
+
+# --- the picture of an agreement ------------------------------------------------------------------
+
+
+def test_the_agreement_shows_every_solver_and_every_difference(figure_of):
+    closed = np.array([0.5, 0.5, 0.0])
+    differences = np.array([0.0, 1e-9, 0.3])
+    record = SolverRecord(closed=closed, solved=closed + differences)
+    agreement = Agreement(solvers=dict.fromkeys(TWENTY, record))
+    scatter, histogram = figure_of(agreements, agreement).axes
+    assert [text.get_text() for text in scatter.get_legend().get_texts()] == TWENTY
+    assert len(scatter.lines) == 1 + len(TWENTY)  # the diagonal
+    assert "up to 3 values per solver" in scatter.get_title()
+    outline = histogram.patches[0].get_xy()
+    counted = sum(outline[1:-1:2, 1])
+    assert counted == 3  # a difference of 0 and one beyond the last bin included
+
+
+# --- the picture of an estimate -------------------------------------------------------------------
+
+ABOUT = {"method": "norm-sub", "oracle": "oue", "epsilon": 0.5, "n": 1234, "interval": 0.999}
+
+
+def columns_of(d):
+    frequencies = [((7 * i) % d) / d for i in range(d)]
+    return {
+        "value": [f"${i}$" for i in range(d)],
+        "frequency": frequencies,
+        "lower": [f - 0.01 for f in frequencies],
+        "upper": [f + 0.02 for f in frequencies],
+    }
+
+
+def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
+    columns = columns_of(101)
+    axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
+    (points,) = axes.lines
+    assert points.get_xdata().tolist() == sorted(columns["frequency"], reverse=True)[:40]
+    assert axes.get_title() == ("the 40 largest of 101 values: norm-sub, oue, ε = 0.5, n = 1,234")
+    best = columns["frequency"].index(max(columns["frequency"]))
+    assert axes.get_yticklabels()[0].get_text() == rf"\${best}\$"
+    (intervals,) = axes.collections
+    first = intervals.get_segments()[0][:, 0]
+    assert first == pytest.approx([100 / 101 - 0.01, 100 / 101 + 0.02])
+    assert axes.get_legend().get_texts()[0].get_text() == "99.9 % confidence intervals"
+    low, high = axes.get_ylim()
+    assert low > high  # the largest is on top
+
+
+def test_the_picture_of_a_small_estimate_says_that_it_shows_all(figure_of):
+    columns = {key: columns_of(40)[key] for key in ("value", "frequency")}
+    axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
+    assert axes.get_title().startswith("all values: ")
+    assert axes.get_legend() is None
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accuracies", [("high",), ACCURACIES], ids=["one", "three"])
+def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accuracies):
+    def row_of(problem, solver, status, accuracy="", scale=1.0):
+        return ComparisonRow(
+            problem,
+            10_000_000,
+            "",
+            solver,
+            accuracy,
+            status,
+            first_seconds=1.0,
+            compile_seconds=1.234e-5,
+            seconds=1.87e-5,
+            slowdown=987_654.4 * scale,
+            difference=1.87e-12,
+            gap=-1.87e-12,
+            violation=1.87e-12,
+        )
+
+    rows = []
+    for case in CASES.values():
+        rows.append(row_of(case.label, "multinomial-mle", "optimal"))
+        for solver in [*SOLVERS, "ECOS_BB", "GLPK_MI", "MOSEK", "SCIPY"]:
+            for name in accuracies:
+                rows.append(row_of(case.label, solver, "inaccurate", name, scale=50))
+            rows.append(
+                ComparisonRow(case.label, 10**7, "conic", solver, accuracies[0], "unsupported")
+            )
+    text = printed(comparison_table(rows, 80))
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    error = "1.9e-12" if len(accuracies) == 1 else "2e-12"
+    lines = [line for line in text.splitlines() if "inaccurate" in line]
+    solvers = len(SOLVERS) + 4
+    assert len(lines) == len(CASES) * solvers * len(accuracies)
+    for line in lines:
+        assert line.split()[-5:] == ["1.9e-05", "4.9e+07", error, f"-{error}", error]
+        assert len(accuracies) == 1 or line.split()[1] in accuracies
+    wide = printed(comparison_table(rows, 100), width=100)
+    assert wide.count("1.2e-05") == len(CASES) * (1 + solvers * len(accuracies))
+    assert wide.count("d=10,000,000") == len(CASES)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "–"), (0.0, "0"), (0.01, "0.01"), (0.00999, "1.0e-02"), (-99.4, "-99"), (100.0, "100"),
+        (999_999.0, "999,999"), (1e6, "1.0e+06"), (math.inf, "inf"),
+    ],
+)  # fmt: skip
+def test_numbers_of_the_table_are_plain_where_that_is_short(number, text):
+    shown = printed(comparison_table([row("SCS", gap=number)]))
+    assert shown.splitlines()[-2].split()[-2] == text
+
+
+def test_a_note_says_which_solver_failed_where_and_why():
+    rows = [row("SCS"), row("OSQP", "low", "failed", note="no point")]
+    assert comparison_notes(rows) == ["OSQP on CLS, d = 8, accuracy low: no point"]
+
+
+def result_of(expected, actual):
+    claim = replace(LEDGER["oue-flip"], expected=expected)
+    corrected = actual == Verdict.CORRECTED or None
+    return Result(claim, Finding(actual == Verdict.HOLDS, 1234, {}, corrected), 0.13)
+
+
+def test_only_a_surprise_is_red():
+    def shown(expected, actual):
+        results = [result_of(expected, actual)]
+        parts = claims_table(results), claims_summary(results)
+        return printed(*parts, force_terminal=True, color_system="standard")
+
+    red = "31m"
+    assert all(red not in shown(verdict, verdict) for verdict in Verdict)
+    assert shown(Verdict.HOLDS, Verdict.FAILS).count(red) >= 3
+    surprise = claims_summary([result_of(Verdict.FAILS, Verdict.HOLDS)])
+    assert surprise.endswith("not what the ledger expects:[/] oue-flip")
+
+
+def test_the_ledger_has_verdict_size_and_seconds_of_every_claim():
+    text = printed(claims_table([result_of(Verdict.HOLDS, Verdict.HOLDS)]))
+    assert "oue-flip" in text
+    assert "as expected" in text
+    assert "1,234" in text
+    assert "0.1" in text
+
+
+def test_the_table_of_an_estimate_shows_the_largest_and_says_that_there_are_more():
+    columns = columns_of(101) | {"value": [f"[v{i}]" for i in range(101)]}
+    text = printed(estimate_table(columns, ABOUT))
+    assert "norm-sub, oue, epsilon = 0.5, n = 1,234" in text
+    assert "the 20 largest of 101; --out writes all" in text
+    assert "0.99010" in text.splitlines()[4]
+    assert "[v" in text.splitlines()[4]
+    assert sum("[v" in line for line in text.splitlines()) == 20
+    assert "largest of" not in printed(estimate_table(columns_of(20), ABOUT))
+
+
+def test_the_table_of_an_audit_says_what_passed():
+    share = {"low": 0.25, "high": 0.5, "expected": 0.3}
+    audit = SimpleNamespace(
+        oracle=SimpleNamespace(epsilon=1.0, d=1024),
+        loss=1.0,
+        reports=SimpleNamespace(reports=2000, pair=(3, 5), lower=1.25, passed=False),
+        own=SimpleNamespace(**share, passed=True),
+        other=SimpleNamespace(**share, passed=False),
+    )
+    lines = printed(audit_table(audit)).splitlines()
+    text = "\n".join(lines)
+    assert "ε = 1, d = 1,024" in text
+    assert "2,000 reports each of 3 and 5" in text
+    assert [line.split()[-1] for line in lines if line.split()[-1:] in (["passed"], ["failed"])] == [
+        "passed", "failed", "passed", "failed"
+    ]  # fmt: skip
+    assert "0.25000 .. 0.50000" in text
+    audit.loss = 1.0 - 1e-12
+    assert "ε - 1.0e-12" in printed(audit_table(audit))
+    audit.loss = 1.0 + 1e-12
+    assert "1.000000000001" in printed(audit_table(audit))
