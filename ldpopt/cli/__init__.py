@@ -9,7 +9,17 @@ from ldpopt.cli.methods import methods
 from ldpopt.cli.perturb import perturb
 from ldpopt.cli.verify import verify
 
-__all__ = ["aggregate", "audit", "compare", "estimate", "main", "methods", "perturb", "verify"]
+__all__ = [
+    "aggregate",
+    "app",
+    "audit",
+    "compare",
+    "estimate",
+    "main",
+    "methods",
+    "perturb",
+    "verify",
+]
 
 # In the order in which `ldpopt --help` lists them: from values to an estimate, then what checks it.
 for _command in (perturb, aggregate, estimate, methods, compare, audit, verify):

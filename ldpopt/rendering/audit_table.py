@@ -24,9 +24,9 @@ def audit_table(audit: OracleAudit) -> Table:
     bound = audit.reports
     pair = f"{bound.reports:,} reports each of {bound.pair[0]} and {bound.pair[1]}"
     rows = [
-        ("privacy loss, exact", claimed, exact, audit.loss <= oracle.epsilon),
+        ("privacy loss, exactly", claimed, exact, audit.loss <= oracle.epsilon),
         (
-            f"privacy loss, from reports\n[dim]{escape(pair)}[/]",
+            f"privacy loss, by reports\n[dim]{escape(pair)}[/]",
             claimed,
             f">= {bound.lower:.4f}",
             bound.passed,
