@@ -241,7 +241,7 @@ def test_the_picture_of_a_small_estimate_says_that_it_shows_all(figure_of):
 # --- tables ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("accuracies", [("high",), ACCURACIES], ids=["one", "three"])
+@pytest.mark.parametrize("accuracies", [("high",), tuple(ACCURACIES)], ids=["one", "three"])
 def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accuracies):
     def row_of(problem, solver, status, accuracy="", scale=1.0):
         return ComparisonRow(
