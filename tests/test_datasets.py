@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import hashlib
-import os
 import pickle
 import re
 import subprocess
@@ -25,6 +24,7 @@ from ldpopt import datasets
 from ldpopt.datasets import build, remote
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
+from tests.real_data import real_file
 
 
 def zipped(content):
@@ -39,20 +39,6 @@ BUNDLED = Path(build.__file__).parent / "data"
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LDPOPT_DATA", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def real_file():
-    """The path of a published file, if the environment names a folder that has it."""
-
-    def locate(name):
-        data_folder = os.environ.get("LDPOPT_DATA")
-        if not data_folder:
-            pytest.skip(f"set LDPOPT_DATA to a folder with {name}")
-        path = Path(data_folder) / name
-        return path if path.is_file() else pytest.skip(f"{path} is missing")
-
-    return locate
 
 
 # What the data sets are
@@ -279,7 +265,7 @@ def test_every_bundled_file_has_its_licence_beside_it():
 # Transactions
 
 
-def test_retail_has_its_published_numbers(real_file):
+def test_retail_has_its_published_numbers():
     path = real_file("retail.dat.gz")
     data = datasets.load("retail")
     assert (data.d, data.n) == (16_470, 908_576)
@@ -289,7 +275,7 @@ def test_retail_has_its_published_numbers(real_file):
     assert_array_equal(transactions.items[: transactions.offsets[1]], np.arange(30))
 
 
-def test_the_first_lines_of_kosarak_have_their_numbers(real_file):
+def test_the_first_lines_of_kosarak_have_their_numbers():
     transactions = datasets.read_transactions(real_file("kosarak-prefix.dat.gz"))
     data = transactions.to_dataset("prefix", "FIMI")
     assert (transactions.offsets.size - 1, data.n, data.d) == (36_681, 293_919, 17_032)
