@@ -1,7 +1,8 @@
 """Pure protocols: two probabilities, and every constant that follows from them.
 
-In a pure protocol (Wang et al. 2017) a report supports the user's own value with probability p and every other value with
-probability q < p. Nothing else about a protocol matters once its reports are counted.
+In a pure protocol (Wang et al. 2017) a report supports the user's own value with probability p and
+every other value with probability q < p. Nothing else about a protocol matters for the estimate of
+one value; sums of estimates also need the joint law of two counts.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class PureProtocol:
-    """A pure protocol on ``d`` values at privacy budget ``epsilon``, known by its probabilities ``p`` and ``q``.
+    """A pure protocol on ``d`` values at privacy budget ``epsilon``, given by p and q.
 
-    Oracles are subclasses that compute p and q. Use this class itself for estimates from a protocol that ldpopt does not
-    implement.
+    Oracles are subclasses that compute p and q. Use this class itself for estimates from a protocol
+    that ldpopt does not implement.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ class PureProtocol:
     Raises
     ------
     InvalidInputError
-        If an argument is out of range, or ``epsilon`` so small or large that p and q cannot be told apart from each
-        other, 0 and 1 in double precision.
+        If an argument is out of range, or ``epsilon`` so small or large that p, q, 0 and 1 are not
+        four different numbers in double precision.
 
     Examples
     --------
@@ -49,17 +50,20 @@ class PureProtocol:
     """
 
     exchangeable: ClassVar[bool] = False
-    """Whether any three values are alike: whichever they are, a report of one of them supports the other two with the same
-    probability. Sums of estimates have a simpler variance then, and an oracle has to say so."""
+    """Whether any three values are alike: a report of one of them supports the other two with the
+    same probability, whichever values they are. Sums of estimates have a simpler variance then. An
+    oracle has to state it."""
 
     def __init__(self, epsilon: float, d: int, *, p: float, q: float) -> None:
         self.epsilon = validate.real("epsilon", epsilon, above=0)
         self.d = validate.integer("d (the number of values)", d, minimum=2)
-        self.p, self.q = validate.real("p", p), validate.real("q", q)
+        self.p = validate.real("p", p)
+        self.q = validate.real("q", q)
+        # Closer than 1e-12 the difference p - q, by which estimates are divided, is rounding error.
         if not 0 < self.q < self.p < 1 or self.p - self.q < 1e-12 * self.p:
             raise InvalidInputError(
-                f"epsilon = {epsilon:g} with d = {d} gives p = {p!r} and q = {q!r}; a protocol needs 0 < q < p < 1: "
-                "use a less extreme epsilon"
+                f"epsilon = {epsilon:g} with d = {d} gives p = {p!r} and q = {q!r}; a protocol "
+                "needs 0 < q < p < 1: use a less extreme epsilon"
             )
 
     @property
@@ -78,7 +82,9 @@ class PureProtocol:
         return self.b / self.a
 
     def variance(self, n: int, frequency: ArrayLike = 0.0) -> NDArray[np.float64]:
-        """Return Var[f̃_v] = (a + b f_v)/n (N Eq. 5); the default is the paper's approximation f_v = 0 (N Eq. 7).
+        """Return Var[f̃_v] = (a + b f_v)/n (N Eq. 5).
+
+        The default f_v = 0 is the paper's approximation (N Eq. 7).
 
         Parameters
         ----------
@@ -97,20 +103,18 @@ class PureProtocol:
             raise InvalidInputError(
                 "frequency must lie in 0 .. 1: it is the true share of users, not an estimate"
             )
-        result: NDArray[np.float64] = (self.a + self.b * f) / validate.integer(
-            "n (the number of reports)", n, minimum=1
-        )
-        return result
+        n = validate.integer("n (the number of reports)", n, minimum=1)
+        return np.asarray((self.a + self.b * f) / n)
 
     def sd(self, n: int) -> float:
-        """Return σ = sqrt(a/n), the standard deviation of the estimate of a value that nobody has."""
+        """Return σ = sqrt(a/n), the standard deviation of an estimate whose value nobody has."""
         return math.sqrt(self.a / validate.integer("n (the number of reports)", n, minimum=1))
 
     @property
     def pair_support(self) -> tuple[float, float] | None:
-        """P(a report supports both of two values): where one of them is the user's own, and where neither is.
+        """P(a report supports both of two values): one of them the user's own, or neither.
 
-        None where only p and q are known: they do not say how the counts of two values vary together.
+        None where only p and q are known: they do not determine how two counts vary together.
         """
         return None
 
@@ -121,16 +125,19 @@ class PureProtocol:
         *,
         centred: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return (α, β): the answer to a set query has n Var = α + β F, where F is the set's true frequency.
+        """Return (α, β): the answer to a query has n Var = α + β F, with F its true frequency.
 
-        With 0/1 weights w of a set, n Var[Σ w f̃] = Σ w² (a + b f) + Σ_{u≠v} w_u w_v (r + s (f_u + f_v)), where r and s follow
-        from p, q and ``pair_support``: zero for unary encoding and hashing, negative for GRR (one multinomial draw a user)
-        and subset selection. Answers that use Σf = 1 are those of f̃ + (1 - Σf̃)/d, the method Norm: w less its mean.
+        With 0/1 weights w of a set, n Var[Σ w f̃] = Σ w² (a + b f) + Σ_{u≠v} w_u w_v (r + s
+        (f_u + f_v)). Here r and s follow from p, q and ``pair_support``: zero for unary encoding
+        and hashing, negative for GRR (one multinomial draw per user) and subset selection. Answers
+        that use Σf = 1 are those of f̃ + (1 - Σf̃)/d, the method Norm: the weights are then w
+        less its mean.
 
         Parameters
         ----------
         frequencies
-            Raw estimates (..., d): where a protocol's variance depends on more of the truth than F, what is put for it.
+            Raw estimates (..., d), plugged in where the variance depends on other frequencies than
+            F (values that are not ``exchangeable``).
         members
             Sparse (m, d) of zeros and ones; None for every value by itself.
         centred
@@ -147,8 +154,8 @@ class PureProtocol:
 
         Notes
         -----
-        The users' values are given, and their reports independent: this is the error about the frequencies among these
-        users, without that of drawing the users from a larger population.
+        The users' values are fixed, and their reports independent: this is the error about the
+        frequencies among these users, without that of drawing the users from a larger population.
 
         Examples
         --------
@@ -164,37 +171,41 @@ class PureProtocol:
             return np.full(1, self.a), np.full(1, self.b)
         r, s = self._pair_covariance()
         share = size / self.d if centred else np.zeros_like(size)
-        inside, outside = np.where(size > 0, 1 - share, 0.0), np.where(size < self.d, share, 0.0)
+        # The weights of the set's values and, negated, of all others, where there are any.
+        inside = np.where(size > 0, 1 - share, 0.0)
+        outside = np.where(size < self.d, share, 0.0)
         squares = size * inside**2 + (self.d - size) * outside**2
         total = size * inside - (self.d - size) * outside
-        # Σ w² f = inside² F + outside² (1 - F); the total is 0 wherever there is an outside weight.
+        # Σ w² f = inside² F + outside² (1 - F); the total is 0 wherever there is an outside
+        # weight.
         constant = (self.a - r) * squares + r * total**2 + (self.b - 2 * s) * outside**2
         slope = (self.b - 2 * s) * (inside**2 - outside**2) + 2 * s * total
         return constant, slope
 
     def covariance(self, frequencies: NDArray[np.float64]) -> Covariance:
-        """Return n Cov[f̃] given the true frequencies f of shape (d,), as a diagonal plus a matrix of rank two.
+        """Return n Cov[f̃] given the true frequencies f of shape (d,): diagonal plus rank two.
 
-        With the r and s of ``answer_variance`` it is diag(a + b f - r - 2 s f) + r 11ᵀ + s (f1ᵀ + 1fᵀ). Where
-        ``pair_support`` is None an error is raised.
+        With the r and s of ``answer_variance`` it is diag(a + b f - r - 2 s f) + r 11ᵀ + s (f1ᵀ
+        + 1fᵀ). Raises InvalidInputError where ``pair_support`` is None.
         """
         r, s = self._pair_covariance()
-        own = self.a - r + (self.b - 2 * s) * frequencies
+        diagonal = self.a - r + (self.b - 2 * s) * frequencies
         basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
-        return Covariance(own, basis, np.array([[r, s], [s, 0.0]]))
+        return Covariance(diagonal, basis, np.array([[r, s], [s, 0.0]]))
 
     def _pair_covariance(self) -> tuple[float, float]:
         """Return r and s: n Cov[f̃_u, f̃_v] = r + s (f_u + f_v) for u ≠ v."""
         if self.pair_support is None:
             raise InvalidInputError(
-                "the variance of a sum of estimates needs the joint law of two counts, which p and q "
-                "alone do not give: use an oracle from ldpopt.oracles"
+                "the variance of a sum of estimates needs the joint law of two counts, which p and "
+                "q alone do not give: use an oracle from ldpopt.oracles"
             )
-        own, neither = self.pair_support
+        with_user, neither = self.pair_support
         gap = self.p - self.q
         r = (neither - self.q**2) / gap**2
-        s = (own - self.p * self.q) / gap**2 - r
+        s = (with_user - self.p * self.q) / gap**2 - r
         return r, s
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(epsilon={self.epsilon:g}, d={self.d}, p={self.p:.6g}, q={self.q:.6g})"
+        about = f"epsilon={self.epsilon:g}, d={self.d}, p={self.p:.6g}, q={self.q:.6g}"
+        return f"{type(self).__name__}({about})"

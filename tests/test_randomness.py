@@ -225,5 +225,7 @@ def test_probabilities_become_whole_multiples(probability, threshold):
     "probability", [Fraction(1, 3), Fraction(1, 2**65), Fraction(0), Fraction(1), Fraction(-1, 2)]
 )
 def test_a_coin_that_words_cannot_toss_exactly_is_refused(probability):
-    with pytest.raises(InvalidInputError, match="not with probability"):
+    with pytest.raises(
+        InvalidInputError, match=r"probability must be a multiple of 2\*\*-64 in \(0, 1\), got"
+    ):
         randomness.bernoulli(generator(1), probability, 3)

@@ -1,4 +1,4 @@
-"""What every frequency oracle does: randomise values on the client, count support on the server, estimate."""
+"""What every frequency oracle does: randomise values, count support, simulate, estimate."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
 from ldpopt.oracles.forms import IndexForm, Product, ReportForm, Reports
+from ldpopt.oracles.index_law import IndexLaw
 from ldpopt.oracles.rational import log_above
 from ldpopt.protocol import PureProtocol
 
@@ -33,7 +34,8 @@ PER_USER = "one draw per user"
 # A simulation per user draws so many users at a time, which bounds its memory whatever n is.
 _USERS_AT_A_TIME = 1 << 16
 
-# The probability of a client's rarest event must be so large that words of 64 bits keep it to a relative 2⁻³².
+# The probability of a client's rarest event must be so large that words of 64 bits keep it to a
+# relative 2⁻³².
 _RAREST = Fraction(1, 2**32)
 
 _LARGEST_EPSILON = 100  # far beyond any privacy; e^ε still fits a double
@@ -55,69 +57,77 @@ def budget(epsilon: object) -> float:
 class FrequencyOracle(PureProtocol, ABC):
     """A pure protocol with both of its sides.
 
-    Reports are numpy arrays with one row per user: they can be sliced, concatenated and saved. A subclass computes p and q,
-    states its ``report_form`` and ``pair_support``, and implements ``_perturb`` on checked values.
+    Reports are numpy arrays with one row per user: they can be sliced, concatenated and saved. A
+    subclass computes p and q, states its ``report_form``, its ``pair_support`` and whether three
+    values are alike (``exchangeable``), and implements ``_perturb`` on checked values.
 
     Attributes
     ----------
     p, q
-        The probabilities of the client, each rounded once to a float. Estimates are made with these.
+        The probabilities of the client, each rounded once to a float. Estimates are made with
+        these.
     exact_p, exact_q
-        The same as fractions, which the client realises on uniform words. They are rounded so that no report is more than
-        e^ε times as likely under one value as under another.
+        The same as fractions, which the client realises on uniform words. They are rounded so that
+        no report is more than e^ε times as likely under one value as under another.
     exact_both
         Probability that a report supports both the user's own value and another given one.
     """
 
     name: ClassVar[str]
-    """The name in files and on the command line; only oracles of ``ldpopt.oracles.ORACLES`` have one."""
+    """The name in files and on the command line. Oracles outside ``ORACLES`` have none."""
+
+    simulation: ClassVar[str] = PER_USER
+    """How ``simulate_counts`` draws: ``AGGREGATE``, ``IDEAL_HASH`` or ``PER_USER``."""
 
     def __init__(self, epsilon: float, d: int, *, p: Fraction, q: Fraction, both: Fraction) -> None:
         super().__init__(epsilon, d, p=float(p), q=float(q))
-        self.exact_p, self.exact_q, self.exact_both = p, q, both
+        self.exact_p = p
+        self.exact_q = q
+        self.exact_both = both
         if min(q, 1 - p) < _RAREST:
             raise InvalidInputError(
-                f"epsilon = {self.epsilon:g} with d = {self.d} gives a probability below 2**-32 (p = {self.p!r}, "
-                f"q = {self.q:.3g}), too rare to be drawn exactly: use a smaller epsilon or domain"
+                f"epsilon = {self.epsilon:g} with d = {self.d} gives a probability below 2**-32 "
+                f"(p = {self.p!r}, q = {self.q:.3g}), too rare to be drawn exactly: use a smaller "
+                "epsilon or domain"
             )
-
-    simulation: ClassVar[str] = PER_USER
-    """How ``simulate_counts`` draws: from the exact law of the aggregate (of an ideal hash), or one draw per user."""
 
     @property
     def report_form(self) -> ReportForm:
-        """What a report is made of. Checks, counts, files, attacks and exhaustive channels follow from it.
+        """What a report is made of. Checks, counts, files, attacks and channels follow from it.
 
         Raises InvalidTypeError where a subclass does not define it.
         """
         raise InvalidTypeError(
             f"{type(self).__name__} does not say what its reports are made of: define its property "
-            "report_form, and return an IndexForm, BitsForm, HashForm or SubsetForm of ldpopt.oracles.forms"
+            "report_form, and return an IndexForm, BitsForm, HashForm or SubsetForm of "
+            "ldpopt.oracles.forms"
         )
 
     @property
     def options(self) -> dict[str, str]:
-        """Keyword arguments besides epsilon and d that make the same oracle again. Files keep them."""
+        """Keyword arguments besides epsilon and d that rebuild this oracle; files keep them."""
         return {}
 
     @property
     def report_bits(self) -> float:
-        """Information in one report, in bits: the fewest that an ideal encoding of all possible reports needs."""
+        """Information in one report, in bits: what an ideal encoding of all reports needs."""
         return self.report_form.information
 
     @property
     def exact_ratio(self) -> Fraction:
-        """P(report | a value it supports) / P(report | one it does not): (p-x)/(q-x) with x = ``exact_both``.
+        """P(report | a value it supports) / P(report | one it does not), exactly.
 
-        The ratio is the same for all reports and values, and 1 where both or neither are supported: reports come from a law
-        that does not know the value, and only whether the own value is supported is drawn with another probability. So all
-        reports that support u and not v together have the ratio of each, P(u and not v | u) / P(u and not v | v).
+        It is (p-x)/(q-x) with x = ``exact_both``: the same for all reports and values, and 1 where
+        both or neither are supported. For reports come from a law that does not know the value, and
+        only whether the user's value is supported is drawn with another probability. So all reports
+        that support u and not v together have the ratio of each, P(u and not v | u) / P(u and not
+        v | v).
         """
         return (self.exact_p - self.exact_both) / (self.exact_q - self.exact_both)
 
     @property
     def exact_epsilon(self) -> float:
-        """The privacy loss of the client: log ``exact_ratio``, rounded up. Between ε - 10⁻⁹ and ε."""
+        """The client's privacy loss: log ``exact_ratio``, rounded up; above ε - 10⁻⁹."""
         return log_above(self.exact_ratio)
 
     @property
@@ -128,86 +138,55 @@ class FrequencyOracle(PureProtocol, ABC):
     @property
     @abstractmethod
     def pair_support(self) -> tuple[float, float]:
-        """P(a report supports both of two values): where one of them is the user's own, and where neither is."""
+        """P(a report supports both of two values): one of them the user's own, or neither."""
 
     def answer_variance(
         self, frequencies: Array, members: csr_array | None = None, *, centred: bool = False
     ) -> tuple[Array, Array]:
         """Return (α, β) of each answer as every protocol does.
 
-        Where three values are not alike (``exchangeable``), the variance of a sum depends on all frequencies. It is then
-        computed from the law of a report that the estimates imply after Norm-Sub, and the part that β F does not explain is
-        added to α. Cost: two transforms (``sums``, ``counts``) per trial, and for sets one per set.
+        Where three values are not alike (``exchangeable``), the variance of a sum depends on all
+        frequencies. It is then computed from the law of a report that the estimates imply after
+        Norm-Sub, and the part that β F does not explain is added to α. Cost: two products with S
+        (``IndexForm``) per trial, and for sets one per set.
 
         Raises
         ------
         InvalidInputError
-            If three values are not alike and reports are not indices: such an oracle needs a method of its own.
+            If three values are not alike and reports are not indices: such an oracle needs an
+            ``answer_variance`` of its own.
         """
-        simple = self.exchangeable or (members is None and not centred)
         constant, slope = super().answer_variance(frequencies, members, centred=centred)
-        if simple:
+        single = members is None and not centred
+        if self.exchangeable or single:
             return constant, slope
-        truth = norm_sub(frequencies)
+        # The law of a report needs frequencies that are possible.
+        likely = norm_sub(frequencies)
+        law = self._index_law(likely)
         if members is None:
-            answers, variance = truth, self._centred_variance(truth)
-        else:
-            answers = (members @ truth.reshape(-1, self.d).T).T.reshape(*truth.shape[:-1], -1)
-            variance = self._set_variance(truth, members, centred)
-        return variance - slope * answers, slope
-
-    def _report_law(self, truth: Array) -> tuple[IndexForm, Array]:
-        """Return the form, and the probability of each index where ``truth`` are the frequencies, shape (..., size)."""
-        form = self.report_form
-        if not isinstance(form, IndexForm):
-            raise InvalidInputError(
-                f"the variance of a sum of estimates of {type(self).__name__} is not known: state exchangeable = "
-                "True if any three values are alike, or define answer_variance"
-            )
-        supporting = form.counts(np.ones(form.size))
-        inside = self.p / supporting
-        outside = (1 - self.p) / (form.size - supporting)
-        return form, form.sums(truth * (inside - outside)) + truth @ outside[:, None]
+            return law.centred_variance() - slope * likely, slope
+        answers = np.asarray((members @ likely.reshape(-1, self.d).T).T)
+        answers = answers.reshape(*likely.shape[:-1], -1)
+        return law.set_variance(members, centred=centred) - slope * answers, slope
 
     def covariance(self, frequencies: Array) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,).
 
-        Where three values are not alike (``exchangeable``), it is Sᵀ diag(law) S less the products of the means, over
-        (p-q)², and a product costs two transforms (``sums``, ``counts``). Where their law is not known an error is raised.
+        Where three values are not alike (``exchangeable``), a product costs two products with S
+        (``IndexForm``). Where their law is not known an InvalidInputError is raised.
         """
         if self.exchangeable:
             return super().covariance(frequencies)
-        form, law = self._report_law(frequencies)
-        gap = self.p - self.q
-        # Given value v the supports have the means q + gap e_v; summed over f, their products are q² Σf 11ᵀ +
-        # q gap (f1ᵀ + 1fᵀ) + gap² diag(f).
-        basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
-        core = np.array([[self.q * frequencies.sum() / gap, 1.0], [1.0, 0.0]]) * (-self.q / gap)
-        return IndexCovariance(-frequencies, basis, core, form=form, law=law / gap**2)
+        return self._index_law(frequencies).covariance()
 
-    def _set_variance(self, truth: Array, members: csr_array, centred: bool) -> Array:
-        """Return n Var of the answers to sets, of shape (..., m)."""
-        form, law = self._report_law(truth)
-        variance = np.empty((*truth.shape[:-1], members.shape[0]))
-        gap = self.p - self.q
-        for i in range(members.shape[0]):
-            weights = members[[i]].toarray()[0]
-            weights = weights - weights.mean() * centred
-            # Given value v, the weights that a report supports sum to q Σw + (p-q) w_v in the mean.
-            means = self.q * weights.sum() + gap * weights
-            variance[..., i] = (law @ form.sums(weights) ** 2 - truth @ means**2) / gap**2
-        return variance
-
-    def _centred_variance(self, truth: Array) -> Array:
-        """Return n Var of f̃_v + (1 - Σf̃)/d for every value, of shape (..., d): all sets of one value at once."""
-        form, law = self._report_law(truth)
-        share = 1 / self.d
-        sizes = form.sums(np.ones(self.d))
-        # With B_v = 1 where a report supports v, and S = Σ B_v, the mean of (B_v - S/d)².
-        square = form.counts(law * (1 - 2 * share * sizes)) + share**2 * (law @ sizes**2)[..., None]
-        gap = self.p - self.q
-        # The squared means: gap² times those of the weights 1 - 1/d of the own value and -1/d of any other.
-        return square / gap**2 - truth * (1 - 2 * share) - share**2
+    def _index_law(self, frequencies: Array) -> IndexLaw:
+        form = self.report_form
+        if not isinstance(form, IndexForm):
+            raise InvalidInputError(
+                f"the variance of a sum of estimates of {type(self).__name__} is not known: state "
+                "exchangeable = True if any three values are alike, or define answer_variance"
+            )
+        return IndexLaw(form, self.p, self.q, frequencies)
 
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
@@ -222,24 +201,25 @@ class FrequencyOracle(PureProtocol, ABC):
         values
             Whole numbers in 0 .. d-1, shape (n,): one value per user.
         rng
-            ``None`` uses the operating system's entropy. A Generator or a seed, given by name, makes reports repeatable and
-            thereby voids their privacy: whoever knows or guesses it can undo the randomisation. For simulations and tests.
+            ``None`` uses the operating system's entropy. A Generator or a seed, given by name,
+            makes reports repeatable and thereby voids their privacy: anyone who knows or guesses it
+            can undo the randomisation. For simulations and tests.
 
         Returns
         -------
-        One report a user, in the order of ``values``.
+        One report per user, in the order of ``values``.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
             If a value is not a whole number in the domain; nothing is randomised then.
         """
-        found = validate.array("values", values)
-        if found.ndim != 1:
+        array = validate.array("values", values)
+        if array.ndim != 1:
             raise InvalidInputError(
-                f"values must have shape (n,), one value per user, got shape {found.shape}"
+                f"values must have shape (n,), one value per user, got shape {array.shape}"
             )
-        checked = validate.whole_numbers("values", found, low=0, high=self.d - 1)
+        checked = validate.whole_numbers("values", array, low=0, high=self.d - 1)
         return self._perturb(checked, None if rng is None else validate.generator(rng))
 
     def support_counts(self, reports: ArrayLike) -> Counts:
@@ -252,21 +232,23 @@ class FrequencyOracle(PureProtocol, ABC):
 
         Returns
         -------
-        int64 counts of shape (d,). Counts of separate batches of reports add up. Reports of another oracle, ε or domain that
-        look alike cannot be told apart: keep the oracle's parameters with the reports.
+        int64 counts of shape (d,). Counts of separate batches of reports add up. Reports of another
+        oracle, ε or domain that look alike cannot be told apart: keep the oracle's parameters with
+        the reports.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the reports have a wrong shape, type or range for this oracle; the first bad report is named.
+            If the reports have a wrong shape, type or range for this oracle; the first bad report
+            is named.
         """
         return self.report_form.support_counts(self._checked(reports))
 
     def support_operator(self, reports: ArrayLike) -> LinearOperator:
-        """Return the matrix B of shape (n, d), B[i, v] = 1 if report i supports value v and 0 if not, as its products.
+        """Return B, where B[i, v] is 1 if report i supports value v and 0 if not, as its products.
 
-        The likelihood of reports needs no more: P(report i | f) is proportional to Σf + (r-1) (B f)_i with
-        r = ``likelihood_ratio``.
+        The likelihood of reports needs no more: P(report i | f) is proportional to
+        Σf + (r-1) (B f)_i with r = ``likelihood_ratio``.
 
         Parameters
         ----------
@@ -275,8 +257,9 @@ class FrequencyOracle(PureProtocol, ABC):
 
         Returns
         -------
-        A scipy ``LinearOperator`` of float64. ``matvec`` takes f of shape (d,) to the sum of f over each report's values,
-        ``rmatvec`` weights of shape (n,) to weighted support counts; weights of 1 give ``support_counts``.
+        A scipy ``LinearOperator`` of float64, of shape (n, d). ``matvec`` takes f of shape (d,) to
+        the sum of f over each report's values, ``rmatvec`` weights of shape (n,) to weighted
+        support counts; weights of 1 give ``support_counts``.
 
         Raises
         ------
@@ -285,9 +268,10 @@ class FrequencyOracle(PureProtocol, ABC):
 
         Notes
         -----
-        A product of either kind costs n + d operations with GRR, n + K log₂ K with Hadamard response, n·k with subset
-        selection and n·d/8 with unary encoding and local hashing. These two hold a copy of n·d/8 bytes; local hashing
-        evaluates its n·d hashes once, for that copy. The others hold the reports.
+        A product of either kind costs n + d operations with GRR, n + K log₂ K with Hadamard
+        response, n·k with subset selection and n·d/8 with unary encoding and local hashing. The
+        operators of these two hold a copy of n·d/8 bytes; local hashing evaluates its n·d hashes
+        once, for that copy. The others hold the reports.
 
         Examples
         --------
@@ -298,16 +282,15 @@ class FrequencyOracle(PureProtocol, ABC):
         """
         from scipy.sparse.linalg import LinearOperator  # slow to import, and counts do without
 
-        found = self._checked(reports)
-        forward, back = self.report_form.support_products(found)
+        checked = self._checked(reports)
+        forward, back = self.report_form.support_products(checked)
 
         def flat(product: Product) -> Product:
-            return lambda x: product(
-                np.asarray(x, dtype=np.float64).reshape(-1)
-            )  # scipy hands on columns as (d, 1)
+            # scipy hands on columns as (d, 1).
+            return lambda x: product(np.asarray(x, dtype=np.float64).reshape(-1))
 
         return LinearOperator(
-            (len(found), self.d),
+            (len(checked), self.d),
             matvec=flat(forward),
             rmatvec=flat(back),
             dtype=np.dtype(np.float64),
@@ -315,16 +298,19 @@ class FrequencyOracle(PureProtocol, ABC):
 
     def _checked(self, reports: ArrayLike) -> Reports:
         try:
-            found = np.asarray(reports)
+            array = np.asarray(reports)
         except ValueError:
             raise InvalidInputError(
                 "reports must be one array, as perturb returns it or np.concatenate joins it"
             ) from None
-        self.report_form.check(found)
-        return found
+        self.report_form.check(array)
+        return array
 
     def estimate(self, counts: ArrayLike, n: int) -> FrequencyEstimate:
-        """Return the unbiased estimate from support counts of shape (d,) or (trials, d) over n reports (N Eq. 4)."""
+        """Return the unbiased estimate from support counts over n reports (N Eq. 4).
+
+        Counts have shape (d,) or (trials, d).
+        """
         return FrequencyEstimate.from_counts(counts, n, self)
 
     def simulate_counts(
@@ -346,8 +332,8 @@ class FrequencyOracle(PureProtocol, ABC):
 
         Returns
         -------
-        int64 counts of shape (trials, d), or (d,). The cost does not depend on n, except where ``simulation`` says "one
-        draw per user".
+        int64 counts of shape (trials, d), or (d,). The cost does not depend on n, except where
+        ``simulation`` is "one draw per user".
 
         Raises
         ------
@@ -366,68 +352,33 @@ class FrequencyOracle(PureProtocol, ABC):
         return counts[0] if trials is None else counts
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
-        """Draw per user, a bounded number of users at a time. Overridden where the law of the aggregate is known."""
+        """Draw per user. Overridden where the law of the aggregate is known."""
         counts = np.zeros((trials, self.d), dtype=np.int64)
+        # User i has the first value whose cumulated number of users exceeds i.
         last_user = np.cumsum(true_counts)
+        n = int(last_user[-1])
         for trial in range(trials):
-            for start in range(0, int(last_user[-1]), _USERS_AT_A_TIME):
-                users = np.arange(start, min(start + _USERS_AT_A_TIME, int(last_user[-1])))
+            for start in range(0, n, _USERS_AT_A_TIME):
+                users = np.arange(start, min(start + _USERS_AT_A_TIME, n))
                 values = np.searchsorted(last_user, users, side="right")
                 counts[trial] += self._draw_counts(values, rng)
         return counts
 
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
-        """Draw the support counts of these users; a subclass may spare itself the reports."""
+        """Draw the support counts of these users; a subclass may do without their reports."""
         return self.report_form.support_counts(self._perturb(values, rng))
-
-
-class IndexCovariance(Covariance):
-    """A diagonal, a matrix of low rank, and Sᵀ diag(law) S for the supports S of a report that is an index.
-
-    Parameters
-    ----------
-    own, basis, core
-        As of ``Covariance``.
-    form
-        The form of the reports, which has the products with S.
-    law
-        Non-negative weights of the indices, shape (size,).
-    """
-
-    def __init__(
-        self, own: Array, basis: Array, core: Array, *, form: IndexForm, law: Array
-    ) -> None:
-        super().__init__(own, basis, core)
-        self._form = form
-        self._law = law
-
-    @property
-    def diagonal(self) -> Array:
-        """The variance of every value, shape (d,)."""
-        return super().diagonal + self._form.counts(self._law)
-
-    def scaled(self, factor: float) -> Covariance:
-        """Return the matrix times a number >= 0."""
-        return IndexCovariance(
-            self._own * factor,
-            self._basis,
-            self._core * factor,
-            form=self._form,
-            law=self._law * factor,
-        )
-
-    def _product(self, columns: Array) -> Array:
-        """Return the product with the columns of a (d, m) matrix."""
-        supported = self._form.sums(columns.T) * self._law
-        return super()._product(columns) + self._form.counts(supported).T
 
 
 def simulate_independent(
     true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int
 ) -> Counts:
-    """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v: unary encoding, and local hashing ideally."""
+    """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v.
+
+    This is the law of unary encoding, and of local hashing with an ideal hash.
+    """
     n = true_counts.sum()
-    # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its parameters change.
+    # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its
+    # parameters change.
     counts = rng.binomial(true_counts[:, None], p, (len(true_counts), trials))
     counts += rng.binomial((n - true_counts)[:, None], q, (len(true_counts), trials))
     return np.ascontiguousarray(counts.T)

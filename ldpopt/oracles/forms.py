@@ -1,7 +1,8 @@
 """What a report is made of: an index, bits, a hash function with a bucket, or a set of values.
 
-The form of an oracle's reports decides how they are checked, counted, stored in files, drawn at random and enumerated. An
-oracle therefore adds only what is its own: the probabilities p and q, and the client.
+The form of an oracle's reports decides how they are checked, counted, stored in files, drawn at
+random and enumerated. An oracle therefore adds only what is its own: the probabilities p and q, and
+the client.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Flags = NDArray[np.bool_]
 Reports = NDArray[Any]
 Product = Callable[[Array], Array]
 
-_ROWS = 255  # rows whose bits a column of uint8 can count without overflow
+_ROWS = 255  # the largest number of rows whose bits a uint8 counts without overflow
 _CELLS = 1 << 21  # entries held at a time: 16 MB of 64-bit numbers
 
 
@@ -35,8 +36,8 @@ _CELLS = 1 << 21  # entries held at a time: 16 MB of 64-bit numbers
 class ReportForm(ABC):
     """What a report is made of, and which of ``d`` values it supports.
 
-    Reports are numpy arrays with one row per user. Whatever handles reports without knowing their oracle (files, attacks,
-    exhaustive channels) looks its own part up by ``kind``.
+    Reports are numpy arrays with one row per user. Whatever handles reports without knowing their
+    oracle (files, attacks, exhaustive channels) looks its own part up by ``kind``.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class ReportForm(ABC):
 
     @abstractmethod
     def check(self, reports: Reports) -> None:
-        """Raise an InvalidInputError or InvalidTypeError unless every row is a report of this form."""
+        """Raise InvalidInputError or InvalidTypeError unless every row is a report of this form."""
 
     @abstractmethod
     def support_counts(self, reports: Reports) -> Counts:
@@ -79,7 +80,7 @@ class ReportForm(ABC):
 
     @abstractmethod
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
-        """Return f ↦ B f and w ↦ Bᵀ w for the 0/1 matrix B of which report supports which value."""
+        """Return f ↦ B f and w ↦ Bᵀ w, with B[i, v] = 1 if report i supports v, else 0."""
 
     @abstractmethod
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
@@ -87,16 +88,20 @@ class ReportForm(ABC):
 
     @abstractmethod
     def supports(self) -> Flags:
-        """Return which values each of all possible reports supports, shape (reports, d). For a few values only."""
+        """Return which values each of all possible reports supports, shape (reports, d).
+
+        Their number may grow exponentially with d: for a few values only.
+        """
 
 
 @dataclass(frozen=True)
 class IndexForm(ReportForm):
     """One whole number in 0 .. size-1. Here index v supports the value v and no other.
 
-    Oracles whose indices support other values subclass this form and override ``sums`` and ``counts``, the products with the
-    0/1 matrix S of shape (size, d) that says which index supports which value. An oracle of this form sends all indices that
-    support the user's value with the same probability, and all others with the same.
+    Oracles whose indices support other values subclass this form and override ``sums`` and
+    ``counts``, the products with the 0/1 matrix S of shape (size, d) that says which index supports
+    which value. An oracle of this form sends all indices that support the user's value with the
+    same probability, and all others with the same.
 
     Parameters
     ----------
@@ -120,7 +125,10 @@ class IndexForm(ReportForm):
         return f
 
     def counts(self, weights: Array) -> Array:
-        """Return Sᵀ w: for each value the sum of weights, shape (..., size), over the indices that support it."""
+        """Return Sᵀ w: for each value the sum of weights over the indices that support it.
+
+        Weights have shape (..., size).
+        """
         return weights
 
     @property
@@ -172,9 +180,10 @@ class IndexForm(ReportForm):
 
 @dataclass(frozen=True)
 class BitsForm(ReportForm):
-    """One bit per value, packed into ceil(d/8) bytes with the first value in the highest bit of the first byte.
+    """One bit per value, packed into ceil(d/8) bytes.
 
-    A report supports the values whose bits are 1. An oracle of this form draws its bits independently of each other.
+    The first value is the highest bit of the first byte. A report supports the values whose bits
+    are 1. An oracle of this form draws its bits independently of each other.
 
     Examples
     --------
@@ -210,8 +219,8 @@ class BitsForm(ReportForm):
         stray = reports[:, -1] & self.padding != 0
         if stray.any():
             raise InvalidInputError(
-                f"report {int(np.argmax(stray))} has bits beyond its {self.d} values: it was made for a "
-                "larger domain"
+                f"report {int(np.argmax(stray))} has bits beyond its {self.d} values: it was made "
+                "for a larger domain"
             )
 
     def support_counts(self, reports: Reports) -> Counts:
@@ -241,8 +250,8 @@ class BitsForm(ReportForm):
 class HashForm(ReportForm):
     """A record of a 64-bit ``seed``, which selects a hash function, and one of ``g`` buckets.
 
-    A report supports the values that its hash function sends to its bucket. The server evaluates n·d hashes in a compiled
-    kernel on all cores; about a nanosecond each.
+    A report supports the values that its hash function sends to its bucket. The server evaluates
+    n·d hashes in a compiled kernel on all cores; about a nanosecond each.
 
     Parameters
     ----------
@@ -270,13 +279,14 @@ class HashForm(ReportForm):
         """Raise an error unless the reports are records with a bucket below g."""
         if reports.dtype.names != ("seed", "bucket"):
             raise InvalidTypeError(
-                f"reports of local hashing are records of seed and bucket, {self.dtype}; got an array "
-                f"of {reports.dtype}"
+                f"reports of local hashing are records of seed and bucket, {self.dtype}; got an "
+                f"array of {reports.dtype}"
             )
         for field in ("seed", "bucket"):
             if reports.dtype[field].kind not in "iu":
                 raise InvalidTypeError(
-                    f"field {field!r} of the reports must be whole numbers, got {reports.dtype[field]}"
+                    f"field {field!r} of the reports must be whole numbers, got "
+                    f"{reports.dtype[field]}"
                 )
         if reports.ndim != 1:
             raise InvalidInputError(f"reports of this oracle have shape (n,), got {reports.shape}")
@@ -284,8 +294,8 @@ class HashForm(ReportForm):
         if wrong.any():
             at = int(np.argmax(wrong))
             raise InvalidInputError(
-                f"report {at} is out of range: bucket {reports['bucket'][at]}, expected 0 .. {self.g - 1}; "
-                "were these reports made with another g or epsilon?"
+                f"report {at} is out of range: bucket {reports['bucket'][at]}, expected 0 .. "
+                f"{self.g - 1}; were these reports made with another g or epsilon?"
             )
 
     def records(self, seeds: NDArray[np.uint64], buckets: NDArray[Any]) -> Reports:
@@ -296,19 +306,20 @@ class HashForm(ReportForm):
         return reports
 
     def buckets(self, seeds: NDArray[np.uint64], values: NDArray[Any]) -> Counts:
-        """Return the bucket of each value under the hash function of each seed; shapes broadcast."""
-        found = bucket_of(seeds, values.astype(np.uint64), np.uint64(self.g))
-        return np.asarray(found.astype(np.int64))
+        """Return the bucket of each value under the hash function of each seed, broadcast."""
+        hashed = bucket_of(seeds, values.astype(np.uint64), np.uint64(self.g))
+        return np.asarray(hashed.astype(np.int64))
 
     def support_counts(self, reports: Reports) -> Counts:
         """Evaluate n·d hashes."""
-        # Imported here because it loads numba and compiles, which only servers of local hashing need.
+        # Imported here because it loads numba and compiles, which only servers of local hashing
+        # need.
         from ldpopt.oracles.hash_kernel import hashed_support_counts
 
         return hashed_support_counts(*_fields(reports), self.d, self.g)
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
-        """Return the products with the bits of support, read many times faster than they are hashed again."""
+        """Return the products with the bits of support: reading them beats hashing again."""
         from ldpopt.oracles.hash_kernel import hashed_support_bits
 
         bits = hashed_support_bits(*_fields(reports), self.d, self.g)
@@ -320,7 +331,7 @@ class HashForm(ReportForm):
         return self.records(seeds, rng.integers(self.g, size=m))
 
     def supports(self) -> Flags:
-        """Return the support under an ideal hash: every function from values to buckets, with every bucket."""
+        """Return the supports of every function from values to buckets with every bucket."""
         functions = np.array(list(itertools.product(range(self.g), repeat=self.d)))
         supported = functions[:, None, :] == np.arange(self.g)[:, None]
         return np.asarray(supported.reshape(-1, self.d))
@@ -369,8 +380,8 @@ class SubsetForm(ReportForm):
         unordered = (reports[:, 1:] <= reports[:, :-1]).any(axis=1)
         if unordered.any():
             raise InvalidInputError(
-                f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} distinct "
-                "values are expected"
+                f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} "
+                "distinct values are expected"
             )
 
     def support_counts(self, reports: Reports) -> Counts:
@@ -399,7 +410,8 @@ class SubsetForm(ReportForm):
         return forward, back
 
     def _blocks(self, reports: Reports) -> list[slice]:
-        # bincount copies its input to 64 bits, so only a bounded number of rows is counted at a time.
+        # bincount copies its input to 64 bits, so only a bounded number of rows is counted at a
+        # time.
         step = max(1, _CELLS // self.k)
         return [slice(start, start + step) for start in range(0, len(reports), step)]
 
@@ -418,7 +430,7 @@ class SubsetForm(ReportForm):
 
 
 def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[Flags]:
-    """Return m uniform sets of k values that hold as many wanted ones as fit, as blocks of rows of flags.
+    """Return m uniform sets of k values that hold as many wanted ones as fit.
 
     Parameters
     ----------
@@ -428,6 +440,10 @@ def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[F
         Size and number of the sets.
     rng
         Source of d random numbers per set.
+
+    Returns
+    -------
+    Blocks of rows of flags, m rows in all.
 
     Examples
     --------
@@ -456,7 +472,7 @@ def _fields(reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
 
 
 def _check_integers(reports: Reports, *, high: int, columns: int | None = None) -> None:
-    """Raise an error unless ``reports`` are integers in 0 .. high of shape (n,), or (n, columns)."""
+    """Raise an error unless reports are integers in 0 .. high of shape (n,), or (n, columns)."""
     if reports.dtype.kind not in "iu":
         raise InvalidTypeError(
             f"reports must be an array of whole numbers, got an array of {reports.dtype}"

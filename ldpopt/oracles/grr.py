@@ -17,8 +17,8 @@ from ldpopt.oracles.rational import exp_below, word_below
 class GRR(FrequencyOracle):
     """Generalised randomised response (N III-A): p = e^ε/(e^ε+d-1), q = 1/(e^ε+d-1).
 
-    The client keeps the value with the largest p of 64 bits that has p (d-1)/(1-p) <= e^ε, and q = (1-p)/(d-1). A report is
-    one value, stored in the smallest unsigned integer type.
+    The client keeps the value with the largest p of 64 bits that has p (d-1)/(1-p) <= e^ε, and q =
+    (1-p)/(d-1). A report is one value, stored in the smallest unsigned integer type.
 
     Examples
     --------
@@ -53,7 +53,8 @@ class GRR(FrequencyOracle):
         return respond(values, self.d, self.exact_p, rng).astype(self.report_form.dtype)
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
-        # With probability p-q a user answers truthfully, else uniformly over the whole domain, the own value included.
+        # With probability p-q a user answers truthfully, else uniformly over the whole domain, the
+        # own value included.
         kept = rng.binomial(true_counts[:, None], self.p - self.q, (self.d, trials)).T
         uniform = rng.multinomial(true_counts.sum() - kept.sum(axis=1), np.full(self.d, 1 / self.d))
         return np.asarray(kept + uniform, dtype=np.int64)
@@ -62,7 +63,8 @@ class GRR(FrequencyOracle):
 def respond(
     values: NDArray[np.int64], size: int, keep: Fraction, rng: randomness.Rng
 ) -> NDArray[np.int64]:
-    """Return each value with probability ``keep``, else a uniform one of the other ``size - 1`` values."""
+    """Return each value with probability ``keep``, else a uniform one of the other values."""
+    # Drawn from one value less: those from the own value on move up by one.
     other = randomness.below(rng, size - 1, len(values))
     other += other >= values
     return np.where(randomness.bernoulli(rng, keep, len(values)), values, other)

@@ -21,10 +21,10 @@ Number = TypeVar("Number", np.int64, np.float64)
 class HadamardResponse(FrequencyOracle):
     """Hadamard response (Acharya, Sun, Zhang 2019): p = e^ε/(e^ε+1), q = 1/2.
 
-    Value v owns row v+1 of the K x K Sylvester-Hadamard matrix, K the smallest power of two above d. A report is an index
-    in 0 .. K-1, uniform among the columns where the row is +1 with probability p and among the others otherwise; it
-    supports the values whose rows are +1 there, half of which any two rows share. p is the largest of 64 bits that has
-    p/(1-p) <= e^ε.
+    Value v owns row v+1 of the K x K Sylvester-Hadamard matrix, K the smallest power of two above
+    d. A report is an index in 0 .. K-1, uniform among the columns where the row is +1 with
+    probability p and among the others otherwise; it supports the values whose rows are +1 there,
+    half of which any two rows share. p is the largest of 64 bits that has p/(1-p) <= e^ε.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def pair_support(self) -> tuple[float, float]:
-        """Rows are orthogonal: pq and q², except for values whose row is the product of the two."""
+        """Rows are orthogonal: pq and q², but for values whose row is the product of the two."""
         return self.p * self.q, self.q**2
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
@@ -59,7 +59,8 @@ class HadamardResponse(FrequencyOracle):
         index = randomness.below(rng, self.columns, len(values))
         positive = np.bitwise_count(index & row) & 1 == 0
         wanted = randomness.bernoulli(rng, self.exact_p, len(values))
-        # Flipping one bit that the row has changes the sign and maps one half of the columns onto the other.
+        # Flipping one bit that the row has changes the sign and maps one half of the columns onto
+        # the other.
         return np.where(positive == wanted, index, index ^ (row & -row)).astype(
             self.report_form.dtype
         )
@@ -82,9 +83,9 @@ class HadamardForm(IndexForm):
 
 
 def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
-    """Return H x for the Sylvester-Hadamard matrix, H[i, j] = (-1)^popcount(i & j), along the last axis of shape (..., K).
+    """Return H x for the Sylvester-Hadamard matrix, H[i, j] = (-1)^popcount(i & j).
 
-    Cost: K log₂ K additions a vector.
+    The last axis of x has a power of two K of entries. Cost: K log₂ K additions per vector.
 
     Examples
     --------

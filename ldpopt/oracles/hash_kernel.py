@@ -1,7 +1,8 @@
 """The n·d hashes of a local-hashing server, compiled. Importing this module imports numba.
 
-Nothing is cached on disk: numba would not notice a change of the hash family in its own file, and a server that hashes
-otherwise than its clients counts noise. Compiling takes about half a second a process.
+Nothing is cached on disk: numba would not notice a change of the hash family in its own file, and a
+server that hashes otherwise than its clients counts noise. Compiling takes about half a second per
+process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _SMALL = 1 << 20  # hashes below which waking the other cores costs more than th
 def hashed_support_counts(
     seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
 ) -> NDArray[np.int64]:
-    """Return how many reports support each of d values. Cost: n·d hashes, shared by all cores; memory cores·d."""
+    """Return how many reports support each of d values.
+
+    Cost: n·d hashes, shared by all cores; memory cores·d.
+    """
     if len(seeds) * d < _SMALL:
         counts = np.zeros(d, dtype=np.int64)
         _count(seeds, buckets, np.uint64(g), counts)
@@ -32,9 +36,11 @@ def hashed_support_counts(
 def hashed_support_bits(
     seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
 ) -> NDArray[np.uint8]:
-    """Return the support of n reports as bits, shape (ceil(d/8), n), the first value in the highest bit of the first row.
+    """Return the support of n reports as bits, shape (ceil(d/8), n).
 
-    Bits beyond the last value are those of values that nobody asks for. Cost: n·d hashes, shared by all cores, and n·d/8 bytes.
+    The first value is the highest bit of the first row. Bits beyond the last value are those of
+    values beyond the domain, which are ignored. Cost: n·d hashes, shared by all cores, and n·d/8
+    bytes.
     """
     bits = np.empty((-(-d // 8), len(seeds)), dtype=np.uint8)
     _set_bits(seeds, buckets, np.uint64(g), bits)
@@ -54,7 +60,9 @@ def _count(
 def _count_parts(
     seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, partial: NDArray[np.int64]
 ) -> None:
-    parts, n = len(partial), len(seeds)
+    parts = len(partial)
+    n = len(seeds)
+    # Each thread has counts of its own: shared ones would have to be locked.
     for part in numba.prange(parts):
         first, last = n * part // parts, n * (part + 1) // parts
         _count(seeds[first:last], buckets[first:last], g, partial[part])

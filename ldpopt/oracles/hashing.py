@@ -29,11 +29,12 @@ _LARGEST_G = 2**31  # buckets are computed from 32 bits of the hash
 class LocalHashing(FrequencyOracle):
     """Local hashing with g buckets: p = e^ε/(e^ε+g-1), q = 1/g.
 
-    A report is a record of a 64-bit ``seed``, which selects the user's hash function, and the randomised ``bucket``. It
-    supports every value that the hash sends to the bucket. The server evaluates n·d hashes in a compiled kernel on all
-    cores; about a nanosecond each. p is the largest of 64 bits that has p (g-1)/(1-p) <= e^ε: privacy rests on it alone,
-    whatever the hash functions. That other values are supported with q = 1/g is true of an ideal family; this one keeps it
-    to 2⁻³² and as far as the tests can see.
+    A report is a record of a 64-bit ``seed``, which selects the user's hash function, and the
+    randomised ``bucket``. It supports every value that the hash sends to the bucket. The server
+    evaluates n·d hashes in a compiled kernel on all cores; about a nanosecond each. p is the
+    largest of 64 bits that has p (g-1)/(1-p) <= e^ε: privacy rests on it alone, whatever the hash
+    functions. That other values are supported with q = 1/g is true of an ideal family; this one
+    keeps it to 2⁻³² and as far as the tests can see.
     """
 
     simulation = IDEAL_HASH
@@ -100,7 +101,7 @@ class OLH(LocalHashing):
 
     @property
     def options(self) -> dict[str, str]:
-        """The rounding; "nearest" where both give the same g, since their reports are then the same."""
+        """The rounding; "nearest" where both give the same g and so the same reports."""
         nearest = OLH(self.epsilon, self.d).g
         return {"rounding": "nearest" if self.g == nearest else "floor"}
 

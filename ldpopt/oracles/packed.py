@@ -1,8 +1,9 @@
-"""Products with a matrix of bits that stays packed: eight values share a table of the 256 sums a byte can stand for.
+"""Products with a matrix of bits that stays packed.
 
-The method of four Russians (Arlazarov, Dinic, Kronrod, Faradzhev 1970) on bytes. Bits are given by columns of bytes, shape
-(ceil(d/8), n), the first value in the highest bit of the first row; what the bits beyond the last value are does not
-matter.
+Eight values share a table of the 256 sums that a byte can stand for: the method of four Russians
+(Arlazarov, Dinic, Kronrod, Faradzhev 1970) on bytes. Bits are given by columns of bytes, shape
+(ceil(d/8), n), the first value in the highest bit of the first row; bits beyond the last value are
+ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _BITS_OF = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype
 
 
 def bit_sums(bits: Bits, f: Array) -> Array:
-    """Return for each of n rows the sum of f, shape (d,), over its bits that are set. Cost: n·d/8 table look-ups.
+    """Return for each of n rows the sum of f, shape (d,), over its bits that are set.
+
+    Cost: n·d/8 table look-ups.
 
     Examples
     --------
@@ -34,7 +37,9 @@ def bit_sums(bits: Bits, f: Array) -> Array:
 
 
 def bit_counts(bits: Bits, w: Array, d: int) -> Array:
-    """Return for each of d values the sum of w, shape (n,), over the rows whose bit is set. Cost: n·d/8 additions.
+    """Return for each of d values the sum of w, shape (n,), over the rows whose bit is set.
+
+    Cost: n·d/8 additions.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Randomness of the client side: everything is made from uniform 64-bit words.
+"""Randomness of the client side: all draws are made from uniform 64-bit words.
 
-``rng=None`` draws the words from the operating system, which is what privacy rests on; a seeded numpy Generator gives the
-same reports again and is for simulation and tests only. Probabilities are whole multiples of 2⁻⁶⁴, given as fractions, and
-every draw has exactly the probability that is asked for if the words are uniform.
+``rng=None`` draws the words from the operating system, on which privacy rests. A seeded numpy
+Generator repeats the same reports and is for simulations and tests only. Probabilities are whole
+multiples of 2⁻⁶⁴, given as fractions, and every draw has exactly the given probability if the
+words are uniform.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from ldpopt.errors import InvalidInputError
 Rng = np.random.Generator | None
 Words = NDArray[np.uint64]
 
-_BLOCK = (
-    1 << 16
-)  # words of packed bits handled at a time: large enough to amortise calls, small enough for caches
+# Words of packed bits handled at a time: large enough to amortise calls, small enough for caches.
+_BLOCK = 1 << 16
 
 
 def words(rng: Rng, shape: int | tuple[int, ...]) -> Words:
@@ -33,11 +33,11 @@ def words(rng: Rng, shape: int | tuple[int, ...]) -> Words:
 
 
 def _threshold(probability: Fraction) -> int:
-    """Return the whole number T with T/2⁶⁴ = probability, in (0, 1); an error where there is none."""
+    """Return the whole number T with T/2⁶⁴ = probability, which must lie in (0, 1)."""
     threshold = probability * 2**64
     if threshold.denominator != 1 or not 0 < threshold < 2**64:
         raise InvalidInputError(
-            f"a coin shows heads in T of 2**64 cases, T > 0 whole: not with probability {probability}"
+            f"probability must be a multiple of 2**-64 in (0, 1), got {probability}"
         )
     return int(threshold)
 
@@ -48,26 +48,35 @@ def bernoulli(rng: Rng, probability: Fraction, size: int) -> NDArray[np.bool_]:
 
 
 def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
-    """Return uniform whole numbers in 0 .. bound-1, bound <= 2³² (an error beyond), without modulo bias (Lemire 2019)."""
+    """Return uniform whole numbers in 0 .. bound-1 without modulo bias (Lemire 2019).
+
+    Raises InvalidInputError if bound > 2³².
+    """
     if bound > 2**32:
         raise InvalidInputError(f"at most 2**32 values can be drawn from, got {bound}")
+    half = np.uint64(32)
     low_half = np.uint64(2**32 - 1)
-    product = (words(rng, size) >> np.uint64(32)) * np.uint64(bound)
-    biased = np.flatnonzero((product & low_half) < np.uint64(2**32 % bound))
+    # The upper half of a product is the number drawn. 2³² mod bound lower halves are left out, so
+    # that as many words remain for each number.
+    left_out = np.uint64(2**32 % bound)
+    product = (words(rng, size) >> half) * np.uint64(bound)
+    biased = np.flatnonzero((product & low_half) < left_out)
     while biased.size:
-        product[biased] = (words(rng, biased.size) >> np.uint64(32)) * np.uint64(bound)
-        biased = biased[(product[biased] & low_half) < np.uint64(2**32 % bound)]
-    return (product >> np.uint64(32)).astype(np.int64)
+        product[biased] = (words(rng, biased.size) >> half) * np.uint64(bound)
+        biased = biased[(product[biased] & low_half) < left_out]
+    return (product >> half).astype(np.int64)
 
 
 def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray[np.uint8]:
-    """Return n rows of d independent bits, packed eight to a byte as by ``np.packbits``; padding bits are zero.
+    """Return n rows of d independent bits, packed into bytes as by ``np.packbits``.
 
-    A bit is true if a uniform number u < T/2⁶⁴. Comparing 64 lanes at once from the leading binary digit on, each random
-    word settles half of the lanes that are still open, so about eight words are drawn where a plain comparison needs 64.
+    Padding bits are zero. A bit is true if a uniform number u < T/2⁶⁴. Comparing 64 lanes at
+    once from the leading binary digit on, each random word settles half of the lanes that are still
+    open, so about eight words are drawn where a plain comparison needs 64.
     """
     width = -(-d // 8)
-    bits, threshold = np.empty(-(-n * width // 8), dtype=np.uint64), _threshold(probability)
+    bits = np.empty(-(-n * width // 8), dtype=np.uint64)
+    threshold = _threshold(probability)
     for start in range(0, len(bits), _BLOCK):
         block = bits[start : start + _BLOCK]
         block[:] = _bernoulli_words(rng, threshold, len(block))
@@ -81,7 +90,7 @@ def _bernoulli_words(rng: Rng, threshold: int, size: int) -> Words:
     """Return words whose 64 lanes are independently 1 with probability threshold / 2⁶⁴."""
     result = np.zeros(size, dtype=np.uint64)
     undecided = np.full(size, 2**64 - 1, dtype=np.uint64)
-    index: slice | NDArray[np.intp] = slice(None)
+    index: slice | NDArray[np.intp] = slice(None)  # of the words that are still undecided
     for digit in range(63, -1, -1):
         if threshold & ((1 << digit + 1) - 1) == 0 or not undecided.size:
             break  # all further digits of T are 0: the open lanes have u >= T

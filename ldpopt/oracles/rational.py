@@ -1,8 +1,8 @@
-"""Probabilities without rounding errors: bounds of exponentials in rational arithmetic, and multiples of 2⁻⁶⁴.
+"""Probabilities without rounding errors: rational bounds of exponentials, multiples of 2⁻⁶⁴.
 
-A privacy budget is a promise about e^ε, and a formula in double precision breaks it by an ulp about every other time. So
-oracles start from a rational number that is not above e^ε, and round every probability to the side that never costs
-privacy.
+A privacy budget is a promise about e^ε, and a formula in double precision breaks it by an ulp
+about every other time. So oracles start from a rational number that is not above e^ε, and round
+every probability to the side that never costs privacy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _DIGITS = decimal.Context(prec=60, Emin=-9999, Emax=9999)  # far more than the 2
 def exp_below(x: Fraction | float) -> Fraction:
     """Return a rational number below e^x, by less than 2·10⁻⁵⁹ of it, for 0 < x <= 100.
 
-    ``decimal`` rounds an exponential correctly in its last digit, so that one unit less is below. x itself is rounded down
-    where 60 digits do not hold it.
+    ``decimal`` rounds an exponential correctly in its last digit, so that one unit less is below. x
+    itself is rounded down where 60 digits do not hold it.
 
     Examples
     --------
     >>> bound = exp_below(1.0)
-    >>> bound < Fraction("2.71828182845904523536028747135266249775724709369995957496697"), float(bound) == math.e
-    (True, True)
+    >>> bound < Fraction("2.71828182845904523536028747135266249775724709369995957496697")
+    True
+    >>> float(bound) == math.e
+    True
     """
     exact = Fraction(x)
     down = _DIGITS.copy()
@@ -35,7 +37,7 @@ def exp_below(x: Fraction | float) -> Fraction:
 
 
 def log_above(ratio: Fraction) -> float:
-    """Return the smallest float above log(ratio) + 10⁻⁵⁰ or so, for ratio > 1: a bound, and tight.
+    """Return a tight upper bound of log(ratio), ratio > 1: the first float above it by 10⁻⁵⁰.
 
     Examples
     --------

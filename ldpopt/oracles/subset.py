@@ -14,15 +14,16 @@ from ldpopt.oracles.base import Counts, FrequencyOracle, budget
 from ldpopt.oracles.forms import Reports, SubsetForm
 from ldpopt.oracles.rational import exp_below, word_below
 
-_CELLS = 1 << 21  # users x values of membership flags held at a time
+# Membership flags (users x values) held at a time.
+_CELLS = 1 << 21
 
 
 class SubsetSelection(FrequencyOracle):
     """Subset selection (Ye and Barg 2018, Wang et al. 2016) with k = max(1, round(d/(e^ε+1))).
 
-    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1), with the largest p of 64 bits that has
-    p (d-k)/((1-p) k) <= e^ε. A report is the k chosen values in ascending order, so
-    that their order tells nothing.
+    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1), with the largest p of 64 bits
+    that has p (d-k)/((1-p) k) <= e^ε. A report is the k chosen values in ascending order, so that
+    their order tells nothing.
 
     Examples
     --------
@@ -39,10 +40,10 @@ class SubsetSelection(FrequencyOracle):
         d = validate.integer("d (the number of values)", d, minimum=2)
         ratio = exp_below(epsilon)
         self.k = k = max(1, round(d / (ratio + 1)))
-        p, others = word_below(k * ratio / (k * ratio + d - k)), Fraction(k - 1, d - 1)
-        super().__init__(
-            epsilon, d, p=p, q=p * others + (1 - p) * Fraction(k, d - 1), both=p * others
-        )
+        p = word_below(k * ratio / (k * ratio + d - k))
+        # Another value is one of the k-1 others beside the own one, or one of k without it.
+        both = p * Fraction(k - 1, d - 1)
+        super().__init__(epsilon, d, p=p, q=both + (1 - p) * Fraction(k, d - 1), both=both)
 
     @property
     def report_form(self) -> SubsetForm:
@@ -51,11 +52,13 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def pair_support(self) -> tuple[float, float]:
-        """The others in a set are a uniform subset of all others: k-1 of them if the own value is in it, else k."""
-        others, k = self.d - 1, self.k
-        with_own, without = (k - 1) * (k - 2), k * (k - 1)
+        """The other values are uniform: k-1 of them beside the own value, or k without it."""
+        k = self.k
+        others = self.d - 1
         pairs = max(others * (others - 1), 1)  # d = 2 has no pair without the own value
-        return self.p * (k - 1) / others, (self.p * with_own + (1 - self.p) * without) / pairs
+        beside = self.p * (k - 1) * (k - 2)
+        without = (1 - self.p) * k * (k - 1)
+        return self.p * (k - 1) / others, (beside + without) / pairs
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = np.empty((len(values), self.k), dtype=self.report_form.dtype)
@@ -70,12 +73,13 @@ class SubsetSelection(FrequencyOracle):
     def _memberships(self, values: NDArray[np.int64], rng: randomness.Rng) -> NDArray[np.bool_]:
         """Return which values each user's report holds, as a boolean (n, d) array.
 
-        However the number of other values that come first is chosen, a report is right as long as all sets of that many
-        are equally likely: independent bits bring most of them at once, uniform proposals the missing ones.
+        However the number of other values that come first is chosen, a report is right as long as
+        all sets of that many are equally likely: independent bits bring most of them at once,
+        uniform proposals the missing ones.
         """
         rows = np.arange(len(values))
-        own = randomness.bernoulli(rng, self.exact_p, len(values))
-        wanted = self.k - own
+        kept = randomness.bernoulli(rng, self.exact_p, len(values))
+        wanted = self.k - kept
         members, missing = self._most_members(values, wanted, rng)
         members[rows, values] = True  # occupied: proposals never take it
         flags = members.reshape(-1)
@@ -85,20 +89,18 @@ class SubsetSelection(FrequencyOracle):
             missing[active] -= ~flags[proposal]
             flags[proposal] = True
             active = active[missing[active] > 0]
-        members[rows, values] = own
+        members[rows, values] = kept
         return members
 
     def _most_members(
         self, values: NDArray[np.int64], wanted: NDArray[np.int64], rng: randomness.Rng
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return flags of at most ``wanted`` other values a row, and how many are missing."""
+        """Return flags of at most ``wanted`` other values per row, and how many are missing."""
         share = self.k / self.d
-        share -= 2 * math.sqrt(
-            share * (1 - share) / self.d
-        )  # one row in forty has too many and is drawn again
-        coin = word_below(
-            Fraction(share)
-        )  # any coin will do: all sets of as many values stay equally likely
+        # Two standard deviations less: one row in forty has too many and is drawn again.
+        share -= 2 * math.sqrt(share * (1 - share) / self.d)
+        # Any probability will do: all sets of the same size stay equally likely.
+        coin = word_below(Fraction(share))
         if coin <= 0:
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
 

@@ -1,4 +1,4 @@
-"""Unary encoding: one bit a value, each flipped on its own."""
+"""Unary encoding: one bit per value, each flipped independently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ldpopt.oracles.rational import exp_below, word_below
 
 
 class UnaryEncoding(FrequencyOracle):
-    """Symmetric or optimised unary encoding. A report is d bits packed into ceil(d/8) bytes, first value first."""
+    """Symmetric or optimised unary encoding: a report is d bits in ceil(d/8) bytes."""
 
     simulation = AGGREGATE
     exchangeable = True
@@ -34,8 +34,11 @@ class UnaryEncoding(FrequencyOracle):
         rows = np.arange(len(values))
         byte = values >> 3
         mask = (0x80 >> (values & 7)).astype(np.uint8)
-        own = randomness.bernoulli(rng, self.exact_p, len(values))
-        reports[rows, byte] = np.where(own, reports[rows, byte] | mask, reports[rows, byte] & ~mask)
+        # Every bit has been drawn as another value's; the own bit is overwritten.
+        kept = randomness.bernoulli(rng, self.exact_p, len(values))
+        reports[rows, byte] = np.where(
+            kept, reports[rows, byte] | mask, reports[rows, byte] & ~mask
+        )
         return reports
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
@@ -43,10 +46,10 @@ class UnaryEncoding(FrequencyOracle):
 
 
 class SUE(UnaryEncoding):
-    """Symmetric unary encoding, basic RAPPOR (Erlingsson et al. 2014): p = e^{ε/2}/(e^{ε/2}+1), q = 1-p.
+    """Symmetric unary encoding, basic RAPPOR (Erlingsson et al. 2014).
 
-    p is the largest of 64 bits that has (p/q)² <= e^ε. p + q = 1, so κ = 0 and the weighted MLE is exactly the least-squares
-    estimate.
+    p = e^{ε/2}/(e^{ε/2}+1) and q = 1-p: p is the largest of 64 bits that has (p/q)² <= e^ε. p +
+    q = 1, so κ = 0 and the weighted MLE is exactly the least-squares estimate.
 
     Examples
     --------

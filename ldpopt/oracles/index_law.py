@@ -1,0 +1,133 @@
+"""How counts vary together where a report is an index and no three values are alike.
+
+In Hadamard response, for example, the counts of two values vary together through the users of a
+third one. The variance of a sum then depends on all frequencies; it follows from the law of a
+report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.covariance import Covariance
+from ldpopt.oracles.forms import IndexForm
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Array = NDArray[np.float64]
+
+
+class IndexLaw:
+    """The law of one report of a random user, and the variances n Var that follow from it.
+
+    Parameters
+    ----------
+    form
+        The form of the reports, which has the products with S: which index supports which value.
+    p, q
+        Probabilities that a report supports the user's value and any other one.
+    frequencies
+        How the users' values are distributed, shape (..., d), with sum 1.
+
+    Examples
+    --------
+    >>> law = IndexLaw(IndexForm(d=2, size=2), 0.75, 0.25, np.array([1.0, 0.0]))
+    >>> law.probability
+    array([0.75, 0.25])
+    """
+
+    def __init__(self, form: IndexForm, p: float, q: float, frequencies: Array) -> None:
+        self.form = form
+        self.q = q
+        self.gap = p - q
+        self.frequencies = frequencies
+        # All indices that support a value are alike to its users, and so are all others.
+        supporting = form.counts(np.ones(form.size))
+        inside = p / supporting
+        outside = (1 - p) / (form.size - supporting)
+        by_support = form.sums(frequencies * (inside - outside))
+        self.probability: Array = by_support + frequencies @ outside[:, None]
+
+    def set_variance(self, members: csr_array, *, centred: bool) -> Array:
+        """Return n Var of the answers to sets, the rows of ``members``: shape (..., m).
+
+        Cost: one ``sums`` per set.
+        """
+        variance = np.empty((*self.frequencies.shape[:-1], members.shape[0]))
+        for i in range(members.shape[0]):
+            weights = members[[i]].toarray()[0]
+            if centred:
+                weights = weights - weights.mean()
+            square = self.probability @ self.form.sums(weights) ** 2
+            # Of a user of v, a report supports weights with the mean q Σw + (p-q) w_v.
+            means = self.q * weights.sum() + self.gap * weights
+            variance[..., i] = (square - self.frequencies @ means**2) / self.gap**2
+        return variance
+
+    def centred_variance(self) -> Array:
+        """Return n Var of f̃_v + (1 - Σf̃)/d for every value at once, shape (..., d)."""
+        d = self.form.d
+        sizes = self.form.sums(np.ones(d))
+        # With B_v = 1 where a report supports v, and S = Σ B_v: the mean of (B_v - S/d)².
+        square = self.form.counts(self.probability * (1 - 2 * sizes / d))
+        square = square + (self.probability @ sizes**2)[..., None] / d**2
+        # The mean is (p-q)(1 - 1/d) of users of v, and -(p-q)/d of all others.
+        return square / self.gap**2 - self.frequencies * (1 - 2 / d) - 1 / d**2
+
+    def covariance(self) -> Covariance:
+        """Return n Cov[f̃] for frequencies of shape (d,).
+
+        It is Sᵀ diag(probability) S less the products of the means, over (p-q)². Given value v
+        the supports have the means q + (p-q) e_v; summed over the users their products are q² Σf
+        11ᵀ + q (p-q) (f1ᵀ + 1fᵀ) + (p-q)² diag(f).
+        """
+        f = self.frequencies
+        basis = np.stack([np.ones_like(f), f], axis=1)
+        ratio = self.q / self.gap
+        core = -ratio * np.array([[ratio * f.sum(), 1.0], [1.0, 0.0]])
+        return IndexCovariance(-f, basis, core, form=self.form, law=self.probability / self.gap**2)
+
+
+class IndexCovariance(Covariance):
+    """A diagonal, a matrix of low rank, and Sᵀ diag(law) S.
+
+    Parameters
+    ----------
+    diagonal, basis, core
+        The diagonal part and the matrices of low rank, as of ``Covariance``.
+    form
+        The form of the reports, which has the products with S.
+    law
+        Non-negative weights of the indices, shape (size,).
+    """
+
+    def __init__(
+        self, diagonal: Array, basis: Array, core: Array, *, form: IndexForm, law: Array
+    ) -> None:
+        super().__init__(diagonal, basis, core)
+        self._form = form
+        self._law = law
+
+    @property
+    def diagonal(self) -> Array:
+        """The variance of every value, shape (d,)."""
+        return super().diagonal + self._form.counts(self._law)
+
+    def scaled(self, factor: float) -> Covariance:
+        """Return the matrix scaled by a factor >= 0."""
+        return IndexCovariance(
+            self._own * factor,
+            self._basis,
+            self._core * factor,
+            form=self._form,
+            law=self._law * factor,
+        )
+
+    def _product(self, columns: Array) -> Array:
+        """Return the product with the columns of a (d, m) matrix."""
+        supported = self._form.sums(columns.T) * self._law
+        return super()._product(columns) + self._form.counts(supported).T
