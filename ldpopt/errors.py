@@ -1,4 +1,9 @@
-"""The exceptions of ldpopt: each is also a ``ValueError`` or a ``TypeError``, so callers need not know this module."""
+"""The exceptions of ldpopt, which are ``ValueError`` or ``TypeError`` too, and its one kind of warning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
 
 
 class LdpoptError(Exception):
@@ -30,4 +35,16 @@ class DataUnavailableError(InvalidInputError):
 
 
 class LdpoptWarning(UserWarning):
-    """An answer that is right by its definition and yet probably not what was hoped for."""
+    """The result follows the definition but is probably not what the caller intended."""
+
+
+def warn(message: str) -> None:
+    """Emit an ``LdpoptWarning`` at the first line outside the package, where the caller can act on it."""
+    level, frame = 1, sys._getframe()
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpopt"
+    ):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, LdpoptWarning, stacklevel=level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import closed_form, priors, validate
 from ldpopt.errors import InvalidInputError, LdpoptWarning
-from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.trouble import expect_raw
+from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
 
 Array = NDArray[np.float64]
 _ALPHA = 2.0  # expected number of false positives above the threshold (N IV-A)
@@ -78,7 +77,7 @@ def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> 
             )
         return closed_form.kth_highest(estimate.frequencies, k)
     alpha = validate.real("alpha", alpha, above=0)
-    expect_raw(estimate)
+    warn_unless_raw_noise(estimate)
     return closed_form.significance_threshold(estimate.d, estimate.sigma, alpha)
 
 
@@ -89,7 +88,7 @@ def _base_cut(
 
 
 def _base_zero(estimate: FrequencyEstimate, *, beta: float = _BETA) -> Array:
-    expect_raw(estimate)
+    warn_unless_raw_noise(estimate)
     threshold = closed_form.significance_threshold(
         estimate.d, estimate.sigma, validate.real("beta", beta, above=0)
     )
@@ -115,7 +114,7 @@ def _norm_cut(estimate: FrequencyEstimate) -> Array:
 
 
 def _mle_apx(estimate: FrequencyEstimate) -> Array:
-    expect_raw(estimate)
+    warn_unless_raw_noise(estimate)
     return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa)
 
 
@@ -130,7 +129,8 @@ def _npmle(estimate: FrequencyEstimate) -> Array:
 def _mixture(estimate: FrequencyEstimate) -> Array:
     # The sum of the true counts is known: without its noise the bottom of the prior is found better.
     return priors.posterior_mean(
-        replace(estimate, frequencies=closed_form.norm(estimate.frequencies)), priors.Mixture
+        estimate.processed(closed_form.norm(estimate.frequencies), method=estimate.method),
+        priors.Mixture,
     )
 
 
@@ -254,7 +254,6 @@ def postprocess(
             raise validate.unknown_name(f"option of {method}", option, chosen.options)
     frequencies = chosen.apply(start, **options)
     frequencies.flags.writeable = False  # nobody else has it: no copy needed
-    known = start if start.method == "base" else start.raw
-    return replace(
-        start, frequencies=frequencies, method=method, clip_answers=chosen.clip_answers, raw=known
-    )
+    if method == "base":
+        return start._with(method="base", clip_answers=False)
+    return start.processed(frequencies, method=method, clip_answers=chosen.clip_answers)

@@ -331,8 +331,11 @@ def test_a_level_outside_is_refused(level):
 def test_what_is_not_known_is_an_error():
     with pytest.raises(InvalidInputError, match="noise level"):
         FrequencyEstimate([0.5, 0.5]).interval()
+    oracle = OUE(1.0, 2)
     with pytest.raises(InvalidInputError, match="does not know"):
-        FrequencyEstimate([0.5, 0.5], n=10, oracle=OUE(1.0, 2), method="norm-sub").interval()
+        FrequencyEstimate([0.5, 0.5], n=10, oracle=oracle, is_raw=False).interval()
+    with pytest.raises(InvalidInputError, match="nothing shows that this one is"):
+        FrequencyEstimate([0.5, 0.5], n=10, oracle=oracle).interval()
     with pytest.raises(InvalidInputError, match="set 0"):
         RAW.interval(sets=[[7]])
 

@@ -224,7 +224,19 @@ def test_measures_take_estimates():
 
 def test_the_limit_of_accuracy_is_of_raw_estimates():
     raw = FrequencyEstimate([0.6, 0.5], n=100, oracle=oracles.OUE(epsilon=1.0, d=2))
-    with pytest.raises(InvalidInputError, match="takes raw estimates, got one by 'norm-sub'"):
-        metrics.accuracy_limit(postprocess(raw, "norm-sub"), [0.5, 0.5])
+    with pytest.raises(InvalidInputError, match="accuracy_limit needs a raw estimate"):
+        metrics.accuracy_limit(raw, [0.5, 0.5])
+    stated = FrequencyEstimate([0.6, 0.5], noise=raw.noise, is_raw=True)
+    with pytest.raises(InvalidInputError, match="takes raw estimates, got processed ones"):
+        metrics.accuracy_limit(postprocess(stated, "norm-sub"), [0.5, 0.5])
+    assert_array_equal(
+        metrics.accuracy_limit(postprocess(stated, "post-pos"), [0.5, 0.4]),
+        metrics.accuracy_limit(stated, [0.5, 0.4]),
+    )
+    with pytest.raises(InvalidInputError, match=r"0 \.\. 1, found 1.5 at index 1"):
+        metrics.accuracy_limit(stated, [0.5, 1.5])
+    differing = FrequencyEstimate([0.6, 0.5], noise=[0.1, 0.2], is_raw=True)
+    with pytest.raises(InvalidInputError, match="their noise differs"):
+        metrics.accuracy_limit(differing, [0.5, 0.5])
     with pytest.raises(InvalidTypeError, match="needs the noise level"):
         metrics.accuracy_limit([0.1], [0.1])

@@ -76,7 +76,7 @@ def one_root(settings: Mapping[str, Any]) -> list[Row]:
     stack = ldpopt.FrequencyEstimate(
         populations.zipf(d) + noise, n=estimate.n, oracle=estimate.oracle
     )
-    part = ldpopt.FrequencyEstimate(stack.frequencies[:few], n=estimate.n, oracle=estimate.oracle)
+    part = stack[:few]
     cases: dict[str, tuple[losses.Loss, list[constraints.Constraint]]] = {
         "capped simplex": (
             losses.LeastSquares(),

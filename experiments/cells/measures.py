@@ -231,7 +231,7 @@ class Selection:
             simulated = np.empty((len(real), len(self.fits), len(names)))
             chosen = np.zeros_like(simulated)
             for trial in range(len(raw.frequencies)):
-                estimate = FrequencyEstimate(raw.frequencies[trial], n=raw.n, oracle=raw.oracle)
+                estimate = raw[trial]
                 for row, fit in enumerate(self.fits):
                     choice = select_method(
                         estimate, sets, names, fit=fit, trials=self.trials, rng=rng

@@ -1,6 +1,24 @@
 """Frequency estimates: numbers with their provenance, and what is computed from them."""
 
-from ldpopt.estimate.estimate import FrequencyEstimate
+from ldpopt.estimate.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.estimate.metrics import (
+    Identification,
+    accuracy_limit,
+    heavy_hitters,
+    identification,
+    mean_absolute_error,
+    mean_squared_error,
+)
 from ldpopt.estimate.noise import Noise
 
-__all__ = ["FrequencyEstimate", "Noise"]
+__all__ = [
+    "FrequencyEstimate",
+    "Identification",
+    "Noise",
+    "accuracy_limit",
+    "heavy_hitters",
+    "identification",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "warn_unless_raw_noise",
+]

@@ -1,23 +1,38 @@
-"""A frequency estimate: numbers together with the reports' number and the protocol that they came from."""
+"""A frequency estimate: numbers together with their noise, and whether they are still raw."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+import html
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import intervals
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import Sets, answers, membership
+from ldpopt.immutable import Immutable
 from ldpopt.protocol import PureProtocol
 
+Array = NDArray[np.float64]
 
-@dataclass(frozen=True, eq=False)
-class FrequencyEstimate:
+_SHOWN = 3  # values that a representation lists
+
+# By how many units in the last place of n a support count may differ from a whole number: the estimate of a count, and
+# the count of that estimate, round about six times. Beyond 2**40 reports the differences could hide any number.
+_COUNT_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_COUNTABLE = 2**40
+
+# By how much a shift of all values by one number may differ between them, relative to the largest of them.
+_SHIFT_ROUNDING = 1e-12
+
+
+class FrequencyEstimate(Immutable):
     """Estimated frequencies of d values, for one collection of reports or a stack of trials.
 
     Parameters
@@ -25,20 +40,29 @@ class FrequencyEstimate:
     frequencies
         Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array.
     n
-        Number of reports behind each vector, >= 1. May be left out where no noise level is needed.
+        Number of reports behind each vector, >= 1. May be left out where no noise is needed.
     oracle
         The protocol of the reports; its d must match. May be left out like ``n``.
+    noise
+        Instead of ``oracle``, the noise given by hand: a ``Noise``, or variances of shape (d,) of estimates whose errors
+        are independent.
+    is_raw
+        True if nothing was done to the frequencies since they were computed from counts, False if something was. If it
+        is not stated, see the attribute ``is_raw``.
+    labels
+        Names of the d values, kept by whatever processes the estimate.
     method
-        Name of the post-processing that produced the frequencies; ``base`` for raw estimates.
+        Name of what produced the frequencies: a label for readers, on which nothing depends.
     clip_answers
         Whether answers to queries are clipped at zero (the method ``post-pos``).
     raw
-        The estimate before post-processing, which ``postprocess`` keeps: ``interval`` needs it.
+        The estimate before processing, of the same shape: ``interval`` needs it. Its noise is taken over.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a frequency is not finite (the first index is named), a shape does not fit, a stack is empty, or n < 1.
+        If a frequency is not finite (the first index is named), a shape does not fit, a stack is empty, n < 1, or two
+        arguments contradict each other.
 
     Examples
     --------
@@ -50,38 +74,59 @@ class FrequencyEstimate:
     array([0.7, 0.3])
     """
 
-    frequencies: NDArray[np.float64]
-    n: int | None = None
-    oracle: PureProtocol | None = None
-    method: str = "base"
-    clip_answers: bool = False
-    raw: FrequencyEstimate | None = None
-
-    def __post_init__(self) -> None:
-        d = None if self.oracle is None else _protocol(self.oracle).d
-        values = validate.frequencies(self.frequencies, d=d)
+    def __init__(
+        self,
+        frequencies: ArrayLike,
+        n: int | None = None,
+        oracle: PureProtocol | None = None,
+        *,
+        noise: Noise | ArrayLike | None = None,
+        is_raw: bool | None = None,
+        labels: Sequence[str] | None = None,
+        method: str = "",
+        clip_answers: bool = False,
+        raw: FrequencyEstimate | None = None,
+    ) -> None:
+        values = validate.frequencies(frequencies, d=_protocol(oracle).d if oracle else None)
         if not values.size:
             raise InvalidInputError(
-                f"a stack must have at least one trial, got shape {values.shape}: axis {values.shape.index(0)} is empty"
+                f"a stack must have at least one trial, got shape {values.shape}: "
+                f"axis {values.shape.index(0)} is empty"
             )
-        if np.asarray(self.frequencies).dtype.kind in "iu" and values.max() > 1:
-            warnings.warn(
-                "these frequencies are whole numbers above 1: if they are counts of reports, use oracle.estimate(counts, n)",
-                LdpoptWarning,
-                stacklevel=3,
+        if np.asarray(frequencies).dtype.kind in "iu" and values.max() > 1:
+            warn(
+                "these frequencies are whole numbers above 1: if they are counts of reports, "
+                "use oracle.estimate(counts, n)"
             )
-        if values.flags.writeable or not values.flags.owndata:  # the caller could change it later
-            values = values.copy()
-            values.flags.writeable = False
-        object.__setattr__(self, "frequencies", values)
-        if self.n is not None:
-            object.__setattr__(
-                self, "n", validate.integer("n (the number of reports)", self.n, minimum=1)
-            )
+        self.frequencies: Array = values
+        if raw is not None and n is None and oracle is None and noise is None:
+            n, oracle, noise = raw.n, raw.oracle, raw._noise
+        self._noise: Noise | None = _noise_of(n, oracle, noise, values.shape[-1])
+        self.n: int | None = None if self._noise is None else self._noise.n
+        if n is not None:
+            self.n = validate.integer("n (the number of reports)", n, minimum=1)
+        self.oracle: PureProtocol | None = oracle
+        if self._noise is not None:
+            self.oracle = self._noise.protocol
+        self.labels = None if labels is None else _labels(labels, self.d)
+        self.method = method
+        self.clip_answers = clip_answers
+        if raw is not None:
+            _check_raw(raw, values.shape, is_raw)
+            is_raw = False
+        self._stated = is_raw
+        self._ancestor = raw
 
     @classmethod
-    def from_counts(cls, counts: ArrayLike, n: int, oracle: PureProtocol) -> FrequencyEstimate:
-        """Return the unbiased estimate f̃_v = (c_v/n - q)/(p - q) (N Eq. 4).
+    def from_counts(
+        cls,
+        counts: ArrayLike,
+        n: int,
+        oracle: PureProtocol,
+        *,
+        labels: Sequence[str] | None = None,
+    ) -> FrequencyEstimate:
+        """Return the unbiased estimate f̃_v = (c_v/n - q)/(p - q) (N Eq. 4). It is raw.
 
         Parameters
         ----------
@@ -91,6 +136,8 @@ class FrequencyEstimate:
             Number of reports counted, >= 1.
         oracle
             The protocol of the reports.
+        labels
+            Names of the d values.
 
         Raises
         ------
@@ -100,16 +147,17 @@ class FrequencyEstimate:
         """
         _protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
-        found = validate.whole_numbers("counts", counts, low=0, high=n)
-        if found.ndim == 0 or found.shape[-1] != oracle.d:
+        whole = validate.whole_numbers("counts", counts, low=0, high=n)
+        if whole.ndim == 0 or whole.shape[-1] != oracle.d:
             raise InvalidInputError(
-                f"counts must have {oracle.d} values on the last axis, got shape {found.shape}"
+                f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"
             )
-        return cls((found / n - oracle.q) / (oracle.p - oracle.q), n=n, oracle=oracle)
+        frequencies = (whole / n - oracle.q) / (oracle.p - oracle.q)
+        return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
 
     @classmethod
     def of(cls, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
-        """Return an estimate as it is, and plain frequencies as an estimate without a noise level."""
+        """Return an estimate as it is, and plain frequencies as an estimate without noise."""
         return estimate if isinstance(estimate, cls) else cls(estimate)  # type: ignore[arg-type]
 
     @property
@@ -119,12 +167,13 @@ class FrequencyEstimate:
 
     @property
     def noise(self) -> Noise:
-        """The noise of the raw estimate, from n and the oracle; an error says so where they are unknown."""
-        if self.n is None or self.oracle is None:
+        """The noise of the raw estimate; an error is raised where it is not known."""
+        if self._noise is None:
             raise InvalidInputError(
-                "this needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
+                "this needs the noise level of the estimate: build it as "
+                "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
             )
-        return Noise.of_reports(self.n, self.oracle)
+        return self._noise
 
     @property
     def sigma(self) -> float:
@@ -139,6 +188,102 @@ class FrequencyEstimate:
             )
         return float(sd)
 
+    @cached_property
+    def is_raw(self) -> bool | None:
+        """Whether the frequencies are those that the counts gave: True, False, or None where that is not known.
+
+        It is True of estimates from counts, False of processed ones, and what was stated of others. If nothing was
+        stated, the frequencies are raw if all n (q + (p-q) f) are whole numbers in 0 .. n, which frequencies that were
+        changed in any way practically never satisfy; if not, the answer is None.
+        """
+        if self._stated is not None:
+            return self._stated
+        if self.n is None or self.oracle is None or self.n > _COUNTABLE:
+            return None
+        counts = self.n * (self.oracle.q + (self.oracle.p - self.oracle.q) * self.frequencies)
+        whole = np.clip(np.rint(counts), 0, self.n)
+        return True if np.max(np.abs(counts - whole)) <= _COUNT_ROUNDING * self.n else None
+
+    @property
+    def raw(self) -> FrequencyEstimate | None:
+        """The estimate before processing: itself unless it is processed; None where a processed one does not know."""
+        return self._ancestor if self._stated is False else self
+
+    @cached_property
+    def has_raw_noise(self) -> bool | None:
+        """Whether the frequencies scatter as raw ones do: raw ones, and raw ones shifted by one number per vector.
+
+        None where it is not known whether they are raw.
+        """
+        if self.is_raw is not False:
+            return self.is_raw
+        if self._ancestor is None:
+            return False
+        shift = self.frequencies - self._ancestor.frequencies
+        size = max(1.0, float(np.abs(self._ancestor.frequencies).max()))
+        return bool(np.ptp(shift, axis=-1).max() <= _SHIFT_ROUNDING * size)
+
+    def require_raw(self, what: str) -> FrequencyEstimate:
+        """Return the raw estimate that this one is or was made from.
+
+        An error that begins with ``what`` is raised unless it is known to be raw.
+        """
+        if self.raw is None:
+            raise InvalidInputError(
+                f"{what} the raw estimate, which this processed one does not know: get it from "
+                "ldpopt.postprocess or Problem.solve, or pass raw=..."
+            )
+        if not self.raw.is_raw:
+            raise InvalidInputError(
+                f"{what} a raw estimate, and nothing shows that this one is: use "
+                "oracle.estimate(counts, n), or pass is_raw=True if its frequencies were not changed "
+                "since they were computed from counts"
+            )
+        return self.raw
+
+    def processed(
+        self, frequencies: Array, *, method: str = "", clip_answers: bool = False
+    ) -> FrequencyEstimate:
+        """Return other frequencies made from these, with the noise, the labels and the raw estimate of this one.
+
+        Parameters
+        ----------
+        frequencies
+            Of the same shape.
+        method, clip_answers
+            As of the constructor.
+
+        Raises
+        ------
+        InvalidInputError
+            If a frequency is not finite or the shape differs.
+        """
+        changes = {"frequencies": frequencies, "method": method, "clip_answers": clip_answers}
+        return self._with(**changes, is_raw=False, raw=self.raw)
+
+    def __getitem__(self, trial: Any) -> FrequencyEstimate:
+        """Return one trial of a stack, or several (a slice): everything else is kept.
+
+        An index that is not one of the leading axes raises an error.
+        """
+        leading = self.frequencies.shape[:-1]
+        # Numbers of the trials, indexed in place of their frequencies: an index cannot reach values.
+        numbers = np.arange(math.prod(leading)).reshape(leading)
+        try:
+            chosen = self.frequencies.reshape(-1, self.d)[numbers[trial]]
+        except IndexError:
+            raise InvalidInputError(
+                f"estimate[{trial!r}] is not a trial: the leading axes have the shape {leading}"
+            ) from None
+        ancestor = None if self._ancestor is None else self._ancestor[trial]
+        return self._with(frequencies=chosen, raw=ancestor)
+
+    def __iter__(self) -> Iterator[FrequencyEstimate]:
+        """Iterate over the trials of a stack, along its first axis; one vector raises an error."""
+        if self.frequencies.ndim == 1:
+            raise InvalidTypeError("this estimate is one vector, not a stack of trials")
+        return (self[i] for i in range(len(self.frequencies)))
+
     def query(self, sets: Sets) -> NDArray[np.float64]:
         """Return the total frequency of each set of values.
 
@@ -151,28 +296,29 @@ class FrequencyEstimate:
         -------
         Answers of shape (..., m): the leading axes are those of the frequencies.
         """
-        found = answers(self.frequencies, sets)
-        return np.maximum(found, 0.0) if self.clip_answers else found
+        total = answers(self.frequencies, sets)
+        return np.maximum(total, 0.0) if self.clip_answers else total
 
     def interval(
         self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return ends (lower, upper) of confidence intervals for the true frequencies of values, or of sets.
 
-        Of a raw estimate: score intervals with the protocol's exact variance (Clopper-Pearson where counts are small). Of a
-        post-processed one: raw intervals again, never ones around the post-processed numbers, now with what is known of the
-        truth, that no frequency is negative and that they sum to 1. The sum lets a set share the noise of all others, and
-        ends are cut to [0, 1]. Both keep the coverage, whatever the method; the interval may leave out the method's number.
+        Raw estimates get score intervals with the protocol's exact variance, and Clopper-Pearson intervals where counts
+        are small. Post-processed estimates get the intervals of their raw estimate, tightened by f >= 0 and Σf = 1; they
+        are never centred on the biased, post-processed values. Σf = 1 lets a set share the noise of all other values,
+        and ends are cut to [0, 1]. Both kinds keep the coverage, whatever the method; the interval may leave out the
+        method's number.
 
         Parameters
         ----------
         level
-            Probability that an interval covers the frequency among the n users, in (0, 1): of each on its own, or of all.
+            Probability, in (0, 1), that an interval covers the frequency among the n users: each on its own, or all.
         sets
             As in ``query``; None for the values.
         simultaneous
-            Whether all intervals of a trial shall cover at once (Bonferroni). Values after post-processing are then bounded
-            by the whole box and the sum.
+            Whether all intervals of a trial cover at once with this probability (Bonferroni). Values after
+            post-processing are then bounded by the whole box and the sum.
 
         Returns
         -------
@@ -181,14 +327,15 @@ class FrequencyEstimate:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If n or the oracle is unknown, the level is not in (0, 1), a set is not one, sets are asked of a protocol known by p
-            and q alone, or the estimate is post-processed and does not know its raw one.
+            If the noise is unknown, the level is not in (0, 1), a set is invalid, sets are given with a protocol known
+            by p and q alone, or the raw estimate is unknown or not known to be raw.
 
         Notes
         -----
-        At a frequency of 0 the cut leaves one end that can fail, so coverage is up to (1 + level)/2 there. Hadamard response
-        estimates a part of a set's variance. Values drawn from a larger population vary by f(1-f)/n more. Reports that do not
-        follow the protocol void the level. Cost: a few passes.
+        At a frequency of 0 the cut leaves one end that can fail, so coverage is up to (1 + level)/2 there. For Hadamard
+        response, a part of a set's variance is itself estimated. If the users are a sample from a larger population,
+        the population's frequencies vary by a further f(1-f)/n. Reports that do not follow the protocol void the level.
+        Cost: a few passes.
 
         Examples
         --------
@@ -200,20 +347,14 @@ class FrequencyEstimate:
         [array([0.683, 0.251, 0.   ]), array([0.749, 0.315, 0.033])]
         """
         level = validate.real("level", level, above=0, below=1)
-        start = self if self.method == "base" else self.raw
-        if start is None:
-            raise InvalidInputError(
-                f"intervals are made from the raw estimate, which this one by {self.method!r} does not know: get it from "
-                "ldpopt.postprocess, or pass raw=..."
-            )
-        noise = start.noise
-        members = None if sets is None else membership(sets, start.d)
-        asked = start.d if members is None else members.shape[0]
-        each = 1 - (1 - level) / max(asked, 1) if simultaneous else level
-        consistent = self.method != "base"
-        centred = consistent and noise.knows_pairs
+        noise = self.noise
+        raw = self.require_raw("intervals need")
+        members = None if sets is None else membership(sets, raw.d)
+        count = raw.d if members is None else members.shape[0]
+        each = 1 - (1 - level) / max(count, 1) if simultaneous else level
+        consistent = raw is not self
         lower, upper = intervals.unconstrained_interval(
-            start.frequencies, noise, each, members, centred=centred
+            raw.frequencies, noise, each, members, centred=consistent and noise.knows_pairs
         )
         if not consistent:
             return lower, upper
@@ -221,12 +362,118 @@ class FrequencyEstimate:
             return intervals.on_simplex(lower, upper)
         return intervals.clipped(lower, upper)
 
-    def __repr__(self) -> str:
+    def _with(self, **changes: Any) -> FrequencyEstimate:
+        """Return a copy with other arguments."""
+        arguments: dict[str, Any] = {
+            "frequencies": self.frequencies,
+            "noise": self._noise,
+            "is_raw": self._stated,
+            "labels": self.labels,
+            "method": self.method,
+            "clip_answers": self.clip_answers,
+            "raw": self._ancestor,
+        }
+        if self._noise is None:
+            arguments |= {"n": self.n, "oracle": self.oracle}
+        return FrequencyEstimate(**(arguments | changes))
+
+    def _largest(self) -> list[tuple[str, float]]:
+        """Return the labels (or indices) and frequencies of the largest values of one vector."""
+        order = np.argsort(-self.frequencies, kind="stable")[:_SHOWN]
+        names = self.labels or [str(v) for v in range(self.d)]
+        return [(names[v], float(self.frequencies[v])) for v in order]
+
+    def _facts(self) -> dict[str, str]:
+        """Return what a representation shows besides the largest values."""
         trials = "".join(f"{size} trials x " for size in self.frequencies.shape[:-1])
-        return f"FrequencyEstimate({trials}d={self.d}, method={self.method!r}, n={self.n}, oracle={self.oracle!r})"
+        sums = self.frequencies.sum(axis=-1)
+        low, high = f"{sums.min():.4g}", f"{sums.max():.4g}"
+        state = {True: "yes", False: "no", None: "not known"}[self.is_raw]
+        return {
+            "d": f"{trials}d={self.d}",
+            "n": str(self.n),
+            "oracle": repr(self.oracle),
+            "method": repr(self.method),
+            "raw": state,
+            "sum": low if low == high else f"{low} .. {high}",
+            "min": f"{self.frequencies.min():.4g}",
+        }
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        shown = [facts.pop("d"), *(f"{name}={value}" for name, value in facts.items())]
+        if self.frequencies.ndim == 1:
+            largest = ", ".join(f"{name}: {value:.4g}" for name, value in self._largest())
+            shown.append(f"largest={{{largest}}}")
+        return f"FrequencyEstimate({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        rows = list(self._facts().items())
+        if self.frequencies.ndim == 1:
+            rows += [(f"f of {name}", f"{value:.4g}") for name, value in self._largest()]
+        cells = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in rows
+        )
+        return f"<table>{cells}</table>"
+
+
+def warn_unless_raw_noise(estimate: FrequencyEstimate) -> None:
+    """Warn where the noise of raw estimates is about to be used for processed ones.
+
+    It is not known of every estimate whether it is raw; those that are not known to be processed pass.
+    """
+    if estimate.has_raw_noise is False:
+        by = f" by {estimate.method!r}" if estimate.method else ""
+        warn(
+            f"this uses the noise level of raw estimates, and processed frequencies{by} have another "
+            "noise: start from the raw estimate (estimate.raw)"
+        )
 
 
 def _protocol(oracle: object) -> PureProtocol:
     if not isinstance(oracle, PureProtocol):
         raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {oracle!r}")
     return oracle
+
+
+def _noise_of(
+    n: int | None, oracle: PureProtocol | None, noise: Noise | ArrayLike | None, d: int
+) -> Noise | None:
+    """Return the noise from whichever arguments give it, or None; an error if two of them do."""
+    if noise is None:
+        return None if n is None or oracle is None else Noise.of_reports(n, oracle)
+    if isinstance(noise, Noise):
+        if n is not None and n != noise.n:
+            raise InvalidInputError(f"n = {n!r} and the noise's n = {noise.n!r} differ: pass one")
+        if oracle is not None and oracle is not noise.protocol:
+            raise InvalidInputError("oracle and noise both give the noise: pass one of them")
+        result = noise
+    else:
+        if oracle is not None:
+            raise InvalidInputError("oracle and noise both give the noise: pass one of them")
+        result = Noise(noise, n=n)  # type: ignore[arg-type]
+    size = max(np.size(result.constant), np.size(result.slope))
+    if size not in (1, d):
+        raise InvalidInputError(f"the noise is that of {size} values, the estimate has {d}")
+    return result
+
+
+def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
+    names = tuple(str(label) for label in labels)
+    if isinstance(labels, str) or len(names) != d:
+        raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")
+    return names
+
+
+def _check_raw(raw: object, shape: tuple[int, ...], is_raw: bool | None) -> None:
+    """Raise an error unless ``raw`` can be what frequencies of this shape were made from."""
+    if not isinstance(raw, FrequencyEstimate):
+        raise InvalidTypeError(f"raw must be a FrequencyEstimate, got {raw!r}")
+    if raw.frequencies.shape != shape:
+        raise InvalidInputError(
+            f"raw must have the shape of the frequencies, {shape}, got {raw.frequencies.shape}"
+        )
+    if is_raw:
+        raise InvalidInputError("is_raw=True contradicts raw=...: a raw estimate is its own")

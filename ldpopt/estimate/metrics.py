@@ -145,7 +145,8 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     Examples
     --------
     >>> from ldpopt import FrequencyEstimate, oracles
-    >>> raw = FrequencyEstimate([0.7, 0.1, -0.1], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> oracle = oracles.OUE(epsilon=1.0, d=3)
+    >>> raw = FrequencyEstimate([0.7, 0.1, -0.1], n=10_000, oracle=oracle, is_raw=True)
     >>> accuracy_limit(raw, [0.8, 0.1, 0.1]).round(3)
     array([0.8, 0.1, 0.1])
     """
@@ -153,17 +154,28 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
         raise InvalidTypeError(
             "accuracy_limit needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
         )
-    if estimate.method not in ("base", "post-pos"):
+    noise = estimate.noise
+    raw = estimate.require_raw("accuracy_limit needs").frequencies
+    if not np.array_equal(raw, estimate.frequencies):
         raise InvalidInputError(
-            f"accuracy_limit takes raw estimates, got one by {estimate.method!r}: pass estimate.raw"
+            "accuracy_limit takes raw estimates, got processed ones: pass estimate.raw"
         )
     true = validate.frequencies(truth)
     if true.shape != (estimate.d,):
         raise InvalidInputError(f"truth must have shape ({estimate.d},), got {true.shape}")
+    if true.min() < 0 or true.max() > 1:
+        at = validate.first((true < 0) | (true > 1))
+        raise InvalidInputError(
+            f"truth must lie in 0 .. 1, found {true[at]:g} at {validate.where(at)}"
+        )
     f, size = np.unique(true, return_counts=True)
-    variance = estimate.noise.require_protocol().variance(estimate.noise.require_n(), f)
+    if not noise.is_common:
+        raise InvalidInputError(
+            "accuracy_limit is about rules that treat all values alike; here their noise differs"
+        )
+    variance = noise.variance(f)
     fixed = np.log(size) - 0.5 * np.log(variance)
-    raw = estimate.frequencies.ravel()
+    raw = raw.ravel()
     result = np.empty_like(raw)
     step = max(1, _TERMS // len(f))
     for start in range(0, len(raw), step):

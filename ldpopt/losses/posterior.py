@@ -76,7 +76,7 @@ class PosteriorMean(LeastSquares):
             for part in (
                 [()] if given else np.ndindex(f.shape[:-1])
             ):  # a prior that is given takes all trials at once
-                prior = given or self.prior.fit(FrequencyEstimate(f[part], n, estimate.oracle))
+                prior = given or self.prior.fit(estimate[part])
                 posterior = prior.posterior(n * f[part], n * estimate.sigma)
                 mean[part], variance[part] = posterior.mean / n, posterior.variance / n**2
             self._known[estimate] = mean, variance.sum(axis=-1)

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
 from ldpopt.priors.counts import EstimatedCounts, finite_counts
 from ldpopt.priors.curve import CELL, interpolated
 from ldpopt.priors.noise import CountNoise
-from ldpopt.priors.trouble import expect_raw
 
 Array = NDArray[np.float64]
 
@@ -82,10 +81,7 @@ class Prior(ABC):
         options = {"value_dependent": True} if value_dependent else {}
         means = np.empty_like(counts.values)
         for trial in np.ndindex(means.shape[:-1]):
-            vector = FrequencyEstimate(
-                estimate.frequencies[trial], n=estimate.n, oracle=estimate.oracle
-            )
-            prior = cls.fit(vector, **options)
+            prior = cls.fit(estimate[trial], **options)
             means[trial] = prior._posterior(counts.values[trial], counts.noise).mean
         return means
 
@@ -229,7 +225,7 @@ def posterior_mean(
     """
     estimate = FrequencyEstimate.of(estimate)
     counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
-    expect_raw(estimate)
+    warn_unless_raw_noise(estimate)
     if isinstance(prior, Prior):
         require_same_users(prior, counts.n)
         return counts.frequencies(prior._posterior(counts.values, counts.noise).mean)

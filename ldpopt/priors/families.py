@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.priors.counts import freeze
 from ldpopt.priors.density import Density, point_mass
 from ldpopt.priors.fitting import Kind
 from ldpopt.priors.smoothness import rough_count
 from ldpopt.priors.summation import NODES, resolved
-from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.errors import warn
 from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import EstimatedCounts
-from ldpopt.priors.trouble import warn
 
 Array = NDArray[np.float64]
 Build = Callable[[Mapping[str, float]], Prior]

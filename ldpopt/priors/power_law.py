@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
+from ldpopt.errors import warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.counts import EstimatedCounts, freeze
 from ldpopt.priors.density import Density, point_mass
 from ldpopt.priors.family_curves import means_by_member
 from ldpopt.priors.fitting import Kind
-from ldpopt.priors.trouble import warn
 from ldpopt.priors.zeta import log_power_sum
 
 Array = NDArray[np.float64]

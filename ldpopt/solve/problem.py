@@ -224,7 +224,6 @@ class Problem(Formulation):
         """
         start = self.accept(estimate)
         feasibility.require_feasible(self.constraints, start.d)
-        if start.method != "base" and start.raw is not None:
-            start = start.raw
+        raw = start.require_raw("intervals need")
         probability = validate.real("level", level, above=0, below=1)
-        return constrained_intervals.interval(self.constraints, start, probability, sets)
+        return constrained_intervals.interval(self.constraints, raw, probability, sets)

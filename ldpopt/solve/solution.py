@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -55,14 +55,7 @@ class Solution:
     @cached_property
     def estimate(self) -> FrequencyEstimate:
         """The post-processed estimate, which knows the raw one, its n and its oracle."""
-        raw = self.start if self.start.method == "base" else self.start.raw
-        return replace(
-            self.start,
-            frequencies=self.frequencies,
-            method=self.solver,
-            clip_answers=False,
-            raw=raw,
-        )
+        return self.start.processed(self.frequencies, method=self.solver)
 
     @cached_property
     def objective(self) -> Any:

@@ -8,7 +8,6 @@ wants certain targets high makes each report support as many of them as a report
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -179,8 +178,12 @@ def without_malicious(
     else:
         malicious = (held * (supported / many) - oracle.q) / gap
     genuine = (1 + eta) * estimate.frequencies - eta * malicious
-    return replace(
-        estimate, frequencies=genuine, method="without-malicious", clip_answers=False, raw=None
+    return FrequencyEstimate(
+        genuine,
+        noise=estimate.noise,
+        is_raw=False,  # the malicious reports are taken out of the frequencies, not of the counts
+        labels=estimate.labels,
+        method="without-malicious",
     )
 
 

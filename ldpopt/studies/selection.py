@@ -130,7 +130,7 @@ def select_method(
     >>> select_method(raw, data.sets["category"], candidates=["base", "norm-mul", "norm-sub"], trials=20, rng=1).method
     'norm-sub'
     """
-    if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or est.method != "base":
+    if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or not est.is_raw:
         raise InvalidInputError(
             f"select_method takes one raw estimate (from oracle.estimate), of shape (d,); got {est!r}"
         )

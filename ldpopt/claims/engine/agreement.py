@@ -291,7 +291,7 @@ def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> So
     total = SolverRecord()
     estimate = reference.instance.estimate
     for trial in np.ndindex(reference.points.shape[:-1]):
-        vector = FrequencyEstimate(estimate.frequencies[trial], estimate.n, estimate.oracle)
+        vector = estimate[trial]
         try:
             with warnings.catch_warnings():
                 # The record counts inaccurate points.

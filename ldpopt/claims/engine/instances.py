@@ -37,10 +37,7 @@ class Instance:
 
     def where(self, kept: NDArray[np.bool_]) -> Instance:
         """Return the stack with these vectors only."""
-        rows = FrequencyEstimate(
-            self.estimate.frequencies[kept], self.estimate.n, self.estimate.oracle
-        )
-        return replace(self, estimate=rows)
+        return replace(self, estimate=self.estimate[kept])
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     gradient = formulation.loss.gradient(point, start)
     parts = []
     for trial in np.ndindex(point.shape[:-1]):
-        one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+        one = start[trial]
         parts.append(_of_trial(formulation, one, point[trial], gradient[trial]))
     columns = zip(*parts, strict=True)
     return Evidence(

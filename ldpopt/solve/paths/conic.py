@@ -297,7 +297,7 @@ class ConicPath:
             return SolverError(
                 f"{solver} returned no point (status {reported}): try another solver or accuracy"
             )
-        one = FrequencyEstimate(start.frequencies[trial], start.n, start.oracle)
+        one = start[trial]
         return feasibility.verdict(formulation, one, support, f"{solver}: {reported}")
 
 
