@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import totals
@@ -143,52 +143,19 @@ def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, 
     >>> [end.round(4) for end in clopper_pearson(np.array([0.0, 5.0]), np.array([10.0]), 0.95)]
     [array([0.    , 0.1871]), array([0.3085, 0.8129])]
     """
+    from scipy.special import betainccinv, betaincinv  # slow to import, and few intervals need them
+
     tail = (1 - level) / 2
     counts = np.clip(np.round(counts), 0, trials)
     where: NDArray[np.intp] | slice = slice(None)
     shape = counts.shape
     if trials.size == 1:  # few counts occur, and most of them often
         counts, where = np.unique(counts, return_inverse=True)
-    lower = proportion_below(counts, trials, tail)
-    upper = proportion_above(counts, trials, tail)
+    missing = trials - counts
+    lower = np.where(counts > 0, betaincinv(np.maximum(counts, 1), missing + 1, tail), 0.0)
+    # The complement takes the tail as it is: 1 - tail would round a small one.
+    upper = np.where(missing > 0, betainccinv(counts + 1, np.maximum(missing, 1), tail), 1.0)
     return lower[where].reshape(shape), upper[where].reshape(shape)
-
-
-def proportion_below(hits: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """Return the lower Clopper-Pearson bound of a probability, above the true one in at most a share alpha of samples.
-
-    Parameters
-    ----------
-    hits, trials
-        How often an event occurred, and in how many independent trials; shapes that broadcast.
-    alpha
-        Probability in (0, 1) that the bound fails, at most.
-
-    Examples
-    --------
-    >>> round(float(proportion_below(5, 10, 0.025)), 4)  # Clopper and Pearson 1934
-    0.1871
-    """
-    from scipy.special import betaincinv  # slow to import, and few intervals need it
-
-    counts = np.asarray(hits, dtype=np.float64)
-    missing = np.asarray(trials) - counts
-    return np.where(counts > 0, betaincinv(np.maximum(counts, 1), missing + 1, alpha), 0.0)
-
-
-def proportion_above(hits: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """Return the upper Clopper-Pearson bound of a probability, below the true one in at most a share alpha of samples.
-
-    Examples
-    --------
-    >>> round(float(proportion_above(5, 10, 0.025)), 4)
-    0.8129
-    """
-    from scipy.special import betainccinv  # the tail itself: 1 - alpha would round a small alpha
-
-    counts = np.asarray(hits, dtype=np.float64)
-    missing = np.asarray(trials) - counts
-    return np.where(missing > 0, betainccinv(counts + 1, np.maximum(missing, 1), alpha), 1.0)
 
 
 def clipped(lower: Array, upper: Array) -> tuple[Array, Array]:
