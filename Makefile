@@ -1,23 +1,41 @@
-# Both commands work on a fresh machine with Python >= 3.11: the first call builds .venv, later calls reuse it.
+# Every command works on a fresh machine with Python >= 3.11: the first call builds .venv, later calls
+# reuse it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 OUT ?= build/verify
+MUTANTS ?= --count 150
+PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify test lint bench figures clean
+.PHONY: verify test lint portable portable-short oldest pythons mutants bench figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results
 
 test: $(DEV) lint  ## everything that guards the code
-	$(BIN)/python -m pytest -n logical --dist loadfile -q
+	$(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+portable: $(DEV)  ## the numerical tests under other processors' kernels: a quarter of an hour
+	$(BIN)/python -m tools.portable
+
+portable-short: $(DEV)  ## the part of it that runs on every change: under a minute
+	$(BIN)/python -m tools.portable --short --workers 2
+
+oldest: $(DEV)  ## the tests with the oldest versions that pyproject.toml allows
+	$(BIN)/python -m tools.environments oldest
+
+pythons: $(DEV)  ## the tests under every other supported Python that is installed
+	$(BIN)/python -m tools.environments 3.12 3.13
+
+mutants: $(DEV)  ## plant errors and print those that no test notices: about an hour
+	$(BIN)/python -m tools.mutants $(MUTANTS)
 
 bench: $(DEV)  ## speeds as ratios within this run, peers included: more than a quarter of an hour
 	$(BIN)/python -m experiments.bench
