@@ -61,5 +61,6 @@ def _draw_solver(
         histtype="step",
         color=look.colour,
         linewidth=1.6,
+        linestyle=look.line,
         label=solver,
     )

@@ -10,9 +10,9 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from ldpopt.rendering.looks import Look, looks_of
+from ldpopt.rendering.looks import Line, Look, looks_of
 from ldpopt.rendering.picture import figure_bytes
 from ldpopt.studies.comparison import ComparisonRow
 
@@ -78,6 +78,7 @@ def _draw_panel(
             [inexactness for _, inexactness in positions],
             color=look.colour,
             linewidth=1,
+            linestyle=look.line,
         )
         for row, position in zip(points, positions, strict=True):
             axes.plot(
@@ -89,25 +90,42 @@ def _draw_panel(
             )
     axes.set(xscale="log", yscale="log", xlabel="seconds per repeated solve")
     _thin_out_ticks(axes)
-    axes.set_title(_panel_title(rows), fontsize=10)
+    _entitle(axes, rows)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
 
 
-def _panel_title(rows: Sequence[ComparisonRow]) -> str:
-    """Return the problem and its size, and below them every solver that returned no point."""
-    title = f"{rows[0].problem}, d = {rows[0].d:,}"
+def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
+    """Write the problem and its size above a panel, and between them what returned no point."""
+    without_point = textwrap.wrap(_without_point(rows), width=60)
+    axes.set_title(
+        f"{rows[0].problem}, d = {rows[0].d:,}", fontsize=10, pad=6 + 9 * len(without_point)
+    )
+    axes.annotate(
+        "\n".join(without_point),
+        xy=(0.5, 1.0),
+        xycoords="axes fraction",
+        xytext=(0, 4),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=7,
+        color="0.35",
+    )
+
+
+def _without_point(rows: Sequence[ComparisonRow]) -> str:
+    """Return which solvers returned no point, at which accuracies unless at none; else nothing."""
     accuracies = {row.accuracy for row in rows if row.path == "conic"}
-    without_point: dict[str, list[str]] = {}
+    outcomes: dict[str, list[str]] = {}
     for row in rows:
         if row.seconds is None:
-            without_point.setdefault(f"{row.solver} {row.status}", []).append(row.accuracy)
+            outcomes.setdefault(f"{row.solver} {row.status}", []).append(row.accuracy)
     entries = [
         outcome if len(at) == len(accuracies) else f"{outcome} at {', '.join(at)}"
-        for outcome, at in without_point.items()
+        for outcome, at in outcomes.items()
     ]
-    lines = textwrap.wrap(f"no point: {'; '.join(entries)}", width=55) if entries else []
-    return "\n".join([title, *lines])
+    return f"no point: {'; '.join(entries)}" if entries else ""
 
 
 def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) -> list[Line2D]:
@@ -116,7 +134,7 @@ def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) ->
     if any(row.path != "conic" for row in rows):
         handles.append(_handle("closed form", "black", "*", size=11))
     for solver, look in looks.items():
-        handles.append(_handle(solver, look.colour, look.marker, filling="none", line="-"))
+        handles.append(_handle(solver, look.colour, look.marker, filling="none", line=look.line))
     for accuracy in dict.fromkeys(row.accuracy for row in rows if row.path == "conic"):
         size = _MARKER_SIZES[accuracy]
         handles.append(_handle(f"accuracy {accuracy}", "0.4", "o", filling="none", size=size))
@@ -132,7 +150,7 @@ def _handle(
     *,
     filling: str | None = None,
     size: float = 6,
-    line: Literal["", "-"] = "",
+    line: Line | Literal[""] = "",
 ) -> Line2D:
     """Return one entry of the legend; without a filling the marker is filled with its colour."""
     return Line2D(
@@ -148,10 +166,11 @@ def _handle(
 
 
 def _thin_out_ticks(axes: Axes) -> None:
-    """Keep the labels of the times apart: three below a decade, else powers of ten alone."""
+    """Label a few times without overlap, however short or long their range is."""
     low, high = axes.get_xlim()
-    if high / low < 10:
-        axes.xaxis.set_major_locator(MaxNLocator(3))
+    if high / low < 100:
+        few = MaxNLocator(3) if high / low < 10 else LogLocator(subs=(1, 2, 5))
+        axes.xaxis.set_major_locator(few)
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.3g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 

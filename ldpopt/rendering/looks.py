@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import count
+from typing import Literal, NamedTuple
 
 from ldpopt.solve.solvers import SOLVERS
 
-BLUE = "#0072B2"
+Line = Literal["-", "--", ":"]
 
-_COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-"""Okabe and Ito's, which colour-blind readers can tell apart, and grey; black is the closed form's."""
+BLUE = "#0072B2"  # of single series; the first of Okabe and Ito's colours, as the solvers' are
+
+_COLOURS = ("#7F7F7F", "#882255", "#44AA99", "#999933", "#332288", "#AA4499", "#117733")
+"""Of solvers without a record: none is a recorded solver's, and black is the closed form's."""
 
 _MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "p", "h")
 """Each of them has an inside, because a filled marker means an inaccurate solution."""
 
+_LINES: tuple[Line, ...] = ("-", "--", ":")
+
 
 class Look(NamedTuple):
-    """The colour and the marker of one solver."""
+    """The colour, the marker and the line of one solver."""
 
     colour: str
     marker: str
+    line: Line = "-"
 
 
 def looks_of(solvers: Iterable[str]) -> dict[str, Look]:
@@ -31,14 +37,22 @@ def looks_of(solvers: Iterable[str]) -> dict[str, Look]:
     Examples
     --------
     >>> looks_of(["MOSEK", "OSQP"])
-    {'MOSEK': Look(colour='#0072B2', marker='s'), 'OSQP': Look(colour='#0072B2', marker='o')}
+    {'MOSEK': Look(colour='#7F7F7F', marker='o', line='-'),
+     'OSQP': Look(colour='#0072B2', marker='o', line='-')}
     """
-    recorded = {name: Look(solver.colour, solver.marker) for name, solver in SOLVERS.items()}
-    free = (look for look in _all_looks() if look not in recorded.values())
-    return {name: recorded.get(name) or next(free) for name in dict.fromkeys(solvers)}
+    looks = {}
+    free = (_free_look(number) for number in count())
+    for name in dict.fromkeys(solvers):
+        record = SOLVERS.get(name)
+        looks[name] = next(free) if record is None else Look(record.colour, record.marker)
+    return looks
 
 
-def _all_looks() -> Iterator[Look]:
-    # 7 colours and 11 markers have no common factor: the first 77 pairs are all different.
-    for number in range(len(_COLOURS) * len(_MARKERS)):
-        yield Look(_COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)])
+def _free_look(number: int) -> Look:
+    # Lines change when the colours are used up: a histogram has no markers to tell them apart.
+    # 7 colours and 11 markers have no common factor: 77 pairs of them are different.
+    return Look(
+        _COLOURS[number % len(_COLOURS)],
+        _MARKERS[number % len(_MARKERS)],
+        _LINES[number // len(_COLOURS) % len(_LINES)],
+    )
