@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ldpopt import constraints, datasets, losses, oracles, priors
     from ldpopt.estimate import FrequencyEstimate
-    from ldpopt.methods import METHODS, postprocess
+    from ldpopt.estimate.noise import Noise
+    from ldpopt.methods import METHODS, Method, postprocess
     from ldpopt.solve.certificate import Certificate, certify
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
@@ -24,10 +25,27 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "METHODS": "methods",
+    "Certificate": "solve.certificate",
+    "FrequencyEstimate": "estimate",
+    "Method": "methods",
+    "Noise": "estimate.noise",
+    "Problem": "solve.problem",
+    "Selection": "studies.selection",
+    "Solution": "solve.solution",
+    "certify": "solve.certificate",
+    "postprocess": "methods",
+    "select_method": "studies.selection",
+}
+"""The module of every public name that is not a submodule."""
+
 __all__ = [
     "METHODS",
     "Certificate",
     "FrequencyEstimate",
+    "Method",
+    "Noise",
     "Problem",
     "Selection",
     "Solution",
@@ -42,28 +60,25 @@ __all__ = [
     "select_method",
 ]
 
-_HOMES = {
-    "METHODS": "methods",
-    "Certificate": "solve.certificate",
-    "FrequencyEstimate": "estimate",
-    "Problem": "solve.problem",
-    "Selection": "studies.selection",
-    "Solution": "solve.solution",
-    "certify": "solve.certificate",
-    "postprocess": "methods",
-    "select_method": "studies.selection",
-}
-
 
 def __getattr__(name: str) -> Any:
-    """Return a name or a submodule on first use: numpy and scipy are imported then, so that `ldpopt --help` is quick to stop."""
+    """Import a public name or a submodule on its first use.
+
+    ``import ldpopt`` alone loads neither numpy nor scipy, so that ``ldpopt --help`` starts quickly
+    and Ctrl-C is handled from the first moment.
+
+    Raises
+    ------
+    AttributeError
+        If there is no such name.
+    """
     if name in _HOMES:
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         value = import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
+    globals()[name] = value  # the next access does not come here
     return value
 
 

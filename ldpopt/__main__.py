@@ -3,22 +3,27 @@
 import os
 import sys
 
+_INTERRUPTED = 130  # 128 + SIGINT, as in ldpopt.cli.app, which is not yet imported
+
 
 def main() -> None:
-    """Run the command line; an interruption ends in one line and status 130, that of the slow imports too."""
+    """Run the command line. Ctrl-C, even during the imports, prints one line; the status is 130."""
     try:
         from ldpopt.cli import main as run
 
         run()
-    except (KeyboardInterrupt, SystemExit) as stop:
-        if isinstance(stop, SystemExit) and stop.code != 130:
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+    except SystemExit as stop:
+        if stop.code != _INTERRUPTED:
             raise
-        if isinstance(stop, KeyboardInterrupt):
-            print("Interrupted.", file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # sys.exit may end in death by signal: Python remembers an interruption of exec, which dataclasses and numba use.
-        os._exit(130)
+    else:
+        return
+    # CPython raises SIGINT again at exit if exec() was interrupted, which imports, dataclasses and
+    # numba call. os._exit avoids that, but does not flush.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import ldpopt
-from ldpopt import FrequencyEstimate, datasets, oracles
+from ldpopt import FrequencyEstimate, Selection, datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.protocol import PureProtocol
+from ldpopt.studies import selection as selecting
+from ldpopt.studies.selection import MethodScore
 
 NAMES = ["base", "post-pos", "base-pos", "norm-mul", "norm-sub"]
 
@@ -19,63 +21,118 @@ def emoji():
     return data, oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)
 
 
-def test_evidence_is_what_a_loop_over_trials_finds(emoji):
+def error_of(frequencies, sets, true_frequencies, *, clip=False):
+    """Return the mean squared error of one vector's answers, one set at a time."""
+    squares = []
+    for members in sets:
+        answer = sum(frequencies[v] for v in members)
+        if clip:
+            answer = max(answer, 0.0)
+        squares.append((answer - sum(true_frequencies[v] for v in members)) ** 2)
+    return np.mean(squares)
+
+
+def test_scores_are_what_a_loop_over_trials_gives(emoji):
     data, raw = emoji
     sets = data.sets["category"]
-    found = ldpopt.select_method(raw, sets, NAMES, trials=5, rng=3)
+    selection = ldpopt.select_method(raw, sets, NAMES, trials=5, rng=3)
 
-    fitted = ldpopt.postprocess(raw, "norm-sub").frequencies
-    truth = apportion(fitted, raw.n)
-    simulated = raw.oracle.estimate(raw.oracle.simulate_counts(truth, rng=3, trials=5), raw.n)
-    for row in found.evidence:
+    true_counts = apportion(ldpopt.postprocess(raw, "norm-sub").frequencies, raw.n)
+    counts = raw.oracle.simulate_counts(true_counts, rng=3, trials=5)
+    for score in selection.scores:
         errors = []
-        for vector in simulated.frequencies:
-            one = ldpopt.postprocess(
-                FrequencyEstimate(vector, n=raw.n, oracle=raw.oracle), row.method
-            )
-            answers = [sum(one.frequencies[v] for v in members) for members in sets]
-            if row.method == "post-pos":
-                answers = [max(answer, 0.0) for answer in answers]
-            errors.append(
-                np.mean(
-                    [
-                        (a - sum(truth[v] for v in m) / raw.n) ** 2
-                        for a, m in zip(answers, sets, strict=True)
-                    ]
-                )
-            )
-        assert row.mean == pytest.approx(np.mean(errors), rel=1e-9)
-        assert row.low == pytest.approx(max(2 * row.mean - row.high, 0.0), rel=1e-9, abs=1e-15)
-    assert [row.mean for row in found.evidence] == sorted(row.mean for row in found.evidence)
-    assert found.method == found.evidence[0].method
-    assert found.evidence[0].excess_low == found.evidence[0].excess_high == 0
-    assert found.trials == 5
+        for trial in counts:
+            processed = ldpopt.postprocess(raw.oracle.estimate(trial, raw.n), score.method)
+            clip = score.method == "post-pos"
+            errors.append(error_of(processed.frequencies, sets, true_counts / raw.n, clip=clip))
+        assert score.mean == pytest.approx(np.mean(errors), rel=1e-9)
+    means = [score.mean for score in selection.scores]
+    assert means == sorted(means)
+    assert selection.method == selection.scores[0].method
+    assert selection.fit == "norm-sub"
+    assert selection.trials == 5
 
 
-def test_large_trials_are_simulated_in_parts(emoji, monkeypatch):
+def test_intervals_are_students_by_hand():
+    # Candidate b: errors 1, 2, 6; mean 3, standard deviation sqrt(7). Candidate a is larger by 3, 2
+    # and 4: mean 3, standard deviation 1. t(2) = 4.302653 at 97.5 %.
+    errors = np.array([[4.0, 1.0], [4.0, 2.0], [10.0, 6.0]])
+    selection = selecting._ranked(errors, ["a", "b"], "norm-sub")
+    best, worst = selection.scores
+    reach = 4.302653 / np.sqrt(3)
+    assert (best.method, best.mean, best.low) == ("b", 3.0, 0.0)
+    assert best.high == pytest.approx(3 + reach * np.sqrt(7), rel=1e-6)
+    assert (best.excess_low, best.excess_high) == (0, 0)
+    assert (worst.method, worst.mean) == ("a", 6.0)
+    assert worst.high == pytest.approx(6 + reach * np.sqrt(12), rel=1e-6)
+    assert worst.low == 0
+    assert worst.excess_low == pytest.approx(3 - reach, rel=1e-6)
+    assert worst.excess_high == pytest.approx(3 + reach, rel=1e-6)
+    assert selection.trials == 3
+
+
+def test_of_two_equal_methods_the_first_named_is_chosen():
+    errors = np.array([[1.0, 1.0], [2.0, 2.0]])
+    assert selecting._ranked(errors, ["b", "a"], "norm-sub").method == "b"
+
+
+def test_a_printed_selection_says_what_is_undecided():
+    scores = (
+        MethodScore("norm-sub", 1.0, 0.5, 1.5, 0.0, 0.0),
+        MethodScore("norm", 2.0, 1.5, 2.5, 0.0, 2.0),
+        MethodScore("base", 3.0, 2.5, 3.5, 0.1, 3.0),
+    )
+    assert str(Selection("norm-sub", scores, "power-ns", 7)).splitlines() == [
+        "norm-sub, by 7 simulations of data fitted by power-ns",
+        "norm-sub  1  [0.5, 1.5]",
+        "norm      2  [1.5, 2.5]  undecided",
+        "base      3  [2.5, 3.5]",
+    ]
+
+
+def test_large_trials_are_simulated_in_batches(emoji, monkeypatch):
     data, raw = emoji
-    whole = ldpopt.select_method(raw, data.sets["category"], ["base", "norm-sub"], trials=7, rng=1)
-    monkeypatch.setattr(ldpopt.studies.selection, "_AT_A_TIME", 2 * data.d)
-    parts = ldpopt.select_method(raw, data.sets["category"], ["base", "norm-sub"], trials=7, rng=1)
-    assert whole.method == parts.method == "norm-sub"
-    assert parts.trials == 7
-    assert parts.evidence[0].mean == pytest.approx(whole.evidence[0].mean, rel=0.9)
+    sizes = []
+    simulate = oracles.OUE.simulate_counts
+
+    def noting(oracle, true_counts, rng, trials):
+        sizes.append(trials)
+        return simulate(oracle, true_counts, rng, trials=trials)
+
+    monkeypatch.setattr(oracles.OUE, "simulate_counts", noting)
+    monkeypatch.setattr(selecting, "_BATCH", 3 * data.d - 1)
+    sets = data.sets["category"]
+    batches = ldpopt.select_method(raw, sets, ["base", "norm-sub"], trials=7, rng=1)
+    assert sizes == [2, 2, 2, 1]
+    assert batches.trials == 7
+    # The batches draw the same stream, so that all trials differ from each other.
+    assert batches.scores[0].high > batches.scores[0].low
+    monkeypatch.setattr(selecting, "_BATCH", 1)
+    ldpopt.select_method(raw, sets, ["base"], trials=2, rng=1)
+    assert sizes[4:] == [1, 1]
 
 
 def test_intervals_shrink_with_trials_and_a_clear_loser_is_decided(emoji):
     data, raw = emoji
-    few, many = (
-        ldpopt.select_method(raw, data.sets["category"], NAMES, trials=t, rng=2) for t in (8, 200)
-    )
-    width = {
-        found.trials: found.evidence[-1].high - found.evidence[-1].low for found in (few, many)
-    }
-    assert width[200] < width[8] / 2
-    loser = many.evidence[-1]
-    assert loser.method == "base-pos"
-    assert loser.excess_low > 0
-    assert "undecided" not in str(many).splitlines()[-1]
+    sets = data.sets["category"]
+    few = ldpopt.select_method(raw, sets, NAMES, trials=8, rng=2)
+    many = ldpopt.select_method(raw, sets, NAMES, trials=200, rng=2)
+    worst = many.scores[-1]
+    assert worst.high - worst.low < (few.scores[-1].high - few.scores[-1].low) / 2
+    assert worst.method == "base-pos"
+    assert worst.excess_low > 0
     assert str(many).startswith("norm-sub, by 200 simulations of data fitted by norm-sub")
+
+
+def test_the_default_candidates_are_all_methods(emoji):
+    _, raw = emoji
+    selection = ldpopt.select_method(raw, [[0, 1]], trials=2, rng=1)
+    assert {score.method for score in selection.scores} == set(ldpopt.METHODS)
+
+
+def test_one_candidate_may_be_named_without_a_list(emoji):
+    _, raw = emoji
+    assert ldpopt.select_method(raw, [[0]], "norm", trials=2, rng=1).method == "norm"
 
 
 def test_boolean_sets_and_index_sets_are_the_same(emoji):
@@ -90,21 +147,12 @@ def test_boolean_sets_and_index_sets_are_the_same(emoji):
     assert answers[0] == answers[1]
 
 
-def test_no_interval_of_a_squared_error_goes_below_zero(emoji):
-    data, raw = emoji
-    found = ldpopt.select_method(raw, data.sets["category"], NAMES, trials=2, rng=1)
-    assert (
-        min(row.low for row in found.evidence) == 0
-    )  # Student's t with one degree of freedom reaches far below
-    assert all(row.low <= row.mean <= row.high for row in found.evidence)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"candidates": ["norm-sup"]}, "norm-sub"),
         ({"candidates": []}, "at least one"),
-        ({"candidates": ["base", "norm", "base"]}, "distinct, found 'base' again at position 2"),
+        ({"candidates": ["base", "norm", "base"]}, "distinct, got 'base' again at position 2"),
         ({"sets": []}, "at least one"),
         ({"fit": "norm"}, "no distribution"),
         ({"fit": "base-pos"}, "no distribution"),

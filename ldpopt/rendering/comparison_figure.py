@@ -99,7 +99,7 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     """Write the problem and its size above a panel, and between them what returned no point."""
     without_point = textwrap.wrap(_without_point(rows), width=60)
     axes.set_title(
-        f"{rows[0].problem}, d = {rows[0].d:,}", fontsize=10, pad=6 + 9 * len(without_point)
+        f"{rows[0].problem}, d = {rows[0].d:,}", fontsize=10, pad=6 + 10 * len(without_point)
     )
     axes.annotate(
         "\n".join(without_point),

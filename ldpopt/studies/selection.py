@@ -1,4 +1,7 @@
-"""Which method answers the user's own queries best: tried out on synthetic data fitted to the estimate (N V-D, Fig. 9)."""
+"""Which method answers given queries best: tried on synthetic data that fit the estimate.
+
+Source: N V-D and Fig. 9.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ from ldpopt import validate
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
-from ldpopt.estimate.sets import Sets, membership
+from ldpopt.estimate.sets import Sets, membership, totals
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles.base import FrequencyOracle
 
-_AT_A_TIME = 1 << 19  # values simulated at a time: bounds memory whatever the number of trials is
+Array = NDArray[np.float64]
+
+_BATCH = 1 << 19  # frequencies simulated at a time: bounds the memory of any number of trials
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class SimulatedError:
-    """What one method's answers were wrong by on the synthetic data.
+class MethodScore:
+    """The error of one method's answers on the synthetic data.
 
     Attributes
     ----------
@@ -32,8 +38,8 @@ class SimulatedError:
     low, high
         95 % confidence interval of that mean, cut off at 0.
     excess_low, excess_high
-        95 % confidence interval of its error minus the chosen method's, on the same reports; 0 and 0 for the chosen one.
-        Where it contains 0 the two cannot be told apart by this many trials.
+        95 % confidence interval of its error minus the chosen method's, on the same reports; 0 and
+        0 for the chosen one. If it contains 0, so many trials cannot tell the two apart.
     """
 
     method: str
@@ -52,29 +58,28 @@ class Selection:
     ----------
     method
         The chosen one, a name for ``postprocess``.
-    evidence
-        One entry a candidate, by increasing error.
+    scores
+        One entry per candidate, by increasing error.
     fit
         The method that made the synthetic data.
     trials
-        How many collections were simulated.
+        Number of simulated collections.
     """
 
     method: str
-    evidence: tuple[SimulatedError, ...]
+    scores: tuple[MethodScore, ...]
     fit: str
     trials: int
 
     def __str__(self) -> str:
-        width = max(len(row.method) for row in self.evidence)
-        lines = [
-            f"{row.method:{width}}  {row.mean:.3g}  [{row.low:.3g}, {row.high:.3g}]"
-            + "  undecided" * (row.method != self.method and row.excess_low <= 0)
-            for row in self.evidence
-        ]
-        return "\n".join(
-            [f"{self.method}, by {self.trials} simulations of data fitted by {self.fit}", *lines]
-        )
+        width = max(len(score.method) for score in self.scores)
+        title = f"{self.method}, by {self.trials} simulations of data fitted by {self.fit}"
+        return "\n".join([title, *(self._line(score, width) for score in self.scores)])
+
+    def _line(self, score: MethodScore, width: int) -> str:
+        line = f"{score.method:{width}}  {score.mean:.3g}  [{score.low:.3g}, {score.high:.3g}]"
+        undecided = score.method != self.method and score.excess_low <= 0
+        return f"{line}  undecided" if undecided else line
 
 
 def select_method(
@@ -85,12 +90,13 @@ def select_method(
     trials: int = 100,
     rng: np.random.Generator | int | None = None,
 ) -> Selection:
-    """Choose the method with the smallest mean squared error of these queries on synthetic data fitted to the estimate.
+    """Choose the method with the smallest mean squared error of these queries on synthetic data.
 
-    ``fit`` turns the estimate into a consistent distribution; n users who hold values by it are simulated ``trials`` times
-    with the estimate's own oracle, every candidate post-processes the same simulated reports, and its answers are compared
-    with the distribution's. It looks at the reports only through the estimate, so it costs no privacy. The choice is as
-    good as the fit: a fit that already has a candidate's prior built in favours that candidate (N V-D).
+    ``fit`` turns the estimate into a distribution. Collections of n users who hold values by it are
+    simulated with the estimate's own oracle, every candidate post-processes the same simulated
+    reports, and its answers are compared with those of the distribution. The reports are used
+    through the estimate alone, so that the choice costs no privacy. The choice is as good as the
+    fit: a fit that already has a candidate's prior built in favours that candidate (N V-D).
 
     Parameters
     ----------
@@ -101,9 +107,10 @@ def select_method(
     candidates
         Distinct names in ``METHODS``; all of them by default.
     fit
-        Method with non-negative values that sum to 1: ``norm-sub`` (N's recommendation) or ``power-ns``, for instance.
+        Method with non-negative values that sum to 1, such as ``norm-sub`` (N's recommendation) or
+        ``power-ns``.
     trials
-        Simulated collections, at least 2.
+        Number of simulated collections, at least 2.
     rng
         Generator or seed; None for fresh entropy.
 
@@ -114,8 +121,9 @@ def select_method(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the estimate is a stack, post-processed already, or its oracle cannot be simulated; if there is no set or no
-        candidate, or a name is unknown or repeated; if ``fit`` does not give a distribution; if a candidate has no answer.
+        If the estimate is a stack or post-processed, or its oracle cannot be simulated; if there is
+        no set or no candidate, or a name is unknown or repeated; if ``fit`` does not give a
+        distribution; if a candidate has no answer.
 
     Notes
     -----
@@ -127,79 +135,102 @@ def select_method(
     >>> data = datasets.load("emoji")
     >>> oracle = oracles.OUE(epsilon=1.0, d=data.d)
     >>> raw = oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)
-    >>> select_method(raw, data.sets["category"], candidates=["base", "norm-mul", "norm-sub"], trials=20, rng=1).method
+    >>> queries = data.sets["category"]
+    >>> select_method(raw, queries, ["base", "norm-mul", "norm-sub"], trials=20, rng=1).method
     'norm-sub'
     """
+    oracle, n = _simulated(est)
+    names = _distinct_methods(METHODS if candidates is None else candidates)
+    trials = validate.integer("trials", trials, minimum=2)
+    generator = validate.generator(rng)
+    members = membership(sets, est.d)
+    if not names or not members.shape[0]:
+        raise InvalidInputError("select_method needs at least one set and one candidate")
+    true_counts = _synthetic_counts(est, n, fit)
+    true_answers = totals(true_counts / n, members)
+    errors = np.empty((trials, len(names)))
+    batch = max(1, _BATCH // est.d)
+    for start in range(0, trials, batch):
+        stop = min(start + batch, trials)
+        counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
+        raw = oracle.estimate(counts, n)
+        for column, name in enumerate(names):
+            processed = postprocess(raw, name)
+            answers = totals(processed.frequencies, members)
+            if processed.clip_answers:
+                answers = np.maximum(answers, 0.0)
+            errors[start:stop, column] = metrics.mean_squared_error(answers, true_answers)
+    return _ranked(errors, names, fit)
+
+
+def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
+    """Return the oracle and the n of one raw estimate, from which reports can be simulated."""
     if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or not est.is_raw:
         raise InvalidInputError(
-            f"select_method takes one raw estimate (from oracle.estimate), of shape (d,); got {est!r}"
+            "select_method takes one raw estimate (from oracle.estimate), of shape (d,); "
+            f"got {est!r}"
         )
-    n = est.noise.require_n()
-    oracle = est.noise.require_protocol()
-    if not isinstance(oracle, FrequencyOracle):
+    oracle = est.noise.protocol
+    n = est.noise.n
+    if n is None or not isinstance(oracle, FrequencyOracle):
         raise InvalidInputError(
-            f"select_method simulates the oracle of the estimate; {oracle!r} only knows p and q"
+            "select_method simulates reports: the estimate must have n and an oracle of "
+            f"ldpopt.oracles, got n = {n} and {oracle!r}"
         )
-    names = list(
-        METHODS
-        if candidates is None
-        else [candidates]
-        if isinstance(candidates, str)
-        else candidates
-    )
+    return oracle, n
+
+
+def _distinct_methods(candidates: Iterable[str]) -> list[str]:
+    """Return names of methods, each of them known and named once."""
+    names = [candidates] if isinstance(candidates, str) else list(candidates)
     for place, name in enumerate(names):
         validate.lookup("method", name, METHODS)
         if name in names[:place]:
             raise InvalidInputError(
-                f"candidates must be distinct, found {name!r} again at position {place}"
+                f"candidates must be distinct, got {name!r} again at position {place}"
             )
-    trials = validate.integer("trials", trials, minimum=2)
-    generator = validate.generator(rng)
-    asked = membership(sets, est.d)
-    if not names or not asked.shape[0]:
-        raise InvalidInputError("select_method needs at least one set and one candidate")
-    truth = _synthetic_counts(est, n, fit)
-
-    true_answers = asked @ (truth / n)
-    errors = np.empty((trials, len(names)))
-    step = max(1, _AT_A_TIME // est.d)
-    for start in range(0, trials, step):
-        part = slice(start, min(start + step, trials))
-        raw = oracle.estimate(oracle.simulate_counts(truth, generator, trials=part.stop - start), n)
-        for column, name in enumerate(names):
-            after = postprocess(raw, name)
-            answers = (asked @ after.frequencies.T).T
-            found = np.maximum(answers, 0.0) if after.clip_answers else answers
-            errors[part, column] = metrics.mean_squared_error(found, true_answers)
-    return _decide(errors, names, fit)
+    return names
 
 
 def _synthetic_counts(est: FrequencyEstimate, n: int, fit: str) -> NDArray[np.int64]:
-    """Return n whole users who hold values by the distribution that ``fit`` makes of the estimate."""
+    """Return n users by value, as close as whole numbers come to the fitted distribution."""
     fitted = postprocess(est, fit).frequencies
     if fitted.min() < 0 or not np.isclose(fitted.sum(), 1.0, rtol=0, atol=1e-9):
         raise InvalidInputError(
-            f"fit = {fit!r} gives no distribution (lowest {fitted.min():.3g}, sum {fitted.sum():.6g}): use norm-sub or power-ns"
+            f"fit = {fit!r} gives no distribution (lowest {fitted.min():.3g}, "
+            f"sum {fitted.sum():.6g}): use norm-sub or power-ns"
         )
     return apportion(fitted, n)
 
 
-def _decide(errors: NDArray[np.float64], names: list[str], fit: str) -> Selection:
-    """Rank the candidates by their mean error; Student's t for every interval."""
-    from scipy.special import stdtrit  # slow to import, and only here
-
-    trials = len(errors)
-    reach = float(stdtrit(trials - 1, 0.975)) / np.sqrt(trials)
-    mean = errors.mean(axis=0)
-    order = np.argsort(mean, kind="stable")
-    excess = errors - errors[:, order[:1]]
-    half, excess_half = reach * errors.std(axis=0, ddof=1), reach * excess.std(axis=0, ddof=1)
-    middle = excess.mean(axis=0)
-    rows = tuple(
-        SimulatedError(
-            names[i], *(float(x) for x in (mean[i], max(mean[i] - half[i], 0.0), mean[i] + half[i])),
-            *(float(x) for x in (middle[i] - excess_half[i], middle[i] + excess_half[i])),
+def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
+    """Rank the candidates by the mean of their errors, shape (trials, candidates)."""
+    means = errors.mean(axis=0)
+    order = np.argsort(means, kind="stable")
+    # Paired differences: the same reports for both methods cancel most of the spread.
+    excesses = errors - errors[:, order[:1]]
+    half_widths = _half_widths(errors)
+    excess_means = excesses.mean(axis=0)
+    excess_half_widths = _half_widths(excesses)
+    scores = tuple(
+        MethodScore(
+            method=names[i],
+            mean=float(means[i]),
+            low=float(max(means[i] - half_widths[i], 0.0)),
+            high=float(means[i] + half_widths[i]),
+            excess_low=float(excess_means[i] - excess_half_widths[i]),
+            excess_high=float(excess_means[i] + excess_half_widths[i]),
         )
         for i in order
-    )  # fmt: skip
-    return Selection(rows[0].method, rows, fit, trials)
+    )
+    return Selection(scores[0].method, scores, fit, len(errors))
+
+
+def _half_widths(samples: Array) -> Array:
+    """Return the half widths of Student's confidence intervals of the columns' means."""
+    from scipy.special import stdtrit  # slow to import, and used only here
+
+    trials = len(samples)
+    quantile = float(stdtrit(trials - 1, (1 + _CONFIDENCE) / 2))
+    half_widths: Array = quantile * samples.std(axis=0, ddof=1) / np.sqrt(trials)
+    return half_widths
