@@ -167,8 +167,8 @@ def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
     """Return the oracle and the n of one raw estimate, from which reports can be simulated."""
     if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or not est.is_raw:
         raise InvalidInputError(
-            "select_method takes one raw estimate (from oracle.estimate), of shape (d,); "
-            f"got {est!r}"
+            "select_method takes one raw estimate of shape (d,), from oracle.estimate or made with "
+            f"is_raw=True; got {est!r}"
         )
     oracle = est.noise.protocol
     n = est.noise.n
