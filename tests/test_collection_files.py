@@ -284,22 +284,22 @@ def test_read_reports_names_the_first_bad_row(stored):
 
 
 def test_find_refuses_what_would_be_counted_twice_or_passed_over(stored, tmp_path):
-    from ldpopt.collection.files import find
+    from ldpopt.collection.files import list_files
 
-    assert find([tmp_path]) == [stored]
+    assert list_files([tmp_path]) == [stored]
     (tmp_path / ".reports.parquet.1.part").write_bytes(b"of a killed writer")
-    assert find([tmp_path]) == [stored]
+    assert list_files([tmp_path]) == [stored]
     with pytest.raises(InvalidInputError, match="given twice"):
-        find([tmp_path, stored])
+        list_files([tmp_path, stored])
     (tmp_path / "link.parquet").symlink_to(stored)
     with pytest.raises(InvalidInputError, match="given twice"):
-        find([tmp_path])
+        list_files([tmp_path])
     (tmp_path / "link.parquet").unlink()
     shutil.copy(stored, tmp_path / "notes.txt")
     with pytest.raises(InvalidInputError, match=r"notes\.txt is not a file of reports"):
-        find([tmp_path])
+        list_files([tmp_path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidInputError, match="folder without files"):
-        find([tmp_path / "empty"])
+        list_files([tmp_path / "empty"])
     with pytest.raises(InvalidInputError, match="does not exist"):
-        find([tmp_path / "none.parquet"])
+        list_files([tmp_path / "none.parquet"])

@@ -25,7 +25,7 @@ from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
-    from ldpopt.collection.domain import Domain
+    from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
 
 
@@ -156,17 +156,17 @@ def _print_record(
 
 def _counted(
     file: Path, oracle: str | None, epsilon: float | None, domain: str | None, n: int | None
-) -> tuple[Aggregate, Domain]:
+) -> tuple[Aggregate, Labels]:
     """Return the counts of a file, and its domain with the labels of --domain."""
     from ldpopt.collection import aggregate as count
     from ldpopt.collection.counts import is_counts, read_counts
-    from ldpopt.collection.domain import Domain
     from ldpopt.collection.header import Header, make_oracle
+    from ldpopt.collection.labels import Labels
 
     if not file.exists():
         raise InvalidInputError(f"{file} does not exist")
     name = None if oracle is None else oracle.lower()
-    labels = None if domain is None else Domain.read(domain)
+    labels = None if domain is None else Labels.read(domain)
     stated = None  # the protocol of a plain CSV of counts, which names none
     if labels is not None and name is not None and epsilon is not None:
         stated = make_oracle(name, epsilon, labels.d)
@@ -179,8 +179,8 @@ def _counted(
     _agree(file, "--domain", None if labels is None else labels.d, header.oracle.d)
     _agree(file, "--n", n, counted.n)
     if labels is None:
-        return counted, Domain(header.oracle.d)
-    if labels.labels is not None and header.labels is not None:
+        return counted, Labels(header.oracle.d)
+    if labels.texts is not None and header.labels is not None:
         given = Header(header.oracle, labels.fingerprint)
         given.agree(header, f"the list of labels {domain}", str(file))
     return counted, labels

@@ -37,11 +37,11 @@ def perturb(
 
     Example: ldpopt perturb values.csv --oracle oue --epsilon 1 --domain 1024 --out reports.parquet
     """
-    from ldpopt.collection.domain import Domain, read_values
     from ldpopt.collection.files import ReportWriter, next_part
     from ldpopt.collection.header import make_oracle
+    from ldpopt.collection.labels import Labels, read_values
 
-    labelled = Domain.read(domain)
+    labelled = Labels.read(domain)
     client = make_oracle(oracle.lower(), epsilon, labelled.d)
     rng = None if seed is None else validate.generator(seed)
     if rng is not None:
@@ -57,9 +57,9 @@ def perturb(
     if first is None:
         raise InvalidInputError(f"{values} has no value")
     has_ids = first[1] is not None
-    path = out if out.suffix else next_part(out, client, labels=labelled.labels, has_ids=has_ids)
+    path = out if out.suffix else next_part(out, client, labels=labelled.texts, has_ids=has_ids)
     n = 0
-    with ReportWriter(path, client, labels=labelled.labels) as writer:
+    with ReportWriter(path, client, labels=labelled.texts) as writer:
         for indices, ids in chain([first], batches):
             writer.write(client.perturb(indices, rng=rng), ids)
             n += len(indices)

@@ -1,4 +1,4 @@
-"""Reports in files: written by clients, read with suspicion, counted in memory that does not grow.
+"""Reports in files: written by clients, read without trust, counted in constant memory.
 
 Importing this package imports pyarrow.
 """

@@ -1,4 +1,4 @@
-"""From files of reports to support counts: planned, counted part by part, added up as the parts finish."""
+"""From files of reports to support counts: a plan, tallies part by part, and their sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.collection.checkpoint import Checkpoint, Progress, in_order
 from ldpopt.collection.duplicates import mark_duplicates
-from ldpopt.collection.files import ReportFile, find, open_reports
+from ldpopt.collection.files import ReportFile, list_files, open_reports
 from ldpopt.collection.header import Header
 from ldpopt.collection.partition import Partition, partitions, stamp_of
 from ldpopt.collection.runners import Runner, in_process, in_processes, on_dask
@@ -23,7 +23,7 @@ from ldpopt.estimate import FrequencyEstimate
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """Support counts over n reports of one protocol, and what became of every row that is not among them.
+    """Support counts over n reports of one protocol, and what became of every other row.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ class Aggregate:
     rejected
         How many rows were set aside, by reason.
     unreadable
-        The parts of files that could not be read: file, first row, rows (``None`` if unknown), reason.
+        The parts of files that could not be read: file, first row, rows (``None`` if unknown),
+        reason.
     files
         The files counted, with their numbers of rows.
     """
@@ -50,7 +51,7 @@ class Aggregate:
 
     @property
     def estimate(self) -> FrequencyEstimate:
-        """The unbiased estimate; an error if no report was counted."""
+        """The unbiased estimate. Raises an error if no report was counted."""
         return self.header.oracle.estimate(self.counts, self.n)
 
 
@@ -72,38 +73,41 @@ def aggregate(
     paths
         Files of reports, and folders of them.
     rejects
-        CSV file for the rows that are not reports, with file, row (from 0) and reason; it is replaced. Without it they
-        are only counted, by reason.
+        CSV file for the rows that are not reports, with file, row (from 0) and reason; it is
+        replaced. Without it they are only counted, by reason.
     max_reject_rate
         The run stops once more than this share of all rows is set aside.
     keep_going
-        Whether to go on without the parts of files that cannot be read; else the first one is an error.
+        Whether to continue without the parts of files that cannot be read. Otherwise the first one
+        raises an error.
     workers
         Number of processes.
     dask
-        Address of a Dask scheduler whose workers see the same files; instead of processes.
+        Address of a Dask scheduler whose workers see the same files; used instead of processes.
     state
-        File that keeps finished parts: a run that was killed is taken up there by the same call. It is left in place:
-        remove it once the result is safe.
+        File that keeps finished parts: the same call resumes a run that was killed. The file is
+        left in place: remove it once the result is safe.
     on_partition
         Called with the numbers of finished and of all partitions.
 
     Returns
     -------
-    The counts. Which partition is counted where and when changes nothing: counts are sums of whole numbers.
+    The counts. They do not depend on which partition is counted where and when: counts are sums of
+    whole numbers.
 
     Raises
     ------
     InvalidInputError
-        If files are of different protocols or do not say theirs, a file is given twice or copied, only some have client
-        ids, too many rows were set aside, or ``state`` is of other files.
+        If files are of different protocols or do not state theirs, a file is given twice or copied,
+        only some have client ids, too many rows were set aside, or ``state`` is of other files.
     DataUnavailableError
         If a file is truncated or corrupt, unless ``keep_going``.
 
     Notes
     -----
-    Memory does not grow with the number of reports, 8 bytes a duplicate apart. A row counts once or is set aside with one
-    reason; of the rows of one client the first counts, in the order of ``paths``. A part that cannot be read adds nothing.
+    Memory does not grow with the number of reports, except for 8 bytes per duplicate. A row counts
+    once or is set aside with one reason; of the rows of one client the first counts, in the order
+    of ``paths``. A part that cannot be read adds nothing.
 
     Examples
     --------
@@ -113,7 +117,8 @@ def aggregate(
     >>> oracle = GRR(epsilon=1.0, d=4)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for seed in range(2):
-    ...         path = append_reports(folder, oracle, oracle.perturb([0, 1, 1], rng=seed), client_ids=["a", "b", seed * "c"])
+    ...         reports = oracle.perturb([0, 1, 1], rng=seed)
+    ...         path = append_reports(folder, oracle, reports, client_ids=["a", "b", seed * "c"])
     ...     result = aggregate(folder, rejects=Path(folder).parent / "rejects.csv")
     >>> result.n, result.rejected
     (4, {'duplicate client id': 2})
@@ -123,73 +128,85 @@ def aggregate(
         raise InvalidInputError(
             f"max_reject_rate is a share of rows from 0 to 1, got {max_reject_rate!r}"
         )
-    found = find([paths] if isinstance(paths, str | Path) else paths)
-    files, unreadable = _opened(found, keep_going=keep_going)
+    chosen = list_files([paths] if isinstance(paths, str | Path) else paths)
+    files, unreadable = _opened(chosen, keep_going=keep_going)
     header = files[0].header
     checkpoint = Checkpoint(_path(state), _path(rejects))
     progress = checkpoint.load(header.protocol)
-    stamps = [stamp_of(file.path) for file in files]
-    order = in_order([file.path for file in files], stamps, progress, checkpoint.state)
-    finished = {name: done for name, (_, done) in progress.files.items()}
-    planned: list[tuple[ReportFile, Partition]] = []
-    for i in order:
-        file, stamp, done = files[i], stamps[i], finished.get(str(files[i].path), 0)
-        parts_of = (
-            *partitions(file, stamp, 0, done),
-            *partitions(file, stamp, done, len(file.group_rows)),
-        )
-        planned += [(file, part) for part in parts_of]
-    parts = (
-        mark_duplicates(planned) if files[0].has_ids else [partition for _, partition in planned]
-    )
-    left = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
-    rows = sum(part.rows for part in parts)
-
-    def tell(done: int) -> None:
+    plan = _planned(files, progress, checkpoint.state)
+    limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
+    # A run that is resumed with a lower rate may be beyond it already.
+    limit.check(progress)
+    tallies = zip(plan.waiting, runner(plan.waiting), strict=True)
+    for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
+        if tally.error and not keep_going:
+            raise DataUnavailableError(tally.error)
+        checkpoint.commit(progress, partition, tally)
+        limit.check(progress)
         if on_partition is not None:
-            on_partition(len(parts) - len(left) + done, len(parts))
-
-    _count(left, runner, checkpoint, progress, rows, max_reject_rate, keep_going, tell)
+            on_partition(done, plan.finished + len(plan.waiting))
     return Aggregate(
         Header(header.oracle, header.labels),
         progress.counts,
         progress.n,
         progress.rejected,
         unreadable + progress.unreadable,
-        {str(files[i].path): sum(files[i].group_rows) for i in order},
+        {str(file.path): sum(file.group_rows) for file in plan.files},
     )
 
 
-def _count(
-    left: Sequence[Partition],
-    runner: Runner,
-    checkpoint: Checkpoint,
-    progress: Progress,
-    rows: int,
-    max_reject_rate: float,
-    keep_going: bool,
-    on_partition: Callable[[int], None],
-) -> None:
-    def _check() -> None:
-        bad = sum(progress.rejected.values())
-        if bad > max_reject_rate * rows:
-            reasons = ", ".join(
-                f"{times} with {reason}" for reason, times in progress.rejected.items()
-            )
-            where = (
-                checkpoint.rejects and f"see {checkpoint.rejects}"
-            ) or "aggregate them with a rejects file first"
-            raise InvalidInputError(
-                f"more than {max_reject_rate:g} of {rows} rows are not reports: {reasons} so far; {where}"
-            )
+@dataclass(frozen=True)
+class _Plan:
+    """The files in the order in which they count, and the partitions that are not yet counted."""
 
-    _check()  # a run that is taken up with a lower rate
-    for done, (partition, tally) in enumerate(zip(left, runner(left), strict=True), 1):
-        if tally.trouble and not keep_going:
-            raise DataUnavailableError(tally.trouble)
-        checkpoint.commit(progress, partition, tally)
-        _check()
-        on_partition(done)
+    files: list[ReportFile]
+    waiting: list[Partition]
+    finished: int
+    rows: int
+
+
+def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None) -> _Plan:
+    stamps = [stamp_of(file.path) for file in files]
+    order = in_order([file.path for file in files], stamps, progress, state)
+    finished = {name: groups for name, (_, groups) in progress.files.items()}
+    work: list[tuple[ReportFile, Partition]] = []
+    for i in order:
+        file = files[i]
+        done = finished.get(str(file.path), 0)
+        # No partition may hold both finished and unfinished row groups.
+        for first, last in ((0, done), (done, len(file.group_rows))):
+            work += [(file, part) for part in partitions(file, stamps[i], first, last)]
+    # Finished partitions take part in the search for duplicates: their clients have reported
+    # before.
+    parts = mark_duplicates(work) if files[0].has_ids else [part for _, part in work]
+    waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
+    return _Plan(
+        files=[files[i] for i in order],
+        waiting=waiting,
+        finished=len(parts) - len(waiting),
+        rows=sum(part.rows for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """The largest share of rows that may be set aside."""
+
+    rate: float
+    rows: int
+    rejects: Path | None
+
+    def check(self, progress: Progress) -> None:
+        """Raise an error if too many rows have been set aside."""
+        if sum(progress.rejected.values()) <= self.rate * self.rows:
+            return
+        reasons = ", ".join(f"{times} with {reason}" for reason, times in progress.rejected.items())
+        hint = "aggregate them with a rejects file first"
+        if self.rejects is not None:
+            hint = f"see {self.rejects}"
+        raise InvalidInputError(
+            f"more than {self.rate:g} of {self.rows} rows are not reports: {reasons} so far; {hint}"
+        )
 
 
 def _runner(workers: int, dask: str | None) -> Runner:
@@ -205,36 +222,44 @@ def _path(path: str | Path | None) -> Path | None:
 def _opened(
     paths: Iterable[Path], *, keep_going: bool
 ) -> tuple[list[ReportFile], list[dict[str, Any]]]:
-    """Open all files and check that they belong together; return them and those that cannot be read."""
+    """Open all files and check that they belong together; return them and the unreadable ones."""
     files: list[ReportFile] = []
     unreadable: list[dict[str, Any]] = []
-    identities: dict[str, Path] = {}
     for path in paths:
         try:
-            file = open_reports(path)
+            files.append(open_reports(path))
         except DataUnavailableError as error:
             if not keep_going:
                 raise
             unreadable.append({"file": str(path), "row": 0, "rows": None, "reason": str(error)})
-            continue
-        if files:
-            file.header.agree(files[0].header, str(path), str(files[0].path))
-            if file.has_ids != files[0].has_ids:
-                raise InvalidInputError(
-                    f"only one of {path} and {files[0].path} has client ids: duplicates among them could not be found"
-                )
-        identity = file.header.file
-        if identity is not None and identity in identities:
-            raise InvalidInputError(
-                f"{path} is a copy of {identities[identity]}: its reports would be counted twice"
-            )
-        if identity is not None:
-            identities[identity] = path
-        files.append(file)
+    if not files and unreadable:
+        raise DataUnavailableError(f"none of the files can be read: {unreadable[0]['reason']}")
     if not files:
-        raise DataUnavailableError(
-            f"none of the files can be read: {unreadable[0]['reason']}"
-            if unreadable
-            else "no files of reports"
-        )
+        raise DataUnavailableError("no files of reports")
+    _require_one_protocol(files)
+    _require_no_copies(files)
     return files, unreadable
+
+
+def _require_one_protocol(files: Sequence[ReportFile]) -> None:
+    first = files[0]
+    for file in files[1:]:
+        file.header.agree(first.header, str(file.path), str(first.path))
+        if file.has_ids != first.has_ids:
+            raise InvalidInputError(
+                f"only one of {file.path} and {first.path} has client ids: duplicates among them "
+                "could not be found"
+            )
+
+
+def _require_no_copies(files: Sequence[ReportFile]) -> None:
+    paths: dict[str, Path] = {}
+    for file in files:
+        identity = file.header.file
+        if identity is None:
+            continue
+        if identity in paths:
+            raise InvalidInputError(
+                f"{file.path} is a copy of {paths[identity]}: its reports would be counted twice"
+            )
+        paths[identity] = file.path

@@ -1,4 +1,4 @@
-"""What an aggregation has finished, on disk: replaced in one step after every partition, together with what it covers."""
+"""What an aggregation has finished, in a file that is replaced after every partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _COLUMNS = ("file", "row", "reason")
 
 @dataclass
 class Progress:
-    """Sums over finished partitions, and for each file, in the order they are read, how many of its row groups those cover."""
+    """Sums over finished partitions, and what they cover.
+
+    ``files`` holds each file that was begun, in the order in which they are read, with its stamp
+    and the number of its row groups that are finished.
+    """
 
     protocol: dict[str, Any]
     counts: NDArray[np.int64]
@@ -36,16 +40,15 @@ class Progress:
     rejects_bytes: int = 0
 
     def add(self, partition: Partition, tally: Tally) -> None:
-        """Add a finished partition: counts, rejects, or the trouble that kept it from being read."""
-        if tally.trouble:
-            self.unreadable.append(
-                {
-                    "file": str(partition.path),
-                    "row": partition.row,
-                    "rows": partition.rows,
-                    "reason": tally.trouble,
-                }
-            )
+        """Add a finished partition: counts and rejects, or the error that made it unreadable."""
+        if tally.error:
+            part = {
+                "file": str(partition.path),
+                "row": partition.row,
+                "rows": partition.rows,
+                "reason": tally.error,
+            }
+            self.unreadable.append(part)
         else:
             self.counts += tally.counts
             self.n += tally.n
@@ -58,20 +61,24 @@ class Progress:
 class Checkpoint:
     """The state file of an aggregation, and the rejects file beside it.
 
-    Rejects are appended first, then the state is replaced; it records how long the rejects file was, and whatever a killed
-    run wrote beyond that is cut off when it is taken up again.
+    Rejects are appended first, then the state is replaced. The state records how long the rejects
+    file was: what a killed run wrote beyond that is cut off when the run is resumed.
     """
 
     def __init__(self, state: Path | None, rejects: Path | None) -> None:
-        self.state, self.rejects = state, rejects
+        self.state = state
+        self.rejects = rejects
 
     def load(self, protocol: dict[str, Any]) -> Progress:
-        """Return the progress of an unfinished run, or none if there was none.
+        """Return the progress of an unfinished run, or empty progress if there was no such run.
 
         Raises
         ------
         InvalidInputError
-            If the state is of other reports or of a file that has changed since, or the files cannot be written.
+            If the state is of other reports or of a file that has changed since, or the files
+            cannot be written.
+        DataUnavailableError
+            If the state file is not the state of an aggregation.
         """
         progress = Progress(protocol, np.zeros(protocol["d"], dtype=np.int64))
         if self.state is not None and self.state.exists():
@@ -84,51 +91,49 @@ class Checkpoint:
         return progress
 
     def commit(self, progress: Progress, partition: Partition, tally: Tally) -> None:
-        """Add a finished partition to the progress and make it last; an error if that cannot be written."""
+        """Add a finished partition to the progress and write both to disk.
+
+        Raises InvalidInputError if the state cannot be written.
+        """
         progress.add(partition, tally)
         if self.rejects is not None and len(tally.rejected):
-            lines = io.StringIO()
-            name = str(partition.path)
-            reasons = [Reason(code).words for code in tally.reasons]
-            csv.writer(lines, lineterminator="\n").writerows(
-                zip([name] * len(reasons), tally.rejected.tolist(), reasons, strict=True)
-            )
-            with self.rejects.open("ab") as file:
-                file.write(lines.getvalue().encode())
-                file.flush()
-                os.fsync(file.fileno())
-                progress.rejects_bytes = file.tell()
+            progress.rejects_bytes = _append_rejects(self.rejects, partition.path, tally)
         if self.state is not None:
             record = {
                 **vars(progress),
                 "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
+                "rejects": self._rejects_name,
             }
-            record["rejects"] = None if self.rejects is None else str(self.rejects)
             write_whole(self.state, json.dumps(record).encode())
+
+    @property
+    def _rejects_name(self) -> str | None:
+        return None if self.rejects is None else str(self.rejects)
 
     def _stored(self, path: Path, protocol: dict[str, Any]) -> Progress:
         hint = f"remove {path} to start again"
         try:
             record = json.loads(path.read_bytes())
             rejects = record.pop("rejects")
-            counts = np.frombuffer(base64.b64decode(record.pop("counts")), dtype="<i8").astype(
-                np.int64
-            )
+            stored = np.frombuffer(base64.b64decode(record.pop("counts")), dtype="<i8")
             files = {
-                name: (tuple(stamp), done) for name, (stamp, done) in record.pop("files").items()
+                name: (tuple(stamp), groups)
+                for name, (stamp, groups) in record.pop("files").items()
             }
-            progress = Progress(counts=counts, files=files, **record)
+            progress = Progress(counts=stored.astype(np.int64), files=files, **record)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise DataUnavailableError(
                 f"{path} is not the state of an aggregation: {hint}"
             ) from None
         if progress.protocol != protocol:
             raise InvalidInputError(
-                f"{path} is the state of an aggregation of {progress.protocol}, not of {protocol}: {hint}"
+                f"{path} is the state of an aggregation of {progress.protocol}, not of {protocol}: "
+                f"{hint}"
             )
-        if rejects != (None if self.rejects is None else str(self.rejects)):
+        if rejects != self._rejects_name:
             raise InvalidInputError(
-                f"the unfinished aggregation wrote its rejects to {rejects}: name the same file, or {hint}"
+                f"the unfinished aggregation wrote its rejects to {rejects}: name the same file, "
+                f"or {hint}"
             )
         return progress
 
@@ -141,20 +146,37 @@ class Checkpoint:
         os.truncate(rejects, size)
 
 
+def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
+    """Append the rejected rows of a partition, and return the size of the rejects file."""
+    lines = io.StringIO()
+    rows = [
+        (str(path), row, Reason(code).words)
+        for row, code in zip(tally.rejected.tolist(), tally.reasons, strict=True)
+    ]
+    csv.writer(lines, lineterminator="\n").writerows(rows)
+    with rejects.open("ab") as file:
+        file.write(lines.getvalue().encode())
+        file.flush()
+        # The state that is written next counts on these rows.
+        os.fsync(file.fileno())
+        return file.tell()
+
+
 def in_order(
     paths: Sequence[Path], stamps: Sequence[Stamp], progress: Progress, state: Path | None
 ) -> list[int]:
-    """Return the order to read files in: those that an unfinished run has begun, in its order, then the others.
+    """Return the order in which to read files: those of an unfinished run first, in its order.
 
-    So a client's first report stays the first when files are added. Raises InvalidInputError if a begun file is gone or
-    changed.
+    A client's first report then remains the first when files are added. Raises InvalidInputError if
+    a file that was begun is gone or changed.
     """
     index = {str(path): i for i, path in enumerate(paths)}
     for name, (stamp, _) in progress.files.items():
         if name not in index or stamps[index[name]] != stamp:
             what = "is not among the files" if name not in index else "has changed"
             raise InvalidInputError(
-                f"{name} was counted in part by an unfinished run and {what}: remove {state} to start again"
+                f"{name} was counted in part by an unfinished run and {what}: remove {state} to "
+                "start again"
             )
     begun = [index[name] for name in progress.files]
     return list(dict.fromkeys([*begun, *range(len(paths))]))

@@ -1,4 +1,8 @@
-"""Rows whose client has reported before, found in bounded memory: ids are dealt to buckets on disk, then compared exactly."""
+"""Rows whose client has reported before, found in bounded memory.
+
+Ids are dealt to buckets on disk, so that equal ids share a bucket; each bucket is then compared
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -19,80 +23,83 @@ _BUCKET_ROWS = 1 << 21  # ids compared at a time, about 100 MB
 _SCHEMA = pa.schema({"part": pa.int32(), "row": pa.int64(), "id": pa.large_string()})
 
 Work = Sequence[tuple[ReportFile, Partition]]
+Rows = NDArray[np.int64]
 
 
 def mark_duplicates(work: Work, *, bucket_rows: int = _BUCKET_ROWS) -> list[Partition]:
-    """Return the partitions with the rows whose client id occurred before, and the rows without an id.
+    """Return the partitions with the rows whose client id occurred before, and those without an id.
 
     Parameters
     ----------
     work
-        Partitions in the order in which the first report of a client is the one that counts, with their opened files.
+        Partitions with their opened files, in the order in which the first report of a client
+        counts.
     bucket_rows
         About how many ids are compared at a time.
 
     Notes
     -----
-    One pass over the column of ids and a copy of it on disk; memory for one bucket, and 8 bytes a duplicate. Which bucket
-    an id falls into is a secret of this run, so that nobody can choose ids that all fall into one.
+    Cost: one pass over the column of ids and a copy of it on disk; memory for one bucket, and 8
+    bytes per duplicate. Which bucket an id falls into is a secret of this run, so that nobody can
+    choose ids that all fall into one.
     """
-    buckets = -(-sum(partition.rows for _, partition in work) // bucket_rows) or 1
-    again: list[list[NDArray[np.int64]]] = [[] for _ in work]
+    rows = sum(partition.rows for _, partition in work)
+    buckets = max(1, -(-rows // bucket_rows))
+    duplicates: list[list[Rows]] = [[] for _ in work]
     with tempfile.TemporaryDirectory(prefix="ldpopt-ids-") as folder:
         paths = [Path(folder) / f"{bucket}.arrow" for bucket in range(buckets)]
         marked = _deal(work, paths)
         for path in paths:
-            with pa.OSFile(str(path)) as source:
-                table = pa.ipc.open_stream(source).read_all()
+            for part, repeated in _repeated(path):
+                duplicates[part].append(repeated)
             path.unlink()
-            if not len(table):
-                continue
-            codes = table["id"].combine_chunks().dictionary_encode().indices.to_numpy()
-            repeated = np.ones(len(codes), dtype=np.bool_)
-            repeated[np.unique(codes, return_index=True)[1]] = (
-                False  # rows lie in the order they were dealt in
-            )
-            parts, rows = table["part"].to_numpy()[repeated], table["row"].to_numpy()[repeated]
-            for part in np.unique(parts):
-                again[part].append(rows[parts == part])
     return [
-        replace(p, duplicates=np.sort(_joined(rows))) for p, rows in zip(marked, again, strict=True)
+        replace(partition, duplicates=np.sort(_joined(parts)))
+        for partition, parts in zip(marked, duplicates, strict=True)
     ]
 
 
+def _repeated(bucket: Path) -> list[tuple[int, Rows]]:
+    """Return the rows of a bucket whose id occurred in an earlier row, by partition."""
+    with pa.OSFile(str(bucket)) as source:
+        table = pa.ipc.open_stream(source).read_all()
+    if not len(table):
+        return []
+    codes = table["id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    # Rows lie in the order in which they were dealt: the first row of each id is not repeated.
+    repeated = np.ones(len(codes), dtype=np.bool_)
+    repeated[np.unique(codes, return_index=True)[1]] = False
+    parts = table["part"].to_numpy()[repeated]
+    rows = table["row"].to_numpy()[repeated]
+    return [(int(part), rows[parts == part]) for part in np.unique(parts)]
+
+
 def _deal(work: Work, paths: Sequence[Path]) -> list[Partition]:
-    """Write the ids to their buckets; return the partitions with their rows without an id, or why ids cannot be read."""
-    weights = np.random.default_rng().integers(
-        2**64 - 1, size=1 << 10, dtype=np.uint64, endpoint=True
-    )
+    """Write the ids to their buckets.
+
+    Return the partitions with their rows without an id, or with the reason why ids cannot be read.
+    """
+    rng = np.random.default_rng()
+    weights = rng.integers(2**64 - 1, size=1 << 10, dtype=np.uint64, endpoint=True)
     writers = [pa.ipc.new_stream(str(path), _SCHEMA) for path in paths]
     marked = []
     try:
         for index, (file, partition) in enumerate(work):
             try:
-                batches = list(
-                    file.ids(partition.first, partition.last)
-                )  # all or none: a part of them would be wrong
+                # All or none: some of a partition's ids would mark the wrong rows as first ones.
+                batches = list(file.ids(partition.first, partition.last))
             except DataUnavailableError as error:
-                marked.append(replace(partition, trouble=str(error)))
+                marked.append(replace(partition, error=str(error)))
                 continue
-            row, nameless = partition.row, []
+            nameless = []
+            row = partition.row
             for ids in batches:
                 rows = np.arange(row, row + len(ids))
                 row += len(ids)
-                table = pa.table(
-                    [pa.array(np.full(len(ids), index, np.int32)), pa.array(rows), ids],
-                    schema=_SCHEMA,
-                )
                 nameless.append(rows[ids.is_null().to_numpy(zero_copy_only=False)])
-                table = table.filter(ids.is_valid())
-                bucket = _hashes(table["id"].combine_chunks(), weights) % np.uint64(len(paths))
-                order = np.argsort(bucket, kind="stable")
-                ends = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
-                dealt = table.take(pa.array(order))
-                for writer, start, end in zip(writers, ends, ends[1:], strict=False):
-                    if end > start:
-                        writer.write_table(dealt.slice(start, end - start))
+                part = pa.array(np.full(len(ids), index, np.int32))
+                table = pa.table([part, pa.array(rows), ids], schema=_SCHEMA)
+                _write(table.filter(ids.is_valid()), writers, weights)
             marked.append(replace(partition, nameless=_joined(nameless)))
     finally:
         for writer in writers:
@@ -100,23 +107,38 @@ def _deal(work: Work, paths: Sequence[Path]) -> list[Partition]:
     return marked
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _write(
+    table: pa.Table, writers: Sequence[pa.RecordBatchStreamWriter], weights: NDArray[np.uint64]
+) -> None:
+    """Append rows to the buckets that their ids hash to, in their order."""
+    hashes = _hashes(table["id"].combine_chunks(), weights)
+    bucket = hashes % np.uint64(len(writers))
+    order = np.argsort(bucket, kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(len(writers) + 1))
+    sorted_rows = table.take(pa.array(order))
+    for writer, start, end in zip(writers, ends[:-1], ends[1:], strict=True):
+        if end > start:
+            writer.write_table(sorted_rows.slice(start, end - start))
+
+
+def _joined(parts: list[Rows]) -> Rows:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def _hashes(ids: pa.Array, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a random linear combination of the bytes of each text, its upper half: enough to spread ids."""
+    """Return a random linear combination of the bytes of each text.
+
+    The upper half of the 64 bits is returned, which is enough to spread ids over buckets.
+    """
     if not len(ids):
         return np.empty(0, np.uint64)
     _, offsets, text = ids.buffers()
     ends = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
-    letters = np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]].astype(
-        np.uint64
-    ) + np.uint64(1)
-    position = np.arange(len(letters)) - np.repeat(ends[:-1] - ends[0], np.diff(ends))
-    letters *= weights[position % len(weights)]
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters, dtype=np.uint64)])
-    hashed: NDArray[np.uint64] = (
-        sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
-    ) >> np.uint64(32)
-    return hashed
+    first = ends[0]
+    letters = np.frombuffer(text or b"", np.uint8)[first : ends[-1]]
+    # Plus one, so that zero bytes count.
+    factors = letters.astype(np.uint64) + np.uint64(1)
+    position = np.arange(len(letters)) - np.repeat(ends[:-1] - first, np.diff(ends))
+    factors *= weights[position % len(weights)]
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(factors, dtype=np.uint64)])
+    return np.asarray((sums[ends[1:] - first] - sums[ends[:-1] - first]) >> np.uint64(32))

@@ -1,4 +1,4 @@
-"""Files of reports, whatever their format: finding, opening, writing, appending."""
+"""Files of reports of any format: listing, opening, writing, appending."""
 
 from __future__ import annotations
 
@@ -26,38 +26,41 @@ _READERS = {".parquet": ParquetReports, ".csv": CsvReports}
 _WRITERS = {".parquet": ParquetWriter, ".csv": CsvWriter}
 
 
-def find(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the files that paths name: files themselves, and all that lie in folders, by name.
+def list_files(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the files that paths name: files themselves, and all files in folders, by name.
 
-    Hidden files are passed over: a writer that was killed leaves one. Raises InvalidInputError if a path does not exist, a
-    file is named twice, or a folder holds a file that is neither Parquet nor CSV.
+    Hidden files are passed over: a writer that was killed leaves one. Raises InvalidInputError if a
+    path does not exist, a file is named twice, or a folder holds a file that is neither Parquet nor
+    CSV.
     """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = (
-                p
-                for p in path.rglob("*")
-                if not any(part.startswith(".") for part in p.relative_to(path).parts)
-            )
-            files = sorted(p for p in inside if p.is_file())
-            if not files:
-                raise InvalidInputError(f"{path} is a folder without files of reports")
-            found += files
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise InvalidInputError(f"{path} does not exist")
-    seen: dict[Path, Path] = {}
-    for path in found:
-        _format(path, _READERS)
+    files = [file for path in map(Path, paths) for file in _files_of(path)]
+    # Two names of one file resolve to the same path.
+    name_of: dict[Path, Path] = {}
+    for path in files:
+        _by_suffix(path, _READERS)
         real = path.resolve()
-        if real in seen:
+        if real in name_of:
             raise InvalidInputError(
-                f"{path} is given twice (as {seen[real]}): its reports would be counted twice"
+                f"{path} is given twice (as {name_of[real]}): its reports would be counted twice"
             )
-        seen[real] = path
-    return found
+        name_of[real] = path
+    return files
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InvalidInputError(f"{path} does not exist")
+    files = sorted(inner for inner in path.rglob("*") if inner.is_file())
+    visible = [
+        inner
+        for inner in files
+        if not any(part.startswith(".") for part in inner.relative_to(path).parts)
+    ]
+    if not visible:
+        raise InvalidInputError(f"{path} is a folder without files of reports")
+    return visible
 
 
 def open_reports(path: str | Path) -> ReportFile:
@@ -66,24 +69,26 @@ def open_reports(path: str | Path) -> ReportFile:
     Raises
     ------
     InvalidInputError
-        If it does not say its protocol, or names columns that its oracle's reports do not have.
+        If it does not state its protocol, or lacks a column of its oracle's reports.
     DataUnavailableError
         If it is truncated or corrupt.
     """
     path = Path(path)
     if not path.is_file():
         raise InvalidInputError(f"{path} does not exist")
-    opened: ReportFile = _format(path, _READERS)(path)
-    return opened
+    file: ReportFile = _by_suffix(path, _READERS)(path)
+    return file
 
 
 def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
     """Return the oracle and all reports of one file, for files that fit into memory.
 
-    Raises InvalidInputError or DataUnavailableError as ``open_reports``, and if a row is not a report; the first one is named.
+    Raises InvalidInputError or DataUnavailableError as ``open_reports``, and if a row is not a
+    report; the first one is named.
     """
     file = open_reports(path)
-    batches, row = [], 0
+    batches = []
+    row = 0
     for reports, codes in file.batches(0, len(file.group_rows)):
         if codes.any():
             at = int(np.flatnonzero(codes)[0])
@@ -98,7 +103,9 @@ def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any
 
 
 class ReportWriter:
-    """Writes reports batch by batch, in memory that does not grow; the file appears when the block ends without an error.
+    """Writes reports batch by batch in constant memory.
+
+    The file appears when the block ends without an error.
 
     Parameters
     ----------
@@ -112,8 +119,8 @@ class ReportWriter:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the file cannot be written, or a batch is not one of this oracle's reports with, in all batches or in none, as
-        many client ids.
+        If the file cannot be written, or a batch does not hold reports of this oracle, with as many
+        client ids in all batches or with none in all.
 
     Examples
     --------
@@ -130,8 +137,9 @@ class ReportWriter:
     def __init__(
         self, path: str | Path, oracle: FrequencyOracle, *, labels: Sequence[str] | None = None
     ) -> None:
-        self.path, self.oracle = Path(path), oracle
-        self._make = _format(self.path, _WRITERS)
+        self.path = Path(path)
+        self.oracle = oracle
+        self._make = _by_suffix(self.path, _WRITERS)
         self._header = Header.fresh(oracle, None if labels is None else fingerprint(labels))
         self._draft = draft_of(self.path)
         self._writer: ParquetWriter | CsvWriter | None = None
@@ -141,24 +149,30 @@ class ReportWriter:
         return self
 
     def write(self, reports: ArrayLike, client_ids: Sequence[Any] | None = None) -> None:
-        """Append reports as ``oracle.perturb`` returns them, and their clients' ids; raise an error if they are not right."""
-        found = np.asarray(reports)
-        self.oracle.report_form.check(found)
-        ids = None if client_ids is None else id_column(client_ids, len(found))
+        """Append reports as ``oracle.perturb`` returns them, and their clients' ids.
+
+        Raises an error if they are not right.
+        """
+        batch = np.asarray(reports)
+        self.oracle.report_form.check(batch)
+        ids = None if client_ids is None else id_column(client_ids, len(batch))
         kind = None if ids is None else ids.type
+        # The first batch decides whether there is a column of ids, and of which type.
         if self._writer is None:
+            self._ids = kind
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._writer, self._ids = self._make(self._draft, self._header, ids=kind), kind
+                self._writer = self._make(self._draft, self._header, ids=kind)
             except OSError as error:
                 raise InvalidInputError(
                     f"cannot write {self.path}: {error.strerror or error}"
                 ) from None
         if kind != self._ids:
             raise InvalidInputError(
-                f"client ids of type {kind} after a batch with {self._ids}: a file has one kind of ids, or none"
+                f"client ids of type {kind} after a batch with {self._ids}: a file has one kind of "
+                "ids, or none"
             )
-        self._writer.write(found, ids)
+        self._writer.write(batch, ids)
 
     def __exit__(
         self,
@@ -201,8 +215,9 @@ def append_reports(
 ) -> Path:
     """Add a part file to a folder of reports and return it.
 
-    The part appears whole or not at all, and several clients may append at once. Raises InvalidInputError or
-    InvalidTypeError as ``ReportWriter``, and if the folder's reports are of another protocol.
+    The part appears whole or not at all, and several clients may append at once. Raises
+    InvalidInputError or InvalidTypeError as ``ReportWriter``, and if the folder's reports are of
+    another protocol.
     """
     path = next_part(Path(folder), oracle, labels=labels, has_ids=client_ids is not None)
     write_reports(path, oracle, reports, client_ids=client_ids, labels=labels)
@@ -212,9 +227,10 @@ def append_reports(
 def next_part(
     folder: Path, oracle: FrequencyOracle, *, labels: Sequence[str] | None, has_ids: bool
 ) -> Path:
-    """Return a name for the next part file of a folder, made where missing.
+    """Return a name for the next part file of a folder, which is created where missing.
 
-    Raises InvalidInputError if the folder has reports of another protocol, or only one of both has client ids.
+    Raises InvalidInputError if the folder has reports of another protocol, or either it or the new
+    part has client ids and the other has not.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -222,20 +238,21 @@ def next_part(
         raise InvalidInputError(f"cannot write to {folder}: {error.strerror}") from None
     parts = sorted(folder.glob("[!.]*.parquet"))
     if parts:
-        known, last = open_reports(parts[-1]), str(parts[-1])
-        Header.fresh(oracle, None if labels is None else fingerprint(labels)).agree(
-            known.header, "the new part", last
-        )
-        if known.has_ids != has_ids:
+        last = open_reports(parts[-1])
+        header = Header.fresh(oracle, None if labels is None else fingerprint(labels))
+        header.agree(last.header, "the new part", str(last.path))
+        if last.has_ids != has_ids:
             raise InvalidInputError(
-                f"{last} has {'' if known.has_ids else 'no '}client ids: so must the new part"
+                f"{last.path} has {'' if last.has_ids else 'no '}client ids: so must the new part"
             )
+    # The random part keeps clients apart that append at the same time.
     return folder / f"part-{len(parts):06d}-{uuid4().hex[:8]}.parquet"
 
 
-def _format(path: Path, known: dict[str, Any]) -> Any:
-    if path.suffix.lower() not in known:
+def _by_suffix(path: Path, formats: dict[str, Any]) -> Any:
+    suffix = path.suffix.lower()
+    if suffix not in formats:
         raise InvalidInputError(
-            f"{path} is not a file of reports: they end in {' or '.join(known)}"
+            f"{path} is not a file of reports: they end in {' or '.join(formats)}"
         )
-    return known[path.suffix.lower()]
+    return formats[suffix]

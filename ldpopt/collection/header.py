@@ -1,4 +1,4 @@
-"""What a file of reports or counts says about itself: the protocol, the labels' fingerprint, an identity of its own."""
+"""What a file of reports or counts states about itself: the protocol, its labels, its identity."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import ORACLES, FrequencyOracle
 
 VERSION = 1
-_LARGEST_D = (
-    2**30
-)  # a file that claims more is not believed: its counts alone would fill the memory
+
+# A file that claims a larger domain is not believed: its counts alone would fill the memory.
+_LARGEST_D = 2**30
 
 
 def fingerprint(labels: Sequence[str]) -> str:
-    """Return what tells one list of labels from any other: the first half of a SHA-256 in hexadecimal."""
+    """Return a code that tells one list of labels from any other.
+
+    It is the first half of a SHA-256, in hexadecimal.
+    """
     return sha256(json.dumps(list(labels), ensure_ascii=False).encode()).hexdigest()[:32]
 
 
@@ -35,7 +38,8 @@ class Header:
     labels
         ``fingerprint`` of the labels of the domain, ``None`` where values are numbers.
     file
-        An identity that a copy of the file shares, so that no report is counted twice; ``None`` where unknown.
+        An identity that a copy of the file shares, so that no report is counted twice; ``None``
+        where unknown.
 
     Examples
     --------
@@ -50,22 +54,25 @@ class Header:
 
     @classmethod
     def fresh(cls, oracle: FrequencyOracle, labels: str | None = None) -> Header:
-        """Return the header of a file that is about to be written; an error if its oracle has no name."""
+        """Return the header of a file that is about to be written.
+
+        Raises InvalidTypeError if its oracle has no name.
+        """
         oracle_name(oracle)
         return cls(oracle, labels, uuid4().hex)
 
     @property
     def protocol(self) -> dict[str, Any]:
         """All that reports must share to be counted together."""
-        name = oracle_name(self.oracle)
-        described: dict[str, Any] = {
-            "oracle": name,
+        return {
+            "oracle": oracle_name(self.oracle),
             "epsilon": self.oracle.epsilon,
             "d": self.oracle.d,
+            **self.oracle.options,
+            # The form follows from the rest: it is kept to notice a file that contradicts itself.
+            **self.oracle.report_form.parameters,
+            "labels": self.labels,
         }
-        # The form follows from the rest: it is stored to notice files that contradict themselves.
-        form = self.oracle.report_form.parameters
-        return {**described, **self.oracle.options, **form, "labels": self.labels}
 
     def record(self) -> dict[str, Any]:
         """Return the header as a file stores it."""
@@ -87,50 +94,63 @@ class Header:
         InvalidInputError, InvalidTypeError
             If something is missing, of another version of the format, or contradicts itself.
         """
-        if not isinstance(record, Mapping):
-            raise InvalidInputError(f"{where} does not say which oracle made its reports")
-        missing = [key for key in ("version", "oracle", "epsilon", "d") if key not in record]
-        if missing:
-            raise InvalidInputError(
-                f"{where} does not say the {' and '.join(missing)} of its reports"
-            )
-        if record["version"] != VERSION:
-            raise InvalidInputError(
-                f"{where} has version {record['version']!r} of the format, this is ldpopt for version {VERSION}"
-            )
-        for key in ("labels", "file"):
-            if not isinstance(record.get(key), str | None):
-                raise InvalidInputError(f"{where} says {key} = {record[key]!r}, which is not text")
+        fields = _complete(record, where)
         try:
-            d = validate.integer("d", record["d"], minimum=2)
+            d = validate.integer("d", fields["d"], minimum=2)
             if d > _LARGEST_D:
                 raise InvalidInputError(f"d = {d} is more than 2**30")
-            oracle = make_oracle(record["oracle"], record["epsilon"], d, record)
+            oracle = make_oracle(fields["oracle"], fields["epsilon"], d, fields)
         except (InvalidInputError, InvalidTypeError) as error:
             raise type(error)(f"{where}: {error}") from None
-        header = cls(oracle, record.get("labels"), record.get("file"))
+        header = cls(oracle, fields.get("labels"), fields.get("file"))
         for key, value in header.protocol.items():
-            if key in record and record[key] != value:
+            if key in fields and fields[key] != value:
                 raise InvalidInputError(
-                    f"{where} says {key} = {record[key]!r}, but its protocol has {value!r}"
+                    f"{where} says {key} = {fields[key]!r}, but its protocol has {value!r}"
                 )
         return header
 
     def agree(self, other: Header, here: str, there: str) -> None:
-        """Raise an error if the reports of two files may not be counted together; it names the files and what differs."""
-        mine, theirs = self.protocol, other.protocol
-        for key in mine | theirs:
-            if mine.get(key) != theirs.get(key):
+        """Raise an error if the reports of two files may not be counted together.
+
+        The error names the files and what differs.
+        """
+        ours = self.protocol
+        theirs = other.protocol
+        for key in ours | theirs:
+            if ours.get(key) != theirs.get(key):
                 raise InvalidInputError(
-                    f"{here} has {key} = {mine.get(key)!r}, but {there} has {key} = {theirs.get(key)!r}: "
-                    "reports of different protocols cannot be counted together"
+                    f"{here} has {key} = {ours.get(key)!r}, but {there} has {key} = "
+                    f"{theirs.get(key)!r}: reports of different protocols cannot be counted "
+                    "together"
                 )
 
 
+def _complete(record: object, where: str) -> Mapping[str, Any]:
+    """Return a record that has all fields of a header, of the right version and type."""
+    if not isinstance(record, Mapping):
+        raise InvalidInputError(f"{where} does not say which oracle made its reports")
+    missing = [key for key in ("version", "oracle", "epsilon", "d") if key not in record]
+    if missing:
+        raise InvalidInputError(f"{where} does not say the {' and '.join(missing)} of its reports")
+    if record["version"] != VERSION:
+        raise InvalidInputError(
+            f"{where} has version {record['version']!r} of the format, this is ldpopt for version "
+            f"{VERSION}"
+        )
+    for key in ("labels", "file"):
+        if not isinstance(record.get(key), str | None):
+            raise InvalidInputError(f"{where} says {key} = {record[key]!r}, which is not text")
+    return record
+
+
 def oracle_name(oracle: FrequencyOracle) -> str:
-    """Return the name that files and the command line use; an error for an oracle that has none."""
-    for name, made in ORACLES.items():
-        if made is type(oracle):
+    """Return the name of an oracle in files and on the command line.
+
+    Raises InvalidTypeError for an oracle that is not in ``ldpopt.oracles.ORACLES``.
+    """
+    for name, make in ORACLES.items():
+        if make is type(oracle):
             return name
     raise InvalidTypeError(f"only reports of {', '.join(ORACLES)} can be stored, got {oracle!r}")
 
@@ -138,7 +158,10 @@ def oracle_name(oracle: FrequencyOracle) -> str:
 def make_oracle(
     name: str, epsilon: float, d: int, options: Mapping[str, Any] | None = None
 ) -> FrequencyOracle:
-    """Return the oracle of that name, with those of its options that are given; an error names the nearest known name."""
+    """Return the oracle of that name, with those of its options that are given.
+
+    Raises InvalidInputError for an unknown name, with the nearest known one.
+    """
     make = validate.lookup("oracle", name, ORACLES)
     oracle = make(epsilon, d)
     given = {key: options[key] for key in oracle.options if options and key in options}

@@ -1,6 +1,7 @@
-"""How reports lie in a file: one row a report, in columns that follow from the oracle; and which rows are none.
+"""How reports are stored in a file: one row per report, in columns that follow from their form.
 
-Reading trusts nothing: a column of any type is decoded to reports and, row by row, the reason why a row is not a report.
+Reading trusts nothing: a column of any type is decoded to reports and, for each row that is not a
+report, the reason why.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from ldpopt.oracles import FrequencyOracle
 from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm
 
 Codes = NDArray[np.uint8]
+Cell = tuple[Any, int]
+"""The value of a field of text, and its reason: 0 for a value that is right."""
 
 
 class Reason(IntEnum):
-    """Why a row is set aside; 0 is a report."""
+    """Why a row is set aside; 0 for a report."""
 
     NONE = 0
     MISSING = 1
@@ -39,7 +42,7 @@ class Reason(IntEnum):
 
     @property
     def words(self) -> str:
-        """The reason as the rejects file says it."""
+        """The reason as the rejects file states it."""
         return _WORDS[self]
 
 
@@ -58,15 +61,15 @@ _WORDS = {
 
 
 class Layout(ABC):
-    """The columns of one oracle's reports.
+    """The columns of reports of one form.
 
-    ``decode`` and ``parse`` return as many reports as there are rows, with zeros in place of those that are none, and
-    their codes (``Reason``).
+    ``decode`` and ``parse`` return as many reports as there are rows, with zeros in place of rows
+    that are not reports, and the rows' codes (``Reason``).
     """
 
     names: tuple[str, ...] = ("report",)
     work: int
-    """Values that counting one report touches."""
+    """Number of values that counting one report touches."""
     width: int
     """Bytes of a report."""
     shares_cores = False
@@ -83,15 +86,15 @@ class Layout(ABC):
 
     @abstractmethod
     def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
-        """Return the reports of columns of any type, and which rows are none."""
+        """Return the reports of columns of any type, and the rows' codes."""
 
     @abstractmethod
     def text(self, reports: Reports) -> list[list[str]]:
-        """Return one row of text a report."""
+        """Return one row of text per report."""
 
     @abstractmethod
     def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
-        """Return the reports of rows of text with the right number of fields, and which rows are none."""
+        """Return the reports of rows of text with the right number of fields, and their codes."""
 
 
 class IndexLayout(Layout):
@@ -123,11 +126,12 @@ class IndexLayout(Layout):
 
     def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
         """Return the numbers of decimal digits."""
-        return _parsed(rows, lambda row: _whole(row[0], self.high), np.zeros(len(rows), self.dtype))
+        into = np.zeros(len(rows), self.dtype)
+        return _parsed(rows, lambda row: _whole(row[0], self.high), into)
 
 
 class BitsLayout(Layout):
-    """``d`` bits packed into bytes, the first value in the highest bit of the first byte; hexadecimal in text."""
+    """``d`` bits packed into bytes, as in ``BitsForm``; hexadecimal in text."""
 
     def __init__(self, form: BitsForm) -> None:
         self.work = form.d
@@ -142,25 +146,20 @@ class BitsLayout(Layout):
     def encode(self, reports: Reports) -> list[pa.Array]:
         """Return the bytes of each row."""
         rows = np.ascontiguousarray(reports, dtype=np.uint8)
-        return [
-            pa.FixedSizeBinaryArray.from_buffers(
-                pa.binary(self.width), len(rows), [None, pa.py_buffer(rows)]
-            )
-        ]
+        buffers = [None, pa.py_buffer(rows)]
+        return [pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(rows), buffers)]
 
     def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
         """Return the bytes of a column of fixed or variable size."""
         column = _plain(columns[0])
-        codes, kind, n = _nulls(column), column.type, len(column)
-        rows = np.zeros((n, self.width), dtype=np.uint8)
+        codes = _nulls(column)
+        kind = column.type
+        rows = np.zeros((len(column), self.width), dtype=np.uint8)
         if pa.types.is_fixed_size_binary(kind):
             if kind.byte_width != self.width:
                 codes[codes == 0] = Reason.LENGTH
-            elif n:
-                stored = np.frombuffer(column.buffers()[1], dtype=np.uint8)
-                rows = stored[
-                    column.offset * self.width : (column.offset + n) * self.width
-                ].reshape(n, self.width)
+            elif len(column):
+                rows = self._stored(column)
         elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             lengths = pc.binary_length(column).fill_null(self.width).to_numpy()
             codes[(lengths != self.width) & (codes == 0)] = Reason.LENGTH
@@ -170,23 +169,31 @@ class BitsLayout(Layout):
             codes[codes == 0] = Reason.TYPE
         return self._checked(rows, codes)
 
+    def _stored(self, column: pa.Array) -> Reports:
+        """Return the rows of a column of this width, without a copy."""
+        stored = np.frombuffer(column.buffers()[1], dtype=np.uint8)
+        # A slice of a column shares its buffer.
+        first = column.offset * self.width
+        last = (column.offset + len(column)) * self.width
+        return stored[first:last].reshape(-1, self.width)
+
     def text(self, reports: Reports) -> list[list[str]]:
         """Return hexadecimal digits."""
         return [[row.tobytes().hex()] for row in np.ascontiguousarray(reports, dtype=np.uint8)]
 
     def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
         """Return the bytes of hexadecimal digits."""
+        into = np.zeros((len(rows), self.width), np.uint8)
+        return self._checked(*_parsed(rows, self._cell, into))
 
-        def one(row: Sequence[str]) -> tuple[Any, int]:
-            if not row[0]:
-                return 0, Reason.MISSING
-            if re.fullmatch(r"[0-9a-fA-F]+", row[0]) is None:
-                return 0, Reason.TYPE
-            if len(row[0]) != 2 * self.width:
-                return 0, Reason.LENGTH
-            return list(bytes.fromhex(row[0])), Reason.NONE
-
-        return self._checked(*_parsed(rows, one, np.zeros((len(rows), self.width), np.uint8)))
+    def _cell(self, row: Sequence[str]) -> Cell:
+        if not row[0]:
+            return 0, Reason.MISSING
+        if re.fullmatch(r"[0-9a-fA-F]+", row[0]) is None:
+            return 0, Reason.TYPE
+        if len(row[0]) != 2 * self.width:
+            return 0, Reason.LENGTH
+        return list(bytes.fromhex(row[0])), Reason.NONE
 
     def _checked(self, rows: Reports, codes: Codes) -> tuple[Reports, Codes]:
         codes[(rows[:, -1] & self._padding != 0) & (codes == 0)] = Reason.PADDING
@@ -223,7 +230,8 @@ class HashLayout(Layout):
         seeds, seed_codes = _integers(columns[0], self._LARGEST_SEED, self.dtype["seed"])
         buckets, bucket_codes = _integers(columns[1], self.g - 1, self.dtype["bucket"])
         reports = np.empty(len(seeds), dtype=self.dtype)
-        reports["seed"], reports["bucket"] = seeds, buckets
+        reports["seed"] = seeds
+        reports["bucket"] = buckets
         return reports, np.where(seed_codes > 0, seed_codes, bucket_codes)
 
     def text(self, reports: Reports) -> list[list[str]]:
@@ -232,13 +240,12 @@ class HashLayout(Layout):
 
     def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
         """Return the records of decimal digits."""
+        return _parsed(rows, self._cell, np.zeros(len(rows), self.dtype))
 
-        def one(row: Sequence[str]) -> tuple[Any, int]:
-            seed, wrong_seed = _whole(row[0], self._LARGEST_SEED)
-            bucket, wrong_bucket = _whole(row[1], self.g - 1)
-            return (seed, bucket), wrong_seed or wrong_bucket
-
-        return _parsed(rows, one, np.zeros(len(rows), self.dtype))
+    def _cell(self, row: Sequence[str]) -> Cell:
+        seed, seed_code = _whole(row[0], self._LARGEST_SEED)
+        bucket, bucket_code = _whole(row[1], self.g - 1)
+        return (seed, bucket), seed_code or bucket_code
 
 
 class SubsetLayout(Layout):
@@ -246,7 +253,8 @@ class SubsetLayout(Layout):
 
     def __init__(self, form: SubsetForm) -> None:
         self.d = form.d
-        self.k = self.work = form.k
+        self.k = form.k
+        self.work = form.k
         self.dtype = form.dtype
         self.width = form.k * self.dtype.itemsize
 
@@ -263,7 +271,21 @@ class SubsetLayout(Layout):
     def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
         """Return the sets of a column of lists of fixed or variable size."""
         column = _plain(columns[0])
-        codes, kind, n = _nulls(column), column.type, len(column)
+        codes = self._list_codes(column)
+        whole = np.flatnonzero(codes == 0)
+        sets = np.zeros((len(column), self.k), self.dtype)
+        if whole.size:
+            # Without its nulls and lists of other lengths, the flat column has k members per list.
+            lists = column if whole.size == len(column) else column.take(pa.array(whole))
+            members, member_codes = _integers(lists.flatten(), self.d - 1, self.dtype)
+            codes[whole] = member_codes.reshape(-1, self.k).max(axis=1)
+            sets[whole] = members.reshape(-1, self.k)
+        return self._checked(sets, codes)
+
+    def _list_codes(self, column: pa.Array) -> Codes:
+        """Return the codes of rows by type and length of their lists."""
+        codes = _nulls(column)
+        kind = column.type
         if pa.types.is_fixed_size_list(kind):
             if kind.list_size != self.k:
                 codes[codes == 0] = Reason.LENGTH
@@ -272,17 +294,7 @@ class SubsetLayout(Layout):
             codes[(lengths != self.k) & (codes == 0)] = Reason.LENGTH
         else:
             codes[codes == 0] = Reason.TYPE
-        whole = np.flatnonzero(codes == 0)
-        if not whole.size:
-            return np.zeros((n, self.k), self.dtype), codes
-        members = (column if whole.size == n else column.take(pa.array(whole))).flatten()
-        found, member_codes = _integers(members, self.d - 1, self.dtype)
-        codes[whole] = member_codes.reshape(-1, self.k).max(axis=1)
-        if whole.size == n:
-            return self._checked(found.reshape(n, self.k), codes)
-        sets = np.zeros((n, self.k), self.dtype)
-        sets[whole] = found.reshape(-1, self.k)
-        return self._checked(sets, codes)
+        return codes
 
     def text(self, reports: Reports) -> list[list[str]]:
         """Return the members of each set, separated by blanks."""
@@ -290,15 +302,15 @@ class SubsetLayout(Layout):
 
     def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
         """Return the sets of decimal digits."""
+        into = np.zeros((len(rows), self.k), self.dtype)
+        return self._checked(*_parsed(rows, self._cell, into))
 
-        def one(row: Sequence[str]) -> tuple[Any, int]:
-            members = [_whole(member, self.d - 1) for member in row[0].split()]
-            wrong = max((code for _, code in members), default=Reason.MISSING)
-            return [value for value, _ in members], wrong or (
-                Reason.LENGTH if len(members) != self.k else 0
-            )
-
-        return self._checked(*_parsed(rows, one, np.zeros((len(rows), self.k), self.dtype)))
+    def _cell(self, row: Sequence[str]) -> Cell:
+        members = [_whole(member, self.d - 1) for member in row[0].split()]
+        code = max((code for _, code in members), default=Reason.MISSING)
+        if code == 0 and len(members) != self.k:
+            code = Reason.LENGTH
+        return [value for value, _ in members], code
 
     def _checked(self, sets: Reports, codes: Codes) -> tuple[Reports, Codes]:
         unordered = (sets[:, 1:] <= sets[:, :-1]).any(axis=1)
@@ -317,6 +329,8 @@ _LAYOUTS: Mapping[str, Callable[[Any], Layout]] = {
 def layout_of(oracle: FrequencyOracle) -> Layout:
     """Return the layout of an oracle's reports, which follows from their form.
 
+    Raises InvalidInputError for a form of an unknown kind.
+
     Examples
     --------
     >>> from ldpopt.oracles import OUE
@@ -332,16 +346,18 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _nulls(column: pa.Array) -> Codes:
-    """Return codes that say which rows have no value."""
+    """Return codes of rows: a reason for those without a value."""
     if not column.null_count:
         return np.zeros(len(column), dtype=np.uint8)
-    return np.where(
-        column.is_null().to_numpy(zero_copy_only=False), Reason.MISSING, Reason.NONE
-    ).astype(np.uint8)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    return np.where(missing, Reason.MISSING, Reason.NONE).astype(np.uint8)
 
 
 def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> tuple[Reports, Codes]:
-    """Return whole numbers in 0 .. high; floats are no reports, however whole: a seed would have lost its last digits."""
+    """Return whole numbers in 0 .. high.
+
+    Floats are not reports, even if they are whole: a seed would have lost its last digits.
+    """
     column = _plain(column)
     codes = _nulls(column)
     if not pa.types.is_integer(column.type):
@@ -349,19 +365,21 @@ def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> tuple[Report
         if pa.types.is_floating(column.type):
             codes[pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)] = Reason.NAN
         return np.zeros(len(column), dtype), codes
-    found = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
-    codes[((found < 0) | (found > high)) & (codes == 0)] = Reason.RANGE
+    filled = column.fill_null(0) if column.null_count else column
+    numbers = filled.to_numpy(zero_copy_only=False)
+    codes[((numbers < 0) | (numbers > high)) & (codes == 0)] = Reason.RANGE
     if codes.any():
-        found = np.where(codes == 0, found, 0)
-    return found.astype(dtype, copy=False), codes
+        numbers = np.where(codes == 0, numbers, 0)
+    return numbers.astype(dtype, copy=False), codes
 
 
-def _whole(text: str, high: int) -> tuple[int, int]:
-    """Return the whole number that a text says, and why it is none."""
+def _whole(text: str, high: int) -> Cell:
+    """Return the whole number in 0 .. high that a text stands for, or why it is not one."""
     if not text:
         return 0, Reason.MISSING
     if text.lower() == "nan":
         return 0, Reason.NAN
+    # At most 30 digits, so that no text takes long to convert; more are out of range anyway.
     if re.fullmatch(r"-?[0-9]{1,30}", text) is None:
         return 0, Reason.TYPE
     value = int(text)
@@ -369,12 +387,12 @@ def _whole(text: str, high: int) -> tuple[int, int]:
 
 
 def _parsed(
-    rows: Sequence[Sequence[str]], one: Callable[[Sequence[str]], tuple[Any, int]], into: Reports
+    rows: Sequence[Sequence[str]], cell: Callable[[Sequence[str]], Cell], into: Reports
 ) -> tuple[Reports, Codes]:
     """Fill ``into`` row by row: text is for small files."""
     codes = np.zeros(len(rows), dtype=np.uint8)
     for i, row in enumerate(rows):
-        value, codes[i] = one(row)
+        value, codes[i] = cell(row)
         if codes[i] == 0:
             into[i] = value
     return into, codes

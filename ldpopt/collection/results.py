@@ -1,4 +1,4 @@
-"""Estimates in files: one row a value or a set, as CSV, Parquet or JSON."""
+"""Estimates in files: one row per value or set, as CSV, Parquet or JSON."""
 
 from __future__ import annotations
 
@@ -30,35 +30,41 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 
 
 def write_columns(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
-    """Write columns in the format that the ending of the path names, in one step; an error for any other ending.
+    """Write columns in the format that the ending of the path names, in one step.
 
-    JSON and Parquet also keep ``about``: where the numbers come from.
+    JSON and Parquet also keep ``about``: where the numbers come from. Raises InvalidInputError for
+    any other ending, and if the file cannot be written.
     """
-    suffix = result_suffix(path)
-    if suffix == ".json":
-        write_whole(
-            path,
-            (
-                json.dumps({**about, "rows": rows_of(columns)}, indent=1, ensure_ascii=False) + "\n"
-            ).encode(),
-        )
-    elif suffix == ".csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        write_whole(path, text.getvalue().encode())
-    else:
-        content = io.BytesIO()
-        table = pa.table(dict(columns)).replace_schema_metadata(
-            {"ldpopt.estimate": json.dumps(dict(about))}
-        )
-        pq.write_table(table, content)
-        write_whole(path, content.getvalue())
+    write = {".csv": _csv, ".json": _json, ".parquet": _parquet}[result_suffix(path)]
+    write_whole(path, write(columns, about))
+
+
+def _csv(columns: Columns, _: Mapping[str, Any]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()
+
+
+def _json(columns: Columns, about: Mapping[str, Any]) -> bytes:
+    record = {**about, "rows": rows_of(columns)}
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _parquet(columns: Columns, about: Mapping[str, Any]) -> bytes:
+    content = io.BytesIO()
+    metadata = {"ldpopt.estimate": json.dumps(dict(about))}
+    pq.write_table(pa.table(dict(columns)).replace_schema_metadata(metadata), content)
+    return content.getvalue()
 
 
 def result_suffix(path: Path) -> str:
-    """Return the ending of a result file; an error if it is none of ours."""
-    if path.suffix.lower() not in (".csv", ".parquet", ".json"):
+    """Return the ending of a result file.
+
+    Raises InvalidInputError unless it is one of those that are written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet", ".json"):
         raise InvalidInputError(f"results are written to .csv, .parquet or .json, got {path}")
-    return path.suffix.lower()
+    return suffix

@@ -1,4 +1,7 @@
-"""Who counts the partitions: this process, several, or a Dask cluster. Tallies come back in the order of the partitions."""
+"""Where partitions are counted: in this process, in several, or on a Dask cluster.
+
+Tallies come back in the order of the partitions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from ldpopt.collection.partition import Partition, Tally, count_partition
 from ldpopt.errors import InvalidInputError
 
 Runner = Callable[[Iterable[Partition]], Iterator[Tally]]
-_AHEAD = 2  # partitions that wait for each worker: enough to keep it busy, few enough to keep memory constant
+
+# Partitions that wait for each worker: enough to keep it busy, few enough to keep memory constant.
+_AHEAD = 2
+
 _PATIENCE = 30  # seconds for a cluster to answer
 
 
@@ -24,7 +30,10 @@ def in_process(work: Iterable[Partition]) -> Iterator[Tally]:
 
 
 def in_processes(workers: int) -> Runner:
-    """Count in processes of their own; raises an error that says so if one of them dies."""
+    """Return a runner that counts in so many other processes.
+
+    It raises InvalidInputError if one of them dies.
+    """
 
     def _run(work: Iterable[Partition]) -> Iterator[Tally]:
         share = max(1, (os.cpu_count() or 1) // workers)
@@ -32,14 +41,16 @@ def in_processes(workers: int) -> Runner:
         pool = ProcessPoolExecutor(
             workers, get_context("spawn"), initializer=_limit_threads, initargs=(share,)
         )
+
+        def submit(partition: Partition) -> Any:
+            return pool.submit(count_partition, partition)
+
         try:
-            yield from _window(
-                work, lambda partition: pool.submit(count_partition, partition), workers * _AHEAD
-            )
+            yield from _window(work, submit, workers * _AHEAD)
         except BrokenProcessPool:
             raise InvalidInputError(
-                "a worker process died; what was finished is kept: the same call takes it up "
-                "again, with fewer workers if memory is short"
+                "a worker process died; finished partitions are kept: the same call resumes the "
+                "run, with fewer workers if memory is short"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -48,10 +59,10 @@ def in_processes(workers: int) -> Runner:
 
 
 def on_dask(address: str) -> Runner:
-    """Count on a Dask cluster that exists, whose workers see the files under the same names.
+    """Return a runner that counts on a Dask cluster whose workers see the files by the same names.
 
-    The scheduler gives the partitions of a worker that died to others. Raises InvalidInputError if ``distributed`` is not
-    installed, nobody answers, or the cluster gives up on a partition.
+    The scheduler gives the partitions of a worker that died to others. Raises InvalidInputError if
+    ``distributed`` is not installed, nobody answers, or the cluster gives up on a partition.
     """
     try:
         import distributed
@@ -62,9 +73,16 @@ def on_dask(address: str) -> Runner:
 
     def _run(work: Iterable[Partition]) -> Iterator[Tally]:
         try:
-            client: Any = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
+            client: Any = distributed.Client(  # type: ignore[no-untyped-call]
+                address, timeout=_PATIENCE, set_as_default=False
+            )
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"no Dask scheduler answers at {address}: {error}") from None
+
+        def submit(partition: Partition) -> Any:
+            # Not pure: the tally of an equal partition may not be taken from an earlier run.
+            return client.submit(count_partition, partition, pure=False)
+
         with client:
             try:
                 client.wait_for_workers(1, timeout=_PATIENCE)
@@ -72,11 +90,7 @@ def on_dask(address: str) -> Runner:
                 raise InvalidInputError(f"the Dask cluster at {address} has no worker") from None
             threads = sum(client.nthreads().values())
             try:
-                yield from _window(
-                    work,
-                    lambda partition: client.submit(count_partition, partition, pure=False),
-                    threads * _AHEAD,
-                )
+                yield from _window(work, submit, threads * _AHEAD)
             except distributed.KilledWorker as error:
                 raise InvalidInputError(
                     f"the Dask cluster gave up on a partition: {error}"
@@ -88,7 +102,7 @@ def on_dask(address: str) -> Runner:
 def _window(
     work: Iterable[Partition], submit: Callable[[Partition], Any], size: int
 ) -> Iterator[Tally]:
-    """Yield the results of futures in the order of the work, with at most ``size`` under way."""
+    """Yield the results of futures in the order of the work, with at most ``size`` in progress."""
     waiting: deque[Any] = deque()
     for partition in work:
         waiting.append(submit(partition))

@@ -1,4 +1,8 @@
-"""Reports in CSV, for small files: a first line with the header, the columns' names, the rows, a last line with their number."""
+"""Reports in CSV, for small files.
+
+A file has a first line with the header, the columns' names, the rows, and a last line with their
+number.
+"""
 
 from __future__ import annotations
 
@@ -18,53 +22,69 @@ from ldpopt.collection.parquet import CLIENT_ID, readable
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles.forms import Reports
 
-_MARK, _END = "# ldpopt reports ", "# rows "
+_MARK = "# ldpopt reports "
+_END = "# rows "
 _ROWS = 1 << 12  # rows of text held at a time
 
 
 class CsvReports:
-    """A CSV file of reports that exists: one partition; an error names the file if it is cut short or says no protocol."""
+    """A CSV file of reports that exists, as one row group.
+
+    Raises an error that names the file if it is cut short or does not state its protocol.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with readable(path), path.open(encoding="utf-8", newline="") as file:
-            first, columns = file.readline(), file.readline()
-            if not first.startswith(_MARK):
-                raise InvalidInputError(
-                    f"{path} does not say which oracle made its reports: the first line must begin with {_MARK!r}"
-                )
-            try:
-                record = json.loads(first[len(_MARK) :])
-            except ValueError:
-                raise InvalidInputError(
-                    f"{path}: the header in its first line is not JSON"
-                ) from None
-            self.header = Header.from_record(record, str(path))
-            self.layout: Layout = layout_of(self.header.oracle)
-            self._columns = columns.strip().split(",")
-            known = list(self.layout.names)
-            if self._columns not in (known, [*known, CLIENT_ID]):
-                raise InvalidInputError(
-                    f"{path}: its columns must be {','.join(known)}[,{CLIENT_ID}], got {columns.strip()!r}"
-                )
-            self.has_ids = CLIENT_ID in self._columns
+            first = file.readline()
+            columns = file.readline().strip()
+        if not first.startswith(_MARK):
+            raise InvalidInputError(
+                f"{path} does not say which oracle made its reports: the first line must begin "
+                f"with {_MARK!r}"
+            )
+        try:
+            record = json.loads(first[len(_MARK) :])
+        except ValueError:
+            raise InvalidInputError(f"{path}: the header in its first line is not JSON") from None
+        self.header = Header.from_record(record, str(path))
+        self.layout: Layout = layout_of(self.header.oracle)
+        self._columns = columns.split(",")
+        expected = list(self.layout.names)
+        if self._columns not in (expected, [*expected, CLIENT_ID]):
+            raise InvalidInputError(
+                f"{path}: its columns must be {','.join(expected)}[,{CLIENT_ID}], got {columns!r}"
+            )
+        self.has_ids = CLIENT_ID in self._columns
         self.group_rows = [sum(1 for _ in self._rows())]
 
     def batches(self, first: int, last: int) -> Iterator[tuple[Reports, Codes]]:
-        """Yield the rows and which are no reports; an error if the file is cut short."""
-        n, width = len(self.layout.names), len(self._columns)
-        rows = self._rows() if last > first else iter(())
-        while chunk := list(islice(rows, _ROWS)):
+        """Yield the rows and the codes of those that are not reports.
+
+        Raises DataUnavailableError if the file is cut short.
+        """
+        n = len(self.layout.names)
+        width = len(self._columns)
+        for chunk in self._chunks(first, last):
+            # Short rows are filled up, to be parsed, and then set aside for their length.
             reports, codes = self.layout.parse([(row + [""] * n)[:n] for row in chunk])
             codes[np.array([len(row) for row in chunk]) != width] = Reason.LENGTH
             yield reports, codes
 
     def ids(self, first: int, last: int) -> Iterator[pa.Array]:
-        """Yield the client ids, null where one is missing; an error if the file is cut short."""
-        rows, width = self._rows() if last > first else iter(()), len(self._columns)
+        """Yield the client ids, null where one is missing.
+
+        Raises DataUnavailableError if the file is cut short.
+        """
+        width = len(self._columns)
+        for chunk in self._chunks(first, last):
+            ids = [row[width - 1] or None if len(row) == width else None for row in chunk]
+            yield pa.array(ids, pa.large_string())
+
+    def _chunks(self, first: int, last: int) -> Iterator[list[list[str]]]:
+        rows = self._rows() if last > first else iter(())
         while chunk := list(islice(rows, _ROWS)):
-            found = [row[width - 1] or None if len(row) == width else None for row in chunk]
-            yield pa.array(found, pa.large_string())
+            yield chunk
 
     def _rows(self) -> Iterator[list[str]]:
         n = 0
@@ -91,7 +111,8 @@ class CsvWriter:
     """Rows appended to a draft."""
 
     def __init__(self, draft: Path, header: Header, *, ids: pa.DataType | None) -> None:
-        self.layout, self._n = layout_of(header.oracle), 0
+        self.layout = layout_of(header.oracle)
+        self._n = 0
         self._file = draft.open("w", encoding="utf-8", newline="")
         self._file.write(f"{_MARK}{json.dumps(header.record())}\n")
         self._csv: Any = csv.writer(self._file, lineterminator="\n")
@@ -101,7 +122,7 @@ class CsvWriter:
         """Append reports."""
         rows = self.layout.text(reports)
         if ids is not None:
-            rows = [[*row, str(own)] for row, own in zip(rows, ids.to_pylist(), strict=True)]
+            rows = [[*row, str(name)] for row, name in zip(rows, ids.to_pylist(), strict=True)]
         self._csv.writerows(rows)
         self._n += len(rows)
 

@@ -1,0 +1,212 @@
+"""Files that an analyst provides: the domain's labels, users' values, sets to query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from csv import Error, reader
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from ldpopt import validate
+from ldpopt.collection.header import fingerprint
+from ldpopt.collection.parquet import CLIENT_ID
+from ldpopt.errors import InvalidInputError
+
+VALUE = "value"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of ``d`` values: texts or, without them, their numbers from 0.
+
+    Examples
+    --------
+    >>> Labels(2).names, Labels(2, ("red", "blue")).names
+    (['0', '1'], ['red', 'blue'])
+    """
+
+    d: int
+    texts: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Labels:
+        """Return the labels that a number of values or the name of a file stands for.
+
+        A file has one label per line, or is a JSON list. Raises InvalidInputError if it cannot be
+        read, or a label is empty or occurs twice; the first such line is named.
+        """
+        if text.strip().isdecimal():
+            return cls(validate.integer("the domain", int(text), minimum=2))
+        content = read_text(
+            Path(text), f"the domain {text!r} is neither a number of values nor a file of labels"
+        )
+        labels = _json(text, content) if text.lower().endswith(".json") else content.splitlines()
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise InvalidInputError(f"{text} must be a JSON list of labels")
+        _require_distinct(text, labels)
+        if len(labels) < 2:
+            raise InvalidInputError(
+                f"{text} has {len(labels)} labels: a domain has at least 2 values"
+            )
+        return cls(len(labels), tuple(labels))
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Fingerprint of the texts, if there are any."""
+        return None if self.texts is None else fingerprint(self.texts)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each value."""
+        return list(map(str, range(self.d)) if self.texts is None else self.texts)
+
+    def indices(self, column: pa.Array) -> NDArray[np.int64]:
+        """Return the indices of values given as text, -1 for text that is not in the domain."""
+        if self.texts is not None:
+            indices = pc.index_in(column, pa.array(self.texts))
+        else:
+            # Ten digits fit into int64; "01" and "+1" are not how a number is written here.
+            plain = pc.match_substring_regex(column, r"^(0|[1-9][0-9]{0,9})$").fill_null(False)
+            indices = pc.if_else(plain, column, None)
+        values: NDArray[np.int64] = (
+            indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        )
+        return np.where(values < self.d, values, -1)
+
+    def sets(self, path: Path) -> dict[str, list[int]]:
+        """Return the sets of a JSON file by name.
+
+        The file holds an object of lists, or a list of lists, of labels or indices. Raises
+        InvalidInputError if it does not, or names a value that is not in the domain.
+        """
+        content = _json(str(path), read_text(path, f"cannot read the sets {path}"))
+        sets = dict(enumerate(content)) if isinstance(content, list) else content
+        lists = isinstance(sets, dict) and all(isinstance(group, list) for group in sets.values())
+        if not lists or not sets:
+            raise InvalidInputError(
+                f"{path} must be an object of lists, or a list of lists, of labels or indices"
+            )
+        index = {name: i for i, name in enumerate(self.names)}
+        return {
+            str(name): [self._index(member, index, path, name) for member in members]
+            for name, members in sets.items()
+        }
+
+    def _index(self, member: Any, index: dict[str, int], path: Path, set_name: object) -> int:
+        """Return the index of a member of a set, given as a label or an index."""
+        if isinstance(member, str) and member in index:
+            return index[member]
+        # JSON's true and false are instances of int in Python.
+        is_number = isinstance(member, int) and not isinstance(member, bool)
+        if not is_number or not 0 <= member < self.d:
+            raise InvalidInputError(
+                f"{path}: {member!r} in set {set_name!r} is not in the domain of {self.d} values"
+            )
+        return int(member)
+
+
+def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64], pa.Array | None]]:
+    """Yield the values of a CSV file as indices, batch by batch, with client ids if it has them.
+
+    Parameters
+    ----------
+    path
+        Columns ``value`` and, optionally, ``client_id``; a file of one column needs no heading.
+    labels
+        The domain of the values.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, has other columns, or a value is not in the domain; the first
+        such line is named.
+    """
+    names, headed = _heading(path, labels)
+    line = 1 + headed
+    try:
+        for batch in _batches(path, names, headed=headed):
+            column = batch.column(VALUE)
+            values = labels.indices(column)
+            if (values < 0).any():
+                at = int(np.argmax(values < 0))
+                raise InvalidInputError(
+                    f"{path}, line {line + at}: {column[at].as_py()!r} is not in the domain of "
+                    f"{labels.d} values"
+                )
+            yield values, batch.column(CLIENT_ID) if CLIENT_ID in names else None
+            line += len(values)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(f"cannot read {path}: {error}") from None
+
+
+def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
+    """Return the columns' names, and whether the file's first line holds them."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            first = next(reader(file), [""])
+    except (OSError, UnicodeDecodeError, Error) as error:
+        raise InvalidInputError(f"cannot read {path}: {error}") from None
+    if VALUE in first:
+        return first, True
+    if len(first) > 1:
+        raise InvalidInputError(
+            f"{path} has no column {VALUE!r}: its columns are {', '.join(first)}"
+        )
+    # A single column is taken to have a heading of another name unless its first line is a value.
+    return [VALUE], bool(labels.indices(pa.array(first))[0] < 0)
+
+
+def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.RecordBatch]:
+    return iter(
+        csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(
+                column_names=names, skip_rows=int(headed), use_threads=False
+            ),
+            # An empty line is an empty value, which is then refused by its line.
+            parse_options=csv.ParseOptions(ignore_empty_lines=False),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                include_columns=names,
+            ),
+        )
+    )
+
+
+def read_text(path: Path, problem: str) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises an InvalidInputError that begins with ``problem`` if it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{problem} ({error})") from None
+
+
+def _require_distinct(name: str, labels: list[str]) -> None:
+    line_of: dict[str, int] = {}
+    for line, label in enumerate(labels, 1):
+        if not label.strip():
+            raise InvalidInputError(f"{name}: label {line} is empty")
+        if label in line_of:
+            raise InvalidInputError(
+                f"{name}: label {line} is {label!r}, and so is label {line_of[label]}"
+            )
+        line_of[label] = line
+
+
+def _json(name: str, content: str) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise InvalidInputError(f"{name} is not JSON: {error}") from None
