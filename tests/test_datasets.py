@@ -89,7 +89,8 @@ def test_bundled_values_go_by_descending_count_then_label(name):
 
 
 def test_sets_hold_the_values_they_name():
-    cities, emoji = datasets.load("us-cities"), datasets.load("emoji")
+    cities = datasets.load("us-cities")
+    emoji = datasets.load("emoji")
     assert cities.set_names["state"][0] == "AK"
     for state, members in zip(cities.set_names["state"], cities.sets["state"], strict=True):
         assert all(re.search(rf", {state}( \(GeoNames \d+\))?$", cities.labels[i]) for i in members)
@@ -538,7 +539,8 @@ def test_a_damaged_cache_is_downloaded_again(web):
     ids=["no network", "cut off", "truncated", "garbled", "another file", "other content"],
 )
 def test_a_failed_download_says_what_to_do_and_leaves_no_file(web, sends, error):
-    web.sends, web.error = sends, error
+    web.sends = sends
+    web.error = error
     with pytest.raises(DataUnavailableError) as caught:
         datasets.load("kosarak")
     message = str(caught.value)

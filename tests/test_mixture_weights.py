@@ -1,4 +1,4 @@
-"""Mixture weights: against cones, GRR's closed form and EM, by the gap, on degenerate and ill-conditioned matrices."""
+"""Mixture weights: against cones, GRR's closed form and EM, by the gap, on difficult matrices."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def two_valued(m, d, ratio, seed):
 
 
 def gaussian(m, d, seed):
-    """Normal densities on a grid finer than their width, as for a prior without a formula: columns nearly collinear."""
+    """Normal densities on a grid finer than their width: columns are nearly collinear."""
     rng = np.random.default_rng(seed)
     observed = rng.choice([0.0, 0.0, 2.0, 5.0], m) + rng.normal(size=m)
     return np.exp(-0.5 * (observed[:, None] - np.linspace(observed.min(), observed.max(), d)) ** 2)
@@ -76,7 +76,8 @@ def counts_for(likelihoods):
     ["reports", "reports at a large budget", "fewer rows than columns", "zeros", "densities"],
 )
 def test_maximum_is_that_of_the_cone_solvers(name, solver):
-    likelihoods, weights = MATRICES[name], counts_for(MATRICES[name])
+    likelihoods = MATRICES[name]
+    weights = counts_for(MATRICES[name])
     fit = mixture_weights(likelihoods, weights)
     assert_allclose(
         fit.log_likelihood, by_cones(likelihoods, weights, solver), rtol=0, atol=10 * OBJECTIVE
@@ -86,7 +87,8 @@ def test_maximum_is_that_of_the_cone_solvers(name, solver):
 @pytest.mark.parametrize("as_operator", [False, True], ids=["array", "operator"])
 @pytest.mark.parametrize("name", MATRICES)
 def test_gap_is_reached_and_true(name, as_operator):
-    likelihoods, weights = MATRICES[name], counts_for(MATRICES[name])
+    likelihoods = MATRICES[name]
+    weights = counts_for(MATRICES[name])
     fit = mixture_weights(aslinearoperator(likelihoods) if as_operator else likelihoods, weights)
     assert fit.converged
     assert fit.gap <= TOL
@@ -153,12 +155,11 @@ def test_likelihoods_of_reports_take_few_products_of_an_operator():
 
 
 def test_rows_may_be_scaled_freely():
-    likelihoods, weights = MATRICES["densities"], counts_for(MATRICES["densities"])
+    likelihoods = MATRICES["densities"]
+    weights = counts_for(MATRICES["densities"])
     scale = 10.0 ** np.random.default_rng(0).uniform(-200, 200, len(likelihoods))
-    plain, scaled = (
-        mixture_weights(likelihoods, weights),
-        mixture_weights(likelihoods * scale[:, None], weights),
-    )
+    plain = mixture_weights(likelihoods, weights)
+    scaled = mixture_weights(likelihoods * scale[:, None], weights)
     shift = weights @ np.log(scale) / weights.sum()
     assert_allclose(scaled.log_likelihood - shift, plain.log_likelihood, rtol=0, atol=2 * TOL)
     assert scaled.converged
@@ -166,7 +167,8 @@ def test_rows_may_be_scaled_freely():
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-6, 3.0, 1e307])
 def test_weights_may_have_any_total(factor):
-    likelihoods, weights = MATRICES["reports"], counts_for(MATRICES["reports"])
+    likelihoods = MATRICES["reports"]
+    weights = counts_for(MATRICES["reports"])
     expected = mixture_weights(likelihoods, weights).weights
     assert_allclose(
         mixture_weights(likelihoods, weights * factor).weights, expected, rtol=0, atol=1e-7
@@ -210,8 +212,12 @@ def test_the_identity_gives_the_shares():
 
 
 @given(
-    st.integers(1, 12), st.integers(1, 10), st.sampled_from([1.0, 1.001, 2.0, 30.0]), st.booleans(), st.integers(0, 2**32)
-)  # fmt: skip
+    st.integers(1, 12),
+    st.integers(1, 10),
+    st.sampled_from([1.0, 1.001, 2.0, 30.0]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
 def test_no_other_weights_are_better_by_more_than_the_gap(m, d, ratio, as_operator, seed):
     rng = np.random.default_rng(seed)
     likelihoods = np.where(rng.random((m, d)) < 0.5, ratio, 1.0) * rng.choice(
@@ -236,7 +242,8 @@ def test_no_other_weights_are_better_by_more_than_the_gap(m, d, ratio, as_operat
 
 @pytest.mark.parametrize("name", ["reports", "densities", "zeros", "equal columns"])
 def test_em_never_becomes_less_likely(name):
-    likelihoods, weights = MATRICES[name], counts_for(MATRICES[name])
+    likelihoods = MATRICES[name]
+    weights = counts_for(MATRICES[name])
     x = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
     reached = [log_likelihood(likelihoods, weights, x)]
     for _ in range(30):
@@ -250,7 +257,8 @@ def test_em_never_becomes_less_likely(name):
 
 def test_em_reaches_the_same_maximum():
     likelihoods = two_valued(500, 5, 5.0, seed=12)
-    em, fast = mixture_weights(likelihoods, method="em", tol=1e-8), mixture_weights(likelihoods)
+    em = mixture_weights(likelihoods, method="em", tol=1e-8)
+    fast = mixture_weights(likelihoods)
     assert em.converged
     assert abs(em.log_likelihood - fast.log_likelihood) <= 1e-8 + TOL
     assert em.products == 2 * em.steps + 2
@@ -403,11 +411,9 @@ def test_an_operator_is_only_multiplied():
 
 
 def test_input_is_not_changed():
-    likelihoods, weights, start = (
-        MATRICES["reports"].copy(),
-        counts_for(MATRICES["reports"]),
-        np.ones(8),
-    )
+    likelihoods = MATRICES["reports"].copy()
+    weights = counts_for(MATRICES["reports"])
+    start = np.ones(8)
     mixture_weights(likelihoods, weights, start=start)
     assert np.array_equal(likelihoods, MATRICES["reports"])
     assert np.array_equal(weights, counts_for(likelihoods))

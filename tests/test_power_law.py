@@ -314,7 +314,8 @@ def test_a_prior_serves_a_whole_stack():
 
 def test_the_posterior_mean_has_the_least_error_under_its_prior():
     rng = np.random.default_rng(8)
-    n, noise = 10**5, 300.0
+    n = 10**5
+    noise = 300.0
     weights = np.arange(1, n + 1) ** -1.1
     truth = rng.choice(n, size=100_000, p=weights / weights.sum()) + 1
     y = truth + noise * rng.standard_normal(len(truth))

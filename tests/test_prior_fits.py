@@ -86,7 +86,8 @@ def test_maximum_likelihood_is_a_maximum_and_its_standard_errors_are_those_of_re
     # A ratio of this kind is biased at finite size.
     assert abs(z.mean()) <= SIGMAS / math.sqrt(len(z)) + 0.3
     assert abs(z.std() - 1) <= STANDARD_ERROR
-    y, noise = estimates[0].frequencies * n, estimates[0].sigma * n
+    y = estimates[0].frequencies * n
+    noise = estimates[0].sigma * n
     for change in (-1e-3, 1e-3):
         beside = PowerLaw(fits[0].parameters["alpha"] + change, n)
         assert beside.posterior(y, noise).log_evidence.sum() < fits[0].log_likelihood
@@ -226,7 +227,8 @@ def test_the_limit_of_accuracy_is_the_posterior_mean_under_the_multiset_of_the_t
     prior = calibrate_retail.truth_as_prior(counts, N)
     assert_allclose(prior.mean(), counts.mean(), rtol=POSTERIOR)
     assert_allclose(prior.variance(), counts.var(), rtol=POSTERIOR)
-    y, noise = np.array([-20.0, 3.0, 100.0, 400.0]), 30.0
+    y = np.array([-20.0, 3.0, 100.0, 400.0])
+    noise = 30.0
     weight = np.exp(-0.5 * ((y[:, None] - counts) / noise) ** 2)
     assert_allclose(
         prior.posterior_mean(y, noise), weight @ counts / weight.sum(axis=1), rtol=POSTERIOR

@@ -1,6 +1,7 @@
 """Priors: posteriors of every family against summation over every count, and what is refused."""
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -99,12 +100,12 @@ def test_the_posterior_equals_summation_over_every_count_in_extended_precision(n
     mean, variance, evidence = np.transpose(
         [reference.posterior(weights(name), y, COUNTS, noise) for y in Y]
     )
-    for found in (prior.posterior(Y, noise), prior.posterior(crowded(Y, noise), noise)):
-        assert_allclose(found.mean[: len(Y)], mean, rtol=POSTERIOR, atol=0)
+    for posterior in (prior.posterior(Y, noise), prior.posterior(crowded(Y, noise), noise)):
+        assert_allclose(posterior.mean[: len(Y)], mean, rtol=POSTERIOR, atol=0)
         assert_allclose(
-            found.variance[: len(Y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
+            posterior.variance[: len(Y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
         )
-        assert_allclose(found.log_evidence[: len(Y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
+        assert_allclose(posterior.log_evidence[: len(Y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
 @pytest.mark.parametrize(
@@ -121,31 +122,32 @@ def test_a_posterior_that_leaps_from_one_part_of_the_counts_to_another_is_interp
 ):
     prior, _ = FAMILIES[name]
     y = np.linspace(0, 2000, 6001)
-    found = prior.posterior(y, noise)
+    posterior = prior.posterior(y, noise)
     for i in range(0, len(y), 37):
         mean, variance, evidence = reference.posterior(weights(name), y[i], COUNTS, noise)
-        assert_allclose(found.mean[i], mean, rtol=POSTERIOR, atol=0)
-        assert_allclose(found.variance[i], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2)
-        assert_allclose(found.log_evidence[i], evidence, rtol=POSTERIOR, atol=POSTERIOR)
+        assert_allclose(posterior.mean[i], mean, rtol=POSTERIOR, atol=0)
+        assert_allclose(posterior.variance[i], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2)
+        assert_allclose(posterior.log_evidence[i], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
 @pytest.mark.parametrize("slope", [0.2, 3.0, -0.3])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_value_dependent_noise_equals_summation_over_every_count(name, slope):
     prior, _ = FAMILIES[name]
-    y, noise = [-200.0, 0.0, 13.4, 300.0, 1400.5, 2300.0], 40.0
+    y = [-200.0, 0.0, 13.4, 300.0, 1400.5, 2300.0]
+    noise = 40.0
     mean, variance, evidence = np.transpose(
         [reference.posterior(weights(name), v, COUNTS, noise, slope) for v in y]
     )
-    for found in (
+    for posterior in (
         prior.posterior(y, noise, slope=slope),
         prior.posterior(crowded(y, 20.0), noise, slope=slope),
     ):
-        assert_allclose(found.mean[: len(y)], mean, rtol=POSTERIOR, atol=0)
+        assert_allclose(posterior.mean[: len(y)], mean, rtol=POSTERIOR, atol=0)
         assert_allclose(
-            found.variance[: len(y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
+            posterior.variance[: len(y)], variance, rtol=SPREAD, atol=SPREAD * 1e-6 * noise**2
         )
-        assert_allclose(found.log_evidence[: len(y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
+        assert_allclose(posterior.log_evidence[: len(y)], evidence, rtol=POSTERIOR, atol=POSTERIOR)
 
 
 @pytest.mark.parametrize("n", [10**8, 10**10])
@@ -153,8 +155,8 @@ def test_value_dependent_noise_equals_summation_over_every_count(name, slope):
 @pytest.mark.parametrize("alpha", [0.0, 1.2, 2.5])
 def test_so_many_counts_that_only_those_nearby_can_be_summed(alpha, noise, n):
     y = [-40 * noise, 0.0, 3 * noise, 9 * noise, n / 3, float(n), n + 40 * noise]
-    found = PowerLaw(alpha, n).posterior(y, noise)
-    for mean, variance, v in zip(found.mean, found.variance, y, strict=True):
+    posterior = PowerLaw(alpha, n).posterior(y, noise)
+    for mean, variance, v in zip(posterior.mean, posterior.variance, y, strict=True):
         nearest = round(min(max(v, 1), n))
         nearby = np.arange(
             max(1, nearest - round(25 * noise)), min(n, nearest + round(25 * noise)) + 1
@@ -180,7 +182,8 @@ def test_a_wide_posterior_over_many_counts(noise):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_moments_of_priors_equal_their_sums(name):
-    prior, level = FAMILIES[name][0], weights(name)
+    prior = FAMILIES[name][0]
+    level = weights(name)
     weight = np.exp(level - level.max()) / np.exp(level - level.max()).sum()
     mean = float((weight * np.array(COUNTS)).sum())
     assert_allclose(prior.mean(), mean, rtol=POSTERIOR)
@@ -195,7 +198,9 @@ def test_moments_of_priors_equal_their_sums(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_mean_rises_by_the_variance(name):
     prior, _ = FAMILIES[name]
-    y, noise, step = np.linspace(-100, 2100, 200), 50.0, 0.05
+    y = np.linspace(-100, 2100, 200)
+    noise = 50.0
+    step = 0.05
     slope = (prior.posterior_mean(y + step, noise) - prior.posterior_mean(y - step, noise)) / (
         2 * step
     )
@@ -215,7 +220,8 @@ def test_intervals_are_the_quantiles_of_the_sums(name, level):
 
 def test_intervals_cover_what_they_promise():
     rng = np.random.default_rng(3)
-    n, noise = 10**5, 300.0
+    n = 10**5
+    noise = 300.0
     weights = np.arange(1, n + 1) ** -1.2
     truth = rng.choice(n, size=20_000, p=weights / weights.sum()) + 1
     y = truth + noise * rng.standard_normal(len(truth))
@@ -228,16 +234,16 @@ def test_intervals_cover_what_they_promise():
 
 def test_far_away_evidence_is_finite_and_means_are_at_the_ends():
     for prior in (PowerLaw(1.5, N), Gaussian(500.0, 100.0, N), Histogram([3, 9], [1.0], N)):
-        found = prior.posterior([-1e300, -1e18, 1e18, 1e300], 7.0)
-        assert np.isfinite(found.log_evidence).all()
+        posterior = prior.posterior([-1e300, -1e18, 1e18, 1e300], 7.0)
+        assert np.isfinite(posterior.log_evidence).all()
         lowest, highest = (3, 8) if isinstance(prior, Histogram) else (1, N)
-        assert_allclose(found.mean, [lowest, lowest, highest, highest], rtol=POSTERIOR)
+        assert_allclose(posterior.mean, [lowest, lowest, highest, highest], rtol=POSTERIOR)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3)])
 def test_posteriors_have_the_shape_of_the_counts(shape):
-    found = PowerLaw(1.5, N).posterior(np.ones(shape), 10.0)
-    assert found.mean.shape == found.variance.shape == found.log_evidence.shape == shape
+    posterior = PowerLaw(1.5, N).posterior(np.ones(shape), 10.0)
+    assert posterior.mean.shape == posterior.variance.shape == posterior.log_evidence.shape == shape
     lower, upper = PowerLaw(1.5, N).interval(np.ones(shape), 10.0)
     assert lower.shape == upper.shape == shape
 
@@ -248,18 +254,20 @@ def test_posteriors_have_the_shape_of_the_counts(shape):
 @pytest.mark.parametrize("mass", [0.01, 0.6, 0.999])
 @pytest.mark.parametrize("name", ["falling power law", "Poisson", "histogram"])
 def test_a_point_mass_at_zero_is_one_more_count(name, mass):
-    inner, level = FAMILIES[name][0], weights(name)
-    prior, counts = ZeroInflated(inner, mass), range(N + 1)
+    inner = FAMILIES[name][0]
+    level = weights(name)
+    prior = ZeroInflated(inner, mass)
+    counts = range(N + 1)
     others = level - np.log(np.exp(level).sum()) + math.log1p(-mass)
     inflated = np.concatenate([[np.log(np.longdouble(mass))], others])
     for noise in (4.0, 120.0):
-        found = prior.posterior(Y[1:-1], noise)
+        posterior = prior.posterior(Y[1:-1], noise)
         lower, upper = prior.interval(Y[1:-1], noise, 0.9)
         for i, y in enumerate(Y[1:-1]):
             mean, variance, evidence = reference.posterior(inflated, y, counts, noise)
-            assert_allclose(found.mean[i], mean, rtol=POSTERIOR, atol=POSTERIOR)
-            assert_allclose(found.variance[i], variance, rtol=SPREAD, atol=SPREAD * noise)
-            assert_allclose(found.log_evidence[i], evidence, rtol=POSTERIOR, atol=POSTERIOR)
+            assert_allclose(posterior.mean[i], mean, rtol=POSTERIOR, atol=POSTERIOR)
+            assert_allclose(posterior.variance[i], variance, rtol=SPREAD, atol=SPREAD * noise)
+            assert_allclose(posterior.log_evidence[i], evidence, rtol=POSTERIOR, atol=POSTERIOR)
             assert lower[i] == reference.quantile(inflated, y, counts, noise, 0.05)
             assert upper[i] == reference.quantile(inflated, y, counts, noise, 0.95)
 
@@ -345,6 +353,14 @@ def test_a_rough_log_density_over_few_counts_is_summed_count_by_count(name):
 def test_a_rough_log_density_over_many_counts_is_refused(name, n):
     with pytest.raises(InvalidInputError, match=r"not smooth near the count \d+: give kinks"):
         Custom(ROUGH[name], n)
+
+
+@pytest.mark.parametrize("name", ["spike", "one count"])
+def test_the_error_names_a_count_at_which_the_log_density_is_rough(name):
+    with pytest.raises(InvalidInputError, match=r"near the count \d+") as caught:
+        Custom(ROUGH[name], 20_000)
+    count = int(re.search(r"near the count (\d+)", str(caught.value))[1])
+    assert abs(count - 1234) <= 5
 
 
 def test_roughness_over_very_many_counts_is_found_by_counts_drawn():

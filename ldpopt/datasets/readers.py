@@ -187,7 +187,8 @@ def parse_transactions(content: bytes, path: Path) -> Transactions:
     characters = np.frombuffer(content, dtype=np.uint8)
     # A number begins and ends where "is a digit" changes.
     edges = np.flatnonzero(np.diff(characters >= ord("0"), prepend=False, append=False))
-    begins, lengths = edges[::2], edges[1::2] - edges[::2]
+    begins = edges[::2]
+    lengths = edges[1::2] - begins
     if not begins.size:
         raise DataUnavailableError(f"{path}: the file is empty; get it again")
     longest = int(lengths.max())

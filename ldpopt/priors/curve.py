@@ -172,19 +172,20 @@ def evaluated(series: Array, cell: Whole, x: Array) -> Array:
     result = np.empty((series.shape[0], len(x)))
     for begin in range(0, len(x), CHUNK):
         rows = slice(begin, begin + CHUNK)
-        index, place = cell[rows], x[rows]
         for function in range(series.shape[0]):
-            result[function, rows] = _clenshaw(terms[:, function], index, place)
+            result[function, rows] = _clenshaw(terms[:, function], cell[rows], x[rows])
     return result
 
 
 def _clenshaw(terms: Array, index: Whole, x: Array) -> Array:
     """Return Σ_j terms[j, index] T_j(x): b_j = 2x b_{j+1} - b_{j+2} + c_j downwards."""
     double = 2 * x
-    after, current = np.zeros_like(x), terms[-1].take(index)
+    after = np.zeros_like(x)
+    current = terms[-1].take(index)
     for j in range(len(terms) - 2, 0, -1):
         before = double * current
         before -= after
         before += terms[j].take(index)
-        after, current = current, before
+        after = current
+        current = before
     return np.asarray(terms[0].take(index) + x * current - after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,17 +50,16 @@ def means_by_member(member: Member, estimated: EstimatedCounts, parameters: Arra
     -------
     Array of shape (trials, d).
     """
-    counts, noise = estimated.values, estimated.noise
-    result = np.empty_like(counts)
+    result = np.empty_like(estimated.values)
     waiting = [np.argsort(parameters, kind="stable")]
     while waiting:
         rows = waiting.pop()
         if len(rows) <= _FEW:
             for row in rows:
                 prior = member(float(parameters[row]))
-                result[row] = prior._posterior(counts[row], noise).mean
+                result[row] = prior._posterior(estimated.values[row], estimated.noise).mean
             continue
-        part = EstimatedCounts(counts[rows], estimated.n, noise)
+        part = replace(estimated, values=estimated.values[rows])
         means = _interpolated(member, part, parameters[rows])
         if means is None:
             waiting += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]

@@ -71,16 +71,17 @@ class _FreeParameters:
         return {name: self._value(name, x) for name, x in zip(self.kinds, bounded, strict=True)}
 
     def _value(self, name: str, x: float) -> float:
-        start, kind = self.start[name], self.kinds[name]
-        if kind == "positive":
+        start = self.start[name]
+        if self.kinds[name] == "positive":
             return start * math.exp(x)
-        if kind == "share":
+        if self.kinds[name] == "share":
             return 1 / (1 + (1 - start) / start * math.exp(-x))
         return start + x * max(1.0, 0.1 * abs(start))
 
     def derivatives(self, free: Array) -> Array:
         """Return the derivative of each parameter with respect to its free one."""
-        ahead, behind = self.values(free + _STEP), self.values(free - _STEP)
+        ahead = self.values(free + _STEP)
+        behind = self.values(free - _STEP)
         return np.array([(ahead[name] - behind[name]) / (2 * _STEP) for name in self.kinds])
 
 

@@ -45,7 +45,7 @@ class Mixture(Discrete):
     A dictionary has an atom at 0 and either pieces, π(k) ∝ 1/k between two knots, or hats, 1/k
     times a function that rises from a knot to the next and falls to the one after, linear in
     log k. Knots form a geometric sequence. Smooth laws such as powers of k are mixtures of a
-    dictionary or close to one. Where no more can be told, a law of one parameter is the prior.
+    dictionary or close to one. Where the estimates show no more, a law of one parameter is the prior.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Mixture(Discrete):
         of_laws = columns.pop()
         fits = [penalised_weights(part, binned.size) for part in columns]
         mixed = np.concatenate([fit.weights for fit in fits]) / len(fits)
-        law, simple = _weigh_laws(
+        law, simple = weigh_laws(
             binned.size,
             np.concatenate(columns, axis=1) @ mixed,
             of_laws,
@@ -137,10 +137,10 @@ def penalised_weights(likelihoods: Array, size: Array) -> MixtureFit:
     return mixture_weights(rows, observed, tol=TOLERANCE)
 
 
-def _weigh_laws(size: Array, mixture: Array, laws: Array, sizes: list[int]) -> tuple[Array, float]:
+def weigh_laws(size: Array, mixture: Array, laws: Array, sizes: list[int]) -> tuple[Array, float]:
     """Return the probabilities of the laws among themselves, and of all laws against the mixture.
 
-    Each family has the same probability beforehand, and so has each law of a family.
+    Beforehand each family has the same probability as the mixture, and its laws share it equally.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ short steps prove nothing (EM takes them everywhere).
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,7 +170,8 @@ def _em(
     model: LikelihoodModel, at: Point, tol: float, max_steps: int, progress: Progress | None
 ) -> tuple[Point, int]:
     """Return the best point of EM, and the number of steps."""
-    best, steps = at, 0
+    best = at
+    steps = 0
     while best.gap > tol and steps < max_steps:
         if progress:
             progress(steps, at.gap)
@@ -193,9 +195,11 @@ def _accelerated(
     model: LikelihoodModel, at: Point, tol: float, max_steps: int, progress: Progress | None
 ) -> tuple[Point, int]:
     """Return the best point of EM steps followed by Newton steps, and the number of steps."""
-    best, steps = at, 0
     newton = _Newton(model)
-    gap_to_halve, halved_at = at.gap, 0
+    best = at
+    steps = 0
+    gap_to_halve = at.gap
+    halved_at = 0
     while best.gap > tol and steps < max_steps and steps - halved_at < _STALLED:
         if progress:
             progress(steps, at.gap)
@@ -204,7 +208,8 @@ def _accelerated(
         if at.gap < best.gap:
             best = at
         if best.gap <= gap_to_halve / 2:
-            gap_to_halve, halved_at = best.gap, steps
+            gap_to_halve = best.gap
+            halved_at = steps
     return best, steps
 
 
@@ -299,21 +304,23 @@ class _Quadratic:
     def solve_on(self, free: NDArray[np.bool_]) -> bool:
         """Move y to the minimum over its free values; return whether that was reached."""
         gradient = np.where(free, self.residual, 0.0)
-        step, square = gradient, float(gradient @ gradient)
+        step = gradient
+        square = float(gradient @ gradient)
         while np.abs(self.residual[free]).max() > self.tolerance:
             if self.iterations == _ITERATIONS:
                 return False
             self.iterations += 1
             image = self.times(step)
             slope = float(step @ image)
-            if not slope > 0:  # no curvature is left, or it is nan
+            length = square / slope if slope > 0 else math.inf
+            if not math.isfinite(length):  # no curvature is left along the step
                 return False
-            length = square / slope
             self.y += length * step
             self.residual -= length * image
             gradient = np.where(free, self.residual, 0.0)
-            square_before, square = square, float(gradient @ gradient)
-            step = gradient + square / square_before * step
+            next_square = float(gradient @ gradient)
+            step = gradient + next_square / square * step
+            square = next_square
         return True
 
     def set_to_zero(self, fixed: NDArray[np.bool_]) -> None:

@@ -96,7 +96,8 @@ class CountNoise:
             Estimated counts and two true counts for each, of shapes that broadcast.
         """
         # With u = k - base and t = y - base: (y-k)² - t² = u² - 2ut, whatever the size of y.
-        step, distance = k - base, y - base
+        step = k - base
+        distance = y - base
         at_base = self.sd**2 + self.slope * base
         if not self.slope:
             return np.asarray(step * (distance - step / 2) / at_base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -130,17 +130,16 @@ class PowerLaw(Density):
         Parameters are those of ``Prior.fitted_means``.
         """
         counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
-        n, noise = counts.n, counts.noise
+        n = counts.n
         means = counts.means().ravel()
         alphas = exponents(means, n)
         _explain(means, alphas, n)
-        near = noise.clip(counts.values, 0.0, n).reshape(-1, counts.values.shape[-1])
+        near = counts.noise.clip(counts.values, 0.0, n).reshape(-1, counts.values.shape[-1])
         result = np.empty_like(near)
         limit = np.isinf(alphas)
         result[limit] = np.where(alphas[limit] > 0, 1.0, float(n))[:, None]
-        result[~limit] = means_by_member(
-            lambda alpha: cls(alpha, n), EstimatedCounts(near[~limit], n, noise), alphas[~limit]
-        )
+        others = replace(counts, values=near[~limit])
+        result[~limit] = means_by_member(lambda alpha: cls(alpha, n), others, alphas[~limit])
         return result.reshape(counts.values.shape)
 
 
@@ -152,7 +151,7 @@ def exponents(means: Array, n: int) -> Array:
     table, logs = _table(n)
     inside = (means > 1) & (means < n)
     target = np.log(means, out=np.zeros(means.shape), where=inside)
-    # Logarithms of the table fall; next to its ends, too, no exponent can be told from the limit.
+    # Logarithms of the table fall; next to its ends, too, no exponent differs from the limit in double precision.
     low = (means <= 1) | (inside & (target <= logs[-1]))
     result = np.where(low, np.inf, -np.inf)
     inside &= (target > logs[-1]) & (target < logs[0])

@@ -74,7 +74,8 @@ def posterior_terms(
         For each estimate the run of counts that matter.
     """
     pieces = _Pieces(blocks, noise)
-    begin, end = pieces.containing(reach.first), pieces.containing(reach.first + reach.size - 1)
+    begin = pieces.containing(reach.first)
+    end = pieces.containing(reach.stop - 1)
     # Of all pieces only those that matter to some estimate are evaluated: they come in stretches,
     # which are held one after another.
     lowest, highest = merged(begin, end)
@@ -103,7 +104,7 @@ class _Pieces:
 
     def __init__(self, blocks: Runs, noise: CountNoise) -> None:
         self.blocks = blocks
-        ends = noise.variance(blocks.first), noise.variance(blocks.first + blocks.size)
+        ends = noise.variance(blocks.first), noise.variance(blocks.stop)
         longest = np.maximum(_SPAN * np.sqrt(np.minimum(*ends)), NODES)
         self.parts = np.ceil(blocks.size / longest)
         self.before = np.append(0.0, np.cumsum(self.parts))  # pieces in all blocks before each
@@ -120,10 +121,10 @@ class _Pieces:
         """Return the counts that pieces hold."""
         block = np.searchsorted(self.before, piece, side="right") - 1
         part = piece - self.before[block]
-        first, size = self.blocks.first[block], self.blocks.size[block]
+        size = self.blocks.size[block]
         begin = np.floor(part * size / self.parts[block])
         end = np.floor((part + 1) * size / self.parts[block])
-        return Runs(first + begin, end - begin)
+        return Runs(self.blocks.first[block] + begin, end - begin)
 
 
 def _chunks(count: Whole) -> Iterator[Whole]:

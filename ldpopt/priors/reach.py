@@ -95,7 +95,8 @@ def _modes(logs: LogDensity, size: int, n: int) -> Array:
 
 def _outermost(logs: LogDensity, floor: Array, mode: Array, end: float) -> Array:
     """Return a count next to where the log-density falls below the floor, between mode and end."""
-    inside, outside = mode, np.full(len(mode), end)
+    inside = mode
+    outside = np.full(len(mode), end)
     while (np.abs(outside - inside) > 1).any():
         middle = np.rint((outside + inside) / 2)
         above = logs(middle) >= floor

@@ -30,7 +30,7 @@ def rough_count(log_density: LogDensity, runs: Runs, n: int, tolerance: float) -
     log_density
         From counts to log π up to a constant.
     runs
-        Disjoint ascending runs on 1 .. n on which the log-density is said to be smooth; counts
+        Disjoint ascending runs on 1 .. n on which the log-density is expected to be smooth; counts
         outside of them are to have no mass.
     n
         The highest count.

@@ -104,7 +104,8 @@ def rule(sizes: Whole) -> tuple[Array, Array]:
     distinct, back = np.unique(sizes, return_inverse=True)
     large = distinct > _TABLE
     in_table = np.where(large, 0, distinct)
-    offset, weight = offsets[in_table], weights[in_table]
+    offset = offsets[in_table]
+    weight = weights[in_table]
     if large.any():
         size = distinct[large].astype(np.float64)[:, None]
         points, barycentric, rules = _interpolation()

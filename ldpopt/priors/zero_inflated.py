@@ -22,7 +22,8 @@ from ldpopt.priors.power_law import PowerLaw
 
 Array = NDArray[np.float64]
 
-_SMALLEST_MASS, _LARGEST_MASS = 1e-300, 1 - 2**-53  # what floats leave of the open interval (0, 1)
+_SMALLEST_MASS = 1e-300  # the search stays inside the open interval (0, 1)
+_LARGEST_MASS = 1 - 2**-53
 
 
 @dataclass(frozen=True)
