@@ -343,11 +343,11 @@ def survivors(chosen: list[Mutation], results: Results) -> Iterator[tuple[Mutati
 
 def summary(chosen: list[Mutation], results: Results) -> int:
     """Print the survivors and return the exit status."""
-    known = explanations()
+    explained = explanations()
     surviving = list(survivors(chosen, results))
     unexplained = 0
     for mutation, result in surviving:
-        reasons = [entry.reason for entry in known if entry.covers(mutation)]
+        reasons = [entry.reason for entry in explained if entry.covers(mutation)]
         print(f"\n{result.status}: {mutation}")
         if reasons:
             print(f"  explained: {reasons[0]}")
