@@ -20,21 +20,13 @@ from ldpopt.claims import (
     to_json,
     topics,
 )
-from ldpopt.claims.engine.agreement import compare_with_solvers
-from ldpopt.claims.engine.batches import Case, compare_joined
 from ldpopt.claims.engine.ledger import collect
-from ldpopt.claims.reference.channels import channel, count_law, marginal_law
-from ldpopt.claims.reference.operations import operations
-from ldpopt.claims.reference.rational import exact_solution
-from ldpopt.claims.topics import likelihoods, noise, protocols
-from ldpopt.claims.topics.equivalences import CLS, WEIGHTED_MLE, _apply_mle_apx
+from ldpopt.claims.topics import noise, protocols
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.errors import DataUnavailableError
-from ldpopt.losses import GaussianMLE, LeastSquares
-from ldpopt.oracles import ORACLES, OUE
+from ldpopt.oracles import OUE
 from ldpopt.priors import PowerLaw
 from ldpopt.rendering.claims_page import claims_page
-from tests.tolerances import CERTIFIED
 
 ROOT = Path(__file__).parent.parent
 KEPT_RUN = ROOT / "experiments" / "results"
@@ -77,7 +69,6 @@ def test_every_check_in_the_topics_is_a_claim_of_the_ledger():
     assert len(set(checks)) == len(checks) == len(LEDGER)
 
 
-@pytest.mark.skip("being written")
 def test_every_check_states_what_it_shows():
     for claim in LEDGER.values():
         words = (claim.check.__doc__ or "").split()
@@ -157,7 +148,7 @@ def test_comparisons_use_two_solvers_on_all_kinds_of_instances(results, instance
     compared = [r.finding.agreement for r in results if r.finding.agreement is not None]
     assert compared
     assert all(len(agreement.solvers) >= 2 for agreement in compared)
-    assert all(record.optimal > 0 for a in compared for record in a.solvers.values())
+    assert all(record.converged > 0 for a in compared for record in a.solvers.values())
     assert {instance.kind for instance in instances.all} == {"random", "adversarial", "real"}
 
 
@@ -225,37 +216,6 @@ def test_a_wrong_sign_in_mle_apx_is_caught(monkeypatch):
     assert finding.verdict is Verdict.FAILS
 
 
-def test_same_seed_gives_the_same_instances():
-    first, second = InstanceSet(quick=True).random, InstanceSet(quick=True).random
-    assert all(
-        np.array_equal(a.estimate.frequencies, b.estimate.frequencies)
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-def test_exact_solution_by_hand():
-    # One third of the missing mass .31 to each of three values.
-    assert exact_solution(np.array([0.5, 0.2, -0.01]), 0.0) == pytest.approx(
-        [0.5 + 0.31 / 3, 0.2 + 0.31 / 3, 0.28 / 3]
-    )
-    # The second value is dry: (1 + t)/(1 - κt) = 1 with t = 0.
-    assert exact_solution(np.array([1.0, -2.0]), 0.3).tolist() == [1.0, 0.0]
-
-
-def test_a_closed_form_without_numbers_is_caught(monkeypatch):
-    monkeypatch.setattr(GaussianMLE, "gradient", lambda self, f, estimate: np.full_like(f, np.nan))
-    assert not compare_with_solvers(
-        WEIGHTED_MLE, _apply_mle_apx, InstanceSet(quick=True).adversarial[:1], ("CLARABEL",)
-    ).holds
-
-
-def test_a_wrong_projection_of_joined_vectors_is_caught(instances):
-    right = Case(CLS, lambda e: closed_form.norm_sub(e.frequencies))
-    wrong = Case(CLS, lambda e: _zero_first(e.frequencies))
-    assert compare_joined(right, instances.crowd, ("CLARABEL",)).holds
-    assert not compare_joined(wrong, instances.crowd, ("CLARABEL",)).holds
-
-
 # What is broken, for the claims that must notice.
 BREAKS = {
     "variance": lambda patch: _scale_variance(patch, 1.5),
@@ -280,16 +240,27 @@ BREAKS = {
     "kkt-multiplier": lambda patch: patch.setattr(
         closed_form, "mle_apx", lambda f, kappa: closed_form.norm_sub(f)
     ),
+    "mle-apx-draft": lambda patch: patch.setattr(
+        closed_form, "mle_apx", lambda f, kappa: np.full_like(f, np.nan)
+    ),
     "table1-complexity": lambda patch: patch.setattr(closed_form, "base_pos", _slow),
     "pure-private": lambda patch: patch.setattr(
         protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}
     ),
+    "unbiased": lambda patch: _add_to_counts(patch, 10),
 }
 
 
 def _scale_variance(patch, factor):
     right = noise._printed_variance
     patch.setattr(noise, "_printed_variance", lambda oracle, f: factor * right(oracle, f))
+
+
+def _add_to_counts(patch, number):
+    right = OUE._simulate
+    patch.setattr(
+        OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + number
+    )
 
 
 def _first_values(f, k):
@@ -305,65 +276,8 @@ def _slow(f):
 @pytest.mark.parametrize("identifier", BREAKS)
 def test_a_claim_about_broken_code_fails(monkeypatch, identifier):
     BREAKS[identifier](monkeypatch)
+    # A set of its own: checks keep what they compute on a set.
     assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.FAILS
-
-
-def test_a_wrong_simulation_is_caught(monkeypatch):
-    right = OUE._simulate
-    monkeypatch.setattr(
-        OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + 10
-    )
-    assert LEDGER["unbiased"].check(InstanceSet(quick=True)).verdict is Verdict.FAILS
-
-
-@pytest.mark.parametrize("name", ORACLES)
-def test_enumerated_reports_agree_with_the_client(name):
-    oracle, reports = ORACLES[name](1.0, 4), 40_000
-    law = channel(oracle)
-    assert law.probability.sum(axis=0) == pytest.approx(np.ones(4), abs=CERTIFIED)
-    sizes = law.supports.sum(axis=1)
-    mean = law.probability[:, 2] @ sizes
-    sd = np.sqrt(law.probability[:, 2] @ (sizes - mean) ** 2 / reports)
-    found = oracle.support_counts(oracle.perturb(np.full(reports, 2), rng=0)).sum() / reports
-    assert abs(found - mean) <= 5 * sd + CERTIFIED  # a false alarm in 1.7 million
-
-
-def test_the_joint_law_of_counts_has_the_marginal_one():
-    oracle, users = ORACLES["ss"](0.5, 5), np.array([3, 0, 1, 0, 1])
-    counts, weights = count_law(oracle, users)
-    for value, own in enumerate(users):
-        marginal = np.bincount(counts[:, value], weights, minlength=6)
-        assert marginal == pytest.approx(marginal_law(oracle, 5, own), abs=CERTIFIED)
-
-
-def test_operations_are_counted_and_change_nothing():
-    f = np.array([0.5, 0.2, -0.01, 0.4])
-    assert operations(lambda x: np.maximum(x, 0.0).sum(), f) == 8
-    assert operations(np.sort, f) == 8
-    assert operations(lambda x: x[x > 0.3], f) == 4 + 4
-    seen = []
-    operations(lambda x: seen.append(np.asarray(closed_form.norm_sub(x))), f)
-    assert np.array_equal(seen[0], closed_form.norm_sub(f))
-
-
-def test_a_likelihood_paired_with_itself_differs_by_nothing():
-    setting = likelihoods._settings()[0]
-    rng = np.random.default_rng(0)
-    excess = likelihoods.excess_over_norm_sub(setting, LeastSquares(), rng, trials=3)
-    assert excess == likelihoods.Excess(0.0, 0.0)
-
-
-def test_the_excess_of_paired_errors_by_hand():
-    # Differences 1, 2, 3: mean 2, standard deviation 1, standard error 1/sqrt(3); others' mean 4.
-    excess = likelihoods.Excess.of(np.array([4.0, 6.0, 8.0]), np.array([3.0, 4.0, 5.0]))
-    assert excess.relative == pytest.approx(0.5)
-    assert excess.half_width == pytest.approx(3 / math.sqrt(3) / 4)
-    assert excess.is_positive
-    assert not excess.is_negative
-    assert str(excess) == "+50.00 % ± 43.30"
-    wider = likelihoods.Excess(0.1, 0.2)
-    assert not wider.is_positive
-    assert likelihoods.Excess(-0.3, 0.2).is_negative
 
 
 def test_the_judged_statements_of_the_figures_join_the_ledger():

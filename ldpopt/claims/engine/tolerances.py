@@ -10,23 +10,25 @@ GAP = 1e-9
 gradient: rounding over 10⁴ values stays far below."""
 
 EXCESS = 1e-6
-"""Largest objective of a solver's point above the closed form's, relative to 1 + objective, for
-the solver to count as converged. A point *below* always counts, and refutes the closed form."""
+"""Largest violation of a solver's point, and largest objective above the closed form's, relative to
+1 + objective, for the solver to count as converged. An objective *below* always counts, and
+refutes
+the closed form."""
 
 BELOW = 1e-7
 """How far below the closed form's objective a solver's may be, relative to 1 + objective: the
 solver's point violates the constraints by its own tolerance."""
 
 OBJECTIVE = 1e-6
-"""Objectives of a closed form and of a solver, relative to 1 + objective, where several problems are
-solved and the smallest objective counts."""
+"""Objectives of a closed form and of a solver, relative to 1 + objective, where several problems
+are solved and the smallest objective counts."""
 
 CONVERGED = 0.9
 """Share of the vectors given to a solver that it must solve: below it, the solver confirms too
 little. First-order solvers give up on a few adversarial vectors."""
 
 SUM = 1e-9
-"""|Σf' - 1| that counts as 1: rounding over up to 4,000 values, far below any effect of a method."""
+"""|Σf' - 1| that counts as 0: rounding over up to 4,000 values, far below any method's effect."""
 
 IDENTITY = 1e-12
 """Identities between frequencies of order 1 (sums, orders, differences draw by draw): rounding over
@@ -46,8 +48,8 @@ POSTERIOR = 1e-6
 """Posterior means, relative: the library may interpolate between estimates."""
 
 SIGMAS = 5.0
-"""Bound of simulated statistics, in their standard deviations: a false alarm in 1.7 million Gaussian
-draws."""
+"""Bound of simulated statistics, in their standard deviations: a false alarm in 1.7 million
+Gaussian draws."""
 
 CONFIDENCE = 3.0
 """Half-width of the confidence intervals of differences, in standard errors: a Gaussian is outside

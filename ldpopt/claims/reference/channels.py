@@ -1,4 +1,4 @@
-"""Exact laws at small sizes: every report of every oracle enumerated, and the counts of all users added up."""
+"""Exact laws at small sizes: every report enumerated, and the counts of all users added up."""
 
 from __future__ import annotations
 
@@ -34,16 +34,20 @@ class Channel:
 
     @property
     def privacy_loss(self) -> float:
-        """The largest log-ratio of a report's probabilities under two values: the ε of Definition 1."""
-        return float(np.max(np.log(self.probability.max(axis=1) / self.probability.min(axis=1))))
+        """The largest log-ratio of a report's probabilities under two values: the ε it keeps."""
+        ratios = self.probability.max(axis=1) / self.probability.min(axis=1)
+        return float(np.max(np.log(ratios)))
 
     def covariance(self, frequency: Array) -> Array:
-        """Return the covariance of the support indicators, averaged over users: n times that of c/n, shape (d, d)."""
+        """Return n times the covariance of the shares c/n, shape (d, d).
+
+        The users' values are fixed, so it is the mean over users of the covariance of their
+        support indicators.
+        """
         mean = self.expectation
-        second = np.einsum("ru,rw,rv->vuw", self.supports, self.supports, self.probability)
-        return np.asarray(
-            np.einsum("v,vuw->uw", frequency, second - np.einsum("uv,wv->vuw", mean, mean))
-        )
+        both = np.einsum("ru,rw,rv->vuw", self.supports, self.supports, self.probability)
+        of_value = both - np.einsum("uv,wv->vuw", mean, mean)
+        return np.asarray(np.einsum("v,vuw->uw", frequency, of_value))
 
 
 def channel(oracle: FrequencyOracle) -> Channel:
@@ -56,7 +60,7 @@ def channel(oracle: FrequencyOracle) -> Channel:
     4
     """
     supports = oracle.report_form.supports()
-    # A report is drawn from a law that does not know the value, once it is settled whether it supports the value.
+    # A report is drawn without regard to the value, once it is settled whether it supports it.
     blind = np.ones(len(supports))
     if oracle.report_form.kind == "bits":
         blind = np.prod(np.where(supports, oracle.q, 1 - oracle.q), axis=1)
@@ -69,12 +73,12 @@ def channel(oracle: FrequencyOracle) -> Channel:
 
 
 def has_uncorrelated_counts(oracle: FrequencyOracle) -> bool:
-    """Return whether counts of different values are uncorrelated, by what the oracle states of itself."""
+    """Return whether counts of different values are uncorrelated, by the oracle's own statement."""
     return oracle.exchangeable and oracle.exact_both == oracle.exact_p * oracle.exact_q
 
 
 def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
-    """Return every possible vector of support counts, shape (m, d), and its probability, shape (m,).
+    """Return all possible vectors of support counts, shape (m, d), and their probabilities, (m,).
 
     Parameters
     ----------
@@ -91,34 +95,35 @@ def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArra
     ([[0, 2], [1, 1], [2, 0]], 1.0)
     """
     reports = channel(oracle)
-    patterns, which = np.unique(reports.supports, axis=0, return_inverse=True)
-    chance = np.zeros((len(patterns), oracle.d))
-    np.add.at(chance, which.reshape(-1), reports.probability)
+    patterns, index = np.unique(reports.supports, axis=0, return_inverse=True)
+    probability = np.zeros((len(patterns), oracle.d))
+    np.add.at(probability, index.reshape(-1), reports.probability)
+    axes = tuple(range(oracle.d))
     law = np.zeros((int(users.sum()) + 1,) * oracle.d)
     law[(0,) * oracle.d] = 1.0
     for value in np.repeat(np.arange(oracle.d), users):
-        # No count exceeds the number of users so far, so rolling never wraps.
-        law = sum(
-            (
-                probability * np.roll(law, pattern.astype(int), axis=tuple(range(oracle.d)))
-                for pattern, probability in zip(patterns, chance[:, value], strict=True)
-            ),
-            np.zeros_like(law),
-        )
+        next_law = np.zeros_like(law)
+        for pattern, chance in zip(patterns, probability[:, value], strict=True):
+            # No count exceeds the number of users so far, so rolling never wraps.
+            next_law += chance * np.roll(law, pattern.astype(int), axis=axes)
+        law = next_law
     counts = np.argwhere(law > 0)
     return counts, law[tuple(counts.T)]
 
 
-def marginal_law(oracle: FrequencyOracle, n: int, own: int) -> Array:
-    """Return the probabilities of 0 .. n supports of a value that ``own`` of n users have: a sum of two binomials.
+def marginal_law(oracle: FrequencyOracle, n: int, owners: int) -> Array:
+    """Return the probabilities of 0 .. n supports of a value that ``owners`` of n users have.
+
+    The count is the sum of two binomial ones.
 
     Examples
     --------
     >>> from ldpopt.oracles import OUE
-    >>> marginal_law(OUE(epsilon=1.0, d=2), n=1, own=1)
+    >>> marginal_law(OUE(epsilon=1.0, d=2), n=1, owners=1)
     array([0.5, 0.5])
     """
     from scipy.stats import binom
 
-    mine = binom.pmf(np.arange(own + 1), own, oracle.p)
-    return np.convolve(mine, binom.pmf(np.arange(n - own + 1), n - own, oracle.q))
+    of_owners = binom.pmf(np.arange(owners + 1), owners, oracle.p)
+    of_others = binom.pmf(np.arange(n - owners + 1), n - owners, oracle.q)
+    return np.convolve(of_owners, of_others)

@@ -89,9 +89,10 @@ def base_pos_accuracy(instances: InstanceSet) -> Finding:
 def post_pos_queries(instances: InstanceSet) -> Finding:
     """Query 60 random sets per population, and two halves with their union.
 
-    max(Σ f̃, 0) lies between Σ f̃, unbiased, and Σ max(f̃, 0): its bias is between 0 and Base-Pos's,
-    draw by draw. Red if an answer is outside of these two or less accurate than Base's, if single
-    values differ from Base-Pos, each by more than IDENTITY, or if no draw contradicts itself.
+    max(Σ f̃, 0) lies between Σ f̃, unbiased, and Σ max(f̃, 0): its bias is between 0 and
+    Base-Pos's, draw by draw. Red if an answer is outside of these two or less accurate than
+    Base's, if single values differ from Base-Pos, each by more than IDENTITY, or if no draw
+    contradicts itself.
     """
     rng = instances.rng()
     single_differences = []
@@ -124,7 +125,7 @@ def post_pos_queries(instances: InstanceSet) -> Finding:
             "largest difference to Base-Pos on single values": largest(single_differences),
             "answers outside of Base's and Base-Pos's": outside,
             "answers less accurate than Base's": worse,
-            "draws in which the answers to two disjoint sets do not add up to that of their union": (
+            "draws in which the answers to two disjoint sets do not add up to their union's": (
                 contradictions
             ),
         },

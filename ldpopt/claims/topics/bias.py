@@ -60,8 +60,8 @@ def _zipf_draws(instances: InstanceSet) -> tuple[Array, FrequencyEstimate]:
 def lemma_1(instances: InstanceSet) -> Finding:
     """Sum the bias over all counts, for all oracles and values of 0 to all of 400 users.
 
-    E max(f̃, 0) - f = E max(-f̃, 0): a sum of positive terms over the counts below nq, so that even
-    the smallest bias is exact. Red if a bias is not positive, without tolerance.
+    E max(f̃, 0) - f = E max(-f̃, 0): a sum of positive terms over the counts below nq, so that
+    even the smallest bias is exact. Red if a bias is not positive, without tolerance.
     """
     n = 400
     d = 64
@@ -174,8 +174,8 @@ def lemma_3(instances: InstanceSet) -> Finding:
 def lemma_4(instances: InstanceSet) -> Finding:
     """Average four methods over all count vectors of 12 users, for a value that nobody has.
 
-    The constant answer (1, 0, 0) is non-negative, sums to 1, and has no bias there: the lemma needs
-    that the value's answer can be positive. Red if that answer has positive bias (then the
+    The constant answer (1, 0, 0) is non-negative, sums to 1, and has no bias there: the lemma
+    needs that the value's answer can be positive. Red if that answer has positive bias (then the
     statement holds), or if a method of the papers has none.
     """
     biases = []

@@ -71,8 +71,8 @@ def cls_norm_sub(instances: InstanceSet) -> Finding:
     """Certify Norm-Sub on all instances, and compare it with two solvers.
 
     On eight vectors with values up to 1e308, beyond the solvers' arithmetic, the reference is the
-    solution in exact fractions. Red if a gap exceeds GAP, if a solver's optimal point differs
-    by more than its objective allows, or if an exact value differs by more than EXACT.
+    solution in exact fractions. Red if a gap exceeds GAP, if a solver converges to a point that
+    differs by more than its objective allows, or if an exact value differs by more than EXACT.
     """
     agreement = _against_least_squares(
         instances, CLS, lambda e: closed_form.norm_sub(e.frequencies)
@@ -98,7 +98,7 @@ def cls_norm_sub(instances: InstanceSet) -> Finding:
     Verdict.CORRECTED,
 )
 def mle_apx(instances: InstanceSet) -> Finding:
-    """Evaluate the formulas with the printed and with corrected signs, and compare with the minimum.
+    """Evaluate the formulas with printed and with corrected signs, and compare with the minimum.
 
     Both are evaluated on the true active set of every random and real instance. The closed form is
     certified on all instances and compared with two cone solvers, and with exact fractions for
@@ -329,11 +329,12 @@ def mle_cls_bound(instances: InstanceSet) -> Finding:
 def norm_cls(instances: InstanceSet) -> Finding:
     """Certify Norm on all instances, and compare it with two solvers.
 
-    Red if a gap exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    Red if a gap exceeds GAP or a solver converges to a point that differs by more than its
+    objective allows.
     """
     problem = Problem(LeastSquares(), [SumsTo(1.0)])
-    # Without bounds the gap of joined vectors is infinite for the smallest rounding of a multiplier.
-    # These bounds are never reached.
+    # Without bounds the gap of joined vectors is infinite for the smallest rounding of a
+    # multiplier. These bounds are never reached.
     bounded = Problem(LeastSquares(), [SumsTo(1.0), Bounds(-1e3, 1e3)])
     return Finding.of(
         _against_least_squares(
@@ -351,7 +352,8 @@ def norm_cls(instances: InstanceSet) -> Finding:
 def base_pos_ls(instances: InstanceSet) -> Finding:
     """Certify Base-Pos on all instances, and compare it with two solvers.
 
-    Red if a gap exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    Red if a gap exceeds GAP or a solver converges to a point that differs by more than its
+    objective allows.
     """
     problem = Problem(LeastSquares(), [NonNegative()])
     return Finding.of(
@@ -368,8 +370,9 @@ def base_pos_ls(instances: InstanceSet) -> Finding:
 def norm_mul_kl(instances: InstanceSet) -> Finding:
     """Certify Norm-Mul on all vectors with a positive value, and compare it with two solvers.
 
-    The small vectors are certified alone: joined exponential cones are beyond the solvers. Red if a
-    gap exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    The small vectors are certified alone: joined exponential cones are beyond the solvers. Red if
+    a gap exceeds GAP or a solver converges to a point that differs by more than its objective
+    allows.
     """
     problem = Problem(KullbackLeibler(), [SumsTo(1.0)])
     positive = [i for i in instances.all if (i.estimate.frequencies > 0).any(axis=-1).all()]

@@ -96,8 +96,8 @@ def table1_nonnegative(instances: InstanceSet) -> Finding:
 def table1_sum(instances: InstanceSet) -> Finding:
     """Sum every method's answers on the random and real instances.
 
-    "Yes" is 1 to SUM on every vector, "almost" is at most 1 on every vector. Red if a method's word
-    is not the one that the library's table of methods states.
+    "Yes" is 1 to SUM on every vector, "almost" is at most 1 on every vector. Red if a method's
+    word is not the one that the library's table of methods states.
     """
     as_stated = True
     vectors = 0
@@ -237,9 +237,9 @@ def order_iff(instances: InstanceSet) -> Finding:
 def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
     """Compare both on [.6, .3, .2, -.1] and on the real instances, with θ the smallest kept value.
 
-    Norm-Hyb gives the other values what is left of 1, Norm-Cut gives them 0: their distance must be
-    what Norm-Cut leaves. Red if both agree to FORMULA everywhere (then the statement holds), or if
-    the distance is not what Norm-Cut leaves, to FORMULA.
+    Norm-Hyb gives the other values what is left of 1, Norm-Cut gives them 0: their distance must
+    be what Norm-Cut leaves. Red if both agree to FORMULA everywhere (then the statement holds), or
+    if the distance is not what Norm-Cut leaves, to FORMULA.
     """
     example = np.array([0.6, 0.3, 0.2, -0.1])
     cut = closed_form.norm_cut(example)
@@ -316,8 +316,8 @@ def norm_idle_hr(instances: InstanceSet) -> Finding:
     """Apply Norm to the random and real instances of Hadamard response.
 
     Reports support different numbers of values, so that the estimates do not sum to 1. Red if no
-    estimate changes (then the statement holds), or if the change on a real estimate is not an equal
-    share of the missing sum.
+    estimate changes (then the statement holds), or if the change on a real estimate is not an
+    equal share of the missing sum.
     """
     change, vectors = _largest_change_by_norm(instances, (HadamardResponse,))
     raw = next(
@@ -350,8 +350,8 @@ def norm_idle_hr(instances: InstanceSet) -> Finding:
 def norm_changes_others(instances: InstanceSet) -> Finding:
     """Apply Norm to the random and real instances, and list the oracles whose estimates stay.
 
-    Red unless Norm changes no estimate by IDENTITY or more for GRR and subset selection, and for no
-    other oracle: subsets of a fixed size too leave nothing to do.
+    Red unless Norm changes no estimate by IDENTITY or more for GRR and subset selection, and for
+    no other oracle: subsets of a fixed size too leave nothing to do.
     """
     changes: dict[str, list[float]] = {}
     vectors = 0

@@ -1,4 +1,4 @@
-"""Claims about maximum likelihood: the exact likelihoods beside Norm-Sub, and the approximate one."""
+"""Claims about maximum likelihood: the exact ones beside Norm-Sub, and the approximate one."""
 
 from __future__ import annotations
 
@@ -262,9 +262,9 @@ def gamma_near_one(instances: InstanceSet) -> Finding:
 def mle_cls_dominated(instances: InstanceSet) -> Finding:
     """Compare the distance of both answers with 2|κ||t| in four settings of OUE on Zipf.
 
-    Dominance is sufficient, not necessary: the distance is small where |κ| is small or where little
-    mass must move. Red if a distance exceeds the bound, if dominance leaves a distance above 0.01,
-    or if the distance of a random vector does not vanish with κ.
+    Dominance is sufficient, not necessary: the distance is small where |κ| is small or where
+    little mass must move. Red if a distance exceeds the bound, if dominance leaves a distance
+    above 0.01, or if the distance of a random vector does not vanish with κ.
     """
     rng = instances.rng()
     evidence: dict[str, float | int | str] = {}

@@ -153,8 +153,8 @@ def power_shrinkage(instances: InstanceSet) -> Finding:
         corrected=crosses_once and largest(limits) < 1e-3,
         instances=(len(far) + len(y)) * len(_EXPONENTS),
         evidence={
-            "correction": "f̃ - f' is about α σ²/f̃ for large f̃; towards small f̃ it grows to a peak, "
-            "falls through 0 and is negative below, where f' > 0 > f̃",
+            "correction": "f̃ - f' is about α σ²/f̃ for large f̃; towards small f̃ it grows to a "
+            "peak, falls through 0 and is negative below, where f' > 0 > f̃",
             f"largest change and its f̃, in σ, exponent {exponents}": "; ".join(peaks),
             "no change at f̃, in σ": ", ".join(f"{zero:.2f}" for zero in zeros),
             "largest relative difference to α σ²/f̃ at 300 σ": largest(limits),
@@ -207,9 +207,9 @@ def power_sigma(instances: InstanceSet) -> Finding:
 def power_density(instances: InstanceSet) -> Finding:
     """Take Eq. 13's integrals from four lower ends, 10⁻⁶ to 10⁻²⁴, and the sum over counts.
 
-    x^(-s) is not integrable at 0 for s ≥ 1: the estimate falls to 0 with the lower end. At f̃ = 3σ,
-    s = 1.5. Red if the last two lower ends agree (then the integrals converge), or if the sum over
-    counts falls as low as the integral.
+    x^(-s) is not integrable at 0 for s ≥ 1: the estimate falls to 0 with the lower end. At f̃ =
+    3σ, s = 1.5. Red if the last two lower ends agree (then the integrals converge), or if the sum
+    over counts falls as low as the integral.
     """
     s = 1.5
     sigma = OLH(epsilon=1.0, d=1_024).sd(1_000_000)
@@ -229,8 +229,8 @@ def power_density(instances: InstanceSet) -> Finding:
                 f"Eq. 13 in σ for f̃ = 3σ, s = 1.5, integrals from {end:g}": estimate / sigma
                 for end, estimate in integrals.items()
             },
-            "correction": "the sum over counts 1 .. n (D Eq. 10, K Eq. 12); the integral would have "
-            "to begin at 1/n",
+            "correction": "the sum over counts 1 .. n (D Eq. 10, K Eq. 12); the integral would "
+            "have to begin at 1/n",
             **{
                 f"the sum over counts, n = {n:,}, in σ": estimate / sigma
                 for n, estimate in sums.items()
@@ -255,8 +255,9 @@ def _integral_estimate(f: float, sigma: float, s: float, lower_end: float) -> fl
 def power_window(instances: InstanceSet) -> Finding:
     """Compare the posterior mean over counts within 10 s of the estimate with that over all counts.
 
-    On a grid, for three exponents; the window of 20 nσ counts is evaluated for OUE at two n. Red if
-    a mean differs by POSTERIOR or more, or if the window does not grow with the square root of n.
+    On a grid, for three exponents; the window of 20 nσ counts is evaluated for OUE at two n. Red
+    if a mean differs by POSTERIOR or more, or if the window does not grow with the square root of
+    n.
     """
     y = _observed(200)
     errors = []
@@ -386,9 +387,9 @@ def _risk(weights: Array, point: Array) -> Array:
 def calibrate_moments(instances: InstanceSet) -> Finding:
     """Simulate Zipf(1.5) through OUE, and compare both moments over the items with the formulas.
 
-    Exactly, the noise adds n(a + b/d)(1 - 1/d): Eq. 18 is right up to the factor (1 + κ/d)(1 - 1/d).
-    Red if a simulated moment is SIGMAS standard deviations or more from Eq. 17 or from the exact
-    form of Eq. 18, or if Eq. 18 differs from that form by 1 % or more (d = 500, n = 50,000).
+    Exactly, the noise adds n(a + b/d)(1 - 1/d): Eq. 18 is right up to the factor (1 + κ/d)(1 -
+    1/d). Red if a simulated moment is SIGMAS standard deviations or more from Eq. 17 or from the
+    exact form of Eq. 18, or if Eq. 18 differs from that form by 1 % or more (d = 500, n = 50,000).
     """
     n = 50_000
     d = 500
@@ -452,10 +453,10 @@ def calibrate_lowers(instances: InstanceSet) -> Finding:
 def power_ns_optimal(instances: InstanceSet) -> Finding:
     """Certify PowerNS as the projection of Power's answer, and compare its risk with 22 rivals.
 
-    E‖f - f'‖² = ‖E f - f'‖² + Σ Var f_v given the estimate, so that the projection of E f minimises
-    it over the distributions. On Zipf(1.5) through OUE, d = 32. Red if PowerNS is not Norm-Sub of
-    Power to IDENTITY, if solvers disagree, if another distribution has a smaller risk, or if the
-    identity is missed by FORMULA or more in the posterior summed count by count.
+    E‖f - f'‖² = ‖E f - f'‖² + Σ Var f_v given the estimate, so that the projection of E f
+    minimises it over the distributions. On Zipf(1.5) through OUE, d = 32. Red if PowerNS is not
+    Norm-Sub of Power to IDENTITY, if solvers disagree, if another distribution has a smaller risk,
+    or if the identity is missed by FORMULA or more in the posterior summed count by count.
     """
     rng = instances.rng()
     n = 3_000

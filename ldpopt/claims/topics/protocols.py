@@ -1,24 +1,34 @@
-"""Claims about the oracles themselves: privacy, and which of them is how accurate."""
+"""Claims about the protocols themselves: privacy, and which of them is how accurate."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
 from ldpopt.claims.engine.instances import InstanceSet
+from ldpopt.claims.engine.measures import largest, relative_error, smallest
+from ldpopt.claims.engine.tolerances import FORMULA, PROBABILITY
 from ldpopt.claims.reference.channels import channel
 from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
 
 TITLE = "The protocols: privacy, and which of them is how accurate"
 ORDER = 100
 
-SMALL = [(1.0, 4), (0.5, 5), (2.0, 3)]
-"""Pairs (ε, d) at which every report of every oracle is enumerated. Subset selection has k = 2 in the second."""
+Array = NDArray[np.float64]
 
-_ROUNDING = 1e-12  # sums of up to 1,000 probabilities
+SMALL = [(1.0, 4), (0.5, 5), (2.0, 3)]
+"""Pairs (ε, d) at which every report of every oracle is enumerated. Subset selection has k = 2 in
+the second."""
+
+Rounding = Literal["nearest", "floor"]
+"""The whole number g of OLH: the closest one (N), or the floor (D)."""
+
+_ROUNDINGS: tuple[Rounding, ...] = ("nearest", "floor")
 
 
 def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
@@ -28,37 +38,44 @@ def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
     return [(float(epsilon), d) for epsilon in epsilons for d in sizes]
 
 
-def _optimum(epsilon: float) -> float:
-    """Return 4e^ε/(e^ε-1)², the papers' n Var f̃ of OUE and OLH at f = 0."""
-    e = math.exp(epsilon)
-    return 4 * e / (e - 1) ** 2
+def _budgets(instances: InstanceSet, quick: int, full: int) -> list[float]:
+    """Return so many budgets from 0.05 to 5."""
+    points = quick if instances.quick else full
+    return [float(epsilon) for epsilon in np.linspace(0.05, 5.0, points)]
 
 
 @claim(
     "pure-private",
     "N II Definition 1, III; K Definition 1",
-    "Every oracle is ε-locally differentially private, and pure: a report supports the own value with probability p and any "
-    "other with the same probability q.",
+    "Every oracle is ε-locally differentially private, and pure: a report supports the user's "
+    "value with probability p and any other with the same probability q.",
     Verdict.HOLDS,
 )
-def _pure_private(instances: InstanceSet) -> Finding:
-    loss, impurity, reports = 0.0, 0.0, 0
+def pure_private(instances: InstanceSet) -> Finding:
+    """Enumerate all reports of all oracles at three pairs (ε, d), with their probabilities.
+
+    Red if the largest log-ratio of two values differs from ε, or a probability of support from p
+    or q, by PROBABILITY or more.
+    """
+    losses = []
+    impurities = []
+    reports = 0
     for make in ORACLES.values():
         for epsilon, d in SMALL:
             oracle = make(epsilon, d)
             law = channel(oracle)
             pure = oracle.q + (oracle.p - oracle.q) * np.eye(d)
-            loss = max(loss, abs(law.privacy_loss - epsilon))
-            impurity = max(impurity, float(np.max(np.abs(law.expectation - pure))))
+            losses.append(largest(law.privacy_loss - epsilon))
+            impurities.append(largest(law.expectation - pure))
             reports += len(law.supports)
+    pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
     return Finding(
-        max(loss, impurity) < _ROUNDING,
-        reports,
-        {
-            "largest |privacy loss - ε|, over all reports and pairs of values": loss,
-            "largest |Pr[report of v supports u] - p or q|": impurity,
-            "enumerated": "all reports of all oracles, at (ε, d) = "
-            + ", ".join(f"({e:g}, {d})" for e, d in SMALL),
+        holds=largest(losses) < PROBABILITY and largest(impurities) < PROBABILITY,
+        instances=reports,
+        evidence={
+            "largest |privacy loss - ε|, over all reports and pairs of values": largest(losses),
+            "largest |Pr[report of v supports u] - p or q|": largest(impurities),
+            "enumerated": f"all reports of all oracles, at (ε, d) = {pairs}",
         },
     )
 
@@ -66,72 +83,105 @@ def _pure_private(instances: InstanceSet) -> Finding:
 @claim(
     "grr-oue",
     "D 2.3, N III-A",
-    "Without f's part GRR's variance, linear in d, is below OUE's where d - 2 < 3e^ε, and OUE's is below for larger d.",
+    "Without f's part GRR's variance, linear in d, is below OUE's where d - 2 < 3e^ε, and OUE's is "
+    "below for larger d.",
     Verdict.HOLDS,
 )
-def _grr_oue(instances: InstanceSet) -> Finding:
-    wrong, differs, grid = 0, 0, _grid(instances)
+def grr_oue(instances: InstanceSet) -> Finding:
+    """Compare both variances on a grid of budgets and sizes, and GRR's at d = 10, 20, 30.
+
+    Red if one pair is on the wrong side, without tolerance, or if GRR's three variances are not on
+    a line to FORMULA.
+    """
+    grid = _grid(instances)
+    wrong = 0
+    with_frequency = 0
     for epsilon, d in grid:
-        grr, oue = GRR(epsilon=epsilon, d=d), OUE(epsilon=epsilon, d=d)
-        wrong += (grr.a < oue.a) != (d - 2 < 3 * math.exp(epsilon))
+        grr = GRR(epsilon=epsilon, d=d)
+        oue = OUE(epsilon=epsilon, d=d)
+        grr_below = grr.a < oue.a
+        wrong += grr_below != (d - 2 < 3 * math.exp(epsilon))
         # f's part adds b/d to the mean over the domain.
-        differs += (grr.a < oue.a) != (grr.a + grr.b / d < oue.a + oue.b / d)
+        with_frequency += grr_below != (grr.a + grr.b / d < oue.a + oue.b / d)
     line = [GRR(epsilon=1.0, d=d).a for d in (10, 20, 30)]
-    linear = math.isclose(line[2] - line[1], line[1] - line[0], rel_tol=1e-9)
+    linear = math.isclose(line[2] - line[1], line[1] - line[0], rel_tol=FORMULA)
     return Finding(
-        wrong == 0 and linear,
-        len(grid),
-        {
+        holds=wrong == 0 and linear,
+        instances=len(grid),
+        evidence={
             "pairs (ε, d) on the wrong side": wrong,
-            "pairs where the mean over the domain, f's part included, says otherwise": differs,
+            "pairs whose order changes with f's part in the mean over the domain": with_frequency,
             "n Var of GRR at ε = 1, d = 10, 20, 30": ", ".join(f"{a:.3f}" for a in line),
             "n Var of OUE at ε = 1": OUE(epsilon=1.0, d=10).a,
         },
     )
 
 
+def _hashing_variance(h: float, e: float) -> float:
+    """Return n Var f̃ of local hashing with g = h + 1 buckets at f = 0, e = e^ε."""
+    return (e * e / h + 2 * e + h) / (e - 1) ** 2
+
+
 @claim(
     "olh-best-g",
     "N III-B, D 2.4",
-    "OLH's variance is smallest at g = e^ε + 1, in practice the closest integer (N) or the floor (D).",
+    "OLH's variance is smallest at g = e^ε + 1, in practice the closest integer (N) or the floor "
+    "(D).",
     Verdict.CORRECTED,
 )
-def _olh_best_g(instances: InstanceSet) -> Finding:
-    """With h = g - 1 the variance is (e²/h + 2e + h)/(e-1)², e = e^ε: convex in h, smallest at h = e, equal at h and e²/h."""
+def olh_best_g(instances: InstanceSet) -> Finding:
+    """Compare the variance at g = e^ε + 1 with its neighbours, and both roundings with integers.
 
-    def variance(h: float, e: float) -> float:
-        return (e * e / h + 2 * e + h) / (e - 1) ** 2
-
-    epsilons = np.linspace(0.05, 5.0, 100 if instances.quick else 2_000)
-    continuous, suboptimal, formula = 0.0, 0, 0.0
-    excess = {"nearest": 0.0, "floor": 0.0}
+    With h = g - 1 it is (e²/h + 2e + h)/(e-1)², e = e^ε: convex in h, smallest at h = e, equal at
+    h and e²/h. Red if both roundings are the best integer for all budgets (then the statement
+    holds), if the continuous minimum is elsewhere, or if the closest integer costs 3 % or more.
+    """
+    epsilons = _budgets(instances, quick=100, full=2_000)
+    above_minimum = []
+    formula_errors = []
+    excess: dict[Rounding, list[float]] = {rounding: [] for rounding in _ROUNDINGS}
     for epsilon in epsilons:
         e = math.exp(epsilon)
-        steps = e * np.array([1 - 1e-3, 1, 1 + 1e-3])
-        continuous = max(
-            continuous, float(variance(steps[1], e) / min(variance(h, e) for h in steps) - 1)
-        )
-        best = min(variance(h, e) for h in range(max(1, int(e) - 2), int(e) + 4))
-        for rounding in ("nearest", "floor"):
-            oracle = OLH(epsilon=float(epsilon), d=8, rounding=rounding)
-            formula = max(formula, abs(oracle.a / variance(oracle.g - 1, e) - 1))
-            excess[rounding] = max(excess[rounding], oracle.a / best - 1)
-            suboptimal += rounding == "nearest" and oracle.a > best * (1 + 1e-9)
-    # The best integer changes from g to g + 1 where e^ε = sqrt(g(g-1)), a little before N's e^ε = g - 1/2.
+        beside = [_hashing_variance(h, e) for h in (e * (1 - 1e-3), e, e * (1 + 1e-3))]
+        above_minimum.append(beside[1] / min(beside) - 1)
+        # The best integer changes from g to g + 1 where e^ε = sqrt(g(g-1)), a little before N's
+        # e^ε = g - 1/2.
+        whole = range(max(1, int(e) - 2), int(e) + 4)
+        best = min(_hashing_variance(h, e) for h in whole)
+        for rounding in _ROUNDINGS:
+            oracle = OLH(epsilon=epsilon, d=8, rounding=rounding)
+            formula_errors.append(relative_error(oracle.a, _hashing_variance(oracle.g - 1, e)))
+            excess[rounding].append(oracle.a / best - 1)
+    nearest = largest(excess["nearest"])
+    floor = largest(excess["floor"])
     return Finding(
-        holds=max(excess.values()) < 1e-9,
-        corrected=continuous < 1e-9 and formula < 1e-9 and 0 < excess["nearest"] < 0.03,
+        holds=max(nearest, floor) < FORMULA,
+        corrected=(
+            largest(above_minimum) < FORMULA
+            and largest(formula_errors) < FORMULA
+            and 0 < nearest < 0.03
+        ),
         instances=len(epsilons),
         evidence={
-            "g = e^ε + 1 is the minimum of the variance as a continuous function of g, to": continuous,
+            "g = e^ε + 1 is the minimum of the variance as a continuous function of g, up to": (
+                largest(above_minimum)
+            ),
             "the best integer": "g where sqrt((g-1)(g-2)) <= e^ε <= sqrt(g(g-1))",
-            "budgets of the grid at which the closest integer is not the best": suboptimal,
-            "the closest integer's variance exceeds the best integer's by at most, relative": excess[
-                "nearest"
-            ],
-            "the floor's, relative": excess["floor"],
+            "budgets of the grid at which the closest integer is not the best": int(
+                np.count_nonzero(np.array(excess["nearest"]) > FORMULA)
+            ),
+            "the closest integer's variance exceeds the best integer's by at most, relative": (
+                nearest
+            ),
+            "the floor's variance exceeds the best integer's by at most, relative": floor,
         },
     )
+
+
+def _olh_over_oue(epsilon: float, rounding: Rounding = "nearest") -> float:
+    """Return by how much OLH's variance at f = 0 exceeds OUE's, relative."""
+    olh = OLH(epsilon=epsilon, d=8, rounding=rounding)
+    return olh.a / OUE(epsilon=epsilon, d=8).a - 1
 
 
 @claim(
@@ -140,28 +190,22 @@ def _olh_best_g(instances: InstanceSet) -> Finding:
     "With g = e^ε + 1 in practice an integer, OLH has the variance of OUE.",
     Verdict.CORRECTED,
 )
-def _olh_oue(instances: InstanceSet) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 100 if instances.quick else 2_000)
-    excess = {
-        rounding: np.array(
-            [
-                OLH(epsilon=float(e), d=8, rounding=rounding).a / OUE(epsilon=float(e), d=8).a - 1
-                for e in epsilons
-            ]
-        )
-        for rounding in ("nearest", "floor")
-    }
-    whole = max(
-        abs(OLH(epsilon=math.log(k), d=8).a / OUE(epsilon=math.log(k), d=8).a - 1)
-        for k in (2, 3, 5, 20, 100)
-    )
-    nearest, floor = excess["nearest"], excess["floor"]
+def olh_oue(instances: InstanceSet) -> Finding:
+    """Compare both variances on a grid of budgets, and where e^ε is a whole number.
+
+    Red if OLH's exceeds OUE's by less than FORMULA everywhere (then the statement holds), if they
+    differ where e^ε is whole, or if the closest integer costs 2 % or more from ε = 0.7 on.
+    """
+    epsilons = np.array(_budgets(instances, quick=100, full=2_000))
+    nearest = np.array([_olh_over_oue(epsilon) for epsilon in epsilons])
+    floor = np.array([_olh_over_oue(epsilon, rounding="floor") for epsilon in epsilons])
+    whole = largest([_olh_over_oue(math.log(e)) for e in (2, 3, 5, 20, 100)])
     usual = epsilons >= 0.7  # where e^ε + 1 > 3
     return Finding(
-        holds=float(max(nearest.max(), floor.max())) < 1e-9,
-        corrected=whole < 1e-9
-        and float(nearest.min()) > -1e-9
-        and float(nearest[usual].max()) < 0.02,
+        holds=float(max(nearest.max(), floor.max())) < FORMULA,
+        corrected=(
+            whole < FORMULA and smallest(nearest) > -FORMULA and float(nearest[usual].max()) < 0.02
+        ),
         instances=2 * len(epsilons),
         evidence={
             "largest relative difference at e^ε = 2, 3, 5, 20, 100": whole,
@@ -170,43 +214,52 @@ def _olh_oue(instances: InstanceSet) -> Finding:
             ),
             "from ε = 0.7 on": float(nearest[usual].max()),
             "with the floor, ε from 0.05 to 5": float(floor.max()),
-            "at ε = 1 with the closest integer (g = 4)": OLH(epsilon=1.0, d=8).a / _optimum(1.0)
-            - 1,
-            "at ε = 1 with the floor (g = 3)": OLH(epsilon=1.0, d=8, rounding="floor").a
-            / _optimum(1.0)
-            - 1,
+            "at ε = 1 with the closest integer (g = 4)": _olh_over_oue(1.0),
+            "at ε = 1 with the floor (g = 3)": _olh_over_oue(1.0, rounding="floor"),
         },
     )
+
+
+def _subset_loss(p: float, k: int, d: int) -> float:
+    """Return the privacy loss of k-subsets: (p/C(d-1,k-1)) over ((1-p)/C(d-1,k))."""
+    return abs(math.log(p / (1 - p) * (d - k) / k))
 
 
 @claim(
     "ss-p",
     "N III-C, D 2.4",
-    "In subset selection the own value is included with p = 1/2, and k is an integer near d/(e^ε + 1).",
+    "In subset selection the user's value is included with p = 1/2, and k is an integer near "
+    "d/(e^ε + 1).",
     Verdict.CORRECTED,
 )
-def _ss_p(instances: InstanceSet) -> Finding:
-    def loss(p: float, k: int, d: int) -> float:
-        """Return the privacy loss of k-subsets: (p/C(d-1,k-1)) over ((1-p)/C(d-1,k))."""
-        return abs(math.log(p / (1 - p) * (d - k) / k))
+def ss_p(instances: InstanceSet) -> Finding:
+    """Compute the privacy loss with p = 1/2 and with the library's p, on a grid with d > 2.
 
-    grid = [pair for pair in _grid(instances) if pair[1] > 2]
-    printed, right, inside = 0.0, 0.0, []
+    Red if p = 1/2 exceeds no budget (then the statement holds), or if the loss with
+    p = k e^ε/(k e^ε + d - k) is not ε, each to FORMULA.
+    """
+    grid = [(epsilon, d) for epsilon, d in _grid(instances) if d > 2]
+    excesses = []
+    errors = []
+    large_domain_p = []
     for epsilon, d in grid:
         oracle = SubsetSelection(epsilon=epsilon, d=d)
-        printed = max(printed, loss(0.5, oracle.k, d) - epsilon)
-        right = max(right, abs(loss(oracle.p, oracle.k, d) - epsilon))
+        excesses.append(_subset_loss(0.5, oracle.k, d) - epsilon)
+        errors.append(_subset_loss(oracle.p, oracle.k, d) - epsilon)
         if d >= 100:
-            inside.append(oracle.p)
+            large_domain_p.append(oracle.p)
+    excess = float(np.max([0.0, *excesses]))
     return Finding(
-        holds=printed < 1e-9,
-        corrected=right < 1e-9,
+        holds=excess < FORMULA,
+        corrected=largest(errors) < FORMULA,
         instances=len(grid),
         evidence={
-            "with p = 1/2 and the integer k the privacy loss exceeds ε by up to": printed,
+            "with p = 1/2 and the integer k the privacy loss exceeds ε by up to": excess,
             "correction": "p = k e^ε/(k e^ε + d - k), which is 1/2 at k = d/(e^ε + 1) only",
-            "with it, largest |privacy loss - ε|": right,
-            "p for d of 100 and more, ε up to 5": f"{min(inside):.4f} .. {max(inside):.4f}",
+            "with it, largest |privacy loss - ε|": largest(errors),
+            "p for d of 100 and more, ε up to 5": (
+                f"{min(large_domain_p):.4f} .. {max(large_domain_p):.4f}"
+            ),
         },
     )
 
@@ -214,31 +267,46 @@ def _ss_p(instances: InstanceSet) -> Finding:
 @claim(
     "ss-variance",
     "N III-C, VI; D 2.4",
-    "Subset selection's variance is smaller than that of OLH and OUE, and essentially the same for a large domain.",
+    "Subset selection's variance is smaller than that of OLH and OUE, and essentially the same for "
+    "a large domain.",
     Verdict.HOLDS,
 )
-def _ss_variance(instances: InstanceSet) -> Finding:
+def ss_variance(instances: InstanceSet) -> Finding:
+    """Compare the variances on a grid, and the papers' derivation of q in exact fractions.
+
+    Red if a ratio at f = 0 reaches 1, if one is 0.98 or less for d > 900 and ε <= 2, or if the
+    papers' two forms of q differ or are not below OUE's.
+    """
     grid = _grid(instances)
-    worst, large, worst_at_one = 0.0, 1.0, 0.0
+    ratios = []
+    ratios_at_one = []
+    large_domain_ratios = []
     for epsilon, d in grid:
         ss = SubsetSelection(epsilon=epsilon, d=d)
-        rivals = [OUE(epsilon=epsilon, d=d), OLH(epsilon=epsilon, d=d)]
-        worst = max(worst, *(ss.a / rival.a for rival in rivals))
-        worst_at_one = max(worst_at_one, *((ss.a + ss.b) / (rival.a + rival.b) for rival in rivals))
+        oue = OUE(epsilon=epsilon, d=d)
+        olh = OLH(epsilon=epsilon, d=d)
+        ratios += [ss.a / oue.a, ss.a / olh.a]
+        ratios_at_one += [(ss.a + ss.b) / (oue.a + oue.b), (ss.a + ss.b) / (olh.a + olh.b)]
         if d > 900 and epsilon <= 2:
-            large = min(large, ss.a / rivals[0].a)
-    # The q that the papers derive with p = 1/2 and k = d/(e^ε + 1), in exact arithmetic at e^ε = 3.
-    e, d_exact = Fraction(3), 12
-    k = Fraction(d_exact) / (e + 1)
-    chain = (2 * k - 1) / (2 * (d_exact - 1)), (d_exact - (e + 1) / 2) / ((e + 1) * (d_exact - 1))
+            large_domain_ratios.append(ss.a / oue.a)
+    # The q that the papers derive with p = 1/2 and k = d/(e^ε + 1), in exact arithmetic.
+    e = Fraction(3)
+    d = 12
+    k = d / (e + 1)
+    from_subsets = (2 * k - 1) / (2 * (d - 1))
+    as_printed = (d - (e + 1) / 2) / ((e + 1) * (d - 1))
+    derivation_holds = from_subsets == as_printed < 1 / (e + 1)
     return Finding(
-        worst < 1 and large > 0.98 and chain[0] == chain[1] < 1 / (e + 1),
-        len(grid),
-        {
-            "largest ratio of the variance at f = 0 to that of OUE or OLH, all (ε, d), integer k": worst,
-            "largest ratio at f = 1": worst_at_one,
-            "smallest ratio to OUE for d > 900 and ε <= 2": large,
-            "the printed q = (1/(e^ε+1)) (d - (e^ε+1)/2)/(d-1)": "equals (2k-1)/(2(d-1)), exactly, at e^ε = 3, d = 12",
+        holds=largest(ratios) < 1 and smallest(large_domain_ratios) > 0.98 and derivation_holds,
+        instances=len(grid),
+        evidence={
+            "largest ratio of the variance at f = 0 to that of OUE or OLH, all (ε, d), integer k": (
+                largest(ratios)
+            ),
+            "largest ratio at f = 1": largest(ratios_at_one),
+            "smallest ratio to OUE for d > 900 and ε <= 2": smallest(large_domain_ratios),
+            "the printed q = (1/(e^ε+1)) (d - (e^ε+1)/2)/(d-1)": "equals (2k-1)/(2(d-1)), exactly, "
+            "at e^ε = 3, d = 12",
         },
     )
 
@@ -246,38 +314,50 @@ def _ss_variance(instances: InstanceSet) -> Finding:
 @claim(
     "blh-hr",
     "D 2.4; N III-C, VI",
-    "Random matrix projection and Hadamard response, with g = 2, have a larger variance than OLH for larger ε.",
+    "Random matrix projection and Hadamard response, with g = 2, have a larger variance than OLH "
+    "for larger ε.",
     Verdict.HOLDS,
 )
-def _blh_hr(instances: InstanceSet) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 50 if instances.quick else 500)
-    theory, worse, same = 0.0, 0, 0.0
-    first_worse = math.inf
-    for epsilon in map(float, epsilons):
-        blh, hr = BLH(epsilon=epsilon, d=8), HadamardResponse(epsilon=epsilon, d=8)
-        olh, oue = OLH(epsilon=epsilon, d=8), OUE(epsilon=epsilon, d=8)
-        theory = max(theory, abs(blh.a / oue.a / math.cosh(epsilon / 2) ** 2 - 1))
-        same = max(same, abs(blh.a - hr.a) / hr.a)
-        worse += blh.a < olh.a * (1 - 1e-12)
-        if blh.a > olh.a * (1 + 1e-9):
-            first_worse = min(first_worse, epsilon)
-    above = [
-        BLH(epsilon=float(e), d=8).a > OLH(epsilon=float(e), d=8).a
-        for e in epsilons
-        if e >= math.log(2)
-    ]
+def blh_hr(instances: InstanceSet) -> Finding:
+    """Compare the variances of BLH, Hadamard response, OLH and OUE on a grid of budgets.
+
+    Red if BLH's over OUE's is not cosh²(ε/2), if BLH's and Hadamard response's differ, each to
+    FORMULA, or if OLH's is not smaller from ε = ln 2 on.
+    """
+    epsilons = _budgets(instances, quick=50, full=500)
+    formula_errors = []
+    differences = []
+    olh_worse = 0
+    olh_better_from = math.inf
+    always_better_above = True
+    for epsilon in epsilons:
+        blh = BLH(epsilon=epsilon, d=8)
+        hadamard = HadamardResponse(epsilon=epsilon, d=8)
+        olh = OLH(epsilon=epsilon, d=8)
+        oue = OUE(epsilon=epsilon, d=8)
+        formula_errors.append(relative_error(blh.a / oue.a, math.cosh(epsilon / 2) ** 2))
+        differences.append(relative_error(blh.a, hadamard.a))
+        olh_worse += blh.a < olh.a * (1 - PROBABILITY)
+        if blh.a > olh.a * (1 + FORMULA):
+            olh_better_from = min(olh_better_from, epsilon)
+        if epsilon >= math.log(2):
+            always_better_above &= blh.a > olh.a
     ratios = {e: BLH(epsilon=e, d=8).a / OLH(epsilon=e, d=8).a for e in (1.0, 2.0, 4.0)}
     return Finding(
-        theory < 1e-9 and same < 1e-9 and all(above),
-        len(epsilons),
-        {
-            "smallest ε of the grid at which OLH is better": first_worse,
-            "budgets of the grid at which OLH is worse": worse,
+        holds=(
+            largest(formula_errors) < FORMULA
+            and largest(differences) < FORMULA
+            and always_better_above
+        ),
+        instances=len(epsilons),
+        evidence={
+            "smallest ε of the grid at which OLH is better": olh_better_from,
+            "budgets of the grid at which OLH is worse": olh_worse,
             **{
-                f"variance of BLH and HR over OLH's at ε = {e:g}": ratio
-                for e, ratio in ratios.items()
+                f"variance of BLH and HR over OLH's at ε = {epsilon:g}": ratio
+                for epsilon, ratio in ratios.items()
             },
-            "over OUE's it is cosh²(ε/2), to a relative": theory,
+            "over OUE's it is cosh²(ε/2), up to, relative": largest(formula_errors),
         },
     )
 
@@ -285,59 +365,74 @@ def _blh_hr(instances: InstanceSet) -> Finding:
 @claim(
     "sue-oue",
     "D 2.3, on [36]; N III-C, on [31]",
-    "Among all unary encodings of the same budget OUE, with p = 1/2, has the smallest variance for values of low frequency; "
-    "it improves on SUE (basic RAPPOR).",
+    "Among all unary encodings of the same budget OUE, with p = 1/2, has the smallest variance for "
+    "values of low frequency; it improves on SUE (basic RAPPOR).",
     Verdict.HOLDS,
 )
-def _sue_oue(instances: InstanceSet) -> Finding:
-    epsilons = np.linspace(0.05, 5.0, 20 if instances.quick else 200)
-    best, theory = 0.0, 0.0
-    for epsilon in map(float, epsilons):
-        sue, oue = SUE(epsilon=epsilon, d=8), OUE(epsilon=epsilon, d=8)
-        keep = np.linspace(0.01, 0.99, 981)  # 1/2 among them
-        flip = 1 / (1 + math.exp(epsilon) * (1 - keep) / keep)  # from e^ε = p(1-q)/(q(1-p))
-        variance = flip * (1 - flip) / (keep - flip) ** 2
-        best = max(best, oue.a / float(variance.min()) - 1)
-        theory = max(theory, abs(sue.a / oue.a / math.cosh(epsilon / 4) ** 2 - 1))
+def sue_oue(instances: InstanceSet) -> Finding:
+    """Compare OUE's variance at f = 0 with that of 981 unary encodings, on a grid of budgets.
+
+    Red if one is smaller, or if SUE's over OUE's is not cosh²(ε/4), each to FORMULA, relative.
+    """
+    epsilons = _budgets(instances, quick=20, full=200)
+    excesses = []
+    formula_errors = []
+    p = np.linspace(0.01, 0.99, 981)  # 1/2 among them
+    for epsilon in epsilons:
+        sue = SUE(epsilon=epsilon, d=8)
+        oue = OUE(epsilon=epsilon, d=8)
+        q = 1 / (1 + math.exp(epsilon) * (1 - p) / p)  # from e^ε = p(1-q)/(q(1-p))
+        best = smallest(q * (1 - q) / (p - q) ** 2)
+        excesses.append(oue.a / best - 1)
+        formula_errors.append(relative_error(sue.a / oue.a, math.cosh(epsilon / 4) ** 2))
+    excess = float(np.max([0.0, *excesses]))
     crossing = {e: SUE(epsilon=e, d=8).a - OUE(epsilon=e, d=8).a for e in (1.0, 2.0, 4.0)}
     return Finding(
-        best < 1e-9 and theory < 1e-9,
-        len(epsilons),
-        {
-            "OUE's variance at f = 0 exceeds the best of 981 encodings by a relative": best,
-            "SUE's over OUE's is cosh²(ε/4), to a relative": theory,
+        holds=excess < FORMULA and largest(formula_errors) < FORMULA,
+        instances=len(epsilons),
+        evidence={
+            "OUE's variance at f = 0 exceeds the best of 981 encodings by, relative": excess,
+            "SUE's over OUE's is cosh²(ε/4), up to, relative": largest(formula_errors),
             **{
-                f"but SUE is the better one for frequencies above, at ε = {e:g}": f
-                for e, f in crossing.items()
+                f"but SUE is the better one for frequencies above, at ε = {epsilon:g}": f
+                for epsilon, f in crossing.items()
             },
         },
     )
 
 
+def _supported_rows(d: int) -> list[int]:
+    """Return how many of the first d Hadamard rows are +1 in each column but the constant one."""
+    size = 1 << (d - 1).bit_length()
+    return [
+        sum((row & column).bit_count() % 2 == 0 for row in range(d)) for column in range(1, size)
+    ]
+
+
 @claim(
     "hr-half",
     "D 2.4",
-    "In Hadamard response every report is a subset of exactly half of the domain, if the domain size is even.",
+    "In Hadamard response every report is a subset of exactly half of the domain, if the domain "
+    "size is even.",
     Verdict.CORRECTED,
 )
-def _hr_half(instances: InstanceSet) -> Finding:
-    def halves(d: int, size: int) -> list[int]:
-        """Return how many of rows 0 .. d-1 are +1 in each column but the constant one."""
-        return [
-            sum((row & column).bit_count() % 2 == 0 for row in range(d))
-            for column in range(1, size)
-        ]
+def hr_half(instances: InstanceSet) -> Finding:
+    """Count the +1 entries in every column of the Hadamard matrix, for even d from 2 to 16.
 
-    even = {d: halves(d, 1 << (d - 1).bit_length()) for d in range(2, 17, 2)}
-    powers = all(set(even[d]) == {d // 2} for d in (2, 4, 8, 16))
+    Red if every column has d/2 (then the statement holds), or if one has not where d is a power of
+    two. Counts are exact.
+    """
+    sizes = {d: _supported_rows(d) for d in range(2, 17, 2)}
+    halved = {d for d, columns in sizes.items() if set(columns) == {d // 2}}
     return Finding(
-        holds=all(set(sizes) == {d // 2} for d, sizes in even.items()),
-        corrected=powers,
-        instances=len(even),
+        holds=halved == set(sizes),
+        corrected=halved >= {2, 4, 8, 16},
+        instances=len(sizes),
         evidence={
-            "sizes of the supported subset by column, d = 6": " ".join(map(str, even[6])),
-            "d = 8": " ".join(map(str, even[8])),
-            "correction": "exactly half where d is a power of two and column 0, constant, is left out",
+            "sizes of the supported subset by column, d = 6": " ".join(map(str, sizes[6])),
+            "d = 8": " ".join(map(str, sizes[8])),
+            "correction": "exactly half where d is a power of two and column 0, constant, is left "
+            "out",
         },
     )
 
@@ -345,31 +440,38 @@ def _hr_half(instances: InstanceSet) -> Finding:
 @claim(
     "communication",
     "N III-B, III-C; D 2.4, V",
-    "A report of OUE or subset selection takes a number of bits linear in d; one of OLH or Hadamard response is of constant "
-    "size.",
+    "A report of OUE or subset selection takes a number of bits linear in d; one of OLH or "
+    "Hadamard response is of constant size.",
     Verdict.CORRECTED,
 )
-def _communication(instances: InstanceSet) -> Finding:
+def communication(instances: InstanceSet) -> Finding:
+    """Compute the information in a report at ε = 1 for d = 2⁸ to 2¹⁴.
+
+    Red if OUE's or subset selection's exponent of d differs from 1 by 0.05 or more, if OLH's is
+    not 0, or if Hadamard response's size is constant (then the statement holds) or does not grow
+    by one bit for every doubling of d.
+    """
     sizes = [2**k for k in (8, 10, 12, 14)]
     bits = {
         name: [ORACLES[name](1.0, d).report_bits for d in sizes]
         for name in ("oue", "ss", "olh", "hr", "grr")
     }
-    growth = {
-        name: math.log(b[-1] / b[0]) / math.log(sizes[-1] / sizes[0]) for name, b in bits.items()
-    }
-    by_one = bool(np.allclose(np.diff(bits["hr"]), 2.0))  # a factor 4 in d is two bits
-    linear = all(abs(growth[name] - 1) < 0.05 for name in ("oue", "ss"))
+    span = math.log(sizes[-1] / sizes[0])
+    exponents = {name: math.log(size[-1] / size[0]) / span for name, size in bits.items()}
+    linear = abs(exponents["oue"] - 1) < 0.05 and abs(exponents["ss"] - 1) < 0.05
+    constant_hash = exponents["olh"] == 0
+    two_bits_each = bool(np.allclose(np.diff(bits["hr"]), 2.0))  # for a factor of 4 in d
     return Finding(
-        holds=linear and growth["olh"] == 0 == growth["hr"],
-        corrected=linear and growth["olh"] == 0 and by_one,
+        holds=linear and constant_hash and exponents["hr"] == 0,
+        corrected=linear and constant_hash and two_bits_each,
         instances=len(sizes),
         evidence={
             **{
-                f"bits of a report of {name}, d = 256 .. 16,384": f"{b[0]:.0f} .. {b[-1]:.0f}"
-                for name, b in bits.items()
+                f"bits of a report of {name}, d = 256 .. 16,384": f"{size[0]:.0f} .. {size[-1]:.0f}"
+                for name, size in bits.items()
             },
-            **{f"exponent of d, {name}": growth[name] for name in ("oue", "ss", "olh")},
-            "correction": "Hadamard response needs log2 K bits, K the power of two above d: one more for every doubling",
+            **{f"exponent of d, {name}": exponents[name] for name in ("oue", "ss", "olh")},
+            "correction": "Hadamard response needs log2 K bits, K the power of two above d: one "
+            "more for every doubling",
         },
     )

@@ -136,8 +136,8 @@ def tree_consistency(instances: InstanceSet) -> Finding:
     """Certify the two passes on balanced trees with equal and random weights; use two solvers.
 
     Every node is estimated; the root is 1. On random instances with d ≥ 32, emoji and the crowd
-    instances with d > 2. Red if a gap exceeds GAP or a solver's optimal point differs by more than
-    its objective allows.
+    instances with d > 2. Red if a gap exceeds GAP or a solver converges to a point that differs by
+    more than its objective allows.
     """
     return _hierarchies(instances, [])
 
@@ -152,8 +152,8 @@ def tree_consistency(instances: InstanceSet) -> Finding:
 def tree_consistency_nonnegative(instances: InstanceSet) -> Finding:
     """Certify the repeated passes on balanced trees with equal and random weights; use two solvers.
 
-    On the instances of `tree-consistency`. Red if a gap exceeds GAP or a solver's optimal point
-    differs by more than its objective allows.
+    On the instances of `tree-consistency`. Red if a gap exceeds GAP or a solver converges to
+    a point that differs by more than its objective allows.
     """
     return _hierarchies(instances, [NonNegative()])
 
@@ -190,7 +190,7 @@ def tree_order_simplex(instances: InstanceSet) -> Finding:
     """Certify pooling and Norm-Sub on random trees, one per size, and compare with two solvers.
 
     On random instances with d ≥ 32, emoji and the crowd instances with d > 2. Red if a gap exceeds
-    GAP or a solver's optimal point differs by more than its objective allows.
+    GAP or a solver converges to a point that differs by more than its objective allows.
     """
 
     def order(d: int) -> tuple[Monotone, Index]:
@@ -213,7 +213,7 @@ def unimodal_simplex(instances: InstanceSet) -> Finding:
     """Certify pooling and Norm-Sub with a random mode per size, and compare with two solvers.
 
     On random instances with d ≥ 32, emoji and the crowd instances with d > 2. Red if a gap exceeds
-    GAP or a solver's optimal point differs by more than its objective allows.
+    GAP or a solver converges to a point that differs by more than its objective allows.
     """
 
     def order(d: int) -> tuple[Unimodal, Index]:

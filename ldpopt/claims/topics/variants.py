@@ -1,4 +1,4 @@
-"""Claims that variants of the papers' problems have closed forms, derived from the KKT conditions."""
+"""Claims that variants of the papers' problems have closed forms, from the KKT conditions."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def _random_and_emoji(instances: InstanceSet) -> list[Instance]:
 def capped_simplex(instances: InstanceSet) -> Finding:
     """Certify the clipped form with u = 3/d, and compare it with two solvers.
 
-    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver's
-    optimal point differs by more than its objective allows.
+    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver
+    converges to a point that differs by more than its objective allows.
     """
 
     def make(d: int) -> Case:
@@ -106,8 +106,8 @@ def capped_simplex(instances: InstanceSet) -> Finding:
 def weighted_simplex(instances: InstanceSet) -> Finding:
     """Certify the form for random weights between 0.5 and 4, and compare it with two solvers.
 
-    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver's
-    optimal point differs by more than its objective allows.
+    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver
+    converges to a point that differs by more than its objective allows.
     """
 
     def make(d: int) -> Case:
@@ -131,8 +131,8 @@ def weighted_simplex(instances: InstanceSet) -> Finding:
 def group_totals(instances: InstanceSet) -> Finding:
     """Certify Norm-Sub in three random groups with totals 0.6, 0.3, 0.1; compare with two solvers.
 
-    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver's
-    optimal point differs by more than its objective allows.
+    On the random, emoji and crowd instances with d > 2. Red if a gap exceeds GAP or a solver
+    converges to a point that differs by more than its objective allows.
     """
 
     def make(d: int) -> Case:
@@ -153,8 +153,9 @@ def group_totals(instances: InstanceSet) -> Finding:
 def monotone_simplex(instances: InstanceSet) -> Finding:
     """Certify Norm-Sub of the isotonic regression, and compare it with two solvers.
 
-    The order is that of the values' indices. On the random and crowd instances with d > 2. Red if a
-    gap exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    The order is that of the values' indices. On the random and crowd instances with d > 2. Red if
+    a gap exceeds GAP or a solver converges to a point that differs by more than its objective
+    allows.
     """
 
     def make(d: int) -> Case:
@@ -207,7 +208,8 @@ def multinomial_mle(instances: InstanceSet) -> Finding:
 
     On the random and crowd instances of GRR, and of subset selection with k = 1, which is GRR.
 
-    Red if a gap exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    Red if a gap exceeds GAP or a solver converges to a point that differs by more than its
+    objective allows.
     """
 
     def water_filling(estimate: FrequencyEstimate) -> Array:
@@ -231,7 +233,7 @@ def binomial_mle(instances: InstanceSet) -> Finding:
     """Certify the one-root form where reports support a random number of values; use two solvers.
 
     On the random and crowd instances of all other oracles but subset selection. Red if a gap
-    exceeds GAP or a solver's optimal point differs by more than its objective allows.
+    exceeds GAP or a solver converges to a point that differs by more than its objective allows.
     """
     problem = Problem(BinomialMLE(), [NonNegative(), SumsTo(1.0)])
     chosen = [i for i in instances.random if _fixed_size(i) is None]
@@ -357,8 +359,8 @@ def _l0_cost(f: Array, raw: Array, threshold: float) -> Array:
 def norm_hyb_cls(instances: InstanceSet) -> Finding:
     """Certify Norm-Hyb with the kept values as constraints, and compare it with two solvers.
 
-    On the first batch of every crowd instance. Red if a gap exceeds GAP or a solver's optimal point
-    differs by more than its objective allows.
+    On the first batch of every crowd instance. Red if a gap exceeds GAP or a solver converges to
+    a point that differs by more than its objective allows.
     """
     parts = []
     for instance in instances.crowd:
