@@ -69,10 +69,11 @@ def test_every_check_in_the_topics_is_a_claim_of_the_ledger():
     assert len(set(checks)) == len(checks) == len(LEDGER)
 
 
-def test_every_check_states_what_it_shows():
+def test_every_check_states_what_it_shows_and_when_it_would_be_red():
     for claim in LEDGER.values():
-        words = (claim.check.__doc__ or "").split()
-        assert len(words) > 20, claim.id
+        shown, red, _ = (claim.check.__doc__ or "").partition("Red ")
+        assert red, claim.id
+        assert len(shown.split()) >= 8, claim.id
 
 
 def test_topics_come_in_their_stated_order():

@@ -112,7 +112,7 @@ def batches(instance: Instance) -> list[Instance]:
     result = []
     for start in range(0, len(rows) - copies + 1, copies):
         row = rows[start : start + copies].reshape(1, -1)
-        estimate = FrequencyEstimate(row, n, long_protocol)
+        estimate = FrequencyEstimate(row, n, long_protocol, is_raw=True)
         result.append(Instance(instance.name, instance.kind, estimate, joined=copies))
     return result
 
@@ -128,7 +128,8 @@ def by_block(closed_form: ClosedForm, d: int) -> ClosedForm:
     def solve(estimate: FrequencyEstimate) -> Array:
         n = estimate.noise.require_n()
         protocol = estimate.noise.require_protocol()
-        rows = FrequencyEstimate(estimate.frequencies.reshape(-1, d), n, _with_size(protocol, d))
-        return closed_form(rows).reshape(estimate.frequencies.shape)
+        rows = estimate.frequencies.reshape(-1, d)
+        vectors = FrequencyEstimate(rows, n, _with_size(protocol, d), is_raw=True)
+        return closed_form(vectors).reshape(estimate.frequencies.shape)
 
     return solve

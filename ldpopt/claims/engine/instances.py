@@ -84,7 +84,7 @@ class InstanceSet:
                     users = _population(rng, d, n)
                     counts = oracle.simulate_counts(users, rng, trials=1)
                     rows.append(oracle.estimate(counts, n).frequencies)
-                estimate = FrequencyEstimate(np.concatenate(rows), n, oracle)
+                estimate = FrequencyEstimate(np.concatenate(rows), n, oracle, is_raw=True)
                 instances.append(Instance(f"random {name} d={d}", "random", estimate))
         return instances
 
@@ -130,7 +130,7 @@ class InstanceSet:
         for oracle_type in (OUE, SUE, HadamardResponse):
             for name, stack in stacks.items():
                 oracle = oracle_type(epsilon=1.0, d=stack.shape[1])
-                estimate = FrequencyEstimate(stack, 10_000, oracle)
+                estimate = FrequencyEstimate(stack, 10_000, oracle, is_raw=True)
                 full_name = f"{name} {oracle_type.__name__}"
                 instances.append(Instance(full_name, "adversarial", estimate))
         return instances

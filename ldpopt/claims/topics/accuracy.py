@@ -204,8 +204,7 @@ def set_symmetry(instances: InstanceSet) -> Finding:
         for name in normalised:
             if name == "norm-mul" and not (raw.frequencies > 0).any(axis=-1).all():
                 continue
-            stack = raw.frequencies[:_FITTED_TRIALS] if name in _FITTED else raw.frequencies
-            estimate = FrequencyEstimate(stack, raw.n, raw.oracle)
+            estimate = raw[:_FITTED_TRIALS] if name in _FITTED else raw
             errors = postprocess(estimate, name).frequencies - truth
             differences.append(_asymmetry(errors, sets))
             answers += len(errors) * len(sets)

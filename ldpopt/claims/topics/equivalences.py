@@ -257,7 +257,7 @@ def mle_cls_identical(instances: InstanceSet) -> Finding:
     estimates = [i.estimate for i in instances.all if isinstance(i.estimate.oracle, SUE)]
     for epsilon in (0.1, 1.0, 4.0):
         stack = rng.normal(0.5, 1.0, size=(200, 2))
-        estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon)))
+        estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon), is_raw=True))
     differences = []
     gaps = []
     vectors = 0

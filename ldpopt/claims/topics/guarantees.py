@@ -45,17 +45,16 @@ def _outputs(
     outputs = []
     for instance in _instances(instances, name):
         raw = instance.estimate
-        f = raw.frequencies
         if name == "norm-cut":
-            f = f[(f <= 1).all(axis=-1)]  # by definition, it answers 0 everywhere to the others
-            if not len(f):
+            answered = (raw.frequencies <= 1).all(axis=-1)
+            if not answered.any():
                 continue
+            raw = raw[answered]  # by definition, it answers 0 everywhere to the others
         n = raw.noise.require_n()
-        mean_count = f.mean(axis=-1) * n
+        mean_count = raw.frequencies.mean(axis=-1) * n
         if name in _SLOW and not ((mean_count > 2) & (mean_count < n / 2)).all():
             continue  # no power law has a mean below 1, and above n/2 they rise
-        estimate = FrequencyEstimate(f, raw.n, raw.oracle)
-        outputs.append((estimate, postprocess(estimate, name)))
+        outputs.append((raw, postprocess(raw, name)))
     return outputs
 
 

@@ -83,7 +83,7 @@ def _with_every_level(instance: Instance) -> Instance:
     noise = instance.estimate.sigma * rng.standard_normal(totals.shape)
     noise[..., tree.leaves] = 0.0  # the leaves have theirs
     protocol = PureProtocol(oracle.epsilon, nodes, p=oracle.p, q=oracle.q)
-    estimate = FrequencyEstimate(totals + noise, n, protocol)
+    estimate = FrequencyEstimate(totals + noise, n, protocol, is_raw=True)
     return Instance(f"{instance.name}, every level", instance.kind, estimate)
 
 
