@@ -1,8 +1,9 @@
-"""Poisoning: what users who do not follow the protocol can do to an estimate, and what an aggregator can undo.
+"""Poisoning: what users who break the protocol can do to an estimate, and what can be undone.
 
-The attacks are those of Cao, Jia and Gong (2021). A report of m malicious users beside n genuine ones moves the estimate of
-value v by m/(n+m) ((s_v - q)/(p - q) - f_v), where s_v is the share of malicious reports that support v: an attacker who
-wants certain targets high makes each report support as many of them as a report can.
+The attacks are those of Cao, Jia and Gong (2021). m malicious users beside n genuine ones move the
+estimate of value v by m/(n+m) ((s_v - q)/(p - q) - f_v), where s_v is the share of malicious
+reports that support v. An attacker who wants certain targets high therefore makes each report
+support as many of them as a report can.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ from ldpopt.solve.solution import Solution
 Array = NDArray[np.float64]
 Values = NDArray[np.int64]
 Seed = np.random.Generator | int | None
-_CELLS = 1 << 20  # random numbers held at a time
+
+_CELLS = 1 << 20  # hashes held at a time
 _HASHES = 1000  # hash functions that a malicious user tries (Cao et al. 2021, V-A)
 
 
 def random_perturbed_value(
     oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None
 ) -> Reports:
-    """Return reports drawn uniformly from all that a client can send (RPA). The targets play no part.
+    """Return reports drawn uniformly from all that a client can send (RPA).
+
+    The targets are not used; they are an argument because all attacks have the same ones.
 
     Parameters
     ----------
@@ -53,6 +57,7 @@ def random_perturbed_value(
 
     Examples
     --------
+    >>> from ldpopt.oracles import GRR
     >>> random_perturbed_value(GRR(epsilon=1.0, d=4), 5, [0], rng=1).shape
     (5,)
     """
@@ -61,12 +66,14 @@ def random_perturbed_value(
 
 
 def random_item(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:
-    """Return honest reports of malicious users who each claim a uniform target as their value (RIA).
+    """Return honest reports of malicious users who each claim a random target as their value (RIA).
 
-    Nothing tells these users from genuine ones who have the targets. Arguments and errors as ``random_perturbed_value``.
+    Nothing distinguishes these users from genuine ones who have the targets. Arguments and errors
+    as ``random_perturbed_value``.
 
     Examples
     --------
+    >>> from ldpopt.oracles import GRR
     >>> random_item(GRR(epsilon=20.0, d=4), 5, [2], rng=1)
     array([2, 2, 2, 2, 2], dtype=uint8)
     """
@@ -75,15 +82,20 @@ def random_item(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed =
 
 
 def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed = None) -> Reports:
-    """Return reports that each support as many targets as one report can (MGA), with honest looks where that costs nothing.
+    """Return reports that each support as many targets as one report can (MGA).
 
-    GRR: a uniform target. Unary encoding: all targets, and others at random up to the number of bits that honest reports
-    have in the mean. Local hashing: of 1,000 random hash functions the one that sends most targets to one bucket. Subset
-    selection: all targets, or k of them at random, and others at random. Hadamard response: a uniform column of those where
-    most targets have +1; since column 0 is +1 everywhere, these support all targets.
+    Reports look honest where that costs nothing.
 
-    Arguments and errors as ``random_perturbed_value``. Cost: d random numbers a report with sets of values, 1,000 hashes a
-    report and target with local hashing.
+    - An index (GRR, Hadamard response): a uniform one of those that support most targets. The index
+      0 of Hadamard response supports all values, so that all targets are supported.
+    - Bits (unary encoding): all targets, and others at random up to the mean number of bits of
+      honest reports.
+    - A hash (local hashing): of 1,000 random hash functions the one that sends most targets to one
+      bucket.
+    - A subset: all targets, or k of them at random, and others at random.
+
+    Arguments and errors as ``random_perturbed_value``. Cost: d random numbers per report with bits
+    and subsets, 1,000 hashes per report and target with local hashing.
 
     Examples
     --------
@@ -93,14 +105,15 @@ def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed 
     array([10, 10])
     """
     m, chosen, generator = _checked(oracle, m, targets, rng)
-    craft = validate.lookup("kind of reports", oracle.report_form.kind, _CRAFTED)
-    return craft(oracle.report_form, oracle, chosen, m, generator)
+    form = oracle.report_form
+    craft = validate.lookup("kind of reports", form.kind, _CRAFTED)
+    return craft(form, oracle, chosen, m, generator)
 
 
 ATTACKS: Mapping[str, Callable[[FrequencyOracle, int, ArrayLike, Seed], Reports]] = (
     MappingProxyType({"rpa": random_perturbed_value, "ria": random_item, "mga": maximal_gain})
 )
-"""The attacks by the paper's names."""
+"""The attacks by their names in Cao et al. (2021)."""
 
 
 def without_malicious(
@@ -110,11 +123,12 @@ def without_malicious(
     targets: ArrayLike | None = None,
     supported: float = 1.0,
 ) -> FrequencyEstimate:
-    """Return (1+η) f̃ - η f̃_malicious, what remains of an estimate once presumed malicious reports are taken out.
+    """Return (1+η) f̃ - η f̃_malicious: the estimate without presumed malicious reports.
 
-    If malicious reports support ``supported`` values in the mean, their estimates sum to (supported - q d)/(p - q). Without
-    known targets this mass is spread over the values with positive estimates, and others get none (LDPRecover). With them,
-    reports are presumed to support nothing else: targets get (supported/r - q)/(p - q), others -q/(p - q) (LDPRecover*).
+    If malicious reports support ``supported`` values in the mean, their estimates sum to (supported
+    - q d)/(p - q). Without known targets this mass is spread over the values with positive
+    estimates, and others get none (LDPRecover). With known targets, reports are presumed to support
+    nothing else: each of r targets gets (supported/r - q)/(p - q), others -q/(p - q) (LDPRecover*).
 
     Parameters
     ----------
@@ -125,7 +139,8 @@ def without_malicious(
     targets
         Distinct values that are known to be attacked.
     supported
-        1 is the paper's, and that of GRR. Honest reports of unary encoding support p + (d-1) q values; with that the mass is 1.
+        1 is the paper's number, and that of GRR. Honest reports of unary encoding support p + (d-1)
+        q values; with that the mass is 1.
 
     Returns
     -------
@@ -134,11 +149,12 @@ def without_malicious(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If eta is negative, supported not in 0 .. d (or r), targets are not distinct values, no estimate of a trial is
-        positive, or n or the oracle is unknown.
+        If eta is negative, supported not in 0 .. d (or r), targets are not distinct values, no
+        estimate of a trial is positive, or n or the oracle is unknown.
 
     Examples
     --------
+    >>> from ldpopt.oracles import GRR
     >>> poisoned = FrequencyEstimate([0.6, 0.3, 0.1], n=1000, oracle=GRR(epsilon=1.0, d=3))
     >>> without_malicious(poisoned, 0.1, targets=[2]).frequencies.round(3)
     array([ 0.718,  0.388, -0.106])
@@ -148,35 +164,26 @@ def without_malicious(
             f"estimate must be a FrequencyEstimate with n and oracle, got {type(estimate).__name__}"
         )
     oracle = estimate.noise.require_protocol()
-    if validate.real("eta (malicious users per genuine one)", eta) < 0:
+    validate.real("eta (malicious users per genuine one)", eta, minimum=0)
+    if targets is None:
+        presumed = estimate.frequencies > 0
+        largest = oracle.d
+    else:
+        presumed = _indicator(_targets(targets, oracle.d), oracle.d)
+        largest = int(presumed.sum())
+    validate.real("supported (values that a malicious report supports)", supported)
+    if not 0 <= supported <= largest:
+        raise InvalidInputError(f"supported must lie in 0 .. {largest}, got {supported!r}")
+    counts = presumed.sum(axis=-1, keepdims=True)
+    if not counts.all():
         raise InvalidInputError(
-            f"eta (malicious users per genuine one) must be at least 0, got {eta!r}"
-        )
-    held = (
-        estimate.frequencies > 0
-        if targets is None
-        else _indicator(_targets(targets, oracle.d), oracle.d)
-    )
-    many = held.sum(axis=-1, keepdims=True)
-    most = oracle.d if targets is None else int(many[0])
-    if (
-        not 0
-        <= validate.real("supported (values that a malicious report supports)", supported)
-        <= most
-    ):
-        raise InvalidInputError(f"supported must lie in 0 .. {most}, got {supported!r}")
-    if not many.all():
-        trial = f" of trial {', '.join(str(int(i)) for i in validate.first(many[..., 0] == 0))}" * (
-            many.ndim > 1
-        )
-        raise InvalidInputError(
-            f"no estimate{trial} is positive: there is nothing that could be recovered"
+            f"no estimate{_trial_of(counts)} is positive: there is nothing that could be recovered"
         )
     gap = oracle.p - oracle.q
     if targets is None:
-        malicious = held * ((supported - oracle.q * oracle.d) / gap / many)
+        malicious = presumed * ((supported - oracle.q * oracle.d) / gap / counts)
     else:
-        malicious = (held * (supported / many) - oracle.q) / gap
+        malicious = (presumed * (supported / counts) - oracle.q) / gap
     genuine = (1 + eta) * estimate.frequencies - eta * malicious
     return FrequencyEstimate(
         genuine,
@@ -195,21 +202,24 @@ def ldp_recover(
     supported: float = 1.0,
     problem: Problem | None = None,
 ) -> Solution:
-    """Return the consistent frequencies nearest to ``without_malicious`` (LDPRecover; Sun et al. 2024).
+    """Return the consistent frequencies nearest to ``without_malicious``.
 
-    The projection is constrained least squares, so Norm-Sub solves it, and it ignores what is added to all values alike:
-    malicious mass spread over all of them would change nothing but the scale 1+η. Spread over the positive ones it mostly
-    does not either. Let (1+η) f̃ have a positive part of at least 1. Then Norm-Sub keeps values above some θ >= 0 alone, all
-    of them positive and shifted alike, and no other one joins them while the shift η mass/(number of positive) is at most θ:
-    where the mass is negative, and always where estimates sum to 1 and the mass is at most 1 (GRR, subset selection). There
-    LDPRecover without targets *is* Norm-Sub of (1+η) f̃; known targets are what recovers.
+    This is LDPRecover (Sun et al. 2024). The projection is constrained least squares, so Norm-Sub
+    solves it, and it ignores what is added to all values alike: malicious mass spread over all of
+    them would change nothing but the scale 1+η. Mass spread over the positive values mostly
+    changes nothing either. Let (1+η) f̃ have a positive part of at least 1. Then Norm-Sub keeps
+    only values above some θ >= 0, all of them positive and shifted alike, and no other value joins
+    them while the shift η mass/(number of positive) is at most θ: where the mass is negative, and
+    always where estimates sum to 1 and the mass is at most 1 (GRR, subset selection). There
+    LDPRecover without targets *is* Norm-Sub of (1+η) f̃: what recovers is the knowledge of the
+    targets.
 
     Parameters
     ----------
     estimate, eta, targets, supported
         As in ``without_malicious``.
     problem
-        Loss and constraints instead of least squares on the simplex: whatever else is known can be said here.
+        Loss and constraints instead of least squares on the simplex, to state what else is known.
 
     Raises
     ------
@@ -218,13 +228,16 @@ def ldp_recover(
 
     Examples
     --------
+    >>> from ldpopt.oracles import GRR
     >>> poisoned = FrequencyEstimate([0.6, 0.3, 0.1], n=1000, oracle=GRR(epsilon=1.0, d=3))
     >>> solution = ldp_recover(poisoned, 0.1, targets=[2])
     >>> solution.frequencies.round(3), solution.solver
     (array([0.665, 0.335, 0.   ]), 'norm-sub')
     """
     genuine = without_malicious(estimate, eta, targets=targets, supported=supported)
-    return (problem or Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])).solve(genuine)
+    if problem is None:
+        problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    return problem.solve(genuine)
 
 
 def _checked(
@@ -237,18 +250,27 @@ def _checked(
 
 
 def _targets(targets: ArrayLike, d: int) -> Values:
-    found = validate.whole_numbers("targets", targets, low=0, high=d - 1)
-    if found.ndim != 1 or not found.size or np.unique(found).size != found.size:
-        raise InvalidInputError(
-            f"targets must be one or more distinct values, as a list of them, got {targets!r}"
-        )
-    return found
+    values = validate.whole_numbers("targets", targets, low=0, high=d - 1)
+    if values.ndim != 1 or not values.size or np.unique(values).size != values.size:
+        raise InvalidInputError(f"targets must be a list of distinct values, got {targets!r}")
+    return values
 
 
 def _indicator(values: Values, d: int) -> NDArray[np.bool_]:
-    held = np.zeros(d, dtype=np.bool_)
-    held[values] = True
-    return held
+    flags = np.zeros(d, dtype=np.bool_)
+    flags[values] = True
+    return flags
+
+
+def _trial_of(counts: NDArray[np.int64]) -> str:
+    """Return the words that name the first trial without a positive estimate, in a stack."""
+    if counts.ndim == 1:
+        return ""
+    trial = validate.first(counts[..., 0] == 0)
+    return f" of trial {', '.join(str(int(i)) for i in trial)}"
+
+
+# --- reports for targets, by the form of the reports ----------------------------------------------
 
 
 def _crafted_indices(
@@ -261,6 +283,7 @@ def _crafted_indices(
 def _crafted_bits(
     form: BitsForm, oracle: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
 ) -> Reports:
+    # As many bits as honest reports have in the mean, so that the number gives nobody away.
     honest = int(oracle.p + (form.d - 1) * oracle.q)
     blocks = draw_sets(_indicator(targets, form.d), max(len(targets), honest), m, rng)
     return np.concatenate([np.packbits(rows, axis=1) for rows in blocks])
