@@ -242,6 +242,14 @@ def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
     assert low > high  # the largest is on top
 
 
+def test_long_labels_leave_room_for_the_picture(figure_of):
+    names = ["a" * 40, "b" * 41]
+    axes = figure_of(estimates, {"value": names, "frequency": [0.7, 0.3]}, ABOUT, "png").axes[0]
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert shown == ["a" * 40, "b" * 39 + "…"]
+    assert axes.get_window_extent().width > axes.figure.bbox.width / 3
+
+
 def test_the_picture_of_a_small_estimate_says_that_it_shows_all(figure_of):
     columns = {key: columns_of(40)[key] for key in ("value", "frequency")}
     axes = figure_of(estimates, columns, ABOUT, "png").axes[0]

@@ -12,6 +12,7 @@ from ldpopt.rendering.looks import BLUE
 from ldpopt.rendering.picture import figure_bytes
 
 _LARGEST = 40  # values that can still be read below each other
+_LONGEST_LABEL = 40  # characters: two fifths of the width
 
 
 def estimate_figure(
@@ -44,15 +45,19 @@ def estimate_figure(
         axes.hlines(rows, lower, upper, color="0.6", linewidth=2, label=label)
         axes.legend(frameon=False, fontsize=8)
     axes.plot(frequencies[largest], rows, "o", color=BLUE, markersize=4)
-    # A dollar sign would start a formula.
-    names = [str(columns["value"][i]).replace("$", r"\$") for i in largest]
-    axes.set_yticks(rows, names, fontsize=8)
+    axes.set_yticks(rows, [_label(str(columns["value"][i])) for i in largest], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("estimated frequency")
     axes.set_title(_title(len(largest), len(frequencies), about), fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
     return figure_bytes(figure, kind)
+
+
+def _label(name: str) -> str:
+    """Return a label that leaves room for the picture and that matplotlib takes as it is."""
+    short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+    return short.replace("$", r"\$")  # a dollar sign would start a formula
 
 
 def _title(shown: int, d: int, about: Mapping[str, Any]) -> str:
