@@ -248,12 +248,14 @@ def test_long_labels_leave_room_for_the_picture(figure_of):
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert shown == ["a" * 40, "b" * 39 + "…"]
     assert axes.get_window_extent().width > axes.figure.bbox.width / 3
+    title = axes.figure.texts[0].get_window_extent()
+    assert 0 < title.x0 < title.x1 < axes.figure.bbox.width
 
 
 def test_the_picture_of_a_small_estimate_says_that_it_shows_all(figure_of):
     columns = {key: columns_of(40)[key] for key in ("value", "frequency")}
     axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
-    assert axes.get_title().startswith("all values: ")
+    assert axes.figure.get_suptitle().startswith("all values: ")
     assert axes.get_legend() is None
 
 

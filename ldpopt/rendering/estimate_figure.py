@@ -48,7 +48,8 @@ def estimate_figure(
     axes.set_yticks(rows, [_label(str(columns["value"][i])) for i in largest], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("estimated frequency")
-    axes.set_title(_title(len(largest), len(frequencies), about), fontsize=10)
+    # Of the figure, not of the axes: long labels leave the axes narrower than the title.
+    figure.suptitle(_title(len(largest), len(frequencies), about), fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
     return figure_bytes(figure, kind)
