@@ -231,7 +231,8 @@ def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
     axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
     (points,) = axes.lines
     assert points.get_xdata().tolist() == sorted(columns["frequency"], reverse=True)[:40]
-    assert axes.figure.get_suptitle() == "the 40 largest of 101 values: norm-sub, oue, ε = 0.5, n = 1,234")
+    title = axes.figure.get_suptitle()
+    assert title == "the 40 largest of 101 values: norm-sub, oue, ε = 0.5, n = 1,234"
     best = columns["frequency"].index(max(columns["frequency"]))
     assert axes.get_yticklabels()[0].get_text() == rf"\${best}\$"
     (intervals,) = axes.collections
