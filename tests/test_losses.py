@@ -147,7 +147,7 @@ def test_the_loss_is_strongly_convex_by_what_it_says(name, oracle, counts):
     loss, estimate = LOSSES[name], made(oracle, counts)
     f, g = np.random.default_rng(7).dirichlet(np.ones(D), (2, 30))
     slope = np.sum(loss.gradient(f, estimate) * (g - f), axis=-1)
-    quadratic = loss.strong_convexity() / 2 * np.sum((g - f) ** 2, axis=-1)
+    quadratic = loss.strong_convexity(estimate) / 2 * np.sum((g - f) ** 2, axis=-1)
     assert np.all(
         loss.value(g, estimate) >= loss.value(f, estimate) + slope + quadratic - CERTIFIED
     )
@@ -236,9 +236,9 @@ def test_the_divergence_on_a_box_is_solved_by_one_root(bounds, total):
     assert solution.solver == "one root"
     assert solution.certificate.violation.max() < CERTIFIED
     assert solution.certificate.gap.max() < 1e-9
-    assert_allclose(
-        solution.objective, problem.solve(raw, path="conic").objective, rtol=0, atol=3 * OBJECTIVE
-    )
+    # Clarabel stops before its tolerances on some of these.
+    numeric = problem.solve(raw, path="conic", solver="SCS")
+    assert_allclose(solution.objective, numeric.objective, rtol=0, atol=3 * OBJECTIVE)
 
 
 @pytest.mark.parametrize("path", ["auto", "conic"])
@@ -475,7 +475,7 @@ def test_a_posterior_mean_pickles_without_what_it_found():
     loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
     before = loss.target(estimate)
     again = pickle.loads(pickle.dumps(loss))
-    assert not len(again._known)
+    assert not len(again._moments_of)
     assert_allclose(again.target(estimate), before, rtol=0, atol=0)
     assert repr(again) == repr(loss) == f"PosteriorMean(PowerLaw(alpha=1.5, n={N}))"
 
@@ -483,10 +483,10 @@ def test_a_posterior_mean_pickles_without_what_it_found():
 def test_what_was_found_is_forgotten_with_the_estimate():
     loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
     loss.target(estimate)
-    assert len(loss._known) == 1
+    assert len(loss._moments_of) == 1
     del estimate
     gc.collect()
-    assert not len(loss._known)
+    assert not len(loss._moments_of)
 
 
 @pytest.mark.parametrize("prior", ["power", None, 1.5, dict, FrequencyEstimate])

@@ -5,9 +5,9 @@ from ldpopt.losses.deviation import LeastAbsolute
 from ldpopt.losses.divergence import KullbackLeibler
 from ldpopt.losses.likelihood import BinomialMLE, MultinomialMLE
 from ldpopt.losses.normalised import NormalisedGaussianMLE
+from ldpopt.losses.per_report import PerReportMLE
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
-from ldpopt.losses.reports import PerReportMLE
 
 __all__ = [
     "BinomialMLE",

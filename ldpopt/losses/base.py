@@ -1,6 +1,9 @@
-"""What every loss tells the paths and the certificate.
+"""What every loss states: four things that all have, and three groups of what few need to state.
 
-Shapes: f and the estimate's frequencies are (..., d); values are (...); gradients are (..., d).
+Each optional member has a default that is right for a loss that is finite everywhere and has no
+special structure. A loss that overrides one of them opens a faster path, or a certificate where
+there was none. Shapes: f and the estimate's frequencies are (..., d); values are (...); gradients
+are (..., d).
 """
 
 from __future__ import annotations
@@ -21,11 +24,15 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 Array = NDArray[np.float64]
-_AT_KINK = 1e-7  # distance from a kink that counts as none: solvers leave up to this much
+# Distance from a kink that counts as none: solvers leave up to this much.
+_AT_KINK = 1e-7
 
 
 class Kinks(NamedTuple):
-    """A separable loss whose slope in each value is one number below a kink and another above: arrays of shape (..., d)."""
+    """Kinks of a loss whose slope in each value is one number below and another above its kink.
+
+    All arrays have shape (..., d).
+    """
 
     place: Array
     below: Array
@@ -35,41 +42,92 @@ class Kinks(NamedTuple):
         """Return the subgradient at f that is nearest to ``target``, each of shape (..., d)."""
         step = f - self.place
         slope = np.where(step < 0, self.below, self.above)
-        return np.where(np.abs(step) <= _AT_KINK, np.clip(target, self.below, self.above), slope)
+        nearest = np.clip(target, self.below, self.above)
+        return np.where(np.abs(step) <= _AT_KINK, nearest, slope)
 
 
-class Loss(Immutable):
-    """A function of the frequencies f, given an estimate: convex, but for those that say they are not."""
-
-    convex: ClassVar[bool] = True
-    """Whether it is convex. One that is not is solved through its ``majorant``, and certified by its last one."""
-
-    nonnegative_data: ClassVar[int] = 0
-    """How many of the first arrays of ``data`` are never negative, which the cone form may need."""
+class EffectiveDomain:
+    """Where the loss is finite: everywhere, unless stated here."""
 
     nonnegative_domain: ClassVar[bool] = False
     """Whether the loss is infinite as soon as a value is negative."""
 
+    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
+        """Return the ends of the interval of f_v in which the loss is finite."""
+        return -math.inf, math.inf
+
+    def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
+        """Return where values may be non-zero, shape (..., d); None stands for everywhere."""
+        return None
+
+
+class Structure:
+    """What else is known of the loss as a function: convex, nothing more, unless stated here."""
+
+    convex: ClassVar[bool] = True
+    """Whether the loss is convex; if not, paths minimise its ``majorant`` step by step."""
+
     scope: ClassVar[str] = "the problem"
     """What a certificate of the loss covers."""
 
-    solved_for: ClassVar[str] = ""
-    """What the family's closed forms are applied to instead of f̃, for their name; empty for f̃."""
+    @property
+    def separable(self) -> SeparableLoss | None:
+        """The loss itself if it is a ``SeparableLoss``, else None."""
+        return None
+
+    def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:
+        """Return a convex loss that touches this one at f and, but for a constant, is never below.
+
+        Only losses that are not convex need one.
+        """
+        raise NotImplementedError(f"{self!r} has no majorant")
+
+    def kinks(self, estimate: FrequencyEstimate) -> Kinks | None:
+        """Return the kinks of a loss that is linear in each value but for one kink, else None."""
+        return None
+
+    def strong_convexity(
+        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+    ) -> Array:
+        """Return m such that the loss minus m/2 ‖f‖² is convex where lower <= f <= upper.
+
+        Shape (...), one number per trial; 0 where it is not strongly convex.
+        """
+        return np.zeros(estimate.frequencies.shape[:-1])
+
+
+class Equivalence:
+    """Which other loss or form has the same minimiser: none, unless stated here."""
 
     @property
     def family(self) -> type[Loss]:
-        """The loss whose closed forms solve this one too: its own type, unless it moves nothing but ``target``."""
-        return type(self)
+        """The loss whose closed forms solve this one too, from another ``target``; or its type."""
+        return type(self)  # type: ignore[return-value]  # a part of Loss alone
+
+    solved_for: ClassVar[str] = ""
+    """Name of what the family's closed forms are applied to; empty where that is f̃."""
+
+    @property
+    def channel(self) -> LinearOperator | None:
+        """For a loss -mean log (W f): W, whose mixture weights minimise it on the simplex."""
+        return None
 
     @property
     def compiled_key(self) -> Hashable:
         """Equal for losses whose cone forms differ by ``data`` and ``constants`` alone: itself."""
         return self
 
-    @property
-    def channel(self) -> LinearOperator | None:
-        """For a loss -mean log (W f): W, so that mixture weights solve it on the simplex; None for any other."""
-        return None
+
+class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
+    """A function of the frequencies f, given an estimate.
+
+    A new loss states ``value``, ``gradient``, ``data`` and ``cone_form``, and derives from
+    ``SeparableLoss`` if it is a sum over values with a formula for its ``response``. What it may
+    state besides is grouped in the classes above.
+    """
+
+    nonnegative_data: ClassVar[int] = 0
+    """How many of the first arrays of ``data`` are never negative: cvxpy's rules may need it."""
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the loss is not defined for this estimate."""
@@ -82,17 +140,9 @@ class Loss(Immutable):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the gradient at f; ``inf`` where a value must be zero."""
 
-    def kinks(self, estimate: FrequencyEstimate) -> Kinks | None:
-        """Return the kinks of a loss that is linear in each value up to one kink and beyond it; None for any other."""
-        return None
-
-    def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:
-        """Return a convex loss that is nowhere smaller up to a constant and touches this one at f; itself, if convex."""
-        return self
-
     @abstractmethod
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return the arrays of shape (..., d) by which one estimate differs from another: the solver's parameters."""
+        """Return the estimate-dependent arrays (..., d), which become the solver's parameters."""
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return the numbers that are compiled into the solver's problem."""
@@ -102,16 +152,38 @@ class Loss(Immutable):
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return an expression with the same minimiser over f, in units of order 1, and the constraints it needs."""
+        """Return an expression with the same minimiser over f, and the constraints it needs.
 
-    def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
-        """Return where the loss lets a value be non-zero, shape (..., d); None is everywhere."""
-        return None
+        It is in units of order 1, for which solvers' tolerances are made.
 
-    def response(
-        self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]
-    ) -> Array | None:
-        """Return, value by value, the minimiser of ℓ_v(f) + μ f over the line, ±inf where it escapes.
+        Parameters
+        ----------
+        f
+            Frequencies, shape (d,).
+        data, constants
+            As ``data`` and ``constants`` return them for one trial: arrays, or cvxpy parameters of
+            shape (d,) in their place.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class SeparableLoss(Loss):
+    """A loss Σ ℓ_v(f_v) with a formula for the minimiser of ℓ_v(f) + μ f.
+
+    On a box with at most one total its values interact through the multiplier μ alone, so that one
+    root solves the problem (``closed_form.one_root``).
+    """
+
+    @property
+    def separable(self) -> SeparableLoss:
+        """The loss itself."""
+        return self
+
+    @abstractmethod
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+        """Return the minimiser of ℓ_v(f) + μ f over the line, ±inf if it has none.
 
         Parameters
         ----------
@@ -122,26 +194,5 @@ class Loss(Immutable):
 
         Returns
         -------
-        Shape (m, d), not increasing in μ; None if the loss is not separable or has no such formula.
+        Minimisers of shape (m, d), not increasing in μ.
         """
-        return None
-
-    @property
-    def separable(self) -> bool:
-        """Whether values interact through the constraints only, and each has a ``response``."""
-        return type(self).response is not Loss.response
-
-    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
-        """Return between which values of f_v the loss is finite."""
-        return -math.inf, math.inf
-
-    def strong_convexity(self) -> float:
-        """Return m such that the loss minus m/2 ‖f‖² is convex; 0 if there is none."""
-        return 0.0
-
-    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
-        """Return m such that it is convex on 0 <= f <= ``largest``, shape (...): what turns a gap into a distance."""
-        return np.full(estimate.frequencies.shape[:-1], self.strong_convexity())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"

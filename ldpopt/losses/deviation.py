@@ -1,4 +1,4 @@
-"""Absolute deviations, which no single wild estimate can pull far."""
+"""Absolute deviations, which are robust to single outliers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Array = NDArray[np.float64]
 
 
 class LeastAbsolute(Loss):
-    """Σ |f_v - f̃_v|. Its minimiser is rarely the only one; the closed form returns the one nearest to f̃ in least squares.
+    """Σ |f_v - f̃_v|.
+
+    Its minimiser is rarely unique; the closed form returns the one nearest to f̃ in least squares.
 
     Examples
     --------
@@ -27,10 +29,11 @@ class LeastAbsolute(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_v - f̃_v|."""
-        return np.asarray(np.sum(np.abs(f - estimate.frequencies), axis=-1))
+        deviations = np.abs(f - estimate.frequencies)
+        return np.asarray(np.sum(deviations, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return the sign of f - f̃: one of the subgradients where they are equal."""
+        """Return the sign of f - f̃; 0, which is a subgradient, where they are equal."""
         return np.sign(f - estimate.frequencies)
 
     def kinks(self, estimate: FrequencyEstimate) -> Kinks:

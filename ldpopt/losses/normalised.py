@@ -1,7 +1,8 @@
-"""The Gaussian likelihood with its normaliser: not convex, and solved by the convex-concave procedure."""
+"""The Gaussian likelihood with its normaliser: not convex, solved by the convex-concave procedure."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,11 +20,13 @@ Array = NDArray[np.float64]
 
 
 class NormalisedGaussianMLE(Loss):
-    """-1/n log Π N(f̃_v; f_v, (a + b f_v)/n) = Σ (f_v - f̃_v)²/(2(a + b f_v)) + log(a + b f_v)/(2n), up to a constant.
+    """-1/n log Π N(f̃_v; f_v, (a + b f_v)/n), up to a constant.
 
-    N IV-D leaves the logarithm out, which makes the problem convex. With it the loss is the sum of a convex and a concave
-    function: the convex-concave procedure (Yuille, Rangarajan 2003) puts a tangent in place of the concave part, solves, and
-    moves the tangent to the solution. It descends to a stationary point, which need not be the best one.
+    That is Σ (f_v - f̃_v)²/(2(a + b f_v)) + log(a + b f_v)/(2n). N IV-D leaves the logarithm out,
+    which makes the problem convex. With it the loss is the sum of a convex and a concave function:
+    the convex-concave procedure (Yuille, Rangarajan 2003) puts a tangent in place of the concave
+    part, solves, and moves the tangent to the solution. It descends to a stationary point, which
+    need not be the best one.
 
     Examples
     --------
@@ -38,15 +41,16 @@ class NormalisedGaussianMLE(Loss):
     _distance = GaussianMLE()
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error where the weighted MLE does: n, the oracle and 1 + κ f̃ > 0 are needed."""
+        """Raise an error if the weighted MLE does: the noise and 1 + κ f̃ > 0 are needed."""
         self._distance.validate_for(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` where a variance is not positive."""
-        noise = estimate.noise
-        variance = noise.a + noise.b * f
-        spread = np.sum(np.log(variance, out=np.zeros_like(variance), where=variance > 0), axis=-1)
-        return np.asarray(self._distance.value(f, estimate) / 2 + spread / (2 * (noise.n or 1)))
+        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` if a variance is not positive."""
+        variance = estimate.noise.a + estimate.noise.b * f
+        # Where a variance is not positive the distance is infinite, whatever its logarithm.
+        logs = np.log(variance, out=np.zeros_like(variance), where=variance > 0)
+        normaliser = np.sum(logs, axis=-1) / (2 * _users(estimate))
+        return np.asarray(self._distance.value(f, estimate) / 2 + normaliser)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r)/2 + b/(2n(a + bf)) with r = (f - f̃)/(a + bf)."""
@@ -57,18 +61,18 @@ class NormalisedGaussianMLE(Loss):
         return TiltedGaussianMLE(self._tangent(f, estimate))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
+        """Return those of the weighted MLE."""
         return self._distance.data(estimate)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Raise an error: a cone program is convex, so solvers get the majorant."""
+        """Raise an error, since a cone program is convex: solvers get the majorant."""
         raise InvalidInputError(f"{self!r} is not convex: Problem.solve takes convex-concave steps")
 
     def _tangent(self, f: Array, estimate: FrequencyEstimate) -> Array:
         noise = estimate.noise
-        return np.asarray(noise.b / (2 * (noise.n or 1) * (noise.a + noise.b * f)))
+        return np.asarray(noise.b / (2 * _users(estimate) * (noise.a + noise.b * f)))
 
 
 class TiltedGaussianMLE(GaussianMLE):
@@ -90,14 +94,15 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + c f."""
-        return np.asarray(super().value(f, estimate) / 2 + np.sum(self.slopes * f, axis=-1))
+        linear = np.sum(self.slopes * f, axis=-1)
+        return np.asarray(super().value(f, estimate) / 2 + linear)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r)/2 + c with r = (f - f̃)/(a + bf)."""
         return np.asarray(super().gradient(f, estimate) / 2 + self.slopes)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃ and c."""
+        """Return f̃, c and, where a differs between values, each a over their mean."""
         target, *relative = super().data(estimate)
         return target, self.slopes, *relative
 
@@ -105,14 +110,24 @@ class TiltedGaussianMLE(GaussianMLE):
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the weighted MLE's cones with twice the linear function, in their units."""
-        distance, cones = super().cone_form(f, (data[0], *data[2:]), constants)
+        target, slopes, *relative = data
+        distance, cones = super().cone_form(f, (target, *relative), constants)
         _, a, unit = constants
-        return distance + 2 * unit**2 * a / f.size * (data[1] @ f), cones
+        # The weighted MLE's objective is the loss times unit² a / d.
+        return distance + 2 * unit**2 * a / f.size * (slopes @ f), cones
 
-    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
+    def strong_convexity(
+        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+    ) -> Array:
         """Return half that of the weighted MLE."""
-        return super().curvature(estimate, largest) / 2
+        return super().strong_convexity(estimate, lower, upper) / 2
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return the weighted MLE's response to 2 (μ + c)."""
-        return super().response(2 * (mu + data[1]), (data[0], *data[2:]), constants)
+        target, slopes, *relative = data
+        return super().response(2 * (mu + slopes), (target, *relative), constants)
+
+
+def _users(estimate: FrequencyEstimate) -> int:
+    """Return n. Of noise given by hand a and b are themselves the variance: n counts as 1."""
+    return estimate.noise.n or 1

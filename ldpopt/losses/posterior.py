@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,20 +18,22 @@ Array = NDArray[np.float64]
 
 
 class PosteriorMean(LeastSquares):
-    """½ E‖f - F‖² over the posterior of the true frequencies F: ½ ‖f - E[F]‖² + ½ Σ Var[F_v] (N IV-E, K III).
+    """½ E‖f - F‖² over the posterior of the true frequencies F (N IV-E, K III).
 
-    So under any constraints it is least squares from the posterior mean instead of f̃; on the simplex it is PowerNS.
+    It equals ½ ‖f - E[F]‖² + ½ Σ Var[F_v]. So under any constraints it is least squares from the
+    posterior mean instead of f̃; on the simplex it is PowerNS.
 
     Parameters
     ----------
     prior
-        A prior over true counts from ``ldpopt.priors``, or a family such as ``priors.PowerLaw``, which is then fitted to every
-        vector of the estimate.
+        A prior over true counts from ``ldpopt.priors``, or a family such as ``priors.PowerLaw``,
+        which is then fitted to every vector of the estimate.
 
     Raises
     ------
     InvalidTypeError
-        If it is neither. A prior of another n than the estimate that it is used with raises an ``InvalidInputError`` there.
+        If it is neither. A prior of another n than the estimate's raises an ``InvalidInputError``
+        when the loss is used with that estimate.
 
     Examples
     --------
@@ -44,60 +46,75 @@ class PosteriorMean(LeastSquares):
 
     solved_for: ClassVar[str] = "the posterior mean"
 
+    def __init__(self, prior: Prior | type[Prior]) -> None:
+        is_family = isinstance(prior, type) and issubclass(prior, Prior)
+        if not isinstance(prior, Prior) and not is_family:
+            raise InvalidTypeError(
+                "prior must be a prior from ldpopt.priors or a family to fit, such as "
+                f"priors.PowerLaw, got {prior!r}"
+            )
+        self.prior = prior
+        # Posteriors take seconds on large domains, and a solve needs them several times.
+        self._moments_of: WeakKeyDictionary[FrequencyEstimate, _Moments] = WeakKeyDictionary()
+
     @property
     def family(self) -> type[LeastSquares]:
         """Least squares: the posterior mean takes the place of f̃."""
         return LeastSquares
 
-    def __init__(self, prior: Prior | type[Prior]) -> None:
-        if not isinstance(prior, Prior) and not (
-            isinstance(prior, type) and issubclass(prior, Prior)
-        ):
-            raise InvalidTypeError(
-                f"prior must be a prior from ldpopt.priors or a family to fit, such as priors.PowerLaw, got {prior!r}"
-            )
-        self.prior = prior
-        self._known: WeakKeyDictionary[FrequencyEstimate, tuple[Array, Array]] = WeakKeyDictionary()
-
     def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless the noise level is known and a given prior is one of counts among as many users."""
+        """Raise an error unless the noise is known and a given prior is about as many users."""
         n = estimate.noise.require_n()
         if isinstance(self.prior, Prior):
             require_same_users(self.prior, n)
 
-    def _moments(self, estimate: FrequencyEstimate) -> tuple[Array, Array]:
-        """Return mean (..., d) and total variance (...) of the true frequencies, found once an estimate."""
-        if estimate not in self._known:
-            self.validate_for(estimate)
-            n = estimate.noise.require_n()
-            f = estimate.frequencies
-            mean, variance = np.empty(f.shape), np.empty(f.shape)
-            given = self.prior if isinstance(self.prior, Prior) else None
-            for part in (
-                [()] if given else np.ndindex(f.shape[:-1])
-            ):  # a prior that is given takes all trials at once
-                prior = given or self.prior.fit(estimate[part])
-                posterior = prior.posterior(n * f[part], n * estimate.sigma)
-                mean[part], variance[part] = posterior.mean / n, posterior.variance / n**2
-            self._known[estimate] = mean, variance.sum(axis=-1)
-        return self._known[estimate]
-
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return the posterior mean."""
-        return self._moments(estimate)[0]
+        return self._moments(estimate).mean
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ E‖f - F‖²."""
-        return np.asarray(super().value(f, estimate) + self._moments(estimate)[1] / 2)
+        distance = super().value(f, estimate)
+        return np.asarray(distance + self._moments(estimate).total_variance / 2)
+
+    def _moments(self, estimate: FrequencyEstimate) -> _Moments:
+        """Return the moments of the true frequencies, computed once per estimate."""
+        if estimate not in self._moments_of:
+            self.validate_for(estimate)
+            self._moments_of[estimate] = _moments(self.prior, estimate)
+        return self._moments_of[estimate]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was computed, which weak references hold."""
+        """Leave out what was computed: weak references do not pickle."""
         return {"prior": self.prior}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start with nothing computed."""
-        super().__setstate__({**state, "_known": WeakKeyDictionary()})
+        super().__setstate__({**state, "_moments_of": WeakKeyDictionary()})
 
     def __repr__(self) -> str:
         prior = self.prior if isinstance(self.prior, Prior) else self.prior.__name__
         return f"PosteriorMean({prior})"
+
+
+class _Moments(NamedTuple):
+    """Posterior means (..., d) and the sum of the posterior variances (...), of frequencies."""
+
+    mean: Array
+    total_variance: Array
+
+
+def _moments(prior: Prior | type[Prior], estimate: FrequencyEstimate) -> _Moments:
+    n, sd, _ = estimate.noise.in_counts()
+    f = estimate.frequencies
+    mean = np.empty(f.shape)
+    variance = np.empty(f.shape)
+    # A given prior takes all trials at once; a family is fitted to each.
+    given = prior if isinstance(prior, Prior) else None
+    parts = np.ndindex(f.shape[:-1]) if given is None else [()]
+    for part in parts:
+        fitted = given or prior.fit(estimate[part])
+        posterior = fitted.posterior(n * f[part], sd)
+        mean[part] = posterior.mean / n
+        variance[part] = posterior.variance / n**2
+    return _Moments(mean, variance.sum(axis=-1))

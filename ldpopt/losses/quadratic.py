@@ -1,4 +1,4 @@
-"""Squared distances to the estimate: plain, weighted, and weighted by the variance that f itself implies."""
+"""Squared distances to the estimate: plain, weighted, and weighted by the variance that f implies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldpopt import validate
 from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Loss
+from ldpopt.losses.base import SeparableLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -20,25 +20,27 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-class LeastSquares(Loss):
+class LeastSquares(SeparableLoss):
     """½ ‖f - f̃‖² (N IV-C).
 
     Examples
     --------
-    >>> estimate = FrequencyEstimate([0.5, 0.2])
-    >>> float(LeastSquares().value(np.array([0.5, 0.4]), estimate))
-    0.020000000000000004
+    >>> estimate = FrequencyEstimate([0.5, 0.25])
+    >>> float(LeastSquares().value(np.array([0.5, 0.75]), estimate))
+    0.125
     """
 
     weights: ClassVar[None] = None
+    """All squares count the same."""
 
     def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point whose distance is measured, shape (..., d): f̃."""
+        """Return the point from which the distance is measured, shape (..., d): f̃."""
         return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ (f_v - f̃_v)²."""
-        return np.asarray(0.5 * np.sum((f - self.target(estimate)) ** 2, axis=-1))
+        squares = (f - self.target(estimate)) ** 2
+        return np.asarray(0.5 * np.sum(squares, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃."""
@@ -51,8 +53,8 @@ class LeastSquares(Loss):
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return ½ ‖d (f - f̃)‖²: in units of the uniform frequency, so that tolerances mean something."""
-        import cvxpy as cp
+        """Return ½ ‖d (f - f̃)‖²: residuals in units of the uniform frequency."""
+        import cvxpy as cp  # slow to import, as everywhere in this folder
 
         (target,) = data
         return 0.5 * cp.sum_squares(f.size * (f - target)), []
@@ -61,22 +63,25 @@ class LeastSquares(Loss):
         """Return f̃ - μ."""
         return data[0] - mu
 
-    def strong_convexity(self) -> float:
+    def strong_convexity(
+        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+    ) -> Array:
         """Return 1."""
-        return 1.0
+        return np.ones(estimate.frequencies.shape[:-1])
 
 
-class WeightedLeastSquares(Loss):
+class WeightedLeastSquares(SeparableLoss):
     """½ Σ w_v (f_v - f̃_v)².
 
     Parameters
     ----------
     weights
-        One finite number > 0 a value, shape (d,): how much each estimate is trusted, such as its inverse variance.
+        One finite number > 0 per value, shape (d,): how much each estimate is trusted, such as its
+        inverse variance.
 
     Raises
     ------
-    InvalidInputError
+    InvalidInputError, InvalidTypeError
         If a weight is not finite and positive (the first index is named).
 
     Examples
@@ -87,30 +92,32 @@ class WeightedLeastSquares(Loss):
     """
 
     def __init__(self, weights: ArrayLike) -> None:
-        self.weights = validate.array("weights", weights).astype(np.float64)  # a copy
-        wrong = ~((self.weights > 0) & np.isfinite(self.weights))
+        self.weights = validate.array("weights", weights).astype(np.float64)
         if self.weights.ndim != 1 or not self.weights.size:
             raise InvalidInputError(f"weights must have shape (d,), got shape {self.weights.shape}")
+        wrong = ~((self.weights > 0) & np.isfinite(self.weights))
         if wrong.any():
             at = validate.first(wrong)
             raise InvalidInputError(
-                f"weights must be positive and finite, found {self.weights[at]:g} at {validate.where(at)}"
+                f"weights must be positive and finite, found {self.weights[at]:g} "
+                f"at {validate.where(at)}"
             )
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless there is one weight a value."""
+        """Raise an error unless there is one weight per value."""
         if len(self.weights) != estimate.d:
             raise InvalidInputError(
                 f"there are {len(self.weights)} weights for {estimate.d} values"
             )
 
     def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point whose distance is measured, shape (..., d): f̃."""
+        """Return the point from which the distance is measured, shape (..., d): f̃."""
         return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ w (f - f̃)²."""
-        return np.asarray(0.5 * np.sum(self.weights * (f - estimate.frequencies) ** 2, axis=-1))
+        squares = (f - estimate.frequencies) ** 2
+        return np.asarray(0.5 * np.sum(self.weights * squares, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return w (f - f̃)."""
@@ -126,24 +133,26 @@ class WeightedLeastSquares(Loss):
         """Return ½ ‖d √w (f - f̃)‖² with the weights relative to their mean."""
         import cvxpy as cp
 
-        root = np.sqrt(self.weights / self.weights.mean())
-        return 0.5 * cp.sum_squares(
-            cp.multiply(f.size * root, f) - cp.multiply(f.size * root, data[0])
-        ), []
+        # One factor for f and one for f̃: a product with their difference would not be DPP.
+        factor = f.size * np.sqrt(self.weights / self.weights.mean())
+        residual = cp.multiply(factor, f) - cp.multiply(factor, data[0])
+        return 0.5 * cp.sum_squares(residual), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f̃ - μ/w."""
         return data[0] - mu / self.weights
 
-    def strong_convexity(self) -> float:
+    def strong_convexity(
+        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+    ) -> Array:
         """Return the smallest weight."""
-        return float(self.weights.min())
+        return np.full(estimate.frequencies.shape[:-1], self.weights.min())
 
 
-class GaussianMLE(Loss):
+class GaussianMLE(SeparableLoss):
     """Σ (f_v - f̃_v)²/(a + b f_v): the paper's weighted MLE (N Eq. 11, without the normaliser).
 
-    Its estimate needs an oracle, and 1 + κ f̃_v > 0 everywhere, which support counts guarantee.
+    The estimate needs its noise, and 1 + κ f̃_v > 0 everywhere, which support counts guarantee.
 
     Examples
     --------
@@ -154,15 +163,16 @@ class GaussianMLE(Loss):
     """
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error where the oracle is unknown or the model's variance would be negative."""
+        """Raise an error if the noise is unknown or the model's variance would be negative."""
         check_weighted_domain(estimate.frequencies, self.constants(estimate)[0])
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         noise = estimate.noise
         variance = noise.a + noise.b * f
-        inside = np.all(variance > 0, axis=-1)
-        squares = (f - estimate.frequencies) ** 2 / np.where(variance > 0, variance, 1.0)
+        positive = variance > 0
+        squares = (f - estimate.frequencies) ** 2 / np.where(positive, variance, 1.0)
+        inside = np.all(positive, axis=-1)
         return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -176,15 +186,21 @@ class GaussianMLE(Loss):
         return (estimate.frequencies, *_relative_variances(estimate))
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
-        """Return κ, a (the mean), and 1/σ (but at most d): the unit in which residuals are of order 1."""
+        """Return κ, a (the mean), and the unit in which residuals are of order 1.
+
+        That is 1/σ, but at most d: f itself is solved for in units of 1/d.
+        """
         noise = estimate.noise
-        sd = float(np.sqrt(np.mean(noise.constant)))
+        sd = math.sqrt(np.mean(noise.constant))
         return noise.kappa, float(np.mean(noise.a)), min(float(estimate.d), 1 / sd)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return mean t with ((f_v - f̃_v)/σ)² <= t_v (1 + κ f_v): d second-order cones of dimension 3 in one constraint."""
+        """Return mean t with ((f_v - f̃_v)/σ)² <= t_v (1 + κ f_v).
+
+        These are d second-order cones of dimension 3, in one cvxpy constraint.
+        """
         import cvxpy as cp
 
         target, *relative = data
@@ -193,20 +209,30 @@ class GaussianMLE(Loss):
         weight = 1 + kappa * f
         if relative:
             weight = cp.multiply(relative[0], weight)
-        cone = cp.SOC(t + weight, cp.vstack([2 * unit * (f - target), t - weight]), axis=0)
-        return cp.sum(t) / f.size, [cone]
+        # (2 r)² + (t - w)² <= (t + w)² is r² <= t w.
+        sides = cp.vstack([2 * unit * (f - target), t - weight])
+        return cp.sum(t) / f.size, [cp.SOC(t + weight, sides, axis=0)]
 
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
-        """Return -1/κ as the end where κ < 0, as the start where κ > 0: the model's variance vanishes there."""
+        """Return -1/κ as upper end if κ < 0, as lower end if κ > 0: there the variance vanishes."""
         kappa = constants[0]
-        return (-1 / kappa if kappa > 0 else -math.inf), (-1 / kappa if kappa < 0 else math.inf)
+        if kappa == 0:
+            return -math.inf, math.inf
+        end = -1 / kappa
+        return (end, math.inf) if kappa > 0 else (-math.inf, end)
 
-    def curvature(self, estimate: FrequencyEstimate, largest: float) -> Array:
-        """Return the least of 2 (a + b f̃)²/(a + b f)³."""
+    def strong_convexity(
+        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+    ) -> Array:
+        """Return the smallest 2 (a + b f̃)²/(a + b f)³: 0 where the variance has no upper bound."""
         noise = estimate.noise
-        steepest = noise.a + np.maximum(noise.b * largest, 0.0)
+        b = np.asarray(noise.b)
+        # The second derivative is smallest where the variance is largest; 0 times inf is NaN.
+        end = np.where(b > 0, upper, lower)
+        growth = np.multiply(b, end, out=np.zeros(b.shape), where=b != 0)
+        largest = noise.a + growth
         variance = noise.a + noise.b * estimate.frequencies
-        return np.asarray(np.min(2 * variance**2 / steepest**3, axis=-1))
+        return np.asarray(np.min(2 * variance**2 / largest**3, axis=-1))
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
@@ -214,16 +240,16 @@ class GaussianMLE(Loss):
         a = common * data[1] if len(data) > 1 else np.asarray(common)
         b = kappa * a
         inside = 1 + b * mu
+        # By the root that does not cancel for small μ.
         ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # at the end of the domain, which the other branch takes
+        # At the end of the domain 1 - b r is 0: there the other branch is taken.
+        with np.errstate(divide="ignore", invalid="ignore"):
             root = (data[0] + a * ratio) / (1 - b * ratio)
         return np.asarray(np.where(inside > 0, root, np.copysign(np.inf, b)))
 
 
 def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
-    """Return each value's a over the mean of them, of the frequencies' shape; nothing if all are the same."""
+    """Return each value's a over their mean, of the frequencies' shape; nothing if all agree."""
     noise = estimate.noise
     if noise.is_common:
         return ()

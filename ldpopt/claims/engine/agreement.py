@@ -196,7 +196,9 @@ class _Reference:
             instance,
             points,
             value=problem.loss.value(points, estimate),
-            curvature=problem.loss.curvature(estimate, max(1.0, float(points.max()))),
+            curvature=problem.loss.strong_convexity(
+                estimate, lower=0.0, upper=max(1.0, float(points.max()))
+            ),
             price=np.where(np.isnan(price), slope, price),
         )
 

@@ -39,7 +39,8 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     if kinks is None:
         gradient = loss.gradient(point, start)
         mu = _sum_multiplier(gradient, point, bounds)
-        gap = _smooth_gap(gradient, point, loss.strong_convexity(), bounds, mu)
+        modulus = float(np.min(loss.strong_convexity(start)))
+        gap = _smooth_gap(gradient, point, modulus, bounds, mu)
     else:
         mu = _kinked_multiplier(kinks, point, bounds)
         gap = loss.value(point, start) - _kinked_minimum(loss, start, kinks, bounds)
@@ -67,7 +68,8 @@ def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Arr
     if bounds.total is not None and np.isfinite(bounds.lower).all():
         return _filling_gap(gradient, point, bounds)
     mu = _sum_multiplier(gradient, point, bounds)
-    return _smooth_gap(gradient, point, loss.strong_convexity(), bounds, mu)
+    modulus = float(np.min(loss.strong_convexity(start)))
+    return _smooth_gap(gradient, point, modulus, bounds, mu)
 
 
 def _bounds_at(formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Bounds:

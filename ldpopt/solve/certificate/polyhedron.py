@@ -64,7 +64,7 @@ def _of_trial(
 ) -> Evidence:
     """Return the evidence of one trial: by a linear program, by duality, or by a cone program."""
     d = len(f)
-    modulus = formulation.loss.strong_convexity()
+    modulus = float(formulation.loss.strong_convexity(one))
     members, gradient = _members(formulation, f, gradient)
     rows = [member.rows(d) for member in members]
     known = [part for part in rows if part is not None]

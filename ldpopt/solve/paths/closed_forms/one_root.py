@@ -70,6 +70,8 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     d = estimate.d
     shape = estimate.frequencies.shape
     loss = formulation.loss
+    separable = loss.separable
+    assert separable is not None  # has_one_root
     region = formulation.region(d)
     _require_support(loss, estimate, formulation)
     constants = loss.constants(estimate)
@@ -79,8 +81,7 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
-        response = loss.response(mu, tuple(x[trials] for x in data), constants)
-        assert response is not None  # has_one_root
+        response = separable.response(mu, tuple(x[trials] for x in data), constants)
         return np.clip(response, lower, upper, out=response)
 
     if region.total is None:

@@ -19,37 +19,39 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_LARGEST = (
-    1 << 23
-)  # entries of the channel that a solver is given: exponential cones on more are hopeless
-_ROUNDING = 1e-9  # by how much an estimate may differ from that of the reports
+# Entries of the channel up to which a solver is given it: exponential cones on more do not end.
+_LARGEST = 1 << 23
+# By how much an estimate may differ from that of the reports, relative to its noise.
+_ROUNDING = 1e-9
 
 
 class PerReportMLE(Loss):
-    """-1/n Σ_i log (Σ_v f_v + (r-1) Σ_{v in S_i} f_v): the likelihood of each report i, which supports the values S_i.
+    """-1/n Σ_i log (Σ_v f_v + (r-1) Σ_{v in S_i} f_v): the likelihood of the reports themselves.
 
-    r is the oracle's likelihood ratio; the constant that does not depend on f is left out. For GRR it is the multinomial
-    likelihood. For unary encoding and hashing counts lose which values were supported together, and this likelihood gains by
-    that (N VI: 'the exact MLE'). It is not separable; only products with the support matrix are needed, so that its memory is
-    that of the reports.
+    Report i supports the values S_i, and r is the oracle's likelihood ratio; the constant that does
+    not depend on f is left out. For GRR it is the multinomial likelihood. For unary encoding and
+    hashing counts lose which values were supported together, which this likelihood uses (N VI:
+    'the exact MLE'). It is not separable. Only products with the support matrix are needed, so that
+    its memory is that of the reports.
 
     Parameters
     ----------
     oracle
         The protocol of the reports, from ``ldpopt.oracles``.
     reports
-        What ``perturb`` returned, one row a user.
+        What ``perturb`` returned, one row per user.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no oracle, or a report cannot come from it.
+        If ``oracle`` is no oracle, or a report cannot come from it.
 
     Notes
     -----
-    Cost: value and gradient are one or two products of ``oracle.support_operator``, n·d/8 operations for unary encoding. On
-    the simplex it is solved by mixture weights (``ldpopt.priors.mixture_weights``): by Newton
-    steps on the support, or by EM, which is the iterative Bayesian update (ElSalamouny, Palamidessi 2020).
+    Cost: value and gradient are one or two products of ``oracle.support_operator``, n·d/8
+    operations for unary encoding. On the simplex it is solved by mixture weights
+    (``ldpopt.priors.mixture_weights``): by Newton steps on the support, or by EM, which is the
+    iterative Bayesian update (ElSalamouny, Palamidessi 2020).
 
     Examples
     --------
@@ -58,7 +60,8 @@ class PerReportMLE(Loss):
     >>> reports = oracle.perturb([0, 0, 0, 1, 1, 2] * 200, rng=0)
     >>> estimate = oracle.estimate(oracle.support_counts(reports), n=1200)
     >>> loss = PerReportMLE(oracle, reports)
-    >>> solution = Problem(loss, [constraints.NonNegative(), constraints.SumsTo(1.0)]).solve(estimate)
+    >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    >>> solution = Problem(loss, simplex).solve(estimate)
     >>> solution.solver, solution.certificate.is_optimal(1e-9)
     ('accelerated', True)
     """
@@ -85,7 +88,10 @@ class PerReportMLE(Loss):
 
     @property
     def channel(self) -> LinearOperator:
-        """The likelihood of every report under every value, up to a factor a report: 1, or r where it supports the value."""
+        """The likelihood of every report under every value, up to one factor per report.
+
+        It is r where the report supports the value, and 1 elsewhere.
+        """
         from scipy.sparse.linalg import LinearOperator
 
         more = self.oracle.likelihood_ratio - 1
@@ -102,21 +108,20 @@ class PerReportMLE(Loss):
         protocol = estimate.noise.require_protocol()
         if estimate.frequencies.ndim > 1:
             raise InvalidInputError(
-                "the likelihood of reports takes one estimate, not a stack: a loss has one set of reports"
+                "the likelihood of reports takes one estimate, not a stack: "
+                "a loss has one set of reports"
             )
-        if n != self.n or (protocol.p, protocol.q, protocol.d) != (
-            self.oracle.p,
-            self.oracle.q,
-            self.oracle.d,
-        ):
+        ours = (self.n, self.oracle.p, self.oracle.q, self.oracle.d)
+        if (n, protocol.p, protocol.q, protocol.d) != ours:
             raise InvalidInputError(
-                f"the estimate comes from {n} reports of {protocol!r}, the loss holds {self.n} of {self.oracle!r}"
+                f"the estimate comes from {n} reports of {protocol!r}, "
+                f"the loss holds {self.n} of {self.oracle!r}"
             )
-        if np.max(np.abs(estimate.frequencies - self._frequencies)) > _ROUNDING * max(
-            1.0, self.oracle.sd(n)
-        ):
+        difference = np.max(np.abs(estimate.frequencies - self._frequencies))
+        if difference > _ROUNDING * max(1.0, self.oracle.sd(n)):
             raise InvalidInputError(
-                "the estimate is not that of these reports: pass oracle.estimate(oracle.support_counts(reports), n)"
+                "the estimate is not that of these reports: "
+                "pass oracle.estimate(oracle.support_counts(reports), n)"
             )
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -129,27 +134,35 @@ class PerReportMLE(Loss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -Wᵀ(1/(W f))/n."""
         channel = self.channel
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # where a report is impossible, and the loss infinite
-            return np.asarray(-channel.rmatvec(1 / channel.matvec(f)) / self.n)
+        # A report may be impossible: there the loss is infinite.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inverse = 1 / channel.matvec(f)
+            return np.asarray(-channel.rmatvec(inverse) / self.n)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃, by which no solution depends on the estimate: the reports are compiled in."""
+        """Return f̃ as a placeholder: the reports are compiled in, the solution depends on no data."""
         return (estimate.frequencies,)
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -mean log W f with the channel as a dense matrix, a cone a report; an error where that is too large."""
+        """Return -mean log W f with the channel as a dense matrix, one exponential cone per report.
+
+        Raises
+        ------
+        InvalidInputError
+            If the matrix is too large for a solver.
+        """
         import cvxpy as cp
 
-        if self.n * self.oracle.d > _LARGEST:
+        d = self.oracle.d
+        if self.n * d > _LARGEST:
             raise InvalidInputError(
-                f"a solver would need an exponential cone for each of {self.n:,} reports and {self.n * self.oracle.d:,} numbers: "
-                "use path='iterative', which works with products"
+                f"a solver would need an exponential cone for each of {self.n:,} reports and "
+                f"{self.n * d:,} numbers: use path='iterative', which works with products"
             )
-        return -cp.sum(cp.log(self.channel.matmat(np.eye(self.oracle.d)) @ f)) / self.n, []
+        matrix = self.channel.matmat(np.eye(d))
+        return -cp.sum(cp.log(matrix @ f)) / self.n, []
 
     def __repr__(self) -> str:
         return f"PerReportMLE(<{self.n} reports of {type(self.oracle).__name__}>)"
