@@ -78,7 +78,7 @@ class Structure:
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> Loss:
         """Return a convex loss that touches this one at f and, but for a constant, is never below.
 
-        Only losses that are not convex need one.
+        Only losses that are not convex have one; on any other the call raises an error.
         """
         raise NotImplementedError(f"{self!r} has no majorant")
 
