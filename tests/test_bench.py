@@ -1,4 +1,7 @@
-"""The benchmarks' own machinery: stopwatch, verdicts, result files, command line. Nothing here asserts a speed."""
+"""The benchmarks' own machinery: stopwatch, verdicts, result files, command line.
+
+Nothing here asserts a speed.
+"""
 
 import json
 import os

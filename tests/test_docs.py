@@ -30,8 +30,8 @@ def test_readme_examples_print_what_the_readme_says():
 def test_readme_table_has_every_method_with_its_guarantees():
     for name, method in METHODS.items():
         order = "yes" if method.preserves_order else "no"
-        row = f"| `{name}` | {method.description} | {method.nonnegative} | {method.sums_to_one} | {order} |"
-        assert row in README
+        guarantees = f"{method.nonnegative} | {method.sums_to_one} | {order}"
+        assert f"| `{name}` | {method.description} | {guarantees} |" in README
 
 
 def test_readme_names_every_oracle():
@@ -52,7 +52,8 @@ def test_version_has_one_value():
     assert f"version: {ldpopt.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
-# validate.py says once, for all its checks, that they raise; the command line turns errors into exit statuses.
+# The docstring of validate.py states for all its checks that they raise. The command line turns
+# errors into exit statuses.
 PUBLIC = sorted(
     path
     for path in (ROOT / "ldpopt").rglob("*.py")

@@ -1,4 +1,4 @@
-"""The notebooks run from their first cell to their last, and their stored outputs are those of the code beside them."""
+"""The notebooks run from first cell to last, and their stored outputs are those of the code."""
 
 import re
 import sys
@@ -22,7 +22,10 @@ def code_cells(notebook):
 
 
 def shown(notebook):
-    """Return what every cell shows but its numbers, whose last digits are another machine's business, and its pictures."""
+    """Return what every cell shows but its pictures and numbers.
+
+    The last digits of numbers differ between machines.
+    """
     cells = []
     for cell in code_cells(notebook):
         texts = [

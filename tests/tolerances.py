@@ -5,10 +5,11 @@ import numpy as np
 EPS = float(np.finfo(np.float64).eps)
 
 ROUNDING = 8 * EPS
-"""Closed forms against exact rational arithmetic, relative to a result of order 1: a few roundings of the largest value."""
+"""Closed forms against exact rational arithmetic, relative to a result of order 1: a few roundings
+of the largest value."""
 
 SUM = 64 * EPS
-"""Sums that should be 1: pairwise summation of up to 10⁶ terms rounds about log2(10⁶) = 20 times."""
+"""Sums that should be 1: pairwise summation of up to 10⁶ terms rounds about log₂ 10⁶ = 20 times."""
 
 CERTIFIED = 1e-12
 """Gap and violation of a closed form: rounding of a gradient of order 1 over up to 10⁴ values."""
@@ -22,32 +23,39 @@ SOLVER = {
     "HIGHS": 1e-6,
     "SCIPY": 1e-9,
 }
-"""Solver's point against the closed form, largest coordinate: what the settings of ldpopt.solve.paths.conic reach up to d = 300.
-An interior point method's error in x is the square root of its error in the objective, 1e-9 (PIQP: 1e-10, and below); OSQP
-polishes; HiGHS regularises quadratic programs by 1e-7; SCIPY solves linear programs only, at a vertex."""
+"""Solver's point against the closed form, largest coordinate: what the settings of
+ldpopt.solve.solvers reach up to d = 300. An interior point method's error in x is the square root
+of its error in the objective, 1e-9 (PIQP: 1e-10 and below). OSQP polishes. HiGHS regularises
+quadratic programs by 1e-7. SCIPY solves linear programs only, at a vertex."""
 
 GAP = 20.0
-"""Gap of a solver's point over its tolerance: the gap is of first order in the error, times a curvature up to 20."""
+"""Gap of a solver's point over its tolerance: the gap is of first order in the error, times a
+curvature up to 20."""
 
 OBJECTIVE = 1e-8
-"""Objective of a solver's point against the closed form's: of second order in the error of the point, and feasible to 1e-9."""
+"""Objective of a solver's point against the closed form's: of second order in the error of the point,
+which is feasible to 1e-9."""
 
 SIGMAS = 5.0
-"""Statistical bounds in standard deviations of the formula under test: a false alarm in 1.7 million checks."""
+"""Statistical bounds in standard deviations of the formula under test: a false alarm in 1.7 million
+checks."""
 
 ZETA = 4e-12
 """Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a tail
 below them. Three times the largest difference seen under any version of numpy and its kernels."""
 
 POSTERIOR = 1e-10
-"""Posterior means and evidence, relative: quadrature to 1e-11, and a polynomial cut off at 1e-11 of the smallest value."""
+"""Posterior means and evidence, relative: quadrature to 1e-11, and a polynomial that is cut off at
+1e-11 of the smallest value."""
 
 SPREAD = 1e-7
-"""Posterior variances, relative to themselves and 1e-6 counts: a difference of moments of a size that the mean varies by
-within a cell, known to 1e-11."""
+"""Posterior variances, relative to themselves and 1e-6 counts: a difference of moments of a size that
+the mean varies by within a cell, known to 1e-11."""
 
 STANDARD_ERROR = 0.35
-"""Spread of 40 maximum likelihood fits over its standard error, less 1: three times the 11 % that 40 draws leave."""
+"""Spread of 40 maximum likelihood fits over its standard error, less 1: three times the 11 % that 40
+draws leave."""
 
 FINITE_DIFFERENCE = 1e-6
-"""Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided by it."""
+"""Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided by
+it."""

@@ -1,4 +1,4 @@
-"""A pytest plugin that records which functions of the package each test calls, and how long it takes.
+"""A pytest plugin: which functions of the package each test calls, and how long it takes.
 
     python -m pytest -p tools.callmap --callmap build/mutants/callmap.json
 

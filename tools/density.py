@@ -149,8 +149,11 @@ def _quantiles(values: list[int], *shares: float) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the measurements side by side."""
-    parser = argparse.ArgumentParser(prog="python -m tools.density", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.density",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders")
     options = parser.parse_args(arguments)
     paths = options.paths or [ROOT / name for name in ("ldpopt", "experiments", "tools", "tests")]

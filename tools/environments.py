@@ -3,7 +3,8 @@
     python -m tools.environments oldest      # the oldest versions that pyproject.toml allows
     python -m tools.environments 3.12 3.13   # other versions of Python, if they are installed here
 
-Each environment is built by uv in ``build/environments`` and kept; arguments after ``--`` go to pytest.
+Each environment is built by uv in ``build/environments`` and kept. Arguments after ``--`` go to
+pytest.
 """
 
 import argparse
@@ -79,8 +80,11 @@ def run(name: str, arguments: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tests in each environment; return the worst exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tools.environments", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.environments",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("names", nargs="+", help='"oldest" or versions of Python')
     words = sys.argv[1:] if arguments is None else arguments
     split = words.index("--") if "--" in words else len(words)

@@ -7,7 +7,8 @@
 Errors are drawn over the whole package, equally many of each kind: comparison, sign, constant,
 index, swapped arguments, dropped check, condition. For each one the tests that call the changed
 function run, the quickest first and up to a limit of seconds, in a copy of the tree; the function's
-test files run whole if those tests pass. Which test calls what is recorded once, by a run of all tests.
+test files run whole if those tests pass. Which test calls what is recorded once, by a run of all
+tests.
 
 Results are kept per error in ``build/mutants``: a run that was interrupted goes on where it
 stopped, and a file that did not change is not tested again. Survivors are listed with a reason in
@@ -18,6 +19,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,7 +44,7 @@ COPIED = ("ldpopt", "experiments", "tests", "tools", "notebooks")
 MAX_SURVIVING = 0.05
 
 QUICK_SECONDS = 45.0
-"""Recorded seconds of the first tests that run: most errors are noticed by the first few of them."""
+"""Recorded seconds of the first tests that run: most errors are noticed by the first few."""
 
 WHOLE_SECONDS = 200.0
 """Recorded seconds of the whole test files that run when those pass."""
@@ -114,6 +116,8 @@ class CallMap:
         """Return the test files of the changed function, those that call it most first."""
         function = function_key(mutation.path, mutation.function or "")
         tests = self.by_function.get(function) or self.module_tests.get(mutation.path, set())
+        if not tests:
+            return _files_that_name(mutation)
         calls = Counter(test.split("::")[0] for test in tests)
         total = 0.0
         chosen: list[str] = []
@@ -127,6 +131,16 @@ class CallMap:
     def duration(self, tests: Iterable[str]) -> float:
         """Return the recorded seconds of some tests."""
         return sum(self.seconds.get(test, 0.0) for test in tests)
+
+
+def _files_that_name(mutation: Mutation) -> list[str]:
+    """Return the test files that name a module which is newer than the record of calls."""
+    module = Path(mutation.path).with_suffix("")
+    words = {module.name, ".".join(module.parts), (mutation.function or module.name).split(".")[-1]}
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
+    tests = sorted((ROOT / "tests").glob("test_*.py"))
+    naming = [path for path in tests if pattern.search(path.read_text(encoding="utf-8"))]
+    return [mutation.path, *(str(path.relative_to(ROOT)) for path in naming)]
 
 
 class Copy:
@@ -375,8 +389,11 @@ def record_calls(path: Path) -> None:
 
 
 def _arguments(arguments: list[str] | None) -> Any:
-    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--count", type=int, default=150, help="how many errors to plant")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="ldpopt", help="draw from this folder only")

@@ -1,7 +1,7 @@
 """Run the tests as other processors would: the last bits of a sum differ, the answers must not.
 
-    python -m tools.portable             # numerical tests, doctests and notebooks, variant by variant
-    python -m tools.portable --short     # doctests and the core of the numerical tests: for every change
+    python -m tools.portable           # numerical tests, doctests and notebooks, by variant
+    python -m tools.portable --short   # doctests and the core of the numerical tests
     python -m tools.portable --only nehalem,numpy -- -x tests/test_priors.py
 
 OpenBLAS, numpy and numba choose their kernels by the processor that they find, and each kernel adds
@@ -40,7 +40,7 @@ NOT_NUMERICAL = (
     "tests/test_tools.py",
     "tests/test_validate.py",
 )
-"""Test files that add no floating point numbers but whole ones, or that test files and commands."""
+"""Test files that add whole numbers alone, or that test files and commands."""
 
 CORE = ("ldpopt", "tests/test_docs.py", "tests/test_mixture.py", "tests/test_methods.py")
 """What the short run runs: every doctest, the README, and what is most sensitive to rounding,
@@ -172,8 +172,11 @@ def _report(variant: Variant, here: Probe, arguments: list[str]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the variants; return 1 if a test fails under one of them."""
-    parser = argparse.ArgumentParser(prog="python -m tools.portable", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.portable",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--short", action="store_true", help="the part for every change")
     parser.add_argument("--only", help="names of variants, separated by commas")
     parser.add_argument("--probe", action="store_true", help="print the kernels of this process")

@@ -50,6 +50,7 @@ _RATED = _any_of("""
 """)
 # Not "the seconds a cell may take", where the second noun has a verb of its own.
 _EACH = rf"(?-i:an?) (?:{_RATED})\b(?![-'’])(?! (?:can|may|must|is|has|takes?)\b)"
+_RELATIVE = "which|that|it|they"
 # "a transform a trial", "1,000 hashes a report": nouns beyond the list, known by the number before.
 _PREPOSITION = "above|as|at|by|for|from|in|is|of|on|than|to|where|with"
 _NUMBER_OF = rf"(?:an?|one|two|three|four|few|several) (?!(?:{_PREPOSITION})\b)\w+|\d+ \w{{3,}}s"
@@ -77,7 +78,7 @@ PHRASES = (
     _phrase("told", r"\b(?:un)?told\b(?! apart)", 'write "given" or "specified"'),
     _phrase("told", r"\bsaid\b", 'write "given", "stated" or "specified"'),
     _phrase("asked", r"\basked\b", 'write "requested" or "required", or name who asks'),
-    _phrase("none", r"\b(?:which|that|it|they)(?: \w+)? (?:is|are) none\b", 'write "which are not ..."'),
+    _phrase("none", rf"\b(?:{_RELATIVE})(?: \w+)? (?:is|are) none\b", 'write "which are not ..."'),
     _phrase("none", r"\bnone of ours\b", "name what it is not"),
     _phrase("none", r"\bthose that there are\b", 'write "the existing ..."'),
     _phrase("idiom", r"\bwithout end\b", 'write "unbounded"'),
@@ -234,8 +235,11 @@ def _table(remaining: list[Finding]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the findings; return 1 if there are any."""
-    parser = argparse.ArgumentParser(prog="python -m tools.prose", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.prose",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders; default: all")
     parser.add_argument("--count", action="store_true", help="print numbers per folder and rule")
     options = parser.parse_args(arguments)
