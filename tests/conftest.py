@@ -2,6 +2,7 @@
 
 from hypothesis import settings
 
-# No deadline: a busy machine is not a bug. The same examples every time: anyone can repeat a red run.
+# No deadline: a busy machine is not a bug. The same examples every time: a red run can be
+# repeated.
 settings.register_profile("ldpopt", deadline=None, derandomize=True)
 settings.load_profile("ldpopt")

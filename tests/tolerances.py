@@ -41,21 +41,21 @@ SIGMAS = 5.0
 checks."""
 
 ZETA = 4e-12
-"""Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a tail
-below them. Three times the largest difference seen under any version of numpy and its kernels."""
+"""Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a
+tail below them. Three times the largest difference seen under any version of numpy and its kernels."""
 
 POSTERIOR = 1e-10
 """Posterior means and evidence, relative: quadrature to 1e-11, and a polynomial that is cut off at
 1e-11 of the smallest value."""
 
 SPREAD = 1e-7
-"""Posterior variances, relative to themselves and 1e-6 counts: a difference of moments of a size that
-the mean varies by within a cell, known to 1e-11."""
+"""Posterior variances, relative to themselves and 1e-6 counts: a difference of moments of a size
+that the mean varies by within a cell, known to 1e-11."""
 
 STANDARD_ERROR = 0.35
-"""Spread of 40 maximum likelihood fits over its standard error, less 1: three times the 11 % that 40
-draws leave."""
+"""Spread of 40 maximum likelihood fits over its standard error, less 1: three times the 11 % that
+40 draws leave."""
 
 FINITE_DIFFERENCE = 1e-6
-"""Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided by
-it."""
+"""Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided
+by it."""

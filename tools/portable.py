@@ -30,13 +30,13 @@ NOT_NUMERICAL = (
     "tests/test_architecture.py",
     "tests/test_bench.py",
     "tests/test_cli.py",
+    "tests/test_collection_aggregation.py",
+    "tests/test_collection_cli.py",
+    "tests/test_collection_dask.py",
+    "tests/test_collection_files.py",
+    "tests/test_collection_layout.py",
     "tests/test_contributing.py",
     "tests/test_datasets.py",
-    "tests/test_reports_aggregation.py",
-    "tests/test_reports_cli.py",
-    "tests/test_reports_dask.py",
-    "tests/test_reports_files.py",
-    "tests/test_reports_layout.py",
     "tests/test_tools.py",
     "tests/test_validate.py",
 )
@@ -49,7 +49,7 @@ maximum likelihood over a continuum of priors."""
 
 @dataclass(frozen=True)
 class Variant:
-    """Kernels of another processor: how to choose them, what they need, how to tell that they run."""
+    """Kernels of another processor: how to choose them, what they need, and whether they run."""
 
     name: str
     environment: dict[str, str]

@@ -172,7 +172,7 @@ def _belong_together(target: ast.Tuple) -> bool:
 
 
 def _exchanges(node: ast.Assign) -> bool:
-    """Return whether the values read a target, as in ``a, b = b, a % b``: the order would matter."""
+    """Return whether the values read a target, as in ``a, b = b, a``: the order would matter."""
     written = {inner.id for inner in ast.walk(node.targets[0]) if isinstance(inner, ast.Name)}
     read = {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
     return bool(written & read)

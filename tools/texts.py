@@ -1,4 +1,4 @@
-"""What a reader reads in a file: comments, docstrings, messages and Markdown, each with the line it starts on."""
+"""What a reader reads in a file: comments, docstrings, messages and Markdown, with their lines."""
 
 import ast
 import io
