@@ -422,7 +422,7 @@ def test_kullback_leibler_without_a_positive_estimate_is_refused_on_both_paths(p
 def test_the_solution_shows_what_matters():
     solution = CLS.solve([0.5, 0.2, -0.01])
     assert isinstance(solution, Solution)
-    for part in ("closed-form", "norm-sub", "optimal", "gap="):
+    for part in ("closed-form", "norm-sub", "optimal", "gap "):
         assert part in repr(solution)
 
 

@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.sets import Sets
+from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Path
 from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
+
+_SHOWN = 5  # frequencies that the representation lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class Solution:
 
     @cached_property
     def estimate(self) -> FrequencyEstimate:
-        """The post-processed estimate, which knows the raw one, its n and its oracle."""
+        """The post-processed estimate: it knows its raw one, the noise and the labels."""
         return self.start.processed(self.frequencies, method=self.solver)
 
     @cached_property
@@ -68,8 +72,50 @@ class Solution:
         """The proof of optimality, computed from the problem and the point alone."""
         return certify(self.problem, self.start, self.frequencies)
 
+    def query(self, sets: Sets) -> Array:
+        """Return the total frequency of each set of values: see ``FrequencyEstimate.query``.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> solution = Problem(losses.LeastSquares(), simplex).solve([0.9, 0.6, -0.1])
+        >>> solution.query([[0, 2], [1]]).round(2)
+        array([0.65, 0.35])
+        """
+        return self.estimate.query(sets)
+
+    def interval(
+        self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
+    ) -> tuple[Array, Array]:
+        """Return confidence intervals for values or sets: see ``FrequencyEstimate.interval``.
+
+        They are those of the raw estimate, with f >= 0 and Σf = 1. For intervals that use the
+        problem's own constraints see ``Problem.interval``. An error is raised where the start is
+        not known to be raw, or its noise is unknown.
+        """
+        return self.estimate.interval(level, sets, simultaneous=simultaneous)
+
     def __repr__(self) -> str:
-        return (
-            f"Solution(path={self.path!r}, solver={self.solver!r}, status={str(self.status)!r}, "
-            f"seconds={self.seconds:.3g}, {self.certificate!r})"
-        )
+        values = ", ".join(f"{value:.4g}" for value in self.frequencies.ravel()[:_SHOWN])
+        more = ", …" if self.frequencies.size > _SHOWN else ""
+        shape = " x ".join(f"{size:,}" for size in self.frequencies.shape)
+        lines = [
+            f"Solution of {self.problem.statement}",
+            f"  status       {self.status}",
+            f"  path         {self.path}: {self.solver}, {self.seconds:.3g} s",
+            f"  frequencies  {shape}: {values}{more}",
+            f"  certificate  {self._certificate_line()}",
+        ]
+        return "\n".join(lines)
+
+    def _certificate_line(self) -> str:
+        """Return the certificate, unless that takes a large program that nobody asked for."""
+        d = self.start.d
+        is_cheap = self.problem.is_box(d) or d <= feasibility.LARGEST
+        if not is_cheap and "certificate" not in vars(self):
+            return "not computed yet: it takes a program, see the attribute certificate"
+        worst = self.certificate.worst
+        numbers = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
+        scope = self.certificate.scope
+        return numbers if scope == "the problem" else f"{numbers}, of {scope}"

@@ -42,6 +42,9 @@ class Solver:
         What it calls its limit on wall time in seconds; None where it has none.
     extra
         The extra of this library that installs it; None where every installation has it.
+    careful
+        Slower settings for a second try where it stops for numerical reasons; empty where none
+        are known.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Solver:
     package: str
     time_limit: str | None = None
     extra: str | None = None
+    careful: Settings = field(default_factory=dict)
     default: Settings = field(default_factory=dict, init=False)
 
     def settings(self, accuracy: Accuracy) -> dict[str, Any]:
@@ -81,6 +85,9 @@ _KNOWN = (
         marker="D",
         package="clarabel",
         time_limit="time_limit",
+        # With short steps allowed it solves likelihoods of a thousand values and more, on which
+        # it stops otherwise ("insufficient progress"): in some 250 steps instead of 20.
+        careful={"min_switch_step_length": 1e-3, "max_iter": 1000},
     ),
     Solver(
         "HIGHS",

@@ -83,9 +83,13 @@ class Certificate:
         tol = validate.real("tol", tol, above=0)
         return bool(np.all(self.gap <= tol) and np.all(self.violation <= tol))
 
+    @property
+    def worst(self) -> dict[str, float]:
+        """The largest gap, violation, stationarity and complementarity of all trials."""
+        return {name: float(np.max(getattr(self, name))) for name in _SCALARS}
+
     def __repr__(self) -> str:
-        worst = {name: float(np.max(getattr(self, name))) for name in _SCALARS}
-        numbers = ", ".join(f"{name}={value:.3g}" for name, value in worst.items())
+        numbers = ", ".join(f"{name}={value:.3g}" for name, value in self.worst.items())
         scope = "" if self.scope == "the problem" else f", scope={self.scope!r}"
         return f"Certificate({numbers}{scope})"
 

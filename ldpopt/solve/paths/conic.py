@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.solvers import SOLVERS
 from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
@@ -178,6 +179,7 @@ class CompiledProblem:
 
 # cvxpy's names for the ways to end that come with a point: cvxpy itself is imported late.
 _WITH_POINT = ("optimal", "optimal_inaccurate", "user_limit")
+_NUMERICAL = "solver_error"
 _INFEASIBLE = ("infeasible", "infeasible_inaccurate", "infeasible_or_unbounded")
 
 
@@ -235,7 +237,7 @@ class ConicPath:
         for trial in np.ndindex(start.frequencies.shape[:-1]):
             row = [array[trial] for array in data]
             compiled = self._compiled_for(formulation, row, constants, solver)
-            one = compiled.solve(row, settings, given)
+            one = _solve_carefully(compiled, row, solver, settings, given)
             if one.point is None:
                 inside = None if support is None else support[trial]
                 raise self._no_point(formulation, start, trial, inside, solver, one.reported)
@@ -299,6 +301,26 @@ class ConicPath:
             )
         one = start[trial]
         return feasibility.verdict(formulation, one, support, f"{solver}: {reported}")
+
+
+def _solve_carefully(
+    compiled: CompiledProblem,
+    data: Sequence[Array],
+    solver: str,
+    settings: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> SolverResult:
+    """Return a solver's result: that of a second try where it stopped for numerical reasons."""
+    first = compiled.solve(data, settings, given)
+    careful = SOLVERS[solver].careful if solver in SOLVERS else {}
+    if first.reported != _NUMERICAL or not careful:
+        return first
+    second = compiled.solve(data, {**settings, **careful, **given}, given)
+    return replace(
+        second,
+        compile_seconds=first.compile_seconds,
+        solver_seconds=first.solver_seconds + second.solver_seconds,
+    )
 
 
 def parametric(d: int) -> bool:
