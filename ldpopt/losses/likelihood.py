@@ -56,7 +56,7 @@ class _Likelihood(SeparableLoss):
 
     def _probability(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return P, the probability that a report supports a value."""
-        floor, slope, *_ = self.constants(estimate)
+        floor, slope = self.constants(estimate)
         return np.asarray(floor + slope * f)
 
 
@@ -88,7 +88,7 @@ class BinomialMLE(_Likelihood):
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
-        _, slope, _ = self.constants(estimate)
+        _, slope = self.constants(estimate)
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
         # A count of 0 or n has one term only, also at its end of the domain, where 0/0 would be.
