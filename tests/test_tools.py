@@ -218,17 +218,17 @@ def test_tests_of_a_function_come_quickest_first(tmp_path):
     path = tmp_path / "callmap.json"
     names = ["ldpopt/m.py::f", "ldpopt/m.py::g"]
     tests = {
-        "tests/a.py::slow": [mutants.QUICK_SECONDS, [0]],
-        "tests/a.py::quick": [0.1, [0, 1]],
-        "tests/b.py::other": [0.2, [1]],
+        "tests/test_docs.py::slow": [mutants.QUICK_SECONDS, [0]],
+        "tests/test_docs.py::quick": [0.1, [0, 1]],
+        "tests/test_tools.py::other": [0.2, [1]],
     }
     path.write_text(json.dumps({"functions": names, "tests": tests}))
     calls = mutants.CallMap(path)
     (in_f,) = mutations.mutations("ldpopt/m.py", b"def f():\n    return 1\n")
-    assert calls.quick(in_f) == ["tests/a.py::quick"]
-    assert calls.whole_files(in_f) == ["tests/a.py"]
+    assert calls.quick(in_f) == ["tests/test_docs.py::quick"]
+    assert calls.whole_files(in_f) == ["tests/test_docs.py"]
     (at_top,) = mutations.mutations("ldpopt/m.py", b"LIMIT = 1\n")
-    assert calls.quick(at_top) == ["tests/a.py::quick", "tests/b.py::other"]
+    assert calls.quick(at_top) == ["tests/test_docs.py::quick", "tests/test_tools.py::other"]
 
 
 @pytest.mark.parametrize("name", ["haswell", "skylakex", "nehalem", "numpy", "numba"])
