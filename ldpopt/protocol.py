@@ -174,12 +174,14 @@ class PureProtocol:
         # The weights of the set's values and, negated, of all others, where there are any.
         inside = np.where(size > 0, 1 - share, 0.0)
         outside = np.where(size < self.d, share, 0.0)
-        squares = size * inside**2 + (self.d - size) * outside**2
-        total = size * inside - (self.d - size) * outside
-        # Σ w² f = inside² F + outside² (1 - F); the total is 0 wherever there is an outside
-        # weight.
-        constant = (self.a - r) * squares + r * total**2 + (self.b - 2 * s) * outside**2
-        slope = (self.b - 2 * s) * (inside**2 - outside**2) + 2 * s * total
+        others = self.d - size
+        squares = size * inside**2 + others * outside**2
+        total = size * inside - others * outside
+        # Of Σ w² f = inside² F + outside² (1 - F), with the growth b less what the pairs u = v
+        # of the second sum would add. The total is 0 wherever there is an outside weight.
+        growth = self.b - 2 * s
+        constant = (self.a - r) * squares + r * total**2 + growth * outside**2
+        slope = growth * (inside**2 - outside**2) + 2 * s * total
         return constant, slope
 
     def covariance(self, frequencies: NDArray[np.float64]) -> Covariance:

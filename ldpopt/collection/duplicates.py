@@ -96,10 +96,12 @@ def _deal(work: Work, paths: Sequence[Path]) -> list[Partition]:
             for ids in batches:
                 rows = np.arange(row, row + len(ids))
                 row += len(ids)
-                nameless.append(rows[ids.is_null().to_numpy(zero_copy_only=False)])
-                part = pa.array(np.full(len(ids), index, np.int32))
-                table = pa.table([part, pa.array(rows), ids], schema=_SCHEMA)
-                _write(table.filter(ids.is_valid()), writers, weights)
+                missing = ids.is_null().to_numpy(zero_copy_only=False)
+                nameless.append(rows[missing])
+                part = np.full(len(ids), index, np.int32)
+                columns = [pa.array(part), pa.array(rows), ids]
+                table = pa.table(columns, schema=_SCHEMA).filter(ids.is_valid())
+                _write(table, writers, weights)
             marked.append(replace(partition, nameless=_joined(nameless)))
     finally:
         for writer in writers:
@@ -138,7 +140,10 @@ def _hashes(ids: pa.Array, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
     letters = np.frombuffer(text or b"", np.uint8)[first : ends[-1]]
     # Plus one, so that zero bytes count.
     factors = letters.astype(np.uint64) + np.uint64(1)
-    position = np.arange(len(letters)) - np.repeat(ends[:-1] - first, np.diff(ends))
+    starts = ends[:-1] - first
+    stops = ends[1:] - first
+    position = np.arange(len(letters)) - np.repeat(starts, stops - starts)
     factors *= weights[position % len(weights)]
+    # Sums of all texts at once, as differences of running sums: 64-bit arithmetic wraps around.
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(factors, dtype=np.uint64)])
-    return np.asarray((sums[ends[1:] - first] - sums[ends[:-1] - first]) >> np.uint64(32))
+    return np.asarray((sums[stops] - sums[starts]) >> np.uint64(32))

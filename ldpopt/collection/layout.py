@@ -22,8 +22,11 @@ from ldpopt.oracles import FrequencyOracle
 from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm
 
 Codes = NDArray[np.uint8]
+Decoded = tuple[Reports, Codes]
+Columns = Sequence[pa.Array]
+Fields = Sequence[str]
 Cell = tuple[Any, int]
-"""The value of a field of text, and its reason: 0 for a value that is right."""
+"""The value of a row of text, and the reason why it is not a report: 0 if it is one."""
 
 
 class Reason(IntEnum):
@@ -85,7 +88,7 @@ class Layout(ABC):
         """Return the columns of reports as ``oracle.perturb`` returns them."""
 
     @abstractmethod
-    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+    def decode(self, columns: Columns) -> Decoded:
         """Return the reports of columns of any type, and the rows' codes."""
 
     @abstractmethod
@@ -93,7 +96,7 @@ class Layout(ABC):
         """Return one row of text per report."""
 
     @abstractmethod
-    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the reports of rows of text with the right number of fields, and their codes."""
 
 
@@ -116,7 +119,7 @@ class IndexLayout(Layout):
         """Return the numbers."""
         return [pa.array(reports.astype(self.dtype, copy=False))]
 
-    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+    def decode(self, columns: Columns) -> Decoded:
         """Return the numbers of one column."""
         return _integers(columns[0], self.high, self.dtype)
 
@@ -124,7 +127,7 @@ class IndexLayout(Layout):
         """Return decimal digits."""
         return [[str(index)] for index in reports.tolist()]
 
-    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the numbers of decimal digits."""
         into = np.zeros(len(rows), self.dtype)
         return _parsed(rows, lambda row: _whole(row[0], self.high), into)
@@ -149,7 +152,7 @@ class BitsLayout(Layout):
         buffers = [None, pa.py_buffer(rows)]
         return [pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(rows), buffers)]
 
-    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+    def decode(self, columns: Columns) -> Decoded:
         """Return the bytes of a column of fixed or variable size."""
         column = _plain(columns[0])
         codes = _nulls(column)
@@ -163,8 +166,9 @@ class BitsLayout(Layout):
         elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             lengths = pc.binary_length(column).fill_null(self.width).to_numpy()
             codes[(lengths != self.width) & (codes == 0)] = Reason.LENGTH
-            whole = b"".join(column.filter(pa.array(codes == 0)).to_pylist())
-            rows[codes == 0] = np.frombuffer(whole, dtype=np.uint8).reshape(-1, self.width)
+            right = codes == 0
+            content = b"".join(column.filter(pa.array(right)).to_pylist())
+            rows[right] = np.frombuffer(content, dtype=np.uint8).reshape(-1, self.width)
         else:
             codes[codes == 0] = Reason.TYPE
         return self._checked(rows, codes)
@@ -181,12 +185,12 @@ class BitsLayout(Layout):
         """Return hexadecimal digits."""
         return [[row.tobytes().hex()] for row in np.ascontiguousarray(reports, dtype=np.uint8)]
 
-    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the bytes of hexadecimal digits."""
         into = np.zeros((len(rows), self.width), np.uint8)
         return self._checked(*_parsed(rows, self._cell, into))
 
-    def _cell(self, row: Sequence[str]) -> Cell:
+    def _cell(self, row: Fields) -> Cell:
         if not row[0]:
             return 0, Reason.MISSING
         if re.fullmatch(r"[0-9a-fA-F]+", row[0]) is None:
@@ -195,8 +199,10 @@ class BitsLayout(Layout):
             return 0, Reason.LENGTH
         return list(bytes.fromhex(row[0])), Reason.NONE
 
-    def _checked(self, rows: Reports, codes: Codes) -> tuple[Reports, Codes]:
-        codes[(rows[:, -1] & self._padding != 0) & (codes == 0)] = Reason.PADDING
+    def _checked(self, rows: Reports, codes: Codes) -> Decoded:
+        stray = rows[:, -1] & self._padding != 0
+        # The first reason found stays: a row has one.
+        codes[stray & (codes == 0)] = Reason.PADDING
         return rows, codes
 
 
@@ -225,7 +231,7 @@ class HashLayout(Layout):
             for name in self.names
         ]
 
-    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+    def decode(self, columns: Columns) -> Decoded:
         """Return the records of two columns."""
         seeds, seed_codes = _integers(columns[0], self._LARGEST_SEED, self.dtype["seed"])
         buckets, bucket_codes = _integers(columns[1], self.g - 1, self.dtype["bucket"])
@@ -238,11 +244,11 @@ class HashLayout(Layout):
         """Return decimal digits of both."""
         return [[str(seed), str(bucket)] for seed, bucket in reports.tolist()]
 
-    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the records of decimal digits."""
         return _parsed(rows, self._cell, np.zeros(len(rows), self.dtype))
 
-    def _cell(self, row: Sequence[str]) -> Cell:
+    def _cell(self, row: Fields) -> Cell:
         seed, seed_code = _whole(row[0], self._LARGEST_SEED)
         bucket, bucket_code = _whole(row[1], self.g - 1)
         return (seed, bucket), seed_code or bucket_code
@@ -265,10 +271,10 @@ class SubsetLayout(Layout):
 
     def encode(self, reports: Reports) -> list[pa.Array]:
         """Return the lists."""
-        members = pa.array(np.ascontiguousarray(reports, dtype=self.dtype).reshape(-1))
-        return [pa.FixedSizeListArray.from_arrays(members, self.k)]
+        members = np.ascontiguousarray(reports, dtype=self.dtype).reshape(-1)
+        return [pa.FixedSizeListArray.from_arrays(pa.array(members), self.k)]
 
-    def decode(self, columns: Sequence[pa.Array]) -> tuple[Reports, Codes]:
+    def decode(self, columns: Columns) -> Decoded:
         """Return the sets of a column of lists of fixed or variable size."""
         column = _plain(columns[0])
         codes = self._list_codes(column)
@@ -300,19 +306,20 @@ class SubsetLayout(Layout):
         """Return the members of each set, separated by blanks."""
         return [[" ".join(map(str, members))] for members in reports.tolist()]
 
-    def parse(self, rows: Sequence[Sequence[str]]) -> tuple[Reports, Codes]:
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the sets of decimal digits."""
         into = np.zeros((len(rows), self.k), self.dtype)
         return self._checked(*_parsed(rows, self._cell, into))
 
-    def _cell(self, row: Sequence[str]) -> Cell:
-        members = [_whole(member, self.d - 1) for member in row[0].split()]
-        code = max((code for _, code in members), default=Reason.MISSING)
-        if code == 0 and len(members) != self.k:
+    def _cell(self, row: Fields) -> Cell:
+        cells = [_whole(member, self.d - 1) for member in row[0].split()]
+        values = [value for value, _ in cells]
+        code = max((code for _, code in cells), default=Reason.MISSING)
+        if code == 0 and len(values) != self.k:
             code = Reason.LENGTH
-        return [value for value, _ in members], code
+        return values, code
 
-    def _checked(self, sets: Reports, codes: Codes) -> tuple[Reports, Codes]:
+    def _checked(self, sets: Reports, codes: Codes) -> Decoded:
         unordered = (sets[:, 1:] <= sets[:, :-1]).any(axis=1)
         codes[unordered & (codes == 0)] = Reason.ORDER
         return sets, codes
@@ -353,7 +360,7 @@ def _nulls(column: pa.Array) -> Codes:
     return np.where(missing, Reason.MISSING, Reason.NONE).astype(np.uint8)
 
 
-def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> tuple[Reports, Codes]:
+def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> Decoded:
     """Return whole numbers in 0 .. high.
 
     Floats are not reports, even if they are whole: a seed would have lost its last digits.
@@ -363,11 +370,13 @@ def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> tuple[Report
     if not pa.types.is_integer(column.type):
         codes[codes == 0] = Reason.TYPE
         if pa.types.is_floating(column.type):
-            codes[pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)] = Reason.NAN
+            is_nan = pc.is_nan(column).fill_null(False)
+            codes[is_nan.to_numpy(zero_copy_only=False)] = Reason.NAN
         return np.zeros(len(column), dtype), codes
     filled = column.fill_null(0) if column.null_count else column
     numbers = filled.to_numpy(zero_copy_only=False)
-    codes[((numbers < 0) | (numbers > high)) & (codes == 0)] = Reason.RANGE
+    outside = (numbers < 0) | (numbers > high)
+    codes[outside & (codes == 0)] = Reason.RANGE
     if codes.any():
         numbers = np.where(codes == 0, numbers, 0)
     return numbers.astype(dtype, copy=False), codes
@@ -386,9 +395,7 @@ def _whole(text: str, high: int) -> Cell:
     return (value, Reason.NONE) if 0 <= value <= high else (0, Reason.RANGE)
 
 
-def _parsed(
-    rows: Sequence[Sequence[str]], cell: Callable[[Sequence[str]], Cell], into: Reports
-) -> tuple[Reports, Codes]:
+def _parsed(rows: Sequence[Fields], cell: Callable[[Fields], Cell], into: Reports) -> Decoded:
     """Fill ``into`` row by row: text is for small files."""
     codes = np.zeros(len(rows), dtype=np.uint8)
     for i, row in enumerate(rows):

@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 
 from ldpopt.oracles.hash_family import bucket_of
 
+Words = NDArray[np.uint64]
+Counts = NDArray[np.int64]
+Bits = NDArray[np.uint8]
+
 _bucket_of = numba.njit(inline="always")(bucket_of)
-_SMALL = 1 << 20  # hashes below which waking the other cores costs more than they save
+
+# Number of hashes below which waking the other cores costs more than they save.
+_SMALL = 1 << 20
 
 
-def hashed_support_counts(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
-) -> NDArray[np.int64]:
+def hashed_support_counts(seeds: Words, buckets: Words, d: int, g: int) -> Counts:
     """Return how many reports support each of d values.
 
     Cost: n·d hashes, shared by all cores; memory cores·d.
@@ -33,9 +37,7 @@ def hashed_support_counts(
     return np.asarray(partial.sum(axis=0))
 
 
-def hashed_support_bits(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], d: int, g: int
-) -> NDArray[np.uint8]:
+def hashed_support_bits(seeds: Words, buckets: Words, d: int, g: int) -> Bits:
     """Return the support of n reports as bits, shape (ceil(d/8), n).
 
     The first value is the highest bit of the first row. Bits beyond the last value are those of
@@ -48,18 +50,14 @@ def hashed_support_bits(
 
 
 @numba.njit(nogil=True)
-def _count(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, counts: NDArray[np.int64]
-) -> None:
+def _count(seeds: Words, buckets: Words, g: np.uint64, counts: Counts) -> None:
     for i in range(len(seeds)):
         for value in range(len(counts)):
             counts[value] += _bucket_of(seeds[i], np.uint64(value), g) == buckets[i]
 
 
 @numba.njit(parallel=True)
-def _count_parts(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, partial: NDArray[np.int64]
-) -> None:
+def _count_parts(seeds: Words, buckets: Words, g: np.uint64, partial: Counts) -> None:
     parts = len(partial)
     n = len(seeds)
     # Each thread has counts of its own: shared ones would have to be locked.
@@ -69,9 +67,7 @@ def _count_parts(
 
 
 @numba.njit(parallel=True)
-def _set_bits(
-    seeds: NDArray[np.uint64], buckets: NDArray[np.uint64], g: np.uint64, bits: NDArray[np.uint8]
-) -> None:
+def _set_bits(seeds: Words, buckets: Words, g: np.uint64, bits: Bits) -> None:
     for row in numba.prange(len(bits)):
         for i in range(len(seeds)):
             byte = 0

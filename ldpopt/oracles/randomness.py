@@ -75,14 +75,16 @@ def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray
     open, so about eight words are drawn where a plain comparison needs 64.
     """
     width = -(-d // 8)
+    # Rows of bytes are drawn as words, all rows in one; the last word may have bytes to spare.
     bits = np.empty(-(-n * width // 8), dtype=np.uint64)
     threshold = _threshold(probability)
     for start in range(0, len(bits), _BLOCK):
         block = bits[start : start + _BLOCK]
         block[:] = _bernoulli_words(rng, threshold, len(block))
     rows = bits.view(np.uint8)[: n * width].reshape(n, width)
-    if d % 8:
-        rows[:, -1] &= np.uint8(0xFF << (8 - d % 8) & 0xFF)
+    used = d % 8
+    if used:
+        rows[:, -1] &= np.uint8(0xFF << (8 - used) & 0xFF)
     return rows
 
 
@@ -92,7 +94,8 @@ def _bernoulli_words(rng: Rng, threshold: int, size: int) -> Words:
     undecided = np.full(size, 2**64 - 1, dtype=np.uint64)
     index: slice | NDArray[np.intp] = slice(None)  # of the words that are still undecided
     for digit in range(63, -1, -1):
-        if threshold & ((1 << digit + 1) - 1) == 0 or not undecided.size:
+        digits_left = threshold & ((1 << digit + 1) - 1)
+        if digits_left == 0 or not undecided.size:
             break  # all further digits of T are 0: the open lanes have u >= T
         draw = words(rng, undecided.size)
         if threshold >> digit & 1:
@@ -100,7 +103,9 @@ def _bernoulli_words(rng: Rng, threshold: int, size: int) -> Words:
             undecided &= draw
         else:
             undecided &= ~draw
-        if digit < 57:  # from here on most words are settled
+        # After seven digits a lane is open in 1 of 128 cases: most words are settled.
+        if digit < 57:
             still = np.flatnonzero(undecided)
-            index, undecided = still if isinstance(index, slice) else index[still], undecided[still]
+            index = still if isinstance(index, slice) else index[still]
+            undecided = undecided[still]
     return result

@@ -14,6 +14,9 @@ from ldpopt.oracles.base import Counts, FrequencyOracle, budget
 from ldpopt.oracles.forms import Reports, SubsetForm
 from ldpopt.oracles.rational import exp_below, word_below
 
+Values = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 # Membership flags (users x values) held at a time.
 _CELLS = 1 << 21
 
@@ -60,17 +63,21 @@ class SubsetSelection(FrequencyOracle):
         without = (1 - self.p) * k * (k - 1)
         return self.p * (k - 1) / others, (beside + without) / pairs
 
-    def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
+    def _perturb(self, values: Values, rng: randomness.Rng) -> Reports:
         reports = np.empty((len(values), self.k), dtype=self.report_form.dtype)
-        step = max(1, _CELLS // self.d)
-        for start in range(0, len(values), step):
-            members = self._memberships(values[start : start + step], rng)
+        for block in self._blocks(len(values)):
+            members = self._memberships(values[block], rng)
             # Row-major positions list each row's members in ascending order.
             positions = np.flatnonzero(members).reshape(-1, self.k)
-            reports[start : start + step] = positions - np.arange(len(members))[:, None] * self.d
+            row_starts = self.d * np.arange(len(members))
+            reports[block] = positions - row_starts[:, None]
         return reports
 
-    def _memberships(self, values: NDArray[np.int64], rng: randomness.Rng) -> NDArray[np.bool_]:
+    def _blocks(self, n: int) -> list[slice]:
+        step = max(1, _CELLS // self.d)
+        return [slice(start, start + step) for start in range(0, n, step)]
+
+    def _memberships(self, values: Values, rng: randomness.Rng) -> Flags:
         """Return which values each user's report holds, as a boolean (n, d) array.
 
         However the number of other values that come first is chosen, a report is right as long as
@@ -93,8 +100,8 @@ class SubsetSelection(FrequencyOracle):
         return members
 
     def _most_members(
-        self, values: NDArray[np.int64], wanted: NDArray[np.int64], rng: randomness.Rng
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        self, values: Values, wanted: Values, rng: randomness.Rng
+    ) -> tuple[Flags, Values]:
         """Return flags of at most ``wanted`` other values per row, and how many are missing."""
         share = self.k / self.d
         # Two standard deviations less: one row in forty has too many and is drawn again.
@@ -104,7 +111,7 @@ class SubsetSelection(FrequencyOracle):
         if coin <= 0:
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
 
-        def draw(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        def draw(values: Values) -> Flags:
             packed = randomness.packed_bernoulli(rng, coin, len(values), self.d)
             flags = np.unpackbits(packed, axis=1, count=self.d).view(np.bool_)
             flags[np.arange(len(values)), values] = False
@@ -112,17 +119,17 @@ class SubsetSelection(FrequencyOracle):
 
         members = draw(values)
         missing = wanted - np.count_nonzero(members, axis=1)
-        while (excess := np.flatnonzero(missing < 0)).size:
-            members[excess] = draw(values[excess])
-            missing[excess] = wanted[excess] - np.count_nonzero(members[excess], axis=1)
+        excess = np.flatnonzero(missing < 0)
+        while excess.size:
+            drawn_again = draw(values[excess])
+            members[excess] = drawn_again
+            missing[excess] = wanted[excess] - np.count_nonzero(drawn_again, axis=1)
+            excess = excess[missing[excess] < 0]
         return members, missing
 
-    def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
-        # Counting membership flags needs no index sets.
-        step = max(1, _CELLS // self.d)
-        return np.asarray(
-            sum(
-                np.count_nonzero(self._memberships(values[start : start + step], rng), axis=0)
-                for start in range(0, len(values), step)
-            )
-        )
+    def _draw_counts(self, values: Values, rng: np.random.Generator) -> Counts:
+        counts = np.zeros(self.d, dtype=np.int64)
+        for block in self._blocks(len(values)):
+            # Counting membership flags needs no index sets.
+            counts += np.count_nonzero(self._memberships(values[block], rng), axis=0)
+        return counts
