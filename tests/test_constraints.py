@@ -399,11 +399,11 @@ def test_a_function_that_returns_anything_else_than_constraints_is_refused(retur
 EMPTY = {
     "total above": (
         [Bounds(0, 0.2), SumsTo(1)],
-        "SumsTo.1. cannot be met: the bounds let the sum be from 0 to 0.8",
+        "a sum of 1 cannot be met: the bounds let the sum be from 0 to 0.8",
     ),
     "total below": (
         [Bounds(0.5, INF), SumsTo(1)],
-        "SumsTo.1. cannot be met: the bounds let the sum be from 2 to inf",
+        "a sum of 1 cannot be met: the bounds let the sum be from 2 to inf",
     ),
     "fixed above": ([NonNegative(), Fixed([0, 1], [0.75, 0.75]), SumsTo(1)], "cannot be met"),
     "all fixed": ([Fixed([0, 1, 2, 3], [0.25, 0.25, 0.25, 0.5]), SumsTo(1)], "cannot be met"),
@@ -419,7 +419,7 @@ EMPTY = {
         [Fixed([1], [0.25]), Fixed([1], [0.5])],
         "at index 1: at least 0.5, at most 0.25",
     ),
-    "negative total": ([NonNegative(), SumsTo(-1)], r"SumsTo\(-1\)"),
+    "negative total": ([NonNegative(), SumsTo(-1)], "a sum of -1 cannot be met"),
 }
 
 
@@ -478,3 +478,63 @@ def test_sparsity_without_a_closed_form_is_explained_and_refused():
 
 def test_constraints_cannot_change_after_the_problem_is_made():
     assert isinstance(Problem(LeastSquares(), [NonNegative()]).constraints, tuple)
+
+
+# --- what constraints state about themselves ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("constraint", "on_three", "on_any"),
+    [
+        (SumsTo(0.75), 0.75, 0.75),
+        (GroupTotals([[2, 0, 1]], [2.0]), 2.0, None),
+        (GroupTotals([[0, 1]], [2.0]), None, None),
+        (GroupTotals([[0, 1, 2], [0]], [2.0, 0.5]), None, None),
+        (NonNegative(), None, None),
+        (Hierarchy([-1, 0, 0], total=1.0), None, None),
+        (Linear([[1.0, 1.0, 1.0]], 1.0, 1.0), None, None),
+    ],
+    ids=name,
+)
+def test_a_total_is_the_sum_that_a_constraint_fixes_and_nothing_else(constraint, on_three, on_any):
+    assert constraint.total(3) == on_three
+    assert constraint.total() == on_any
+
+
+def test_few_values_are_restricted_to_the_zeros_of_a_point():
+    few = AtMost(2)
+    restricted = few.restricted_to(np.array([0.5, 0.0, 0.5, 0.0]))
+    assert restricted.indices.tolist() == [1, 3]
+    assert restricted.values.tolist() == [0.0, 0.0]
+    assert not few.convex
+    assert few.scope == "the support found"
+    assert "closed form with LeastSquares()" in few.remedy
+
+
+@pytest.mark.parametrize("constraint", CONVEX, ids=name)
+def test_a_convex_constraint_is_its_own_restriction(constraint):
+    assert constraint.convex
+    assert constraint.restricted_to(F) is constraint
+    assert constraint.scope == "the problem"
+    assert constraint.remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("constraint", "row", "text"),
+    [
+        (NonNegative(), 2, "0 <= f[2]"),
+        (Bounds(-INF, 0.5), 1, "f[1] <= 0.5"),
+        (Bounds(0.25, 0.5), 0, "0.25 <= f[0] <= 0.5"),
+        (Fixed([3], [0.5]), 3, "f[3] = 0.5"),
+        (SumsTo(0.5), 0, "SumsTo(0.5)"),
+        (GroupTotals([[0], [1, 3]], [0.5, 0.25]), 1, "group 1 of 2 values sums to 0.25"),
+        (Monotone([2, 0, 1]), 1, "f[0] >= f[1]"),
+        (Unimodal(1), 0, "f[1] >= f[0]"),
+        (Unimodal(1), 1, "f[1] >= f[2]"),
+        (Hierarchy([-1, 0, 0, 1], total=0.5), 1, "f[1] = sum of its children"),
+        (Hierarchy([-1, 0, 0, 1], total=0.5), 2, "the roots sum to 0.5"),
+        (Linear([[1, 1, 0, 0]], 0.5), 0, "row 0 of Linear(<1 rows>)"),
+    ],
+)
+def test_a_row_is_named_as_a_reader_would_write_it(constraint, row, text):
+    assert constraint.row_name(row, 4) == text

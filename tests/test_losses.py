@@ -12,6 +12,8 @@ from scipy import stats
 from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
 from ldpopt.constraints import AtMost, Bounds, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.estimate import Noise
+from ldpopt.losses.normalised import TiltedGaussianMLE
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
 
 D, N = 5, 400
@@ -35,6 +37,7 @@ COUNTS = {
     "with zero": [0, 90, 60, 240, 10],
     "all and none": [N, 0, 0, 0, 0],
 }
+GAUSSIAN = LOSSES["gaussian"]
 PAIRS = [
     (loss, oracle, counts)
     for loss in LOSSES
@@ -500,3 +503,108 @@ def test_a_prior_must_be_one_or_a_family(prior):
 def test_a_posterior_needs_the_noise_level():
     with pytest.raises(InvalidInputError, match="noise level"):
         Problem(losses.PosteriorMean(priors.PowerLaw), [SumsTo()]).solve([0.5, 0.5])
+
+
+# --- strong convexity on an interval, by hand -----------------------------------------------------
+
+
+def by_hand(constant, slope, frequencies=(1.0, 0.0)):
+    """An estimate whose noise has the variance constant + slope f."""
+    noise = Noise(constant, slope)
+    return FrequencyEstimate(frequencies, noise=noise)
+
+
+def test_the_weighted_mle_is_least_convex_where_its_variance_is_largest():
+    # 2 (a + b f̃)²/(a + b f)³: the variances at f̃ = (1, 0) are 2 and 1, the largest on 0 .. 1 is 2.
+    rising = by_hand(1.0, 1.0)
+    assert GAUSSIAN.strong_convexity(rising, 0.0, 1.0) == 2 * 1**2 / 2**3
+    assert GAUSSIAN.strong_convexity(rising, 0.0, 3.0) == 2 * 1**2 / 4**3
+    # They are 1 and 2, and the largest is at the lower end: 2 at 0 and 3 at -1.
+    falling = by_hand(2.0, -1.0)
+    assert GAUSSIAN.strong_convexity(falling, 0.0, 0.5) == 2 * 1**2 / 2**3
+    assert GAUSSIAN.strong_convexity(falling, -1.0, 0.5) == 2 * 1**2 / 3**3
+    assert GAUSSIAN.strong_convexity(by_hand(4.0, 0.0)) == 2 / 4
+
+
+@pytest.mark.parametrize("slope", [1.0, -1.0])
+def test_the_weighted_mle_is_not_strongly_convex_on_the_whole_line(slope):
+    assert GAUSSIAN.strong_convexity(by_hand(2.0, slope)) == 0.0
+
+
+def test_half_the_weighted_mle_is_half_as_convex():
+    tilted = TiltedGaussianMLE(np.array([0.3, -0.2]))
+    assert tilted.strong_convexity(by_hand(1.0, 1.0), 0.0, 1.0) == 1**2 / 2**3
+
+
+def test_other_losses_are_as_convex_as_their_second_derivatives():
+    stack = FrequencyEstimate([[0.5, 0.2], [0.3, 0.3], [0.9, 0.1]])
+    weighted = losses.WeightedLeastSquares([3.0, 0.25])
+    assert losses.LeastSquares().strong_convexity(stack).tolist() == [1.0, 1.0, 1.0]
+    assert weighted.strong_convexity(stack).tolist() == [0.25, 0.25, 0.25]
+    divergence = losses.KullbackLeibler()
+    assert divergence.strong_convexity(stack, 0.0, 4.0).tolist() == [0.25, 0.25, 0.25]
+    assert divergence.strong_convexity(stack).tolist() == [0.0, 0.0, 0.0]
+    assert losses.LeastAbsolute().strong_convexity(stack).tolist() == [0.0, 0.0, 0.0]
+
+
+# --- what losses state about themselves -----------------------------------------------------------
+
+
+def test_the_kinks_of_absolute_deviations_are_at_the_estimate():
+    kinks = losses.LeastAbsolute().kinks(FrequencyEstimate([0.5, 0.2]))
+    assert kinks.place.tolist() == [0.5, 0.2]
+    assert kinks.below.tolist() == [-1.0, -1.0]
+    assert kinks.above.tolist() == [1.0, 1.0]
+    assert losses.LeastSquares().kinks(FrequencyEstimate([0.5, 0.2])) is None
+
+
+def test_closed_forms_of_least_squares_solve_the_posterior_mean_too():
+    loss = losses.PosteriorMean(priors.PowerLaw)
+    assert loss.family is losses.LeastSquares
+    assert loss.solved_for == "the posterior mean"
+    assert losses.WeightedLeastSquares([1.0]).family is losses.WeightedLeastSquares
+    assert losses.LeastSquares().solved_for == ""
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_separable_loss_is_its_separable_self(name):
+    assert LOSSES[name].separable is LOSSES[name]
+
+
+def test_other_losses_are_not_separable():
+    for loss in (losses.LeastAbsolute(), losses.NormalisedGaussianMLE()):
+        assert loss.separable is None
+
+
+def test_losses_are_finite_between_the_ends_of_their_domain():
+    assert GAUSSIAN.domain((2.0, 1.0, 1.0)) == (-0.5, math.inf)
+    assert GAUSSIAN.domain((-0.5, 1.0, 1.0)) == (-math.inf, 2.0)
+    assert GAUSSIAN.domain((0.0, 1.0, 1.0)) == (-math.inf, math.inf)
+    assert losses.BinomialMLE().domain((0.25, 0.5)) == (-0.5, 1.5)
+    assert losses.LeastSquares().domain(()) == (-math.inf, math.inf)
+
+
+def test_only_a_loss_that_is_not_convex_has_a_majorant():
+    with pytest.raises(NotImplementedError, match=r"LeastSquares\(\) has no majorant"):
+        losses.LeastSquares().majorant(np.zeros(2), FrequencyEstimate([0.5, 0.2]))
+
+
+def test_residuals_are_in_units_of_the_noise_but_at_most_of_the_uniform_frequency():
+    # a = b = 0.25 · 100 = 25 and σ = 1/2: the unit is 2, or d where that is less.
+    estimate = FrequencyEstimate([0.5, 0.25, 0.25], noise=Noise(0.25, 0.25, 100))
+    assert GAUSSIAN.constants(estimate) == (1.0, 25.0, 2.0)
+    single = FrequencyEstimate([1.0], noise=Noise(0.25, 0.25, 100))
+    assert GAUSSIAN.constants(single) == (1.0, 25.0, 1.0)
+
+
+def test_the_binomial_likelihood_of_many_reports_is_steep_enough_for_loose_tolerances():
+    oracle = oracles.OUE(epsilon=1.0, d=256)
+    truth = np.arange(1, 257) ** -1.3
+    counts = np.rint(1_000_000 * (oracle.q + (oracle.p - oracle.q) * truth / truth.sum()))
+    problem = Problem(losses.BinomialMLE(), [NonNegative(), SumsTo()])
+    noise = np.random.default_rng(0).normal(0, 440, 256).round()
+    estimate = oracle.estimate((counts + noise).astype(np.int64), 1_000_000)
+    loose = problem.solve(estimate, solver="SCS", accuracy="default")
+    exact = problem.solve(estimate)
+    assert exact.solver == "one root"
+    assert_allclose(loose.frequencies, exact.frequencies, rtol=0, atol=1e-4)
