@@ -26,7 +26,7 @@ def perturb(
     ],
     seed: Annotated[
         int | None,
-        typer.Option(help="For repeatable tests; whoever knows the seed can recover the values."),
+        typer.Option(help="For repeatable tests; anyone who knows the seed can recover the values."),
     ] = None,
 ) -> None:
     """Randomise users' values: one report per row, as clients would send them.
@@ -46,7 +46,7 @@ def perturb(
     rng = None if seed is None else validate.generator(seed)
     if rng is not None:
         remark(
-            "These reports are not private: whoever knows the seed can remove the noise.",
+            "These reports are not private: anyone who knows the seed can remove the noise.",
             style="yellow",
         )
     if out.suffix:
