@@ -87,7 +87,8 @@ def test_compare_prints_closed_form_and_solvers_as_json():
 
 
 def test_compare_writes_csv_and_a_picture_of_accuracy_against_time(tmp_path):
-    table, picture = tmp_path / "new" / "rows.csv", tmp_path / "plot.png"
+    table = tmp_path / "new" / "rows.csv"
+    picture = tmp_path / "plot.png"
     result = run(
         *("compare", "--d", "1.6e1", "--solvers", "CLARABEL", "--problems", "cls, capped"),
         *("--accuracy", "low,high", "--csv", table, "--plot", picture),

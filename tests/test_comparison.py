@@ -44,6 +44,57 @@ def test_the_estimate_is_that_of_a_million_zipf_users():
     assert np.abs(estimate.frequencies - shares / shares.sum()).max() < 5 * estimate.sigma
 
 
+def test_the_budget_of_the_estimate_is_one():
+    assert comparison.zipf_estimate(4, np.random.default_rng(0)).oracle.epsilon == 1
+
+
+def test_the_seed_draws_the_estimate():
+    def difference(seed):
+        rows = compare_solvers([64], ["OSQP"], cases=["norm"], seed=seed)
+        return list(rows)[1].difference
+
+    assert difference(0) == difference(0)
+    assert difference(0) != difference(1)
+
+
+def test_every_row_pays_for_its_own_compilation():
+    accuracies = ["high", "low"]
+    _, high, low = compare_solvers([8], ["OSQP"], cases=["norm"], accuracies=accuracies)
+    assert high.compile_seconds > 0
+    assert low.compile_seconds > 0
+
+
+def test_a_row_has_the_times_of_both_solves_and_the_certificate_of_the_second():
+    closed, first, second = (
+        SimpleNamespace(
+            start=SimpleNamespace(d=2),
+            frequencies=np.array([share, 1 - share]),
+            path="conic",
+            solver="SCS",
+            status="optimal",
+            seconds=seconds,
+            compile_seconds=seconds / 4,
+            certificate=SimpleNamespace(gap=gap, violation=gap * 2),
+        )
+        for share, seconds, gap in ((0.5, 0.25, 0.0), (0.6, 8.0, 1.0), (0.75, 2.0, 1e-3))
+    )
+    assert comparison._row("CLS", "low", first, second, closed) == ComparisonRow(
+        "CLS",
+        2,
+        "conic",
+        "SCS",
+        "low",
+        "optimal",
+        first_seconds=8.0,
+        compile_seconds=2.0,
+        seconds=2.0,
+        slowdown=8.0,
+        difference=0.25,
+        gap=1e-3,
+        violation=2e-3,
+    )
+
+
 def test_the_cap_of_the_capped_simplex_is_half_of_the_largest_estimate():
     estimate = comparison.zipf_estimate(64, np.random.default_rng(0))
     capped, _ = CASES["capped"].constraints(estimate)

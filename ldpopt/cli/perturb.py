@@ -26,7 +26,9 @@ def perturb(
     ],
     seed: Annotated[
         int | None,
-        typer.Option(help="For repeatable tests; anyone who knows the seed can recover the values."),
+        typer.Option(
+            help="For repeatable tests; anyone who knows the seed can recover the values."
+        ),
     ] = None,
 ) -> None:
     """Randomise users' values: one report per row, as clients would send them.
