@@ -83,8 +83,10 @@ def open_reports(path: str | Path) -> ReportFile:
 def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
     """Return the oracle and all reports of one file, for files that fit into memory.
 
-    Raises InvalidInputError or DataUnavailableError as ``open_reports``, and if a row is not a
-    report; the first one is named.
+    Raises
+    ------
+    InvalidInputError, DataUnavailableError
+        As ``open_reports``, and if a row is not a report; the first one is named.
     """
     file = open_reports(path)
     batches = []
@@ -151,7 +153,10 @@ class ReportWriter:
     def write(self, reports: ArrayLike, client_ids: Sequence[Any] | None = None) -> None:
         """Append reports as ``oracle.perturb`` returns them, and their clients' ids.
 
-        Raises an error if they are not right.
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If they are not reports of the oracle, the ids do not fit, or the file cannot be written.
         """
         batch = np.asarray(reports)
         self.oracle.report_form.check(batch)

@@ -167,7 +167,13 @@ class FrequencyEstimate(Immutable):
 
     @property
     def noise(self) -> Noise:
-        """The noise of the raw estimate; an error is raised where it is not known."""
+        """The noise of the raw estimate.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not known.
+        """
         if self._noise is None:
             raise InvalidInputError(
                 "this needs the noise level of the estimate: build it as "
@@ -179,7 +185,10 @@ class FrequencyEstimate(Immutable):
     def sigma(self) -> float:
         """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7).
 
-        An error is raised where it differs between values, or is unknown.
+        Raises
+        ------
+        InvalidInputError
+            If it differs between values, or is not known.
         """
         sd = self.noise.sd
         if np.ndim(sd):
@@ -226,7 +235,10 @@ class FrequencyEstimate(Immutable):
     def require_raw(self, what: str) -> FrequencyEstimate:
         """Return the raw estimate that this one is or was made from.
 
-        An error that begins with ``what`` is raised unless it is known to be raw.
+        Raises
+        ------
+        InvalidInputError
+            Unless it is known to be raw; the message begins with ``what``.
         """
         if self.raw is None:
             raise InvalidInputError(

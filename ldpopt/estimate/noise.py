@@ -89,7 +89,10 @@ class Noise:
     def of_reports(cls, n: int, protocol: PureProtocol) -> Noise:
         """Return the noise of n reports of a protocol, Var[f̃_v] = (a + b f_v)/n (N Eq. 5).
 
-        An n below 1, or a ``protocol`` that is not one, raises an error.
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If n is not a whole number >= 1, or ``protocol`` is not a protocol.
         """
         if not isinstance(protocol, PureProtocol):
             raise InvalidTypeError(
@@ -117,7 +120,13 @@ class Noise:
 
     @property
     def kappa(self) -> float:
-        """κ = b/a > -1: how fast the variance grows with the frequency; an error if it differs between values."""
+        """κ = b/a > -1: how fast the variance grows with the frequency.
+
+        Raises
+        ------
+        InvalidInputError
+            If it differs between values.
+        """
         if self.protocol is not None:
             return self.protocol.kappa
         ratio = np.asarray(self.slope) / self.constant
@@ -194,7 +203,13 @@ class Noise:
         return Covariance(variance, np.zeros((len(f), 0)), np.zeros((0, 0)))
 
     def require_n(self) -> int:
-        """Return n; an error where it is not known."""
+        """Return the number of reports.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not known.
+        """
         if self.n is None:
             raise InvalidInputError(
                 "this needs the number of reports: build the estimate with n=..., beside noise=..."
@@ -202,7 +217,13 @@ class Noise:
         return self.n
 
     def require_protocol(self) -> PureProtocol:
-        """Return the protocol; an error where the noise is given by hand."""
+        """Return the protocol of the reports.
+
+        Raises
+        ------
+        InvalidInputError
+            If the noise is given by hand.
+        """
         if self.protocol is None:
             raise InvalidInputError(
                 "this needs the protocol of the reports, and the noise of this estimate is given by hand: "
@@ -213,7 +234,10 @@ class Noise:
     def in_counts(self) -> tuple[int, float, float]:
         """Return (n, sd, slope) of estimated counts n f̃: Var = sd² + slope k for a true count k.
 
-        An unknown n, or a noise that differs between values, raises an error.
+        Raises
+        ------
+        InvalidInputError
+            If n is not known, or the noise differs between values.
         """
         n = self.require_n()
         if not self.is_common:

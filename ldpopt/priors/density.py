@@ -172,8 +172,12 @@ class Density(Prior):
         """Return the member of the family with this mean and variance of the true counts.
 
         Families with one parameter use the mean alone (K Eq. 17-18). Where no member has these
-        moments the nearest limit is returned, with a warning. Families without parameters raise an
-        error.
+        moments the nearest limit is returned, with a warning.
+
+        Raises
+        ------
+        InvalidInputError
+            If the family has no parameters.
         """
         raise _nothing_to_fit(cls)
 
@@ -249,7 +253,10 @@ class Density(Prior):
     def start(cls, counts: EstimatedCounts) -> dict[str, float]:
         """Return parameters to begin a search from: those of the fit by moments, inside limits.
 
-        An error is raised where the family has no parameters.
+        Raises
+        ------
+        InvalidInputError
+            If the family has no parameters.
         """
         if not cls.parameters():
             raise _nothing_to_fit(cls)
