@@ -107,9 +107,9 @@ def raises(tree):
     waiting = list(tree.body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            if "NotImplementedError" not in ast.unparse(node.exc):
-                return True
+        raised = node.exc if isinstance(node, ast.Raise) else None
+        if raised is not None and "NotImplementedError" not in ast.unparse(raised):
+            return True
         if not isinstance(node, ast.FunctionDef | ast.Lambda):
             waiting += ast.iter_child_nodes(node)
     return False
