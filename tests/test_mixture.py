@@ -352,7 +352,8 @@ def test_the_limit_is_the_posterior_mean_under_the_true_frequencies():
     rng = np.random.default_rng(0)
     oracle = oracles.GRR(1.0, 5)
     truth = np.array([0.4, 0.2, 0.2, 0.1, 0.1])
-    raw = FrequencyEstimate(rng.normal(truth, 0.1, (3, 5)), n=100, oracle=oracle)
+    drawn = rng.normal(truth, 0.1, (3, 5))
+    raw = FrequencyEstimate(drawn, n=100, oracle=oracle, is_raw=True)
     limit = metrics.accuracy_limit(raw, truth)
     variance = np.array([float(oracle.variance(100, f)) for f in truth])
     for trial in range(3):
@@ -363,7 +364,8 @@ def test_the_limit_is_the_posterior_mean_under_the_true_frequencies():
 
 
 def test_the_limit_is_the_noise_free_truth_where_values_are_far_apart():
-    raw = FrequencyEstimate([0.69, 0.21, 0.1], n=10**8, oracle=oracles.OUE(2.0, 3))
+    oracle = oracles.OUE(2.0, 3)
+    raw = FrequencyEstimate([0.69, 0.21, 0.1], n=10**8, oracle=oracle, is_raw=True)
     assert_allclose(metrics.accuracy_limit(raw, [0.7, 0.2, 0.1]), [0.7, 0.2, 0.1], rtol=1e-12)
 
 
@@ -385,7 +387,6 @@ def test_the_limit_names_what_does_not_fit():
         metrics.accuracy_limit(raw, [0.2, 0.3, 0.5])
     with pytest.raises(InvalidInputError, match="noise level"):
         metrics.accuracy_limit(FrequencyEstimate([0.5, 0.5]), [0.5, 0.5])
+    known = FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2), is_raw=True)
     with pytest.raises(InvalidInputError, match=r"0 \.\. 1"):
-        metrics.accuracy_limit(
-            FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2)), [-0.5, 1.5]
-        )
+        metrics.accuracy_limit(known, [-0.5, 1.5])

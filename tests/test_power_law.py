@@ -13,6 +13,8 @@ from scipy.special import zeta
 from ldpopt import FrequencyEstimate, oracles, postprocess, priors
 from ldpopt.errors import LdpoptWarning
 from ldpopt.priors import Gaussian, LogNormal, PowerLaw
+from ldpopt.priors.counts import EstimatedCounts
+from ldpopt.priors.family_curves import means_by_member
 from ldpopt.priors.power_law import exponents
 from ldpopt.priors.zeta import log_power_sum
 from tests import reference
@@ -277,6 +279,20 @@ def test_power_of_many_trials_with_exponents_of_all_sizes():
         law = PowerLaw(alpha, 10_000)
         means = law.posterior_mean(f[row] * 10_000, estimate.sigma * 10_000)
         assert_allclose(together[row], means / 10_000, rtol=POSTERIOR, atol=0)
+
+
+def test_few_curves_serve_many_trials():
+    estimated = EstimatedCounts.of(stack(300))
+    built = []
+
+    def member(alpha):
+        built.append(alpha)
+        return PowerLaw(alpha, estimated.n)
+
+    alphas = exponents(estimated.means(), estimated.n)
+    means_by_member(member, estimated, alphas)
+    assert len(built) == 9  # the nodes of one polynomial in the exponent, ends included
+    assert_allclose([min(built), max(built)], [alphas.min(), alphas.max()], rtol=1e-12)
 
 
 def test_a_warning_of_a_stack_counts_its_trials():

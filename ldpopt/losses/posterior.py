@@ -13,6 +13,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
 from ldpopt.priors.base import require_same_users
+from ldpopt.priors.counts import EstimatedCounts
 
 Array = NDArray[np.float64]
 
@@ -105,16 +106,16 @@ class _Moments(NamedTuple):
 
 
 def _moments(prior: Prior | type[Prior], estimate: FrequencyEstimate) -> _Moments:
-    n, sd, _ = estimate.noise.in_counts()
-    f = estimate.frequencies
-    mean = np.empty(f.shape)
-    variance = np.empty(f.shape)
+    counts = EstimatedCounts.of(estimate)
+    shape = counts.values.shape
+    mean = np.empty(shape)
+    variance = np.empty(shape)
     # A given prior takes all trials at once; a family is fitted to each.
     given = prior if isinstance(prior, Prior) else None
-    parts = np.ndindex(f.shape[:-1]) if given is None else [()]
+    parts = np.ndindex(shape[:-1]) if given is None else [()]
     for part in parts:
         fitted = given or prior.fit(estimate[part])
-        posterior = fitted.posterior(n * f[part], sd)
-        mean[part] = posterior.mean / n
-        variance[part] = posterior.variance / n**2
+        posterior = fitted.posterior(counts.values[part], counts.noise.sd)
+        mean[part] = counts.frequencies(posterior.mean)
+        variance[part] = counts.frequency_variances(posterior.variance)
     return _Moments(mean, variance.sum(axis=-1))

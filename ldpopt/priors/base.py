@@ -78,6 +78,7 @@ class Prior(ABC):
             Whether the variance of an estimate grows with the true count.
         """
         counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
+        # Not every family knows the option; those that do not raise an error where it is used.
         options = {"value_dependent": True} if value_dependent else {}
         means = np.empty_like(counts.values)
         for trial in np.ndindex(means.shape[:-1]):

@@ -68,13 +68,16 @@ class Binned:
         step = self.noise.sd * spacing
         inside = np.clip(self.y, 0, self.n)
         distance = reach * np.sqrt(self.noise.variance(inside))
-        low = np.maximum(np.floor((inside - distance) / step), 0)
-        high = np.maximum.accumulate(np.ceil((inside + distance) / step))
+        low = np.floor((inside - distance) / step)
+        high = np.ceil((inside + distance) / step)
         # Bins ascend, so intervals that overlap are merged from the left.
-        separate = np.flatnonzero(low[1:] > high[:-1])
+        furthest = np.maximum.accumulate(high)
+        separate = np.flatnonzero(low[1:] > furthest[:-1])
         starts = low[np.append(0, separate + 1)]
-        stops = high[np.append(separate, len(high) - 1)]
-        stretches = [np.arange(*ends) for ends in zip(starts, stops + 1, strict=True)]
+        stops = furthest[np.append(separate, len(high) - 1)]
+        stretches = [
+            np.arange(max(start, 0), stop + 1) for start, stop in zip(starts, stops, strict=True)
+        ]
         points = np.concatenate(stretches) * step
         return points[points <= self.n]
 
@@ -100,11 +103,15 @@ class Binned:
         reach = _REACH * np.sqrt(self.noise.variance(inside))
         for begin in range(0, len(self.y), _ROWS):
             rows = slice(begin, begin + _ROWS)
-            first = np.searchsorted(support, (inside[rows] - reach[rows]).min())
-            last = np.searchsorted(support, (inside[rows] + reach[rows]).max(), side="right")
+            # Bins ascend, so some neighbours need few of the points: the others stay impossible.
+            lowest = (inside[rows] - reach[rows]).min()
+            highest = (inside[rows] + reach[rows]).max()
+            first = np.searchsorted(support, lowest)
+            last = np.searchsorted(support, highest, side="right")
             window = support[first:last]
             logs = self.noise.log_ratio(self.y[rows, None], window, inside[rows, None])
-            kernel = np.exp(logs - logs.max(axis=1, keepdims=True))
+            top = logs.max(axis=1, keepdims=True)
+            kernel = np.exp(logs - top)
             if masses is None:
                 result[rows, first:last] = kernel
             else:

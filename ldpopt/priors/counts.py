@@ -80,6 +80,10 @@ class EstimatedCounts:
         """Return counts as fractions of the users."""
         return counts / self.n
 
+    def frequency_variances(self, variances: Array) -> Array:
+        """Return variances of counts as variances of fractions of the users."""
+        return variances / self.n**2
+
     def means(self) -> Array:
         """Return the mean of each vector, unbiased for that of its true counts: shape (...)."""
         return np.asarray(np.sum(self.values / self.values.shape[-1], axis=-1))

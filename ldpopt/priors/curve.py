@@ -133,10 +133,11 @@ class _Curves(NamedTuple):
     def through(cls, moments: Array) -> _Curves:
         """Return the curves through mean, variance and log-evidence: (3, cells, points)."""
         mean, variance, evidence = moments
-        centre = mean[:, DEGREE // 2]
-        slope = (evidence[:, -1] - evidence[:, 0]) / 2
-        start = evidence[:, 0] + slope
+        left, right = evidence[:, 0], evidence[:, -1]
+        slope = (right - left) / 2
+        start = left + slope
         weight = np.exp(evidence - start[:, None] - slope[:, None] * POINTS)
+        centre = mean[:, DEGREE // 2]  # squares of what is left lose fewer digits
         square = variance + (mean - centre[:, None]) ** 2
         sums = np.stack([weight, weight * mean, weight * square])
         series = sums @ TO_SERIES.T

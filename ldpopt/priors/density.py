@@ -89,7 +89,7 @@ class Density(Prior):
         positive = np.flatnonzero(logs > -np.inf)
         if not len(positive):
             raise _no_mass()
-        step = -(-len(positive) // _ANCHORS)
+        step = -(-len(positive) // _ANCHORS)  # rounded up
         some = positive[::step]
         return self._candidates[some], logs[some]
 
@@ -102,7 +102,7 @@ class Density(Prior):
         k, logs = weighted_nodes(
             self.log_density, resolved(self.log_density, self._starts, self.n, low, high)
         )
-        top = logs.max()
+        top = logs.max()  # relative to it no exponential overflows
         if top == -np.inf:
             raise _no_mass()
         share = np.exp(logs - top)
@@ -142,6 +142,7 @@ class Density(Prior):
         if not len(y):
             return iter(())
         low, high = self._reach(y, noise)
+        # Resolved once for all estimates: they share most of the counts.
         blocks = resolved(self.log_density, self._starts, self.n, *merged(low, high))
         reach = Runs(low, high - low + 1)
         return posterior_terms(self.log_density, blocks, y, noise, reach, self.n)
@@ -262,6 +263,7 @@ class Density(Prior):
             raise _nothing_to_fit(cls)
         mean, variance = counts.true_moments()
         n = counts.n
+        # Away from the limits of all families: all mass on 1, equal weights, scale 0.
         mean = min(max(mean, 2.0), (n + 1) / 2)
         variance = max(variance, (_NARROWEST_START * counts.noise.sd) ** 2, 1.0)
         with warnings.catch_warnings():

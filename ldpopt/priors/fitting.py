@@ -163,13 +163,13 @@ def _derivatives(cost: Cost, at: Array) -> tuple[Array, Array]:
     gradient = np.empty(size)
     hessian = np.empty((size, size))
     middle = cost(at)
-    for i in range(size):
-        up, down = cost(at + steps[i]), cost(at - steps[i])
+    for i, step in enumerate(steps):
+        up, down = cost(at + step), cost(at - step)
         gradient[i] = (up - down) / (2 * _STEP)
         hessian[i, i] = (up - 2 * middle + down) / _STEP**2
-        for j in range(i):
-            along = cost(at + steps[i] + steps[j]) + cost(at - steps[i] - steps[j])
-            across = cost(at + steps[i] - steps[j]) + cost(at - steps[i] + steps[j])
+        for j, other in enumerate(steps[:i]):
+            along = cost(at + step + other) + cost(at - step - other)
+            across = cost(at + step - other) + cost(at - step + other)
             hessian[i, j] = (along - across) / (4 * _STEP**2)
             hessian[j, i] = hessian[i, j]
     return gradient, hessian

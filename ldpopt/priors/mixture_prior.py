@@ -45,7 +45,8 @@ class Mixture(Discrete):
     A dictionary has an atom at 0 and either pieces, π(k) ∝ 1/k between two knots, or hats, 1/k
     times a function that rises from a knot to the next and falls to the one after, linear in
     log k. Knots form a geometric sequence. Smooth laws such as powers of k are mixtures of a
-    dictionary or close to one. Where the estimates show no more, a law of one parameter is the prior.
+    dictionary or close to one. Where the estimates show no more than a law of one parameter would,
+    that law is the prior.
 
     Attributes
     ----------
@@ -67,8 +68,8 @@ class Mixture(Discrete):
     True
     """
 
-    gap: float = 0.0
-    simple: float = 0.0
+    gap: float
+    simple: float
 
     @classmethod
     def fit(cls, estimate: FrequencyEstimate, *, value_dependent: bool = False) -> Mixture:
@@ -152,14 +153,20 @@ def weigh_laws(size: Array, mixture: Array, laws: Array, sizes: list[int]) -> tu
         Number of laws in each family.
     """
     with np.errstate(divide="ignore"):
-        logs = size @ np.log(laws) - np.log(np.repeat(sizes, sizes))
+        log_likelihood = size @ np.log(laws)
+    laws_in_family = np.repeat(sizes, sizes)
+    logs = log_likelihood - np.log(laws_in_family)
     top = logs.max()
     if top == -np.inf:  # no law explains each estimate
         return np.full(len(logs), 1 / len(logs)), 0.0
     relative = np.exp(logs - top)
-    gain = float(size @ np.log(mixture)) - float(top + math.log(relative.sum()))
+    total = relative.sum()
+    log_evidence = float(top + math.log(total))
+    gain = float(size @ np.log(mixture)) - log_evidence
+    # Bayesian information criterion: half the logarithm of the number of estimates per parameter.
     penalty = 0.5 * math.log(size.sum())
-    return relative / relative.sum(), 1 / (1 + math.exp(min(gain - penalty, _LARGEST_LOG)))
+    odds = math.exp(min(gain - penalty, _LARGEST_LOG))
+    return relative / total, 1 / (1 + odds)
 
 
 def cell_edges(binned: Binned) -> Array:
@@ -170,14 +177,17 @@ def cell_edges(binned: Binned) -> Array:
     all that is known there is that nothing is there.
     """
     top = float(binned.n)
-    single = np.arange(0.5, min(top, 1 / (_RATIO - 1)))
+    growth = _RATIO - 1
+    single = np.arange(0.5, min(top, 1 / growth))  # cells 3 % long are shorter than 1 below
     last = single[-1]
-    steps = math.ceil(math.log(top / last) / math.log(_RATIO)) if top - last > 1 else 0
+    steps = 0
+    if top - last > 1:
+        steps = math.ceil(math.log(top / last) / math.log(_RATIO))
     long = last * _RATIO ** np.arange(1, steps)
     fine = binned.near(_SPACING, _REACH)
-    # Below this count, cells 3 % long are the shorter ones.
-    crossing = _SPACING * binned.noise.sd / (_RATIO - 1)
-    edges = np.unique(np.concatenate([single, long, fine[fine > max(crossing, last)]]))
+    crossing = _SPACING * binned.noise.sd / growth  # below it, cells 3 % long are the shorter ones
+    fine = fine[fine > max(crossing, last)]
+    edges = np.unique(np.concatenate([single, long, fine]))
     distinct = np.append(True, np.diff(edges) > _SEPARATE * edges[1:])
     below_top = edges < top * (1 - _SEPARATE)
     return np.append(edges[distinct & below_top], top)
@@ -188,9 +198,11 @@ def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     result = []
     for ratio in PIECES + HATS:
         for phase in _PHASES:
-            first = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d) * ratio**phase
-            first = min(max(first, 1.0), binned.n / ratio)
+            resolved = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d)
+            first = max(resolved * ratio**phase, 1.0)
+            first = min(first, binned.n / ratio)  # at least one knot lies below n
             steps = math.ceil(math.log(binned.n / first) / math.log(ratio))
+            # One knot below the first, for the rising side of a hat, and one above n.
             knots = np.log(first * ratio ** np.arange(-1, steps + 2))
             shapes = _hats(edges, knots) if ratio in HATS else _pieces(edges, knots[1:])
             atom = np.zeros(len(edges))
@@ -216,8 +228,10 @@ def _hats(edges: Array, knots: Array) -> list[Array]:
     result = []
     for low, peak, high in zip(knots, knots[1:], knots[2:], strict=False):
         x = np.clip(logs, low, high)
-        rising = (x - low) ** 2 / ((peak - low) * (high - low))
-        falling = 1 - (high - x) ** 2 / ((high - peak) * (high - low))
+        width = high - low
+        # Distribution functions of the two sides, whose densities are linear.
+        rising = (x - low) ** 2 / ((peak - low) * width)
+        falling = 1 - (high - x) ** 2 / ((high - peak) * width)
         result.append(_cell_masses(np.where(x < peak, rising, falling)))
     return result
 

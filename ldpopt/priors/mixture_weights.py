@@ -14,7 +14,6 @@ short steps prove nothing (EM takes them everywhere).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, LdpoptWarning
+from ldpopt.errors import InvalidInputError, warn
 from ldpopt.priors.likelihood_model import EPS, LikelihoodModel, Point, nonnegative
 
 Array = NDArray[np.float64]
@@ -153,11 +152,9 @@ def mixture_weights(
             if method == "em"
             else "allow more steps or a larger tol"
         )
-        warnings.warn(
+        warn(
             f"mixture weights stopped after {steps} steps with a gap of {best.gap:.2g}, above "
-            f"tol = {tol:.2g}: {remedy}",
-            LdpoptWarning,
-            stacklevel=2,
+            f"tol = {tol:.2g}: {remedy}"
         )
     log_likelihood = model.log_likelihood(best.probability)
     return MixtureFit(best.x, best.gap, log_likelihood, steps, model.products, converged)

@@ -102,5 +102,7 @@ class CountNoise:
         if not self.slope:
             return np.asarray(step * (distance - step / 2) / at_base)
         at_k = self.variance(k)
+        # Twice the difference of the exponents over the common denominator.
         excess = step * ((step - 2 * distance) * at_base - distance**2 * self.slope)
-        return np.asarray(-excess / (2 * at_k * at_base) - 0.5 * np.log(at_k / at_base))
+        exponent = -excess / (2 * at_k * at_base)
+        return np.asarray(exponent - 0.5 * np.log(at_k / at_base))

@@ -45,7 +45,7 @@ class NPMLE(Discrete):
     (True, True)
     """
 
-    gap: float = 0.0
+    gap: float
 
     @classmethod
     def fit(cls, estimate: FrequencyEstimate, *, value_dependent: bool = False) -> NPMLE:

@@ -151,7 +151,7 @@ def exponents(means: Array, n: int) -> Array:
     table, logs = _table(n)
     inside = (means > 1) & (means < n)
     target = np.log(means, out=np.zeros(means.shape), where=inside)
-    # Logarithms of the table fall; next to its ends, too, no exponent differs from the limit in double precision.
+    # Logarithms of the table fall. Next to its ends no exponent differs from the limit either.
     low = (means <= 1) | (inside & (target <= logs[-1]))
     result = np.where(low, np.inf, -np.inf)
     inside &= (target > logs[-1]) & (target < logs[0])

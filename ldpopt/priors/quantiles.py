@@ -36,11 +36,12 @@ def quantiles(
         Posterior probabilities in (0, 1), shape (r,).
     """
     nearest = nearest_counts(y, n)
+    # All masses of an estimate are relative to its largest term, whatever the size of the blocks.
     top = terms.logs.max(axis=1, keepdims=True)
     mass = np.exp(terms.logs - top).reshape(len(y), -1, NODES).sum(axis=2)
     blocks = Runs(terms.first, terms.stop - terms.first)
     target = shares * mass.sum(axis=1)
-    while True:
+    while True:  # blocks become ten times smaller until they are single counts
         chosen, target = _reaching(mass, target)
         block = Runs(
             np.take_along_axis(blocks.first, chosen, axis=1),

@@ -49,7 +49,9 @@ def around_estimates(
     variance = noise.variance(nearest)
     distance = (y - nearest) ** 2 / variance
     narrowest = math.log(noise.smallest_sd(n))
-    drop = _DROP + math.log(n) + 0.5 * np.log(variance) - narrowest - evidence
+    # A count far away has at most the density 1/s_min, against that of the nearest count here.
+    height = 0.5 * np.log(variance) - narrowest
+    drop = _DROP + math.log(n) + height - evidence
     radius = np.sqrt(distance + 2 * np.maximum(drop, 0))
     # |y - k| = R s_k is a quadratic equation in k where the noise depends on it.
     half_slope = radius * noise.slope / 2

@@ -15,6 +15,7 @@ LogDensity = Callable[[Array], Array]
 _CHECKED = 1 << 18  # counts that are compared
 _EACH = 32  # counts per run that are compared at least, where there are more runs than fit
 _BATCH = 1 << 15  # counts compared at a time
+_ROUNDING = 1e-12  # of a log-density, relative
 _HIT = 1e-30  # stands for a distance of 0 to a node: its weight drowns all others
 
 
@@ -69,13 +70,16 @@ def _places(runs: Runs, draw: np.random.Generator) -> tuple[NDArray[np.int64], A
 
     Runs with more counts than fit have theirs drawn.
     """
-    limit = np.inf if runs.size.sum() <= _CHECKED else _CHECKED // len(runs.size)
-    compared = np.minimum(runs.size, limit).astype(np.int64)
+    compared = runs.size.astype(np.int64)
+    if compared.sum() > _CHECKED:
+        compared = np.minimum(compared, _CHECKED // len(compared))
     run = np.repeat(np.arange(len(compared)), compared)
     before = np.cumsum(compared) - compared
-    place = (np.arange(len(run)) - before[run]).astype(np.float64)
-    drawn = compared[run] < runs.size[run]
-    place[drawn] = np.floor(draw.random(np.count_nonzero(drawn)) * runs.size[run[drawn]])
+    place = (np.arange(len(run)) - before[run]).astype(np.float64)  # each count of a short run
+    size = runs.size[run]
+    drawn = compared[run] < size
+    uniform = draw.random(np.count_nonzero(drawn))
+    place[drawn] = np.floor(uniform * size[drawn])
     return run, place
 
 
@@ -87,9 +91,9 @@ class _Polynomials:
         self.size = runs.size
         self.values = log_density(runs.first[:, None] + offset)
         self.empty = (self.values == -np.inf).all(axis=1)
-        self.nodes = offset / runs.size[:, None]
-        distances = self.nodes[:, :, None] - self.nodes[:, None, :] + np.eye(NODES)
-        self.weights = 1 / distances.prod(axis=2)
+        self.nodes = offset / runs.size[:, None]  # in 0 .. 1, so that no product overflows
+        distances = self.nodes[:, :, None] - self.nodes[:, None, :]
+        self.weights = 1 / (distances + np.eye(NODES)).prod(axis=2)
 
     def miss(
         self, run: NDArray[np.int64], place: Array, actual: Array, tolerance: float
@@ -100,5 +104,7 @@ class _Polynomials:
         share = self.weights[run] / distance
         with np.errstate(invalid="ignore"):  # minus infinity among the nodes
             expected = (share * self.values[run]).sum(axis=1) / share.sum(axis=1)
-            close = np.abs(actual - expected) <= tolerance + 1e-12 * np.abs(actual)
-        return np.asarray(~close & ~(self.empty[run] & (actual == -np.inf)))
+            allowed = tolerance + _ROUNDING * np.abs(actual)
+            close = np.abs(actual - expected) <= allowed
+        both_empty = self.empty[run] & (actual == -np.inf)
+        return np.asarray(~close & ~both_empty)

@@ -52,10 +52,12 @@ def _gauss(inverse_square: Array) -> tuple[Array, Array]:
     """
     k = np.arange(1, NODES)
     # Recurrence coefficients of the discrete Chebyshev polynomials on N points in [-1, 1].
-    beta = k**2 * (1 - k**2 * inverse_square[:, None]) / (4 * k**2 - 1)
+    square = k**2
+    beta = square * (1 - square * inverse_square[:, None]) / (4 * square - 1)
+    off_diagonal = np.sqrt(beta)
     jacobi = np.zeros((len(inverse_square), NODES, NODES))
-    jacobi[:, k - 1, k] = np.sqrt(beta)
-    jacobi[:, k, k - 1] = np.sqrt(beta)
+    jacobi[:, k - 1, k] = off_diagonal
+    jacobi[:, k, k - 1] = off_diagonal
     nodes, vectors = np.linalg.eigh(jacobi)
     return nodes, vectors[:, 0, :] ** 2
 
@@ -193,12 +195,13 @@ def _some(runs: Runs, mask: NDArray[np.bool_]) -> Runs:
 def _smoothness(log_density: LogDensity, runs: Runs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which runs a rule resolves, and which have no mass, judged by five points of each."""
     short = runs.size <= NODES  # summed count by count, so always resolved
-    at = runs.first[:, None] + (runs.size[:, None] - 1) * np.linspace(0, 1, 5)
-    a, b, c, d, e = log_density(at).T
+    last = runs.size[:, None] - 1
+    values = log_density(runs.first[:, None] + last * np.linspace(0, 1, 5))
+    a, b, c, d, e = values.T
     with np.errstate(invalid="ignore"):  # -inf - -inf, where there is no mass
-        second = a - 2 * c + e
-        fourth = a - 4 * b + 6 * c - 4 * d + e
-        smooth = (np.abs(second) <= _CURVED) & (np.abs(fourth) <= _ROUGH)
+        second = np.abs(a - 2 * c + e)
+        fourth = np.abs(a - 4 * b + 6 * c - 4 * d + e)
+    smooth = (second <= _CURVED) & (fourth <= _ROUGH)
     # Five points do not show whether each count of a short run is empty.
-    empty = np.isneginf([a, b, c, d, e]).all(axis=0) & ~short
+    empty = np.isneginf(values).all(axis=1) & ~short
     return smooth | short, empty

@@ -64,9 +64,11 @@ def _between(alpha: Array, shift: Array, low: float, high: float) -> Array:
     rise = math.log(high / low)
     with np.errstate(invalid="ignore", divide="ignore"):
         span = np.where(power > 0, -np.expm1(-power * rise) / power, rise)
-    integral = np.where(alpha < 1, high * at_high, low * at_low) * span
-    correction = _euler_maclaurin(alpha, high, at_high) - _euler_maclaurin(alpha, low, at_low)
-    return np.asarray(integral + (at_low + at_high) / 2 + correction)
+    larger = np.where(alpha < 1, high * at_high, low * at_low)
+    ends = (at_low + at_high) / 2
+    upper = _euler_maclaurin(alpha, high, at_high)
+    lower = _euler_maclaurin(alpha, low, at_low)
+    return np.asarray(larger * span + ends + upper - lower)
 
 
 def _euler_maclaurin(alpha: Array, x: float, value: Array) -> Array:
