@@ -1,4 +1,4 @@
-"""The command line run inside this process: no interpreter starts, and nothing is imported twice."""
+"""The command line run inside this process: no interpreter starts, nothing is imported twice."""
 
 import contextlib
 import io

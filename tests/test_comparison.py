@@ -31,9 +31,13 @@ def test_every_problem_can_be_compared(problem):
 
 def test_rows_come_by_size_problem_solver_and_accuracy():
     rows = compare_solvers([8, 9], ["OSQP"], cases=["cls", "norm"], accuracies=["low", "high"])
-    assert [(row.d, row.problem, row.accuracy) for row in rows] == [
-        (d, label, accuracy) for d in (8, 9) for label in ("CLS", "Norm") for accuracy in ("", "low", "high")
-    ]  # fmt: skip
+    expected = [
+        (d, label, accuracy)
+        for d in (8, 9)
+        for label in ("CLS", "Norm")
+        for accuracy in ("", "low", "high")
+    ]
+    assert [(row.d, row.problem, row.accuracy) for row in rows] == expected
 
 
 def test_the_estimate_is_that_of_a_million_zipf_users():

@@ -56,6 +56,16 @@ def test_version_has_one_value():
     assert f"version: {ldpopt.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+def test_type_checkers_see_the_names_that_are_imported_late():
+    tree = ast.parse((ROOT / "ldpopt/__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    submodules = {name for name, module in seen.items() if module == "ldpopt"}
+    late = {name: f"ldpopt.{home}" for name, home in ldpopt._HOMES.items()}
+    assert {name: seen[name] for name in seen.keys() - submodules} == late
+    assert {*seen, "__version__"} == set(ldpopt.__all__)
+
+
 # --- docstrings state what is raised --------------------------------------------------------------
 
 
@@ -141,4 +151,4 @@ def test_the_rule_finds_what_it_should():
     assert of("def f():\n  if x:\n    raise ValueError")
     assert not of("def f():\n  try:\n    g()\n  except E:\n    raise")
     assert not of("def f():\n  def g():\n    raise ValueError\n  return g")
-    assert not states_what_it_raises("Return x; an error if not.")
+    assert not states_what_it_raises("Return x, otherwise an error.")

@@ -55,13 +55,14 @@ def aggregate(
     from ldpopt.collection import aggregate as count
     from ldpopt.collection.counts import counts_suffix, write_counts
 
-    counts_suffix(out)
+    counts_suffix(out)  # an ending that cannot be written is an error before the counting
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     require_writable(out, rejects)
     state = out.with_name(f".{out.name}.state")
     if state.exists():
         remark(f"Continuing an unfinished run ({state}).")
     with progress_bar() as progress:
+        # How many parts there are is known once the files have been opened.
         task = progress.add_task("partitions", total=None)
 
         def show(done: int, total: int) -> None:
@@ -80,7 +81,7 @@ def aggregate(
     if result.n == 0:
         raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
     write_counts(out, result)
-    state.unlink(missing_ok=True)
+    state.unlink(missing_ok=True)  # only now: a run killed while writing can still be continued
     if as_json:
         print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
     else:

@@ -126,6 +126,7 @@ def _accuracy(name: str) -> Accuracy:
 
 def _size(part: str, text: str) -> int:
     """Return one domain size, written as 1024 or 1e3."""
+    # One sentence for all that can be wrong: text, fractions, infinities, sizes out of range.
     try:
         size = validate.integer("--d", float(part), minimum=2)
     except (TypeError, ValueError):

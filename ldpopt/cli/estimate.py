@@ -75,6 +75,7 @@ def estimate(
     """
     from ldpopt.collection.results import write_columns
 
+    # All that can be refused without reading the reports is refused before reading them.
     _check_options(method, interval, out, answers, query, plot)
     require_writable(out, answers, plot)
     counted, labels = _counted(file, oracle, epsilon, domain, n)

@@ -75,6 +75,7 @@ def require_writable(*paths: Path | None) -> None:
 
 
 def _require_writable(path: Path) -> None:
+    # The file itself may exist and hold results: only a neighbour is created and removed.
     probe = path.parent / f".{path.name}.probe"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,13 @@ def _require_writable(path: Path) -> None:
 
 
 def picture_kind(path: Path) -> str:
-    """Return the format that a picture's name ends in: png, svg or pdf."""
+    """Return the format that a picture's name ends in.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not png, svg or pdf.
+    """
     kind = path.suffix.lower()[1:]
     if kind not in ("png", "svg", "pdf"):
         raise InvalidInputError(f"pictures are written to .png, .svg or .pdf, got {path}")
@@ -95,7 +102,13 @@ def picture_kind(path: Path) -> str:
 
 
 def split_list(option: str, text: str) -> list[str]:
-    """Return the parts of an option's comma-separated list; an empty list is an error."""
+    """Return the parts of an option's comma-separated list.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is none.
+    """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise InvalidInputError(f"{option} takes at least one name or number, got {text!r}")

@@ -36,22 +36,30 @@ def estimate_figure(
     frequencies = np.asarray(columns["frequency"])
     largest = np.argsort(-frequencies, kind="stable")[:_LARGEST]
     rows = np.arange(len(largest))
-    figure = Figure(figsize=(6.5, 1.2 + 0.22 * len(largest)), layout="constrained")
+    height = 1.2 + 0.22 * len(largest)  # inches: the axis and its title, then one line per value
+    figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
     if "lower" in columns:
-        lower = np.asarray(columns["lower"])[largest]
-        upper = np.asarray(columns["upper"])[largest]
-        label = f"{100 * about['interval']:.6g} % confidence intervals"
-        axes.hlines(rows, lower, upper, color="0.6", linewidth=2, label=label)
+        lower = np.asarray(columns["lower"])
+        upper = np.asarray(columns["upper"])
+        axes.hlines(
+            rows,
+            lower[largest],
+            upper[largest],
+            color="0.6",
+            linewidth=2,
+            label=f"{100 * about['interval']:.6g} % confidence intervals",
+        )
         axes.legend(frameon=False, fontsize=8)
     axes.plot(frequencies[largest], rows, "o", color=BLUE, markersize=4)
-    axes.set_yticks(rows, [_label(str(columns["value"][i])) for i in largest], fontsize=8)
-    axes.invert_yaxis()
+    labels = [_label(str(columns["value"][index])) for index in largest]
+    axes.set_yticks(rows, labels, fontsize=8)
+    axes.invert_yaxis()  # the largest on top
     axes.set_xlabel("estimated frequency")
-    # Of the figure, not of the axes: long labels leave the axes narrower than the title.
-    figure.suptitle(_title(len(largest), len(frequencies), about), fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
+    # Of the figure, not of the axes: long labels leave the axes narrower than the title.
+    figure.suptitle(_title(len(largest), len(frequencies), about), fontsize=10)
     return figure_bytes(figure, kind)
 
 

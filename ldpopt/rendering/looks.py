@@ -1,4 +1,4 @@
-"""How solvers look in pictures: each has a colour and a marker of its own, however many there are."""
+"""How solvers look in pictures: each has a look of its own, however many there are."""
 
 from __future__ import annotations
 

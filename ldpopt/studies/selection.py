@@ -147,6 +147,7 @@ def select_method(
     if not names or not members.shape[0]:
         raise InvalidInputError("select_method needs at least one set and one candidate")
     true_counts = _synthetic_counts(est, n, fit)
+    # The truth of the simulation is the rounded distribution, not the fitted one.
     true_answers = totals(true_counts / n, members)
     errors = np.empty((trials, len(names)))
     batch = max(1, _BATCH // est.d)
@@ -157,7 +158,7 @@ def select_method(
         for column, name in enumerate(names):
             processed = postprocess(raw, name)
             answers = totals(processed.frequencies, members)
-            if processed.clip_answers:
+            if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
                 answers = np.maximum(answers, 0.0)
             errors[start:stop, column] = metrics.mean_squared_error(answers, true_answers)
     return _ranked(errors, names, fit)
