@@ -59,9 +59,9 @@ ACCURACIES: Mapping[str, Tolerances] = MappingProxyType(
     {
         # A solver's tolerance bounds the error of its objective. The certified gap is of first
         # order in the error of the point, which is the square root of that.
-        "low": Tolerances(stop=1e-4, violation=1e-2, gap=1e-1),
-        "default": Tolerances(stop=1e-6, violation=1e-3, gap=1e-2),
-        "high": Tolerances(stop=1e-10, violation=1e-6, gap=1e-3),
+        "low": Tolerances(stop=1e-4, violation=1e-3, gap=1e-2),
+        "default": Tolerances(stop=1e-6, violation=1e-4, gap=1e-3),
+        "high": Tolerances(stop=1e-10, violation=1e-6, gap=1e-4),
     }
 )
 """The one table of accuracies; ``solvers`` holds each solver's own settings for them."""

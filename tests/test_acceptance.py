@@ -1,0 +1,444 @@
+"""What an optimal status promises on every path; no answer is that of a problem that has changed."""
+
+from dataclasses import FrozenInstanceError
+from statistics import NormalDist
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Linear,
+    LinearInequalities,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
+from ldpopt.constraints.base import Polyhedron
+from ldpopt.errors import InfeasibleError, LdpoptWarning, SolverError
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    KullbackLeibler,
+    LeastSquares,
+    WeightedLeastSquares,
+)
+from ldpopt.solve import feasibility, programs
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths import conic
+from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
+from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.status import ACCURACIES
+from tests.tolerances import CERTIFIED, SOLVER
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+CLS = Problem(LeastSquares(), SIMPLEX)
+F = [0.9, 0.6, -0.1]  # its projection is (0.65, 0.35, 0)
+
+
+class SumAtMost(Polyhedron):
+    """Σ f <= limit."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def rows(self, d):
+        everything = sparse.csr_array(np.ones((1, d)))
+        return LinearInequalities(everything, np.array([-np.inf]), np.array([self.limit]))
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Let a test register closed forms that are gone afterwards."""
+    monkeypatch.setattr(CLOSED_FORMS, "_forms", dict(CLOSED_FORMS._forms))
+    monkeypatch.setattr(registry, "CLOSED_FORMS", CLOSED_FORMS)
+    return solves
+
+
+# --- closed forms ---------------------------------------------------------------------------------
+
+
+def test_a_closed_form_of_an_infeasible_problem_is_not_optimal(registered):
+    @registered(LeastSquares, NonNegative, SumAtMost, name="clip")
+    def clip(loss, estimate, _, limit):
+        return np.zeros(estimate.frequencies.shape)
+
+    problem = Problem(LeastSquares(), [NonNegative(), SumAtMost(-1.0)])
+    assert problem.plan([0.5, 0.2]).name == "clip"
+    with pytest.raises(InfeasibleError, match=r"these conflict: 0 <= f\[0\]"):
+        problem.solve([0.5, 0.2])
+
+
+def test_a_closed_form_outside_the_set_is_inaccurate(registered):
+    @registered(LeastSquares, NonNegative, SumAtMost, name="clip")
+    def clip(loss, estimate, _, limit):
+        return np.maximum(estimate.frequencies, 0.0)
+
+    problem = Problem(LeastSquares(), [NonNegative(), SumAtMost(0.5)])
+    with pytest.warns(LdpoptWarning, match=r"the constraints are violated by 0\.2"):
+        assert problem.solve([0.5, 0.2]).status == "inaccurate"
+    assert problem.solve([0.2, 0.2]).status == "optimal"
+
+
+def test_a_closed_form_that_is_wrong_on_the_simplex_is_inaccurate(registered, monkeypatch):
+    form = CLOSED_FORMS[LeastSquares, frozenset({NonNegative, SumsTo})]
+    monkeypatch.delitem(CLOSED_FORMS._forms, (form.loss, frozenset(form.constraints)))
+
+    @registered(LeastSquares, NonNegative, SumsTo, name="uniform")
+    def uniform(loss, estimate, _, total):
+        return np.full(estimate.frequencies.shape, total.total() / estimate.d)
+
+    # At (1/3, 1/3, 1/3) the gradient is 1/3 - f, and the gap its mean less its minimum.
+    with pytest.warns(LdpoptWarning, match=r"its certified gap is 0\.43"):
+        solution = CLS.solve(F)
+    assert (solution.solver, solution.status) == ("uniform", "inaccurate")
+    assert_allclose(solution.certificate.gap, 0.9 - (0.9 + 0.6 - 0.1) / 3, rtol=1e-12)
+
+
+def test_two_closed_forms_of_one_problem_are_an_error(registered):
+    with pytest.raises(ValueError, match=r"NonNegative, SumsTo is already solved by 'norm-sub'"):
+        registered(LeastSquares, NonNegative, SumsTo, name="again")(lambda *_: None)
+
+
+# --- solvers --------------------------------------------------------------------------------------
+
+
+def test_a_stopped_solver_warns_with_its_violation():
+    with pytest.warns(LdpoptWarning, match=r"OSQP stopped .* violated by 1"):
+        solution = CLS.solve(F, path="conic", solver="OSQP", max_iter=1)
+    assert solution.status == "inaccurate"
+    assert_allclose(solution.certificate.violation, 1.0)  # it returns the origin
+
+
+@pytest.mark.parametrize(
+    "constraints", [SIMPLEX, [*SIMPLEX, Monotone([0, 1])]], ids=["box", "order"]
+)
+def test_a_point_that_a_solver_calls_optimal_and_is_not_is_inaccurate(constraints, monkeypatch):
+    original = conic.CompiledProblem.solve
+
+    def moved(self, *args):
+        result = original(self, *args)
+        result.point[:2] += [0.05, -0.05]
+        return result
+
+    monkeypatch.setattr(conic.CompiledProblem, "solve", moved)
+    # The gap is 0.05 (g_0 - g_1) to first order, where g = f - F is (-0.2, -0.3).
+    with pytest.warns(LdpoptWarning, match=r"inaccurate: its certified gap is 0\.0"):
+        assert Problem(LeastSquares(), constraints).solve(F, path="conic").status == "inaccurate"
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
+def test_optimal_means_what_the_table_says(solver, accuracy):
+    f = np.random.default_rng(3).normal(0.05, 0.1, 20)
+    solution = CLS.solve(f, solver=solver, accuracy=accuracy)
+    tolerances = ACCURACIES[accuracy]
+    assert solution.status == "optimal"
+    assert solution.certificate.violation <= tolerances.violation
+    assert solution.certificate.gap <= tolerances.gap * (1 + solution.objective)
+
+
+def test_the_table_is_ordered_by_accuracy():
+    low, default, high = (ACCURACIES[name] for name in ("low", "default", "high"))
+    for name in ("stop", "violation", "gap"):
+        assert getattr(low, name) > getattr(default, name) > getattr(high, name)
+
+
+def test_an_unknown_gap_does_not_make_a_right_answer_inaccurate():
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=1000, oracle=oracle)
+    solution = Problem(GaussianMLE(), [Bounds(-0.5, np.inf)]).solve(estimate, path="conic")
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, estimate.frequencies, atol=SOLVER["CLARABEL"])
+
+
+# --- what a solver reports ------------------------------------------------------------------------
+
+
+def reports(monkeypatch, status):
+    """Let every solve of a loss end with a status and no point; programs of feasibility work."""
+    original = ConeProgram.solve
+
+    def solve(self, options=None):
+        solution = original(self, options)
+        if options is None:
+            return solution
+        return programs.ConeSolution(status, {}, 0.0, solution.raw, solution.data)
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+
+
+@pytest.mark.parametrize("status", ["infeasible", "infeasible_inaccurate"])
+@pytest.mark.parametrize("more", [[], [Custom(lambda f: [f[0] <= 0.9])]], ids=["rows", "custom"])
+def test_a_feasible_problem_is_never_called_infeasible(status, more, monkeypatch):
+    reports(monkeypatch, status)
+    with pytest.raises(SolverError, match=f"{status}, yet a vector satisfies the constraints"):
+        Problem(LeastSquares(), [*SIMPLEX, *more]).solve(F, path="conic")
+
+
+@pytest.mark.parametrize("status", ["infeasible", "infeasible_inaccurate"])
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ([GroupTotals([[0, 1]], [1.5])], "group 0 of 2 values sums to 1.5"),
+        ([Custom(lambda f: [f[0] >= 2])], r"SumsTo\(1\), Custom\(\)"),
+    ],
+    ids=["rows", "custom"],
+)
+def test_an_infeasible_problem_is_named_whatever_the_solver_reports(
+    status, more, match, monkeypatch
+):
+    reports(monkeypatch, status)
+    monkeypatch.setattr(feasibility, "LARGEST", 1)  # the solver is asked first
+    with pytest.raises(InfeasibleError, match=match):
+        Problem(LeastSquares(), [*SIMPLEX, *more]).solve(F, path="conic")
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, AttributeError])
+def test_an_error_inside_a_solver_is_not_blamed_on_options(error, monkeypatch):
+    def fail(self, options=None):
+        raise error("what went wrong")
+
+    monkeypatch.setattr(ConeProgram, "solve", fail)
+    expected = f"CLARABEL failed with {error.__name__}: what went wrong"
+    for options in ({}, {"max_iter": 50}):
+        with pytest.raises(SolverError, match=expected) as caught:
+            CLS.solve(F, path="conic", **options)
+        assert "does not take" not in str(caught.value)
+        assert isinstance(caught.value.__cause__, error)
+
+
+@pytest.mark.parametrize("options", [{"no_such_option": 1}, {"max_iter": "many"}])
+def test_an_error_about_an_option_names_it(options):
+    (name,) = options
+    with pytest.raises(SolverError, match=f"CLARABEL does not take the option {name}="):
+        CLS.solve(F, path="conic", **options)
+
+
+# --- nothing goes stale ---------------------------------------------------------------------------
+
+
+def conic_answer(problem, f=F):
+    return problem.solve(f, path="conic").frequencies
+
+
+@pytest.mark.parametrize("part", ["loss", "constraints", "anything"])
+def test_a_problem_cannot_be_changed(part):
+    for problem in (Problem(LeastSquares(), SIMPLEX), Formulation(LeastSquares(), SIMPLEX)):
+        with pytest.raises(FrozenInstanceError):
+            setattr(problem, part, GaussianMLE())
+        with pytest.raises(FrozenInstanceError):
+            delattr(problem, part)
+
+
+def test_weights_cannot_be_changed_and_are_not_the_callers():
+    weights = np.array([1.0, 2.0, 4.0])
+    problem = Problem(WeightedLeastSquares(weights), SIMPLEX)
+    before = conic_answer(problem)
+    weights[1] = 100.0
+    with pytest.raises(ValueError, match="read-only"):
+        problem.loss.weights[1] = 100.0
+    with pytest.raises(FrozenInstanceError):
+        problem.loss.weights = weights
+    assert_allclose(conic_answer(problem), before, rtol=0, atol=CERTIFIED)
+    assert_allclose(problem.solve(F).frequencies, before, rtol=0, atol=SOLVER["CLARABEL"])
+    other = Problem(WeightedLeastSquares(weights), SIMPLEX)
+    assert np.abs(conic_answer(other) - before).max() > 0.01
+
+
+CALLERS = {
+    "bounds": (np.array([0.4, 1.0, 1.0]), lambda a: Bounds(0.0, a)),
+    "fixed": (np.array([0.2]), lambda a: Fixed([0], a)),
+    "groups": (np.array([0.3]), lambda a: GroupTotals([[0, 2]], a)),
+    "linear": (np.array([0.0]), lambda a: Linear([[1.0, -1.0, 0.0]], -np.inf, a)),
+}
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_writing_into_the_callers_arrays_changes_nothing(name):
+    array, build = CALLERS[name]
+    mine = array.copy()
+    constraints = [*SIMPLEX, build(mine)]
+    problem = Problem(LeastSquares(), constraints)
+    before = conic_answer(problem)
+    mine += 0.1
+    constraints.clear()
+    assert_allclose(conic_answer(problem), before, rtol=0, atol=CERTIFIED)
+    assert certify(problem, F, before).violation < 1e-6
+    changed = conic_answer(Problem(LeastSquares(), [*SIMPLEX, build(mine)]))
+    assert np.abs(changed - before).max() > 0.01
+
+
+def test_a_function_of_custom_that_reads_what_changed_is_compiled_anew():
+    limit = [0.5]
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] <= limit[0]])])
+    assert_allclose(conic_answer(problem)[0], 0.5, atol=SOLVER["CLARABEL"])
+    limit[0] = 0.2
+    assert_allclose(conic_answer(problem)[0], 0.2, atol=SOLVER["CLARABEL"])
+
+
+def test_what_is_compiled_is_kept_by_all_that_was_compiled_in():
+    path = conic.ConicPath()
+    start = FrequencyEstimate([0.6, 0.5, 0.2])
+    losses = [LeastSquares(), WeightedLeastSquares([1, 1, 9]), WeightedLeastSquares([9, 1, 1])]
+    for loss in losses:
+        for where in (SIMPLEX, [*SIMPLEX, Bounds(0.0, 0.45)]):
+            answer = path.solve(Formulation(loss, where), start, "CLARABEL", {}, {}).frequencies
+            exact = Problem(loss, where).solve(start).frequencies
+            assert_allclose(answer, exact, rtol=0, atol=1e-4)
+    assert len(path.compiled) == 6
+
+
+def test_equal_parts_make_equal_problems():
+    loss = LeastSquares()
+    assert Problem(loss, SIMPLEX) == Problem(loss, SIMPLEX)
+    assert hash(Problem(loss, SIMPLEX)) == hash(Problem(loss, SIMPLEX))
+    assert Problem(loss, SIMPLEX) != Problem(LeastSquares(), SIMPLEX)
+    assert Problem(loss, SIMPLEX) != Problem(loss, SIMPLEX[:1])
+
+
+# --- a solution is a result -----------------------------------------------------------------------
+
+
+def test_a_solution_is_an_estimate_with_its_start_and_its_noise():
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    raw = oracle.estimate([4_300, 3_300, 2_650], 10_000)
+    solution = CLS.solve(raw)
+    estimate = solution.estimate
+    assert solution.start is raw
+    assert estimate.raw is raw
+    assert (estimate.n, estimate.oracle, estimate.method) == (10_000, oracle, "norm-sub")
+    assert estimate.is_raw is False
+    assert_allclose(estimate.frequencies, solution.frequencies, rtol=0, atol=0)
+    assert_allclose(solution.query([[0, 1]]), [solution.frequencies[:2].sum()])
+    for sets in (None, [[0, 2]]):
+        expected = estimate.interval(0.9, sets, simultaneous=True)
+        for end, other in zip(
+            solution.interval(0.9, sets, simultaneous=True), expected, strict=True
+        ):
+            assert end.tolist() == other.tolist()
+
+
+def test_the_intervals_of_a_solution_cover():
+    oracle = oracles.OUE(epsilon=1.0, d=4)
+    counts = np.array([7_000, 2_000, 800, 200])
+    raw = oracle.estimate(oracle.simulate_counts(counts, 5, trials=2_000), 10_000)
+    lower, upper = CLS.solve(raw).interval(0.95)
+    truth = counts / 10_000
+    coverage = np.mean((lower <= truth) & (truth <= upper), axis=0)
+    # Three standard deviations of 2,000 draws are 1.5 %.
+    assert np.all(coverage >= 0.935)
+    assert coverage[0] <= 0.965
+
+
+def test_intervals_around_processed_numbers_are_refused():
+    solution = CLS.solve(FrequencyEstimate(F, n=1000, oracle=oracles.OUE(epsilon=1.0, d=3)))
+    with pytest.raises(ValueError, match="raw estimate"):
+        solution.interval()
+
+
+# --- numbers computed by hand ---------------------------------------------------------------------
+
+
+def test_the_joint_intervals_share_the_failures_of_values_and_sets():
+    oracle = oracles.OUE(epsilon=1.0, d=2)
+    raw = oracle.estimate([4_000, 3_500], 10_000)
+    lower, upper = Problem(LeastSquares(), []).interval(raw, 0.95, [[0]])
+    # Without constraints the range of a value is its own interval. Two values and one set share
+    # the failures: each end is the root of (f̃ - f)² = z² (a + b f)/n, z the quantile of 0.05/6.
+    z = NormalDist().inv_cdf(1 - 0.05 / 6)
+    for end in (lower[0], upper[0]):
+        left = (raw.frequencies[0] - end) ** 2
+        assert_allclose(left, z**2 * (oracle.a + oracle.b * end) / 10_000, rtol=1e-6)
+    assert lower[0] < raw.frequencies[0] < upper[0]
+
+
+@pytest.mark.parametrize("status", ["optimal_inaccurate", "user_limit", "unbounded"])
+def test_an_inaccurate_end_of_an_interval_is_an_error(status, monkeypatch):
+    original = ConeProgram.solve
+
+    def solve(self, options=None):
+        solution = original(self, options)
+        return programs.ConeSolution(status, solution.points, 0.0, solution.raw, solution.data)
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    raw = oracles.OUE(epsilon=1.0, d=2).estimate([4_000, 3_500], 10_000)
+    problem = Problem(LeastSquares(), [Custom(lambda f: [cp.sum(f) == 1])])
+    with pytest.raises(SolverError, match=f"found no range of an answer: {status}"):
+        problem.interval(raw)
+
+
+def test_values_with_an_infinite_gradient_are_fixed_in_the_certificate():
+    f = [0.5, 0.3, 0.2, -0.1]
+    problem = Problem(KullbackLeibler(), [GroupTotals([[0, 1], [2, 3]], [0.6, 0.4])])
+    # By hand: each group in proportion to its positive estimates.
+    point = np.array([0.375, 0.225, 0.4, 0.0])
+    assert certify(problem, f, point).is_optimal(1e-9)
+    assert_allclose(problem.solve(f).frequencies, point, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("excess", [1e-6, 1e-8])
+def test_totals_that_differ_by_more_than_rounding_conflict(excess):
+    groups = GroupTotals([[0, 1], [2, 3]], [0.5, 0.5 + excess])
+    # Three equalities share the excess: each of them gives way by a third.
+    with pytest.raises(InfeasibleError, match=f"give way by {excess / 3:.3g}"):
+        feasibility.require_feasible([*SIMPLEX, groups], 4)
+
+
+def test_what_is_feasible_for_one_size_is_checked_for_another(monkeypatch):
+    problem = Problem(LeastSquares(), [*SIMPLEX, GroupTotals([[0, 1], [0]], [0.5, 0.2])])
+    assert problem.solve(F, path="conic").status == "optimal"
+
+    def refuse(*_):
+        raise AssertionError("a solver was called")
+
+    monkeypatch.setattr(conic, "CompiledProblem", refuse)
+    with pytest.raises(InfeasibleError, match=r"group 0 of 2 values sums to 0\.5"):
+        problem.solve(F[:2], path="conic")
+
+
+def test_values_stay_short_of_the_end_of_a_loss():
+    oracle = oracles.OUE(epsilon=1.0, d=2)
+    estimate = oracle.estimate([1000, 300], 1000)  # every report supports the first value
+    solution = Problem(BinomialMLE(), [NonNegative()]).solve(estimate)
+    end = (1 - oracle.q) / (oracle.p - oracle.q)
+    assert_allclose(solution.frequencies[0], (1 - 1e-9) * end, rtol=1e-12)
+
+
+@pytest.mark.parametrize("oracle", [oracles.OUE, oracles.OLH])
+def test_solvers_maximise_the_binomial_likelihood_of_a_million_reports(oracle):
+    chosen = oracle(epsilon=0.5, d=40)
+    users = np.floor(1e6 * (w := np.arange(1, 41) ** -1.5) / w.sum()).astype(int)
+    estimate = chosen.estimate(chosen.simulate_counts(users, 1), int(users.sum()))
+    problem = Problem(BinomialMLE(), SIMPLEX)
+    exact = problem.solve(estimate).frequencies
+    for solver, accuracy, error in (("SCS", "default", 2e-5), ("CLARABEL", "high", 2e-5)):
+        solution = problem.solve(estimate, solver=solver, accuracy=accuracy)
+        assert solution.status == "optimal"
+        assert_allclose(solution.frequencies, exact, rtol=0, atol=error)
+
+
+def test_a_solver_that_stops_for_numerical_reasons_gets_a_careful_try(monkeypatch):
+    original = ConeProgram.solve
+    seen = []
+
+    def solve(self, options=None):
+        seen.append(dict(options or {}))
+        solution = original(self, options)
+        if len(seen) == 1:
+            return programs.ConeSolution("solver_error", {}, 0.0, solution.raw, solution.data)
+        return solution
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    solution = CLS.solve(F, path="conic", max_iter=77)
+    assert solution.status == "optimal"
+    assert "min_switch_step_length" not in seen[0]
+    assert seen[1]["min_switch_step_length"] == 1e-3
+    assert seen[1]["max_iter"] == 77  # what the caller chose stays
