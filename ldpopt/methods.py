@@ -1,9 +1,8 @@
-"""Table I: each method by name, with what it guarantees; a few lines each on top of the closed forms."""
+"""Table I: each method by name, as the optimisation problem that it solves, with its guarantees."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,16 +12,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import closed_form, priors, validate
-from ldpopt.errors import InvalidInputError, LdpoptWarning
-from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.constraints import Fixed, NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError, warn
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import (
+    GaussianMLE,
+    HardThreshold,
+    KullbackLeibler,
+    LeastSquares,
+    Loss,
+    PosteriorMean,
+)
+from ldpopt.solve.composition import Composition
+from ldpopt.solve.problem import Problem
 
 Array = NDArray[np.float64]
+Guarantee = Literal["yes", "no", "almost"]
+Stated = Callable[..., Problem | Composition]
+
 _ALPHA = 2.0  # expected number of false positives above the threshold (N IV-A)
 _BETA = 0.05  # the same, of OUE-Zero: one vector in twenty has a false positive (K Eq. 22)
-Answer = Literal["yes", "no", "almost"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """A post-processing method: a row of N Table I.
 
@@ -30,230 +42,376 @@ class Method:
     ----------
     name, label
         The name that ``postprocess`` takes, and the papers' spelling.
-    description, problem
-        What it does, and the optimisation problem that it solves (empty if none).
+    description
+        What it does.
     source
         Where it is defined.
+    stated
+        From options to the problem that it solves; None for a method that minimises nothing.
+    transform
+        For a method without a problem, the function from an estimate to frequencies.
     nonnegative, sums_to_one
         Its guarantees; "almost" means a sum of at most 1.
     preserves_order
         Whether a larger estimate never becomes the smaller one.
     complexity
         Of one vector.
-    apply
-        The function from an estimate and options to frequencies.
     clip_answers
         Whether it acts on the answers to queries rather than on the vector.
+    keeps_raw
+        Whether it returns the estimate itself, so that a raw one is still raw.
     """
 
     name: str
     label: str
     description: str
-    problem: str
     source: str
-    nonnegative: Answer
-    sums_to_one: Answer
-    preserves_order: bool
     complexity: str
-    apply: Callable[..., Array]
+    nonnegative: Guarantee
+    sums_to_one: Guarantee
+    preserves_order: bool = True
+    stated: Stated | None = None
+    transform: Callable[[FrequencyEstimate], Array] | None = None
     clip_answers: bool = False
+    keeps_raw: bool = False
+
+    @property
+    def problem(self) -> Problem | Composition | None:
+        """The problem that it solves with its default options, None if it minimises nothing.
+
+        A ``Composition`` states another problem for each vector.
+        """
+        return None if self.stated is None else self.stated()
+
+    @property
+    def formula(self) -> str:
+        """The problem in the papers' letters; empty if there is none."""
+        problem = self.problem
+        return "" if problem is None else problem.formula
 
     @property
     def options(self) -> dict[str, Any]:
         """Names and defaults of the options that ``postprocess`` passes on."""
-        _, *options = inspect.signature(self.apply).parameters.values()
-        return {option.name: option.default for option in options}
+        if self.stated is None:
+            return {}
+        parameters = inspect.signature(self.stated).parameters.values()
+        return {option.name: option.default for option in parameters}
+
+    def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
+        """Return the estimate after this method; arguments and errors are those of ``postprocess``."""
+        for option in options:
+            if option not in self.options:
+                if not self.options:
+                    raise InvalidInputError(f"{self.name} takes no options, got {option!r}")
+                raise validate.unknown_name(f"option of {self.name}", option, self.options)
+        if self.stated is not None:
+            frequencies = self.stated(**options).minimise(estimate)
+        else:
+            assert self.transform is not None  # a method has one of the two
+            frequencies = self.transform(estimate)
+        if self.keeps_raw:
+            return estimate.unclipped(self.name)
+        frequencies.flags.writeable = False  # nobody else has it, so that no copy is needed
+        return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
 
 
-def _threshold(estimate: FrequencyEstimate, alpha: float, top_k: int | None) -> float | Array:
-    """Return T of base-cut and norm-hyb: from the noise, or the k-th highest estimate where k is known."""
-    if top_k is not None:
-        if alpha != _ALPHA:
-            raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
-        k = validate.integer("top_k", top_k, minimum=1)
-        if k > estimate.d:
-            raise InvalidInputError(
-                f"top_k = {k} is more than the {estimate.d} values of the domain"
-            )
-        return closed_form.kth_highest(estimate.frequencies, k)
+def _minimises(
+    loss: Callable[[], Loss],
+    *constraints: NonNegative | SumsTo,
+    nonnegative: Guarantee | None = None,
+    **row: Any,
+) -> Method:
+    """Return the method that minimises a loss; its guarantees are what the constraints state."""
+
+    def stated() -> Problem:
+        return Problem(loss(), constraints)
+
+    return _solves(stated, nonnegative=nonnegative, **row)
+
+
+def _solves(stated: Stated, *, nonnegative: Guarantee | None = None, **row: Any) -> Method:
+    """Return the method that solves a problem; its guarantees are those of the constraints.
+
+    A loss may guarantee more than the constraints: ``nonnegative`` then says so.
+    """
+    problem = stated()
+    if isinstance(problem, Composition):
+        problem = problem.problem_for(FrequencyEstimate([0.75, 0.5], noise=[0.01, 0.01]))
+    lower, _ = problem.box(2)  # what holds for two values holds for any number of them
+    row["nonnegative"] = nonnegative or ("yes" if (lower >= 0).all() else "no")
+    row["sums_to_one"] = "yes" if problem.total(2) == 1.0 else "no"
+    return Method(stated=stated, **row)
+
+
+def _base_cut(*, alpha: float = _ALPHA, top_k: int | None = None) -> Problem:
     alpha = validate.real("alpha", alpha, above=0)
-    warn_unless_raw_noise(estimate)
-    return closed_form.significance_threshold(estimate.d, estimate.sigma, alpha)
+    if top_k is None:
+        return Problem(HardThreshold(alpha), [NonNegative()])
+    if alpha != _ALPHA:
+        raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
+    return Problem(HardThreshold(top_k=top_k), [NonNegative()])
 
 
-def _base_cut(
-    estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None
-) -> Array:
-    return closed_form.base_cut(estimate.frequencies, _threshold(estimate, alpha, top_k))
+def _base_zero(*, beta: float = _BETA) -> Problem:
+    return Problem(HardThreshold(validate.real("beta", beta, above=0)), [NonNegative()])
 
 
-def _base_zero(estimate: FrequencyEstimate, *, beta: float = _BETA) -> Array:
-    warn_unless_raw_noise(estimate)
-    threshold = closed_form.significance_threshold(
-        estimate.d, estimate.sigma, validate.real("beta", beta, above=0)
-    )
-    return closed_form.base_cut(estimate.frequencies, threshold)
+def _norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition:
+    cut = _base_cut(alpha=alpha, top_k=top_k)
+    loss = cut.loss
+    assert isinstance(loss, HardThreshold)
 
+    def minimise(estimate: FrequencyEstimate) -> Array:
+        return closed_form.norm_hyb(estimate.frequencies, loss.threshold(estimate))
 
-def _norm_hyb(
-    estimate: FrequencyEstimate, *, alpha: float = _ALPHA, top_k: int | None = None
-) -> Array:
-    return closed_form.norm_hyb(estimate.frequencies, _threshold(estimate, alpha, top_k))
+    def stated_by(vector: FrequencyEstimate) -> Problem:
+        f = vector.frequencies
+        kept = np.flatnonzero(closed_form.kept_by_norm_hyb(f, loss.threshold(vector)))
+        return Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), Fixed(kept, f[kept])])
+
+    formula = "min ½‖f-f̃‖², f ≥ 0, Σf = 1, f = f̃ where Base-Cut keeps f̃"
+    return Composition(cut, stated_by, minimise, "norm-hyb", formula)
 
 
 def _norm_cut(estimate: FrequencyEstimate) -> Array:
     f = estimate.frequencies
     if np.any(f.max(axis=-1) > 1):
-        warnings.warn(
-            "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its definition such a value, and all "
-            "below it, are cut; norm-sub has no such case",
-            LdpoptWarning,
-            stacklevel=3,
+        warn(
+            "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its definition "
+            "such a value, and all below it, are cut; norm-sub has no such case"
         )
     return closed_form.norm_cut(f)
 
 
-def _mle_apx(estimate: FrequencyEstimate) -> Array:
-    warn_unless_raw_noise(estimate)
-    return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa)
+def _unchanged(estimate: FrequencyEstimate) -> Array:
+    return estimate.frequencies
 
 
-def _power(estimate: FrequencyEstimate) -> Array:
-    return priors.posterior_mean(estimate, priors.PowerLaw)
+_SIMPLEX = (NonNegative(), SumsTo(1.0))
 
 
-def _npmle(estimate: FrequencyEstimate) -> Array:
-    return priors.posterior_mean(estimate, priors.NPMLE)
-
-
-def _mixture(estimate: FrequencyEstimate) -> Array:
-    # The sum of the true counts is known: without its noise the bottom of the prior is found better.
-    return priors.posterior_mean(
-        estimate.processed(closed_form.norm(estimate.frequencies), method=estimate.method),
-        priors.Mixture,
-    )
+def _posterior(
+    prior: type[priors.Prior], total: float | None = None
+) -> Callable[[], PosteriorMean]:
+    """Return the function that makes the loss, so that every problem fits its own prior."""
+    return lambda: PosteriorMean(prior, total=total)
 
 
 _ALL = [
-    Method(
-        "base", "Base", "the unbiased estimate itself", "", "N IV", "no", "no", True, "O(1)", lambda e: e.frequencies
+    _minimises(
+        LeastSquares,
+        name="base",
+        label="Base",
+        description="the unbiased estimate itself",
+        source="N IV",
+        complexity="O(1)",
+        keeps_raw=True,
+    ),
+    _minimises(
+        LeastSquares,
+        NonNegative(),
+        name="base-pos",
+        label="Base-Pos",
+        description="negative estimates to 0",
+        source="N IV-A",
+        complexity="O(d)",
     ),
     Method(
-        "base-pos", "Base-Pos", "negative estimates to 0", "min ½‖f-f̃‖², f ≥ 0", "N IV-A", "yes", "no", True, "O(d)",
-        lambda e: closed_form.base_pos(e.frequencies),
+        name="post-pos",
+        label="Post-Pos",
+        description="negative answers to queries to 0; the vector stays",
+        source="N IV-A",
+        complexity="O(1)",
+        nonnegative="yes",
+        sums_to_one="no",
+        transform=_unchanged,
+        clip_answers=True,
+    ),
+    _solves(
+        _base_cut,
+        name="base-cut",
+        label="Base-Cut",
+        description="estimates below T = Φ⁻¹(1-α/d)σ to 0",
+        source="N IV-A",
+        complexity="O(d)",
+    ),
+    _minimises(
+        LeastSquares,
+        SumsTo(1.0),
+        name="norm",
+        label="Norm",
+        description="add δ so that the sum is 1",
+        source="N IV-B",
+        complexity="O(d)",
+    ),
+    _minimises(
+        KullbackLeibler,
+        SumsTo(1.0),
+        name="norm-mul",
+        label="Norm-Mul",
+        description="negative to 0, then multiply by γ",
+        source="N IV-B",
+        complexity="O(d)",
     ),
     Method(
-        "post-pos", "Post-Pos", "negative answers to queries to 0; the vector stays", "", "N IV-A", "yes", "no", True,
-        "O(1)", lambda e: e.frequencies, clip_answers=True,
+        name="norm-cut",
+        label="Norm-Cut",
+        description="negative and small ones to 0 until the sum is at most 1",
+        source="N IV-B",
+        complexity="O(d log d)",
+        nonnegative="yes",
+        sums_to_one="almost",
+        transform=_norm_cut,
     ),
-    Method(
-        "base-cut", "Base-Cut", "estimates below T = Φ⁻¹(1-α/d)σ to 0", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0", "N IV-A", "yes",
-        "no", True, "O(d)", _base_cut,
+    _minimises(
+        LeastSquares,
+        *_SIMPLEX,
+        name="norm-sub",
+        label="Norm-Sub",
+        description="max(f̃+δ, 0) with sum 1",
+        source="N IV-B, IV-C",
+        complexity="O(d log d)",
     ),
-    Method(
-        "norm", "Norm", "add δ so that the sum is 1", "min ½‖f-f̃‖², Σf = 1", "N IV-B", "no", "yes", True, "O(d)",
-        lambda e: closed_form.norm(e.frequencies),
+    _solves(
+        _norm_hyb,
+        name="norm-hyb",
+        label="Norm-Hyb",
+        description="keep estimates at or above T, Norm-Sub on the others",
+        source="D 3.3",
+        complexity="O(d log d)",
+        preserves_order=False,
     ),
-    Method(
-        "norm-mul", "Norm-Mul", "negative to 0, then multiply by γ", "min KL(f ‖ max(f̃,0)), Σf = 1", "N IV-B", "yes",
-        "yes", True, "O(d)", lambda e: closed_form.norm_mul(e.frequencies),
+    _minimises(
+        GaussianMLE,
+        *_SIMPLEX,
+        name="mle-apx",
+        label="MLE-Apx",
+        description="max(f̃+t, 0)/(1-κt) with sum 1",
+        source="N IV-D",
+        complexity="O(d log d)",
     ),
-    Method(
-        "norm-cut", "Norm-Cut", "negative and small ones to 0 until the sum is at most 1", "", "N IV-B", "yes", "almost",
-        True, "O(d log d)", _norm_cut,
+    _minimises(
+        _posterior(priors.PowerLaw),
+        name="power",
+        label="Power",
+        description="posterior mean under a fitted power law",
+        source="N IV-E, K III",
+        complexity="O(d)",
+        nonnegative="yes",
     ),
-    Method(
-        "norm-sub", "Norm-Sub", "max(f̃+δ, 0) with sum 1", "min ½‖f-f̃‖², f ≥ 0, Σf = 1 (CLS)", "N IV-B, IV-C", "yes",
-        "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(e.frequencies),
+    _minimises(
+        _posterior(priors.PowerLaw),
+        *_SIMPLEX,
+        name="power-ns",
+        label="PowerNS",
+        description="Norm-Sub after Power",
+        source="N IV-E",
+        complexity="O(d log d)",
     ),
-    Method(
-        "norm-hyb", "Norm-Hyb", "keep estimates at or above T, Norm-Sub on the others", "CLS with the kept ones fixed",
-        "D 3.3", "yes", "yes", False, "O(d log d)", _norm_hyb,
+    _solves(
+        _base_zero,
+        name="base-zero",
+        label="OUE-Zero",
+        description="estimates below T = Φ⁻¹(1-β/d)σ to 0",
+        source="K IV-A",
+        complexity="O(d)",
     ),
-    Method(
-        "mle-apx", "MLE-Apx", "max(f̃+t, 0)/(1-κt) with sum 1", "min Σ(f-f̃)²/(a+bf), f ≥ 0, Σf = 1", "N IV-D", "yes",
-        "yes", True, "O(d log d)", _mle_apx,
+    _minimises(
+        _posterior(priors.NPMLE),
+        name="npmle",
+        label="NPMLE",
+        description="posterior mean under the likeliest prior of all",
+        source="Kiefer, Wolfowitz 1956",
+        complexity="O(d)",
+        nonnegative="yes",
     ),
-    Method(
-        "power", "Power", "posterior mean under a fitted power law", "min E‖f-f′‖²", "N IV-E, K III", "yes", "no", True,
-        "O(d)", _power,
+    _minimises(
+        _posterior(priors.NPMLE),
+        *_SIMPLEX,
+        name="npmle-ns",
+        label="NPMLE-NS",
+        description="Norm-Sub after NPMLE",
+        source="Kiefer, Wolfowitz 1956",
+        complexity="O(d log d)",
     ),
-    Method(
-        "power-ns", "PowerNS", "Norm-Sub after Power", "min E‖f-f′‖² over the simplex", "N IV-E", "yes", "yes", True,
-        "O(d log d)", lambda e: closed_form.norm_sub(_power(e)),
+    # The true counts sum to n. Without the noise of their sum the bottom of the prior is fitted better.
+    _minimises(
+        _posterior(priors.Mixture, total=1.0),
+        name="mixture",
+        label="Mixture",
+        description="posterior mean under a prior mixed from simple shapes",
+        source="ours",
+        complexity="O(d)",
+        nonnegative="yes",
     ),
-    Method(
-        "base-zero", "OUE-Zero", "estimates below T = Φ⁻¹(1-β/d)σ to 0", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0", "K IV-A", "yes",
-        "no", True, "O(d)", _base_zero,
+    _minimises(
+        _posterior(priors.Mixture, total=1.0),
+        *_SIMPLEX,
+        name="mixture-ns",
+        label="Mixture-NS",
+        description="Norm-Sub after the mixture's posterior mean",
+        source="ours",
+        complexity="O(d log d)",
     ),
-    Method(
-        "npmle", "NPMLE", "posterior mean under the likeliest prior of all", "min E‖f-f′‖²", "Kiefer, Wolfowitz 1956",
-        "yes", "no", True, "O(d)", _npmle,
-    ),
-    Method(
-        "npmle-ns", "NPMLE-NS", "Norm-Sub after NPMLE", "min E‖f-f′‖² over the simplex", "Kiefer, Wolfowitz 1956", "yes",
-        "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_npmle(e)),
-    ),
-    Method(
-        "mixture", "Mixture", "posterior mean under a prior mixed from simple shapes", "min E‖f-f′‖²", "ours", "yes",
-        "no", True, "O(d)", _mixture,
-    ),
-    Method(
-        "mixture-ns", "Mixture-NS", "Norm-Sub after the mixture's posterior mean", "min E‖f-f′‖² over the simplex",
-        "ours", "yes", "yes", True, "O(d log d)", lambda e: closed_form.norm_sub(_mixture(e)),
-    ),
-]  # fmt: skip
+]
 
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
 """All methods by name, in the order of Table I."""
 
 
+def markdown_table() -> str:
+    """Return Table I as the README shows it: a row per method with its guarantees."""
+    rows = ["| name | what it does | ≥ 0 | Σ = 1 | keeps order |", "|---|---|---|---|---|"]
+    for method in METHODS.values():
+        order = "yes" if method.preserves_order else "no"
+        rows.append(
+            f"| `{method.name}` | {method.description} | {method.nonnegative} "
+            f"| {method.sums_to_one} | {order} |"
+        )
+    return "\n".join(rows)
+
+
 def postprocess(
     estimate: FrequencyEstimate | ArrayLike, method: str, **options: Any
 ) -> FrequencyEstimate:
-    """Apply a method of Table I to an estimate or a stack of trials.
+    """Apply a method of Table I to an estimate or a stack of trials: solve its problem.
 
     Parameters
     ----------
     estimate
-        A FrequencyEstimate; a plain array of shape (..., d) will do for methods that need no noise level.
+        A FrequencyEstimate; a plain array of shape (..., d) is enough for methods that need no noise.
     method
         A name in ``METHODS``.
     **options
-        Of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of values of interest, if known) for
-        ``base-cut`` and ``norm-hyb``; ``beta`` (expected false positives, .05) for ``base-zero``.
+        Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of values of interest, if
+        known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected false positives, .05) for ``base-zero``.
 
     Returns
     -------
-    FrequencyEstimate with the same n and oracle, named after the method, which keeps the raw one for intervals. A further
-    method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over, and a method that uses the
-    noise level (``base-cut`` and ``norm-hyb`` without ``top_k``, ``base-zero``, ``mle-apx``, and those with a prior) warns, for
-    it is made for raw estimates.
+    FrequencyEstimate with the same noise and labels, named after the method, which keeps the raw one for intervals. A
+    further method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the method or an option is unknown, a number is not finite, the noise level is needed and not known, or the
-        method has no answer (``norm-mul`` with no positive estimate).
+        If the method or an option is unknown, a number is not finite, the noise is needed and not known, or the method
+        has no answer (``norm-mul`` with no positive estimate).
+
+    Warns
+    -----
+    LdpoptWarning
+        If a method that uses the noise (``base-cut`` and ``norm-hyb`` without ``top_k``, ``base-zero``, ``mle-apx``, and
+        those with a prior) gets a processed estimate: it is made for raw ones.
 
     Notes
     -----
-    Cost: Table I, for all trials at once.
+    Cost: Table I, for all trials at once. The frequencies are those of ``METHODS[method].problem.solve(estimate)``.
 
     Examples
     --------
     >>> postprocess([0.5, 0.2, -0.01], "norm-sub").frequencies.round(3)
     array([0.603, 0.303, 0.093])
     """
-    start = FrequencyEstimate.of(estimate)
-    chosen = validate.lookup("method", method, METHODS)
-    for option in options:
-        if option not in chosen.options:
-            if not chosen.options:
-                raise InvalidInputError(f"{method} takes no options, got {option!r}")
-            raise validate.unknown_name(f"option of {method}", option, chosen.options)
-    frequencies = chosen.apply(start, **options)
-    frequencies.flags.writeable = False  # nobody else has it: no copy needed
-    if method == "base":
-        return start._with(method="base", clip_answers=False)
-    return start.processed(frequencies, method=method, clip_answers=chosen.clip_answers)
+    return validate.lookup("method", method, METHODS).solve(
+        FrequencyEstimate.of(estimate), **options
+    )

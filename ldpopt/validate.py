@@ -85,6 +85,11 @@ def integer(what: str, value: object, *, minimum: int) -> int:
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
+def trial(index: tuple[Any, ...]) -> str:
+    """Return a position among the leading axes of a stack as a reader would write it: ``trial 2``."""
+    return f"trial {', '.join(str(int(i)) for i in index)}"
+
+
 def where(index: tuple[Any, ...]) -> str:
     """Return an array position as a reader would write it: ``index 3``, or ``trial 2, index 3`` in a stack."""
     if not index:

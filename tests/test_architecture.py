@@ -34,6 +34,7 @@ SOLVE_LAYERS = [
     {"paths"},
     {"planner", "acceptance", "solution"},
     {"problem"},
+    {"composition"},
 ]
 """The same for the modules of ldpopt.solve, which hold the way from a problem to its solution."""
 

@@ -1,16 +1,18 @@
 """Estimates: the unbiased formula, what is kept, and what is refused with its position."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import FrequencyEstimate
+from ldpopt import METHODS, FrequencyEstimate, Problem, constraints, datasets, losses, postprocess
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
-from ldpopt.oracles import GRR, ORACLES, OUE
+from ldpopt.estimate import Noise
+from ldpopt.oracles import GRR, ORACLES, OUE, HadamardResponse
 from ldpopt.protocol import PureProtocol
-from tests.tolerances import ROUNDING
+from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
 
 QUARTERS = PureProtocol(1.0, 3, p=0.5, q=0.25)
 
@@ -255,3 +257,248 @@ def test_empty_stacks_are_refused(shape, axis):
         FrequencyEstimate(np.zeros(shape))
     with pytest.raises(InvalidInputError, match=message):
         OUE(epsilon=1.0, d=3).estimate(np.zeros(shape, dtype=int), 10)
+
+
+# --- raw or not -----------------------------------------------------------------------------------
+
+POPULATION = np.array([500, 300, 150, 50, 0, 0])
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+
+
+def simulated(make, trials=None, seed=0):
+    oracle = make(1.0, len(POPULATION))
+    return oracle.estimate(oracle.simulate_counts(POPULATION, seed, trials), 1000)
+
+
+@pytest.mark.parametrize("trials", [None, 5])
+@pytest.mark.parametrize("name", ORACLES)
+def test_raw_frequencies_wrapped_by_hand_are_recognised_by_their_counts(name, trials):
+    raw = simulated(ORACLES[name], trials)
+    assert raw.is_raw is True
+    wrapped = FrequencyEstimate(raw.frequencies, raw.n, raw.oracle)
+    assert wrapped.is_raw is True
+    assert_array_equal(wrapped.interval(), raw.interval())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("base", "post-pos")])
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.filterwarnings("ignore::ldpopt.errors.LdpoptWarning")
+def test_processed_frequencies_wrapped_by_hand_do_not_pass_for_raw(name, method, seed):
+    raw = simulated(ORACLES[name], seed=seed)
+    processed = postprocess(raw, method)
+    wrapped = FrequencyEstimate(processed.frequencies, raw.n, raw.oracle)
+    assert processed.is_raw is False
+    if np.abs(processed.frequencies - raw.frequencies).max() < CERTIFIED:
+        return  # nothing was changed: GRR's and subset selection's estimates sum to 1 as they are
+    assert wrapped.is_raw is None
+    with pytest.raises(InvalidInputError, match=r"nothing shows that this one is.*is_raw=True"):
+        wrapped.interval()
+    with pytest.raises(InvalidInputError, match="intervals need a raw estimate"):
+        Problem(losses.LeastSquares(), SIMPLEX).interval(wrapped)
+
+
+def test_a_count_next_to_a_whole_number_is_not_one():
+    # p - q = 1/4: 1e-10 of a count at n = 100 is far above rounding, 1e-14 is below it.
+    near = [1.0 + 4e-12, 0.04, -0.96]
+    assert FrequencyEstimate(near, 100, QUARTERS).is_raw is None
+    assert FrequencyEstimate([1.0 + 2e-16, 0.04, -0.96], 100, QUARTERS).is_raw is True
+    outside = [3.04, 0.04, -0.96]  # 101 counts of 100
+    assert FrequencyEstimate(outside, 100, QUARTERS).is_raw is None
+
+
+def test_what_cannot_be_counted_is_not_known_to_be_raw():
+    frequencies = [0.5, 0.25, -0.1]
+    assert FrequencyEstimate(frequencies).is_raw is None
+    assert FrequencyEstimate(frequencies, n=100).is_raw is None
+    assert FrequencyEstimate(frequencies, noise=[0.1, 0.1, 0.1]).is_raw is None
+    assert FrequencyEstimate(frequencies, 2**53, QUARTERS).is_raw is None
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_what_is_stated_about_rawness_holds(stated):
+    estimate = FrequencyEstimate([0.5, 0.3, 0.1], 77, QUARTERS, is_raw=stated)
+    assert estimate.is_raw is stated
+    assert estimate.has_raw_noise is stated
+    assert (estimate.raw is estimate) is stated
+
+
+def test_the_noise_of_raw_estimates_survives_a_shift_and_nothing_else():
+    raw = simulated(OUE, trials=2)
+    shifted = raw.processed(raw.frequencies + np.array([[0.25], [-0.5]]))
+    assert (shifted.is_raw, shifted.has_raw_noise) == (False, True)
+    scaled = raw.processed(raw.frequencies * 1.001)
+    assert scaled.has_raw_noise is False
+    one_of_two = raw.frequencies.copy()
+    one_of_two[1, 0] += 1e-6
+    assert raw.processed(one_of_two).has_raw_noise is False
+
+
+def test_a_processed_estimate_of_a_processed_one_keeps_the_first():
+    raw = simulated(OUE)
+    twice = raw.processed(raw.frequencies / 2).processed(raw.frequencies / 4)
+    assert twice.raw is raw
+    assert FrequencyEstimate([0.5, 0.5, 0.0], is_raw=False).processed(np.zeros(3)).raw is None
+
+
+def test_raw_by_hand_gives_its_noise_and_its_intervals():
+    raw = simulated(OUE)
+    mine = FrequencyEstimate(raw.frequencies.clip(0), raw=raw)
+    assert (mine.is_raw, mine.n, mine.oracle) == (False, raw.n, raw.oracle)
+    assert_array_equal(mine.interval(), postprocess(raw, "base-pos").interval())
+    with pytest.raises(InvalidInputError, match="contradicts"):
+        FrequencyEstimate(raw.frequencies, raw=raw, is_raw=True)
+    with pytest.raises(InvalidInputError, match=r"shape of the frequencies, \(2,\), got \(6,\)"):
+        FrequencyEstimate([0.5, 0.5], raw=raw)
+    with pytest.raises(InvalidTypeError, match="raw must be a FrequencyEstimate"):
+        FrequencyEstimate([0.5, 0.5], raw=[0.5, 0.5])
+
+
+def test_intervals_around_processed_numbers_would_cover_too_rarely():
+    """What is refused, and why: the top emoji, 2,000 draws.
+
+    Bounds are five standard deviations of a binomial share: a false alarm in 1.7 million runs.
+    """
+    data, draws, level = datasets.load("emoji"), 2000, 0.95
+    oracle = OUE(epsilon=1.0, d=data.d)
+    truth = data.counts / data.n
+    top = int(np.argmax(truth))
+    raw = oracle.estimate(oracle.simulate_counts(data.counts, 1, draws), data.n)
+    processed = postprocess(raw, "norm-sub")
+    allowed = SIGMAS * np.sqrt(level * (1 - level) / draws)
+
+    def coverage(estimate):
+        lower, upper = estimate.interval(level)
+        return np.mean((lower[:, top] <= truth[top]) & (truth[top] <= upper[:, top]))
+
+    assert abs(coverage(raw) - level) < allowed
+    assert abs(coverage(processed) - level) < allowed
+    wrong = FrequencyEstimate(processed.frequencies, noise=raw.noise, is_raw=True)
+    assert coverage(wrong) < level - 2 * allowed
+    with pytest.raises(InvalidInputError, match="nothing shows"):
+        coverage(FrequencyEstimate(processed.frequencies, data.n, oracle))
+
+
+# --- trials, labels, noise ------------------------------------------------------------------------
+
+LABELS = ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_trial_keeps_everything():
+    oracle = OUE(1.0, 6)
+    counts = oracle.simulate_counts(POPULATION, 0, 3)
+    stack = FrequencyEstimate.from_counts(counts, 1000, oracle, labels=LABELS)
+    processed = postprocess(stack, "post-pos")
+    for i, trial in enumerate(processed):
+        assert_array_equal(trial.frequencies, stack.frequencies[i])
+        assert_array_equal(trial.raw.frequencies, stack.frequencies[i])
+        assert (trial.labels, trial.method, trial.clip_answers) == (tuple(LABELS), "post-pos", True)
+        assert (trial.n, trial.oracle, trial.is_raw) == (1000, oracle, False)
+        assert_array_equal(trial.interval(), np.array(processed.interval())[:, i])
+    assert stack[1:].frequencies.shape == (2, 6)
+    assert stack[1:].is_raw is True
+    assert_array_equal(stack[np.array([True, False, True])].frequencies, stack.frequencies[::2])
+    assert_array_equal(stack[-1][()].frequencies, stack.frequencies[2])
+
+
+@pytest.mark.parametrize("index", [3, (0, 1), "a", 0.5])
+def test_an_index_that_is_no_trial_is_refused(index):
+    stack = FrequencyEstimate(np.full((3, 2), 0.5))
+    with pytest.raises(InvalidInputError, match=r"is not a trial.* \(3,\)"):
+        stack[index]
+
+
+def test_one_vector_has_no_trials():
+    with pytest.raises(InvalidInputError, match="is not a trial"):
+        FrequencyEstimate([0.5, 0.5])[0]
+    with pytest.raises(InvalidTypeError, match="one vector"):
+        iter(FrequencyEstimate([0.5, 0.5]))
+
+
+def test_labels_are_names_of_all_values():
+    estimate = FrequencyEstimate([0.5, 0.5], labels=np.array(["x", "y"]))
+    assert estimate.labels == ("x", "y")
+    for labels in (["x"], "xy", []):
+        with pytest.raises(InvalidInputError, match="sequence of 2 names"):
+            FrequencyEstimate([0.5, 0.5], labels=labels)
+
+
+def test_noise_by_hand_is_enough_for_the_weighted_mle_for_thresholds_and_for_intervals():
+    variances = np.array([1.0, 4.0, 9.0]) * 1e-2
+    estimate = FrequencyEstimate([0.6, 0.3, -0.02], noise=variances, is_raw=True)
+    assert estimate.n is None
+    problem = Problem(losses.GaussianMLE(), SIMPLEX)
+    solution = problem.solve(estimate)
+    # Σ (f-f̃)²/a: where all values are positive, f = f̃ + 0.12 a/Σa = .6 + .12/14, ..., -.02 + .12 9/14.
+    assert_allclose(
+        solution.frequencies,
+        np.array([0.6, 0.3, -0.02]) + 0.12 * variances / variances.sum(),
+        rtol=0,
+        atol=CERTIFIED,
+    )
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert_allclose(
+        problem.solve(estimate, path="conic").frequencies, solution.frequencies, rtol=0, atol=1e-5
+    )
+    lower, upper = estimate.interval(0.95)
+    assert_allclose(upper - lower, 2 * 1.959964 * np.sqrt(variances), rtol=1e-6)
+    lower, upper = estimate.interval(0.95, [[0, 1]])
+    assert_allclose([lower[0], upper[0]], 0.9 + 1.959964 * np.sqrt(5e-2) * np.array([-1, 1]))
+    lower, upper = solution.estimate.interval(0.95)
+    assert lower.min() == 0.0
+    assert_array_equal(postprocess(estimate, "base-cut").frequencies > 0, [True, True, False])
+
+
+def test_the_variance_of_a_set_is_bounded_by_its_steepest_slope():
+    estimate = FrequencyEstimate(
+        [0.5, 0.5], noise=Noise([1e-4, 1e-4], slope=[1e-3, 3e-3]), is_raw=True
+    )
+    constant, slope = estimate.noise.answer_variance(
+        estimate.frequencies, constraints.Linear([[1.0, 1.0]], lower=0).rows(2).matrix
+    )
+    assert_allclose([constant[0], slope[0]], [2e-4, 3e-3])
+
+
+def test_one_hand_for_the_noise():
+    noise = Noise([0.1, 0.2, 0.3], n=50)
+    assert FrequencyEstimate([0.5, 0.5, 0.0], noise=noise).n == 50
+    assert FrequencyEstimate([0.5, 0.5, 0.0], n=60, noise=[0.1, 0.2, 0.3]).noise.n == 60
+    for arguments, message in [
+        ({"n": 60, "noise": noise}, "differ"),
+        ({"oracle": QUARTERS, "noise": noise}, "both give the noise"),
+        ({"oracle": QUARTERS, "noise": [0.1] * 3}, "both give the noise"),
+        ({"noise": [0.1, 0.2]}, "that of 2 values, the estimate has 3"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            FrequencyEstimate([0.5, 0.5, 0.0], **arguments)
+    with pytest.raises(InvalidInputError, match=r"differs between values: use estimate.noise.sd"):
+        _ = FrequencyEstimate([0.5, 0.5, 0.0], noise=noise).sigma
+
+
+def test_an_estimate_cannot_be_changed_and_survives_a_pickle():
+    estimate = simulated(HadamardResponse)
+    with pytest.raises(AttributeError):
+        estimate.frequencies = np.zeros(6)
+    copy = pickle.loads(pickle.dumps(estimate))
+    assert_array_equal(copy.frequencies, estimate.frequencies)
+    assert copy.is_raw is True
+    assert not copy.frequencies.flags.writeable
+
+
+def test_a_representation_shows_what_matters():
+    estimate = FrequencyEstimate([0.25, 0.5, -0.125], 100, QUARTERS, labels=["x", "<y>", "z"])
+    text = repr(estimate)
+    for part in (
+        "d=3",
+        "n=100",
+        "sum=0.625",
+        "min=-0.125",
+        "largest={<y>: 0.5, x: 0.25, z: -0.125}",
+    ):
+        assert part in text
+    page = estimate._repr_html_()
+    assert "<tr><th>f of &lt;y&gt;</th><td>0.5</td></tr>" in page
+    stack = repr(FrequencyEstimate([[0.5, 0.25], [0.5, 0.5]]))
+    assert "2 trials x d=2" in stack
+    assert "sum=0.75 .. 1" in stack
+    assert "largest" not in stack

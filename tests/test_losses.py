@@ -478,7 +478,7 @@ def test_a_posterior_mean_pickles_without_what_it_found():
     loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
     before = loss.target(estimate)
     again = pickle.loads(pickle.dumps(loss))
-    assert not len(again._moments_of)
+    assert not len(again._means)
     assert_allclose(again.target(estimate), before, rtol=0, atol=0)
     assert repr(again) == repr(loss) == f"PosteriorMean(PowerLaw(alpha=1.5, n={N}))"
 
@@ -486,10 +486,10 @@ def test_a_posterior_mean_pickles_without_what_it_found():
 def test_what_was_found_is_forgotten_with_the_estimate():
     loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
     loss.target(estimate)
-    assert len(loss._moments_of) == 1
+    assert len(loss._means) == 1
     del estimate
     gc.collect()
-    assert not len(loss._moments_of)
+    assert not len(loss._means)
 
 
 @pytest.mark.parametrize("prior", ["power", None, 1.5, dict, FrequencyEstimate])

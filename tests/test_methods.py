@@ -6,10 +6,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import METHODS, FrequencyEstimate, oracles, postprocess
+from ldpopt import (
+    METHODS,
+    FrequencyEstimate,
+    Problem,
+    constraints,
+    losses,
+    oracles,
+    postprocess,
+    priors,
+)
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from tests import reference
-from tests.tolerances import EPS, ROUNDING, SUM
+from tests.tolerances import CERTIFIED, EPS, ROUNDING, SUM
 
 TABLE_I = [
     "base", "base-pos", "post-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub", "norm-hyb", "mle-apx",
@@ -169,7 +178,7 @@ def test_a_stack_equals_its_trials_one_by_one(name):
     estimate = collected(20, trials=6)
     found = apply(name, estimate).frequencies
     for row, f in zip(found, estimate.frequencies, strict=True):
-        alone = apply(name, FrequencyEstimate(f, n=estimate.n, oracle=estimate.oracle)).frequencies
+        alone = apply(name, FrequencyEstimate(f, estimate.n, estimate.oracle)).frequencies
         assert_allclose(row, alone, rtol=0, atol=ROUNDING)
 
 
@@ -264,9 +273,7 @@ def test_a_known_top_reaching_below_zero_keeps_no_negative_value():
 
 @pytest.mark.parametrize("f", [[-0.1, -0.2], [0.0, 0.0], [0.0, -1e-300]])
 def test_norm_mul_without_a_positive_value_raises(f):
-    with pytest.raises(
-        InvalidInputError, match=r"norm-mul needs a positive estimate.*use norm-sub"
-    ):
+    with pytest.raises(InvalidInputError, match=r"needs a positive estimate: .*use norm-sub"):
         postprocess(f, "norm-mul")
     with pytest.raises(InvalidInputError, match="in trial 1:"):
         postprocess([[0.5, 0.5], f], "norm-mul")
@@ -498,3 +505,133 @@ def test_a_count_that_no_oracle_gives_is_refused_by_mle_apx():
     estimate = FrequencyEstimate([0.5, -9.0], n=10, oracle=oracles.OUE(epsilon=1.0, d=2))
     with pytest.raises(InvalidInputError, match="found f = -9 at index 1"):
         postprocess(estimate, "mle-apx")
+
+
+# --- a method is a problem ------------------------------------------------------------------------
+
+PROBLEMS = [name for name, method in METHODS.items() if method.problem is not None]
+
+
+def test_two_methods_minimise_nothing():
+    assert sorted(METHODS.keys() - set(PROBLEMS)) == ["norm-cut", "post-pos"]
+
+
+@pytest.mark.parametrize("trials", [None, 3])
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_method_and_its_problem_agree_to_the_last_bit(name, kind, trials):
+    raw = collected(40, ORACLES[kind], trials=trials, seed=5)
+    solution = METHODS[name].problem.solve(raw)
+    assert_array_equal(solution.frequencies, apply(name, raw).frequencies)
+    assert solution.estimate.raw is raw
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_certificate_of_every_method_is_optimal(name, kind):
+    raw = collected(40, ORACLES[kind], seed=6)
+    certificate = METHODS[name].problem.solve(raw).certificate
+    assert certificate.is_optimal(CERTIFIED)
+
+
+def test_every_trial_of_norm_hyb_solves_its_own_problem():
+    raw = collected(12, trials=3, seed=2)
+    composition = METHODS["norm-hyb"].problem
+    solution = composition.solve(raw)
+    assert solution.certificate.gap.shape == (3,)
+    assert solution.certificate.is_optimal(CERTIFIED)
+    for trial in range(3):
+        alone = composition.problem_for(raw[trial])
+        solved = alone.solve(raw[trial])
+        assert_allclose(solved.frequencies, solution.frequencies[trial], rtol=0, atol=CERTIFIED)
+        assert_allclose(solution.objective[trial], solved.objective, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("base-cut", "min ½‖f-f̃‖² + ½T²‖f‖₀, f ≥ 0"),
+        ("norm-sub", "min ½‖f-f̃‖², f ≥ 0, Σf = 1"),
+        ("mle-apx", "min Σ(f-f̃)²/(a+bf), f ≥ 0, Σf = 1"),
+        ("norm-cut", ""),
+    ],
+)
+def test_the_formula_is_that_of_the_problem(name, formula):
+    assert METHODS[name].formula == formula
+
+
+@pytest.mark.parametrize("name", NOISE_LEVEL)
+def test_a_problem_warns_of_processed_estimates_as_its_method_does(name):
+    raw = collected(12, seed=1)
+    processed = postprocess(raw, "norm-sub")
+    with pytest.warns(LdpoptWarning, match="frequencies by 'norm-sub' have another") as record:
+        METHODS[name].problem.solve(processed)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+
+
+def test_what_is_not_known_to_be_processed_is_not_warned_of():
+    unknown = FrequencyEstimate([0.6, 0.3], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=2))
+    assert unknown.is_raw is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        postprocess(unknown, "mle-apx")
+
+
+def test_the_raw_estimate_stays_raw_under_base_and_under_nothing_else():
+    raw = collected(8)
+    assert postprocess(raw, "base").is_raw
+    assert not any(apply(name, raw).is_raw for name in METHODS if name != "base")
+
+
+def test_mixture_ns_shifts_to_the_known_sum_before_the_fit():
+    # Without the shift, or with another sum, the prior's bottom and every answer move.
+    raw = collected(64, seed=3)
+    shifted = raw.processed(raw.frequencies + (1 - raw.frequencies.sum()) / 64)
+    assert_allclose(
+        postprocess(raw, "mixture").frequencies,
+        priors.posterior_mean(shifted, priors.Mixture),
+        rtol=0,
+        atol=CERTIFIED,
+    )
+    unshifted = priors.posterior_mean(raw, priors.Mixture)
+    assert np.abs(postprocess(raw, "mixture").frequencies - unshifted).max() > 1e-5
+
+
+# --- hard thresholds ------------------------------------------------------------------------------
+
+
+def test_the_price_of_a_value_by_hand():
+    # T = 0.3: keeping 0.5 and 0.1 costs 2 x 0.045, zeroing 0.1 costs 0.005 less than its price.
+    loss = losses.HardThreshold(top_k=1)
+    estimate = FrequencyEstimate([0.3, 0.1])
+    assert loss.value(np.array([0.3, 0.1]), estimate) == pytest.approx(0.09)
+    assert loss.value(np.array([0.3, 0.0]), estimate) == pytest.approx(0.045 + 0.005)
+    solution = Problem(loss, [constraints.NonNegative()]).solve(estimate)
+    assert solution.frequencies.tolist() == [0.3, 0.0]
+    assert solution.certificate.scope == "the support found"
+
+
+def test_base_cut_is_the_best_of_all_supports():
+    estimate = collected(7, seed=11)
+    loss = losses.HardThreshold()
+    best = Problem(loss, [constraints.NonNegative()]).solve(estimate).objective
+    masks = (np.arange(2**7)[:, None] >> np.arange(7)) & 1
+    tried = loss.value(np.maximum(estimate.frequencies, 0.0) * masks, estimate)
+    assert best == pytest.approx(tried.min(), rel=1e-12)
+
+
+def test_a_threshold_with_a_total_is_solved_by_steps_on_the_support_found():
+    estimate = collected(6, seed=4)
+    simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    solution = Problem(losses.HardThreshold(), simplex).solve(estimate)
+    assert solution.certificate.is_optimal(1e-8)
+    assert solution.frequencies.sum() == pytest.approx(1.0)
+
+
+def test_thresholds_differ_between_values_whose_noise_differs():
+    estimate = FrequencyEstimate([0.2, 0.2], noise=[0.01, 0.0001])
+    # Φ⁻¹(1 - 0.05/2) = 1.95996 standard deviations of 0.1 and 0.01.
+    assert_allclose(losses.HardThreshold(0.05).threshold(estimate), [0.195996, 0.0195996], 1e-5)
+    estimate = FrequencyEstimate([0.19, 0.19], noise=[0.01, 0.0001])
+    assert postprocess(estimate, "base-zero").frequencies.tolist() == [0.0, 0.19]

@@ -56,7 +56,7 @@ SOLVERS = {
     KullbackLeibler: ["CLARABEL", "SCS"],
     MultinomialMLE: ["CLARABEL", "SCS"],
 }
-CONVEX = [(loss, kinds) for loss, kinds in CLOSED_FORMS if AtMost not in kinds]
+CONVEX = [(loss, kinds) for loss, kinds in CLOSED_FORMS if AtMost not in kinds and loss.convex]
 CASES = [(loss, kinds, solver) for loss, kinds in CONVEX for solver in SOLVERS[loss]]
 NAMES = [
     f"{loss.__name__}-{'-'.join(sorted(k.__name__ for k in kinds)) or 'free'}-{s}"

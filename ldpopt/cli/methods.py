@@ -26,7 +26,7 @@ def _record(method: Method) -> dict[str, Any]:
         "name": method.name,
         "label": method.label,
         "description": method.description,
-        "problem": method.problem,
+        "problem": method.formula,
         "source": method.source,
         "nonnegative": method.nonnegative,
         "sums_to_one": method.sums_to_one,

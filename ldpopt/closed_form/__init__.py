@@ -12,6 +12,7 @@ from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     base_cut,
     base_pos,
+    kept_by_norm_hyb,
     kth_highest,
     norm_cut,
     norm_hyb,
@@ -24,6 +25,7 @@ __all__ = [
     "base_pos",
     "group_totals",
     "isotonic",
+    "kept_by_norm_hyb",
     "kth_highest",
     "least_absolute",
     "mle_apx",

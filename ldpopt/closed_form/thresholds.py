@@ -127,15 +127,26 @@ def norm_hyb(f: Array, threshold: float | Array) -> Array:
     >>> norm_hyb(np.array([0.31, 0.29, 0.29]), threshold=0.3)
     array([0.31 , 0.345, 0.345])
     """
+    keep = kept_by_norm_hyb(f, threshold)
+    rest = 1 - np.sum(f, axis=-1, keepdims=True, where=keep)
+    others = np.where(keep, -np.inf, f)
+    return np.where(keep, f, norm_sub(others, total=np.maximum(rest, 0.0)))
+
+
+def kept_by_norm_hyb(f: Array, threshold: float | Array) -> NDArray[np.bool_]:
+    """Return which values ``norm_hyb`` leaves as they are, shape (..., d).
+
+    Examples
+    --------
+    >>> kept_by_norm_hyb(np.array([0.31, 0.29, 0.29]), threshold=0.3)
+    array([ True, False, False])
+    """
     keep = f >= threshold
     with np.errstate(over="ignore"):
         heavy = np.sum(f, axis=-1, keepdims=True, where=keep) > 1
         if heavy.any():
             keep &= _that_fit(f) | ~heavy
-    keep &= ~keep.all(axis=-1, keepdims=True)
-    rest = 1 - np.sum(f, axis=-1, keepdims=True, where=keep)
-    others = np.where(keep, -np.inf, f)
-    return np.where(keep, f, norm_sub(others, total=np.maximum(rest, 0.0)))
+    return keep & ~keep.all(axis=-1, keepdims=True)
 
 
 def _that_fit(f: Array) -> NDArray[np.bool_]:

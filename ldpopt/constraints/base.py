@@ -60,6 +60,11 @@ class Constraint(Immutable):
     reusable: ClassVar[bool] = True
     """Whether ``cone_form`` states the same set on every call: what is compiled may then be kept."""
 
+    @property
+    def formula(self) -> str:
+        """The set in the papers' letters, for tables; empty where it has none that is short."""
+        return ""
+
     @abstractmethod
     def violation(self, f: Array) -> Array:
         """Return how far f of shape (..., d) is outside, in units of frequency, 0 inside."""

@@ -75,6 +75,11 @@ class NonNegative(_Box):
     0.25
     """
 
+    @property
+    def formula(self) -> str:
+        """F ≥ 0."""
+        return "f ≥ 0"
+
     def box(self, d: int) -> tuple[Array, Array]:
         """Return 0 and infinity."""
         return np.zeros(d), np.full(d, np.inf)

@@ -39,6 +39,11 @@ class SumsTo(Polyhedron):
     def __init__(self, total: float = 1.0) -> None:
         self._total = validate.real("total", total)
 
+    @property
+    def formula(self) -> str:
+        """Σf = total."""
+        return f"Σf = {self._total:g}"
+
     def total(self, d: int | None = None) -> float:
         """Return the sum, on every domain."""
         return self._total

@@ -87,7 +87,8 @@ class FrequencyEstimate(Immutable):
         clip_answers: bool = False,
         raw: FrequencyEstimate | None = None,
     ) -> None:
-        values = validate.frequencies(frequencies, d=_protocol(oracle).d if oracle else None)
+        d = None if oracle is None else _protocol(oracle).d
+        values = validate.frequencies(frequencies, d=d)
         if not values.size:
             raise InvalidInputError(
                 f"a stack must have at least one trial, got shape {values.shape}: "
@@ -99,8 +100,13 @@ class FrequencyEstimate(Immutable):
                 "use oracle.estimate(counts, n)"
             )
         self.frequencies: Array = values
-        if raw is not None and n is None and oracle is None and noise is None:
-            n, oracle, noise = raw.n, raw.oracle, raw._noise
+        if raw is not None:
+            _check_raw(raw, values.shape, is_raw)
+            is_raw = False
+            if n is None and oracle is None and noise is None:
+                n = raw.n
+                oracle = raw.oracle
+                noise = raw._noise
         self._noise: Noise | None = _noise_of(n, oracle, noise, values.shape[-1])
         self.n: int | None = None if self._noise is None else self._noise.n
         if n is not None:
@@ -111,9 +117,6 @@ class FrequencyEstimate(Immutable):
         self.labels = None if labels is None else _labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
-        if raw is not None:
-            _check_raw(raw, values.shape, is_raw)
-            is_raw = False
         self._stated = is_raw
         self._ancestor = raw
 
@@ -203,12 +206,15 @@ class FrequencyEstimate(Immutable):
 
         It is True of estimates from counts, False of processed ones, and what was stated of others. If nothing was
         stated, the frequencies are raw if all n (q + (p-q) f) are whole numbers in 0 .. n, which frequencies that were
-        changed in any way practically never satisfy; if not, the answer is None.
+        changed in any way practically never satisfy, and the smallest of a vector is not 0, which cutting leaves. If
+        not, the answer is None.
         """
         if self._stated is not None:
             return self._stated
         if self.n is None or self.oracle is None or self.n > _COUNTABLE:
             return None
+        if np.any(self.frequencies.min(axis=-1) == 0):
+            return None  # cutting at zero leaves this, and where n q is whole it is a count too
         counts = self.n * (self.oracle.q + (self.oracle.p - self.oracle.q) * self.frequencies)
         whole = np.clip(np.rint(counts), 0, self.n)
         return True if np.max(np.abs(counts - whole)) <= _COUNT_ROUNDING * self.n else None
@@ -272,6 +278,10 @@ class FrequencyEstimate(Immutable):
         """
         changes = {"frequencies": frequencies, "method": method, "clip_answers": clip_answers}
         return self._with(**changes, is_raw=False, raw=self.raw)
+
+    def unclipped(self, method: str) -> FrequencyEstimate:
+        """Return the same frequencies under another name, whose answers to queries are not clipped."""
+        return self._with(method=method, clip_answers=False)
 
     def __getitem__(self, trial: Any) -> FrequencyEstimate:
         """Return one trial of a stack, or several (a slice): everything else is kept.

@@ -8,10 +8,12 @@ from ldpopt.losses.normalised import NormalisedGaussianMLE
 from ldpopt.losses.per_report import PerReportMLE
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
+from ldpopt.losses.threshold import HardThreshold
 
 __all__ = [
     "BinomialMLE",
     "GaussianMLE",
+    "HardThreshold",
     "KullbackLeibler",
     "LeastAbsolute",
     "LeastSquares",

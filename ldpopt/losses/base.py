@@ -99,6 +99,14 @@ class Structure:
 class Equivalence:
     """Which other loss or form has the same minimiser: none, unless stated here."""
 
+    formula: ClassVar[str] = ""
+    """The loss in the papers' letters, for tables; empty where it has none that is short."""
+
+    @property
+    def uses_noise(self) -> bool:
+        """Whether it is made for the noise of raw estimates, so that processed ones deserve a warning."""
+        return False
+
     @property
     def family(self) -> type[Loss]:
         """The loss whose closed forms solve this one too, from another ``target``; or its type."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 
+from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss
@@ -31,15 +32,18 @@ class KullbackLeibler(SeparableLoss):
     0.0
     """
 
+    formula: ClassVar[str] = "KL(f ‖ max(f̃,0))"
     nonnegative_domain = True
     nonnegative_data = 1  # the logarithm of the mass may be negative
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if a vector has no positive value."""
-        if np.any(np.all(estimate.frequencies <= 0, axis=-1)):
+        dead = np.asarray(np.all(estimate.frequencies <= 0, axis=-1))
+        if np.any(dead):
+            place = f" in {validate.trial(validate.first(dead))}" if dead.ndim else ""
             raise InvalidInputError(
-                "the Kullback-Leibler loss needs a positive estimate in every vector: "
-                "with all <= 0 every value must be zero"
+                f"the Kullback-Leibler loss (norm-mul) needs a positive estimate{place}: "
+                "with all <= 0 every value must be zero; use norm-sub"
             )
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:

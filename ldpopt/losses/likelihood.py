@@ -28,6 +28,11 @@ class _Likelihood(SeparableLoss):
 
     nonnegative_data = 4
 
+    @property
+    def uses_noise(self) -> bool:
+        """True: the model is that of raw estimates."""
+        return True
+
     @staticmethod
     def shares(estimate: FrequencyEstimate) -> Array:
         """Return c/n, the share of reports that support each value.

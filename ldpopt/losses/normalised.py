@@ -40,6 +40,11 @@ class NormalisedGaussianMLE(Loss):
     scope: ClassVar[str] = "the last convexified step"
     _distance = GaussianMLE()
 
+    @property
+    def uses_noise(self) -> bool:
+        """True: the model is that of raw estimates."""
+        return True
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the weighted MLE does: the noise and 1 + κ f̃ > 0 are needed."""
         self._distance.validate_for(estimate)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
+from ldpopt.closed_form import norm
 from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
-from ldpopt.priors.base import require_same_users
+from ldpopt.priors.base import posterior_frequencies, require_same_users
 from ldpopt.priors.counts import EstimatedCounts
 
 Array = NDArray[np.float64]
@@ -30,6 +32,10 @@ class PosteriorMean(LeastSquares):
         A prior over true counts from ``ldpopt.priors``, or a family such as ``priors.PowerLaw``,
         which is then fitted to every vector of the estimate.
 
+    total
+        What the true frequencies sum to, if that is known. Estimates are first shifted to this
+        sum: without the sum's noise the bottom of a prior is fitted better.
+
     Raises
     ------
     InvalidTypeError
@@ -46,8 +52,9 @@ class PosteriorMean(LeastSquares):
     """
 
     solved_for: ClassVar[str] = "the posterior mean"
+    formula: ClassVar[str] = "E‖f-f′‖²"
 
-    def __init__(self, prior: Prior | type[Prior]) -> None:
+    def __init__(self, prior: Prior | type[Prior], *, total: float | None = None) -> None:
         is_family = isinstance(prior, type) and issubclass(prior, Prior)
         if not isinstance(prior, Prior) and not is_family:
             raise InvalidTypeError(
@@ -55,8 +62,16 @@ class PosteriorMean(LeastSquares):
                 f"priors.PowerLaw, got {prior!r}"
             )
         self.prior = prior
-        # Posteriors take seconds on large domains, and a solve needs them several times.
-        self._moments_of: WeakKeyDictionary[FrequencyEstimate, _Moments] = WeakKeyDictionary()
+        self.known_total = None if total is None else validate.real("total", total)
+        # Posteriors take seconds on large domains, and a solve needs them several times. Their
+        # variances are apart: only the loss's value needs them, and they take a fit per trial.
+        self._means: WeakKeyDictionary[FrequencyEstimate, Array] = WeakKeyDictionary()
+        self._variances: WeakKeyDictionary[FrequencyEstimate, Array] = WeakKeyDictionary()
+
+    @property
+    def uses_noise(self) -> bool:
+        """True: the model is that of raw estimates."""
+        return True
 
     @property
     def family(self) -> type[LeastSquares]:
@@ -70,52 +85,56 @@ class PosteriorMean(LeastSquares):
             require_same_users(self.prior, n)
 
     def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the posterior mean."""
-        return self._moments(estimate).mean
+        """Return the posterior mean, shape (..., d)."""
+        if estimate not in self._means:
+            self.validate_for(estimate)
+            self._means[estimate] = posterior_frequencies(self._observed(estimate), self.prior)
+        return self._means[estimate]
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ E‖f - F‖²."""
-        distance = super().value(f, estimate)
-        return np.asarray(distance + self._moments(estimate).total_variance / 2)
+        return np.asarray(super().value(f, estimate) + self._variance(estimate) / 2)
 
-    def _moments(self, estimate: FrequencyEstimate) -> _Moments:
-        """Return the moments of the true frequencies, computed once per estimate."""
-        if estimate not in self._moments_of:
-            self.validate_for(estimate)
-            self._moments_of[estimate] = _moments(self.prior, estimate)
-        return self._moments_of[estimate]
+    def _observed(self, estimate: FrequencyEstimate) -> FrequencyEstimate:
+        """Return the estimate, shifted to the total where that is known."""
+        if self.known_total is None:
+            return estimate
+        return estimate.processed(norm(estimate.frequencies, self.known_total))
+
+    def _variance(self, estimate: FrequencyEstimate) -> Array:
+        """Return Σ Var[F_v], shape (...)."""
+        if estimate not in self._variances:
+            observed = self._observed(estimate)
+            shape = observed.frequencies.shape[:-1]
+            if isinstance(self.prior, Prior):
+                variance = _total_variance(self.prior, observed)
+            else:
+                vectors = [observed[trial] for trial in np.ndindex(shape)]
+                each = [_total_variance(self.prior.fit(vector), vector) for vector in vectors]
+                variance = np.reshape(each, shape)
+            self._variances[estimate] = variance
+        return self._variances[estimate]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was computed: weak references do not pickle."""
-        return {"prior": self.prior}
+        return {"prior": self.prior, "known_total": self.known_total}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start with nothing computed."""
-        super().__setstate__({**state, "_moments_of": WeakKeyDictionary()})
+        computed: dict[str, Any] = {
+            "_means": WeakKeyDictionary(),
+            "_variances": WeakKeyDictionary(),
+        }
+        super().__setstate__({**state, **computed})
 
     def __repr__(self) -> str:
         prior = self.prior if isinstance(self.prior, Prior) else self.prior.__name__
-        return f"PosteriorMean({prior})"
+        total = "" if self.known_total is None else f", total={self.known_total:g}"
+        return f"PosteriorMean({prior}{total})"
 
 
-class _Moments(NamedTuple):
-    """Posterior means (..., d) and the sum of the posterior variances (...), of frequencies."""
-
-    mean: Array
-    total_variance: Array
-
-
-def _moments(prior: Prior | type[Prior], estimate: FrequencyEstimate) -> _Moments:
+def _total_variance(prior: Prior, estimate: FrequencyEstimate) -> Array:
+    """Return Σ Var[F_v] under one prior, shape (...)."""
     counts = EstimatedCounts.of(estimate)
-    shape = counts.values.shape
-    mean = np.empty(shape)
-    variance = np.empty(shape)
-    # A given prior takes all trials at once; a family is fitted to each.
-    given = prior if isinstance(prior, Prior) else None
-    parts = np.ndindex(shape[:-1]) if given is None else [()]
-    for part in parts:
-        fitted = given or prior.fit(estimate[part])
-        posterior = fitted.posterior(counts.values[part], counts.noise.sd)
-        mean[part] = counts.frequencies(posterior.mean)
-        variance[part] = counts.frequency_variances(posterior.variance)
-    return _Moments(mean, variance.sum(axis=-1))
+    posterior = prior.posterior(counts.values, counts.noise.sd)
+    return np.asarray(np.sum(counts.frequency_variances(posterior.variance), axis=-1))

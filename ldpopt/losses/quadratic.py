@@ -33,6 +33,8 @@ class LeastSquares(SeparableLoss):
     weights: ClassVar[None] = None
     """All squares count the same."""
 
+    formula: ClassVar[str] = "½‖f-f̃‖²"
+
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return the point from which the distance is measured, shape (..., d): f̃."""
         return estimate.frequencies
@@ -161,6 +163,13 @@ class GaussianMLE(SeparableLoss):
     >>> float(GaussianMLE().value(np.array([0.5, 0.2]), estimate))
     0.0
     """
+
+    formula: ClassVar[str] = "Σ(f-f̃)²/(a+bf)"
+
+    @property
+    def uses_noise(self) -> bool:
+        """True: the model is that of raw estimates."""
+        return True
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the noise is unknown or the model's variance would be negative."""

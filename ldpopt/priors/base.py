@@ -225,8 +225,18 @@ def posterior_mean(
     array([0.695, 0.39 , 0.008])
     """
     estimate = FrequencyEstimate.of(estimate)
-    counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
     warn_unless_raw_noise(estimate)
+    return posterior_frequencies(estimate, prior, value_dependent=value_dependent)
+
+
+def posterior_frequencies(
+    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False
+) -> Array:
+    """Return the same as ``posterior_mean``, without a warning of processed estimates.
+
+    Arguments and errors are those of ``posterior_mean``.
+    """
+    counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
     if isinstance(prior, Prior):
         require_same_users(prior, counts.n)
         return counts.frequencies(prior._posterior(counts.values, counts.noise).mean)

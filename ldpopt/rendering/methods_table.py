@@ -31,8 +31,8 @@ def methods_table() -> Table:
 
 def _description(method: Method) -> str:
     lines = [f"{escape(method.description)} [dim]({escape(method.source)})[/]"]
-    if method.problem:
-        lines.append(f"[dim]{escape(method.problem)}[/]")
+    if method.formula:
+        lines.append(f"[dim]{escape(method.formula)}[/]")
     if method.options:
         defaults = (f"{name}={value}" for name, value in method.options.items())
         lines.append(f"options: {', '.join(defaults)}")

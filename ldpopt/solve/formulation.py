@@ -95,6 +95,13 @@ class Formulation:
         where = ", ".join(map(repr, self.constraints)) or "no constraints"
         return f"{self.loss!r} under {where}"
 
+    @property
+    def formula(self) -> str:
+        """The problem in the papers' letters, ``min ½‖f-f̃‖², f ≥ 0, Σf = 1``."""
+        loss = self.loss.formula or repr(self.loss)
+        where = [constraint.formula or repr(constraint) for constraint in self.constraints]
+        return f"min {', '.join([loss, *where])}"
+
     def region(self, d: int) -> Region:
         """Return what the constraints say about d values; errors as ``validate_for``.
 

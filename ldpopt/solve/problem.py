@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InvalidInputError, LdpoptWarning
-from ldpopt.estimate import FrequencyEstimate
+from ldpopt.errors import InvalidInputError, warn
+from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
 from ldpopt.estimate.sets import Sets
 from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility
@@ -135,7 +134,8 @@ class Problem(Formulation):
         -----
         LdpoptWarning
             If the point is inaccurate: the path stopped early, or its point violates a constraint
-            or has a certified gap above the accuracy.
+            or has a certified gap above the accuracy. If the loss is made for the noise of raw
+            estimates, and this one is processed.
 
         Notes
         -----
@@ -144,6 +144,8 @@ class Problem(Formulation):
         the path that is asked for.
         """
         start = self.accept(estimate)
+        if self.loss.uses_noise:
+            warn_unless_raw_noise(start)
         request = Request(path, solver, accuracy, solver_options)
         plan = self._planner.plan(self, start, request)
         if plan.path is None or plan.run is None:
@@ -156,11 +158,9 @@ class Problem(Formulation):
         seconds = time.perf_counter() - began
         judgement = judge(self, start, outcome, plan, accuracy)
         if judgement.status is not Status.OPTIMAL:
-            warnings.warn(
+            warn(
                 f"the solution is inaccurate: {judgement.reason}; see its certificate, or allow "
-                "more iterations",
-                LdpoptWarning,
-                stacklevel=2,
+                "more iterations"
             )
         return Solution(
             problem=self,
@@ -174,6 +174,26 @@ class Problem(Formulation):
             solver_seconds=outcome.solver_seconds,
             steps=outcome.steps,
         )
+
+    def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
+        """Return the frequencies of ``solve(estimate)`` alone, of the estimate's shape.
+
+        A closed form is not checked again, which takes several times as long as to evaluate it. Arguments and errors are
+        those of ``solve``.
+
+        Examples
+        --------
+        >>> from ldpopt import constraints, losses
+        >>> Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).minimise([0.5, 0.25])
+        array([0.625, 0.375])
+        """
+        start = self.accept(estimate)
+        plan = self._planner.plan(self, start, Request())
+        if plan.path != "closed-form" or plan.run is None:
+            return self.solve(start).frequencies
+        if self.loss.uses_noise:
+            warn_unless_raw_noise(start)
+        return plan.run().frequencies
 
     def interval(
         self, estimate: FrequencyEstimate, level: float = 0.95, sets: Sets | None = None

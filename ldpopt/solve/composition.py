@@ -1,0 +1,124 @@
+"""Problems in turn: the solution of one states the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.solve.certificate import Certificate, certify
+from ldpopt.solve.problem import Problem
+from ldpopt.solve.solution import Solution
+from ldpopt.solve.status import Status
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A problem whose constraints depend on the estimate, through the solution of another problem.
+
+    Parameters
+    ----------
+    first
+        The problem that is solved first. It also states which estimates are accepted.
+    stated_by
+        From one vector to the problem that its solution of ``first`` states.
+    closed_form
+        The closed form of that problem, for a stack of trials at once.
+    name
+        What ``Solution.solver`` calls it.
+    formula
+        Both problems in the papers' letters.
+    """
+
+    first: Problem
+    stated_by: Callable[[FrequencyEstimate], Problem]
+    closed_form: Callable[[FrequencyEstimate], Array]
+    name: str
+    formula: str
+
+    def problem_for(self, estimate: FrequencyEstimate | ArrayLike) -> Problem:
+        """Return the problem that one vector states; an error is raised as by ``first``."""
+        return self.stated_by(self.first.accept(estimate))
+
+    def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
+        """Return the frequencies of ``solve(estimate)`` alone; errors are those of ``first``."""
+        start = self.first.accept(estimate)
+        if self.first.loss.uses_noise:
+            warn_unless_raw_noise(start)
+        return self.closed_form(start)
+
+    def solve(self, estimate: FrequencyEstimate | ArrayLike) -> Solution:
+        """Return the minimiser for one vector or a stack of trials.
+
+        Any other path is that of ``problem_for(vector).solve``. An estimate that ``first`` does not accept raises its
+        error. Cost: that of the closed form; the certificate, on demand, takes one problem per trial.
+        """
+        start = self.first.accept(estimate)
+        began = time.perf_counter()
+        frequencies = self.minimise(start)
+        seconds = time.perf_counter() - began
+        return ComposedSolution(
+            self.first,
+            start,
+            frequencies,
+            Status.OPTIMAL,
+            "closed-form",
+            self.name,
+            seconds,
+            composition=self,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComposedSolution(Solution):
+    """The solution of a composition; ``problem`` is its first problem, and each trial states another one.
+
+    Attributes
+    ----------
+    composition
+        What was solved.
+    """
+
+    composition: Composition | None = None
+
+    @cached_property
+    def objective(self) -> Any:
+        """The loss of each trial's own problem: a float, or an array with one value per trial."""
+        values = [
+            problem.loss.value(self.frequencies[trial], self.start[trial])
+            for trial, problem in self._stated()
+        ]
+        shape = self.frequencies.shape[:-1]
+        return np.reshape(values, shape) if shape else float(values[0])
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The proof of optimality of each trial for the problem that it states."""
+        parts = [
+            certify(problem, self.start[trial], self.frequencies[trial])
+            for trial, problem in self._stated()
+        ]
+        shape = self.frequencies.shape[:-1]
+        columns = {}
+        for field in fields(Certificate):
+            values = [getattr(part, field.name) for part in parts]
+            columns[field.name] = values[0]
+            if field.name != "scope":
+                columns[field.name] = np.reshape(values, (*shape, *np.shape(values[0])))
+        return Certificate(**columns)
+
+    def _stated(self) -> list[tuple[tuple[int, ...], Problem]]:
+        """Return each trial with its problem."""
+        assert self.composition is not None  # ``Composition.solve`` gives it
+        shape = self.frequencies.shape[:-1]
+        return [
+            (trial, self.composition.stated_by(self.start[trial])) for trial in np.ndindex(shape)
+        ]
