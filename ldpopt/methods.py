@@ -99,11 +99,7 @@ class Method:
 
     def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
         """Return the estimate after this method; arguments and errors are those of ``postprocess``."""
-        for option in options:
-            if option not in self.options:
-                if not self.options:
-                    raise InvalidInputError(f"{self.name} takes no options, got {option!r}")
-                raise validate.unknown_name(f"option of {self.name}", option, self.options)
+        self._check_options(options)
         if self.stated is not None:
             frequencies = self.stated(**options).minimise(estimate)
         else:
@@ -113,6 +109,14 @@ class Method:
             return estimate.unclipped(self.name)
         frequencies.flags.writeable = False  # nobody else has it, so that no copy is needed
         return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise an error that names the first option which the method does not have."""
+        for option in options:
+            if not self.options:
+                raise InvalidInputError(f"{self.name} takes no options, got {option!r}")
+            if option not in self.options:
+                raise validate.unknown_name(f"option of {self.name}", option, self.options)
 
 
 def _minimises(
