@@ -56,7 +56,7 @@ def read_figure_run(folder: Path) -> FigureRun:
     Raises
     ------
     DataUnavailableError
-        If the folder has no such file, or the file is not one that a run writes.
+        If the folder has no such file, or the file is not what a run writes.
     """
     path = folder / FILE_NAME
     try:

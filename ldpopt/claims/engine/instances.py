@@ -50,7 +50,7 @@ class Instance:
 class InstanceSet:
     """The instances of one run: the same for every claim, repeatable by the seed.
 
-    Each list is made when it is first asked for. Two sets are equal only if they are the same
+    Each list is made at its first use. Two sets are equal only if they are the same
     object, so that checks may cache what they compute on a set.
 
     Parameters

@@ -143,7 +143,7 @@ def mle_apx(instances: InstanceSet) -> Finding:
         ),
         instances=agreement.vectors,
         evidence={
-            "with the printed x_v, Eq. 12 misses a sum of 1 by up to": largest(mass_errors),
+            "with the printed x_v, the sum of Eq. 12 differs from 1 by up to": largest(mass_errors),
             "with the printed γ and δ the objective exceeds the minimum by up to": max(excesses),
             "correction, D1 the values with f' > 0": (
                 "x_v = (p-q)(1 - Σ_D1 f̃) / (|D1|q(1-q) + (p-q)(1-p-q)); "

@@ -1,0 +1,391 @@
+"""What the checks of the ledger are made of, by numbers computed by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ldpopt.claims.engine.instances import Instance, InstanceSet
+from ldpopt.claims.reference.channels import marginal_law
+from ldpopt.claims.topics import (
+    accuracy,
+    bias,
+    equivalences,
+    errata,
+    guarantees,
+    likelihoods,
+    noise,
+    posterior,
+    protocols,
+    shapes,
+    variants,
+)
+from ldpopt.closed_form import significance_threshold
+from ldpopt.constraints import Hierarchy
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import LeastSquares
+from ldpopt.oracles import GRR, OUE, HadamardResponse, SubsetSelection
+from ldpopt.protocol import PureProtocol
+
+
+def estimate_of(*rows, oracle=None):
+    frequencies = np.array(rows)
+    oracle = oracle or OUE(epsilon=1.0, d=frequencies.shape[-1])
+    return FrequencyEstimate(frequencies, 100, oracle, is_raw=True)
+
+
+# --- equivalences ---------------------------------------------------------------------------------
+
+
+def test_printed_and_corrected_formulas_of_mle_apx_by_hand():
+    # p - q = .25, q(1-q) = .1875, (p-q)(1-p-q) = .0625, a mass of .4 is missing.
+    estimate = estimate_of([0.4, 0.2, -0.5], oracle=PureProtocol(1.0, 3, p=0.5, q=0.25))
+    active = np.array([[True, True, False]])
+    fraction, line = equivalences._formulas(estimate, active, sign=1)
+    x = 0.25 * 0.4 / (2 * 0.1875 + 0.0625)
+    expected = [(0.1875 * x + 0.25 * f) / (0.25 - 0.0625 * x) for f in (0.4, 0.2)]
+    assert sum(expected) == pytest.approx(1.0)
+    assert fraction[0] == pytest.approx([*expected, 0.0])
+    assert line[0] == pytest.approx([*expected, 0.0])
+    # As printed, x = .1/.3125 = .32: the two forms have denominators .23 and .27.
+    fraction, line = equivalences._formulas(estimate, active, sign=-1)
+    assert fraction[0] == pytest.approx([0.16 / 0.23, 0.11 / 0.23, 0.0])
+    assert line[0] == pytest.approx([0.16 / 0.27, 0.11 / 0.27, 0.0])
+
+
+def test_the_drafts_iteration_by_hand():
+    # p + q = 1: least squares. The third value falls below 0 in the first round.
+    estimate = estimate_of([0.9, 0.5, -0.6], oracle=PureProtocol(1.0, 3, p=0.75, q=0.25))
+    assert equivalences._draft(estimate)[0] == pytest.approx([0.7, 0.3, 0.0])
+
+
+# --- variants -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vector", "threshold", "kept"),
+    [
+        ([0.5, 0.2], 0.4, [True, False]),
+        ([0.4, 0.1], 0.4, [True, False]),  # at the threshold
+        ([0.6, 0.5, 0.1], 0.4, [True, False, False]),  # .6 + .5 exceeds 1
+        ([0.1, 0.6, 0.5], 0.4, [False, True, False]),
+        ([0.3, 0.3], 0.2, [False, False]),  # all of them: all are adjusted
+        ([1.5, 0.2], 0.4, [False, False]),
+    ],
+)
+def test_what_norm_hyb_keeps_by_hand(vector, threshold, kept):
+    assert variants._kept(np.array(vector), threshold).tolist() == kept
+
+
+def test_violations_of_a_sparse_distribution_by_hand():
+    assert variants._at_most_violation(np.array([[0.5, 0.5, 0.0]]), 2) == 0
+    assert variants._at_most_violation(np.array([[0.5, 0.5, 0.0]]), 1) == 1
+    assert variants._at_most_violation(np.array([[0.5, 0.4, 0.0]]), 2) == pytest.approx(0.1)
+    assert variants._at_most_violation(np.array([[1.2, -0.2, 0.0]]), 2) == pytest.approx(0.2)
+
+
+def test_parts_of_a_vector_by_hand():
+    parts, dropped = variants._supported_parts(np.array([1.0, 2.0, 3.0]), 2)
+    assert parts.tolist() == [[1.0, 2.0], [1.0, 3.0], [2.0, 3.0]]
+    assert dropped.tolist() == [9.0, 4.0, 1.0]
+
+
+def test_the_cost_of_a_cut_by_hand():
+    # ½ (.2² + .4²) + ½ .3²
+    cost = variants._l0_cost(np.array([0.5, 0.0]), np.array([0.7, 0.4]), 0.3)
+    assert cost == pytest.approx(0.1 + 0.045)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "size"),
+    [
+        (GRR(epsilon=1.0, d=8), 1),
+        (SubsetSelection(epsilon=1.0, d=8), 2),
+        (OUE(epsilon=1.0, d=8), None),
+        (HadamardResponse(epsilon=1.0, d=8), None),
+        (PureProtocol(1.0, 8, p=0.5, q=0.25), None),
+    ],
+)
+def test_how_many_values_a_report_supports(oracle, size):
+    instance = Instance("x", "random", estimate_of(np.zeros(8), oracle=oracle))
+    assert variants._fixed_size(instance) == size
+
+
+def test_cases_are_made_for_sizes_above_two():
+    stacks = [Instance("x", "random", estimate_of(np.zeros(d))) for d in (7, 2, 3, 7)]
+    assert variants._sizes(stacks) == [3, 7]
+    assert [i.estimate.d for i in variants._of_size(stacks, 7)] == [7, 7]
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def test_nodes_of_a_tree_are_sums_of_leaves_with_noise_of_their_own():
+    leaves = np.linspace(0.0, 0.2, 9)
+    instance = Instance("x", "real", estimate_of(leaves, oracle=OUE(epsilon=1.0, d=9)))
+    tree = Hierarchy.balanced(9, 3)
+    nodes = shapes._with_every_level(instance)
+    assert (nodes.name, nodes.kind) == ("x, every level", "real")
+    values = nodes.estimate.frequencies[0]
+    assert values[tree.leaves].tolist() == leaves.tolist()
+    groups = leaves.reshape(3, 3).sum(axis=1)
+    noise = values[:4] - np.array([leaves.sum(), *groups])
+    assert np.all(np.abs(noise) > 0)
+    assert np.abs(noise).max() < 5 * instance.estimate.sigma
+    protocol = nodes.estimate.noise.protocol
+    assert (protocol.d, protocol.p) == (13, OUE(epsilon=1.0, d=9).p)
+
+
+# --- likelihoods ----------------------------------------------------------------------------------
+
+
+def test_a_likelihood_paired_with_itself_differs_by_nothing():
+    setting = likelihoods._settings()[0]
+    rng = np.random.default_rng(0)
+    excess = likelihoods.excess_over_norm_sub(setting, LeastSquares(), rng, trials=3)
+    assert excess == likelihoods.Excess(0.0, 0.0)
+
+
+def test_the_excess_of_paired_errors_by_hand():
+    # Differences 1, 2, 3: mean 2, standard deviation 1, standard error 1/sqrt(3); others' mean 4.
+    excess = likelihoods.Excess.of(np.array([4.0, 6.0, 8.0]), np.array([3.0, 4.0, 5.0]))
+    assert excess.relative == pytest.approx(0.5)
+    assert excess.half_width == pytest.approx(3 / math.sqrt(3) / 4)
+    assert excess.is_positive
+    assert not excess.is_negative
+    assert str(excess) == "+50.00 % ± 43.30"
+
+
+@pytest.mark.parametrize(
+    ("relative", "positive", "negative"),
+    [(0.3, True, False), (0.1, False, False), (-0.1, False, False), (-0.3, False, True)],
+)
+def test_an_excess_is_significant_outside_of_its_interval(relative, positive, negative):
+    excess = likelihoods.Excess(relative, half_width=0.2)
+    assert (excess.is_positive, excess.is_negative) == (positive, negative)
+
+
+def test_the_squared_error_of_a_solution_by_hand():
+    # Norm-Sub of (.8, .4) is (.7, .3): errors .2 and .2 to (.5, .5).
+    raw = estimate_of([0.8, 0.4])
+    errors = likelihoods._squared_errors(LeastSquares(), raw, np.array([0.5, 0.5]))
+    assert errors == pytest.approx([0.04])
+
+
+def test_the_coefficient_prefers_small_variances():
+    # Without the coefficient (n = ∞) the maximum is MLE-Apx's; with b > 0 the coefficient is
+    # log-concave in (x, 1-x) and smallest at a vertex: x moves away from 1/2.
+    oracle = OUE(epsilon=2.0, d=2)
+    raw = np.array([0.72, 0.31])
+    many = likelihoods._maximum_with_coefficient(oracle, raw, 10**9)
+    few = likelihoods._maximum_with_coefficient(oracle, raw, 100)
+    kappa = oracle.kappa
+    t = (1 - raw.sum()) / (2 + kappa)
+    assert many == pytest.approx((raw[0] + t) / (1 - kappa * t), abs=1e-7)
+    assert few > many + 1e-4
+
+
+# --- posterior ------------------------------------------------------------------------------------
+
+
+def test_posterior_weights_by_hand():
+    flat = posterior._weights(np.array([1.0]), noise=1.0, alpha=0.0, n=2)
+    e = math.exp(-0.5)
+    assert flat == pytest.approx(np.array([[1 / (1 + e), e / (1 + e)]]))
+    falling = posterior._weights(np.array([1.0]), noise=0.5, alpha=3.0, n=2)
+    odds = math.exp(-2) / 8
+    assert falling == pytest.approx(np.array([[1 / (1 + odds), odds / (1 + odds)]]))
+
+
+def test_risks_by_hand():
+    even = np.array([[0.5, 0.5]])  # counts 1 and 2
+    assert posterior._risk(even, np.array([1.0])) == pytest.approx([0.5])
+    assert posterior._expected_error(even, np.array([0.5])) == pytest.approx(0.125)
+
+
+def test_an_integral_over_a_flat_prior_is_the_truncated_mean():
+    # s = 0: the density is flat, and with f far from both ends the mean is f.
+    assert posterior._integral_estimate(0.5, 0.01, 0.0, 1e-6) == pytest.approx(0.5, abs=1e-6)
+
+
+# --- guarantees -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("totals", "flag"),
+    [
+        ([1.0, 1 + 1e-10], "yes"),
+        ([1.0, 0.5], "almost"),
+        ([1.0, 1 + 1e-8], "no"),
+        ([0.5, 1.5], "no"),
+    ],
+)
+def test_words_for_sums(totals, flag):
+    assert guarantees._sum_flag(np.array(totals)) == flag
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "inversions", "ties"),
+    [
+        ([0.1, 0.2, 0.3], [0.0, 0.1, 0.2], 0, 0),
+        ([0.3, 0.1, 0.2], [0.2, 0.0, 0.0], 0, 1),
+        ([0.1, 0.2, 0.3], [0.2, 0.1, 0.3], 1, 0),
+        ([0.1, 0.1, 0.3], [0.2, 0.1, 0.3], 0, 0),  # ties may come out in any order
+        ([0.1, 0.2], [0.2, 0.2 - 1e-13], 0, 0),  # rounding
+        ([0.1, 0.2], [0.2, 0.2 - 1e-11], 1, 0),
+        ([0.1, 0.1], [0.2, 0.2], 0, 0),
+    ],
+)
+def test_inversions_and_ties_by_hand(before, after, inversions, ties):
+    first = np.array([before])
+    second = np.array([after])
+    assert guarantees._inversions(first, second) == inversions
+    assert guarantees._ties(first, second) == ties
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+def test_asymmetry_of_a_set_and_its_complement_by_hand():
+    errors = np.array([[0.1, -0.2]])
+    sets = np.array([[True, False], [True, True]])
+    # .1² against .2², and .1² against nothing.
+    assert accuracy._asymmetry(errors, sets) == pytest.approx(0.03)
+
+
+def test_contradictions_of_post_pos_by_hand():
+    # Values 1 | 2, 3: clipped to 0 + .3, but together .1.
+    contradicts = [0.5, -0.2, 0.1, 0.2]
+    agrees = [0.5, 0.2, 0.1, 0.2]
+    assert accuracy._contradictions(estimate_of(contradicts, agrees, contradicts)) == 2
+
+
+def test_random_sets_come_after_single_values():
+    sets = accuracy._sets(np.random.default_rng(0), 5, 30)
+    assert sets.shape == (35, 5)
+    assert np.array_equal(sets[:5], np.eye(5, dtype=bool))
+    assert {int(size) for size in sets.sum(axis=1)} >= {0, 1, 2, 3, 4, 5}
+
+
+# --- bias -----------------------------------------------------------------------------------------
+
+
+def test_biases_by_rank_and_of_the_rarer_half_by_hand():
+    answers = np.array([[0.6, 0.2, 0.1, 0.2], [0.4, 0.4, 0.2, 0.3]])
+    truth = np.array([0.4, 0.3, 0.2, 0.1])
+    bias_, score = bias._bias(answers, truth)
+    assert bias_ == pytest.approx([0.1, 0.0, -0.05, 0.15])
+    # The rarer half errs by 0 and .1 on average: mean .05, standard error .05.
+    assert score == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("owners", [0, 3])
+def test_the_probability_of_an_estimate_above_the_threshold(owners):
+    oracle = OUE(epsilon=1.0, d=20)
+    n = 50
+    threshold = significance_threshold(20, oracle.sd(n), 2.0)
+    estimates = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
+    exact = marginal_law(oracle, n, owners)[estimates >= threshold].sum()
+    assert bias._tail(oracle, n, alpha=2.0, owners=owners) == pytest.approx(exact)
+    assert bias._tail(oracle, n, alpha=0.1, owners=owners) < exact
+
+
+def test_an_expectation_over_all_counts_by_hand():
+    # Raw estimates are unbiased; their positive parts are not: the zero value gains.
+    oracle = GRR(epsilon=1.0, d=3)
+    users = np.array([2, 1, 0])
+    assert bias._expected(oracle, "base", users) == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert bias._expected(oracle, "base-pos", users)[2] > 0.01
+
+
+def test_signs_of_a_bias(monkeypatch):
+    exact = {0: 0.1, 1: 1 / 12, 2: 1 / 12, 3: 0.5}
+    monkeypatch.setattr(
+        bias, "_expected", lambda oracle, method, users: [exact.get(users[-1], users[-1] / 12)]
+    )
+    assert bias._bias_signs(OUE(epsilon=1.0, d=3)) == "+0-+000"
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def test_the_printed_variance_by_hand():
+    # q(1-q) = .1875, (p-q)(1-p-q) = .0625, (p-q)² = .0625.
+    protocol = PureProtocol(1.0, 2, p=0.5, q=0.25)
+    assert noise._printed_variance(protocol, np.array([0.0, 0.5])) == pytest.approx([3.0, 3.5])
+
+
+def test_the_score_of_a_sample_variance_by_hand():
+    simulation = noise.Simulation("x", OUE(epsilon=1.0, d=2), np.zeros(2), 10, np.zeros((3, 2)))
+    estimates = np.array([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])  # variances 1 and 0
+    # |1/.5 - 1| = 1 and |0 - 1| = 1, over sqrt(2/2).
+    assert simulation.variance_score(estimates, np.array([0.5, 0.5])) == pytest.approx(1.0)
+    assert simulation.variance_score(estimates, np.array([0.25, 0.5])) == pytest.approx(3.0)
+
+
+def test_third_moments_by_hand():
+    # .25 · .75³ + .75 · .25³
+    assert noise._third_moment(0.25) == pytest.approx(0.1171875)
+
+
+def test_the_distance_of_one_report_to_its_gaussian_by_hand():
+    # P(0) = .75, mean .25, sd sqrt(.1875): the largest difference is .75 - Φ(-.5774) at 0.
+    oracle = GRR(epsilon=math.log(3), d=2)
+    distance, bound = noise._distance_to_gaussian(oracle, n=1, owners=0)
+    assert distance == pytest.approx(0.75 - 0.28185, abs=1e-5)
+    assert bound == pytest.approx(0.56 * 0.1171875 / 0.1875**1.5)
+
+
+def test_the_variance_of_norm_by_hand():
+    # d = 2: V (1 - 1) + ΣV/4.
+    assert noise._uncorrelated_norm_variance(np.array([1.0, 3.0])) == pytest.approx([1.0, 1.0])
+    # d = 4, all variances 1: 1/2 + 1/4 = 3/4.
+    assert noise._uncorrelated_norm_variance(np.ones(4)) == pytest.approx(np.full(4, 0.75))
+
+
+def test_true_frequencies_of_the_noise_claims_are_distinct():
+    assert noise._truth(4).tolist() == pytest.approx([3 / 6, 2 / 6, 1 / 6, 0.0])
+
+
+# --- protocols and errata -------------------------------------------------------------------------
+
+
+def test_variances_of_hashing_by_hand():
+    # e = 3: at h = 3 it is 4e/(e-1)² = 3; at h = 1 and h = 9 it is 16/4 = 4.
+    assert protocols._hashing_variance(3, 3.0) == pytest.approx(3.0)
+    assert protocols._hashing_variance(1, 3.0) == pytest.approx(4.0)
+    assert protocols._hashing_variance(9, 3.0) == pytest.approx(4.0)
+
+
+def test_privacy_losses_by_hand():
+    assert protocols._subset_loss(0.5, 2, 8) == pytest.approx(math.log(3))
+    assert protocols._subset_loss(0.6, 2, 8) == pytest.approx(math.log(4.5))
+    assert errata._unary_loss(0.5, 0.25) == pytest.approx(math.log(3))
+    assert errata._unary_loss(0.75, 0.5) == pytest.approx(math.log(3))
+    assert errata._unary_loss(0.25, 0.5) == pytest.approx(math.log(3))
+
+
+def test_rows_of_hadamard_matrices_by_hand():
+    assert protocols._supported_rows(4) == [2, 2, 2]
+    assert protocols._supported_rows(3) == [2, 2, 1]
+
+
+def test_excess_of_hashing_over_unary_encoding():
+    assert protocols._olh_over_oue(math.log(3)) == pytest.approx(0.0, abs=1e-12)
+    # ε = 1, floor: g = 3, h = 2: (e²/2 + 2e + 2)/(4e) - 1.
+    e = math.e
+    assert protocols._olh_over_oue(1.0, "floor") == pytest.approx((e * e / 2 + 2) / (4 * e) - 0.5)
+
+
+def test_budgets_run_from_one_twentieth_to_five():
+    assert protocols._budgets(InstanceSet(quick=True), quick=3, full=5) == pytest.approx(
+        [0.05, 2.525, 5.0]
+    )
+    assert len(protocols._budgets(InstanceSet(), quick=3, full=5)) == 5
+
+
+def test_the_words_of_norm_sub_by_hand():
+    # Zeroed first and never raised: .3 is shared by two; the second row loses one value on the way.
+    rows = np.array([[0.5, 0.2, -0.01], [1.5, 0.2, -0.5]])
+    assert errata._zero_first(rows) == pytest.approx(np.array([[0.65, 0.35, 0.0], [1.0, 0, 0]]))
+    assert errata._differing(rows, rows + np.array([[0.0], [1e-8]])) == 1
