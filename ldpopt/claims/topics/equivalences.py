@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -116,47 +118,73 @@ def mle_apx(instances: InstanceSet) -> Finding:
         ]
     )
     exact_error = _mle_apx_against_fractions()
-    mass_errors = []
-    excesses = [0.0]
-    printed_errors = []
-    corrected_errors = []
+    errors = _FormulaErrors()
     for instance in instances.random + instances.real:
-        estimate = instance.estimate
-        if abs(estimate.noise.kappa) < IDENTITY:
-            continue  # the signs do not matter then
-        best = _apply_mle_apx(estimate)
-        fraction, line = _formulas(estimate, best > 0, sign=-1)
-        mass_errors.append(largest(fraction.sum(axis=-1) - 1))
-        printed_errors.append(largest(line - best))
-        loss = WEIGHTED_MLE.loss
-        excess = loss.value(line, estimate) - loss.value(best, estimate)
-        feasible = line.min(axis=-1) >= 0
-        excesses.append(float(np.max(np.where(feasible, excess, 0.0))))
-        for formula in _formulas(estimate, best > 0, sign=1):
-            corrected_errors.append(largest(formula - best))
+        # With κ = 0 the signs do not matter.
+        if abs(instance.estimate.noise.kappa) >= IDENTITY:
+            errors.add(instance.estimate)
+    printed_error = largest([*errors.printed_line, *errors.printed_mass])
+    corrected_error = largest(errors.corrected)
     return Finding(
-        holds=largest(printed_errors) < FORMULA and largest(mass_errors) < FORMULA,
+        holds=printed_error < FORMULA,
         corrected=(
             agreement.holds
-            and largest(corrected_errors) < FORMULA
+            and corrected_error < FORMULA
             and exact_error <= 100 * EXACT  # values up to 1e17 cancel in Σf̃ + κ
         ),
         instances=agreement.vectors,
         evidence={
-            "with the printed x_v, the sum of Eq. 12 differs from 1 by up to": largest(mass_errors),
-            "with the printed γ and δ the objective exceeds the minimum by up to": max(excesses),
+            "with the printed x_v, the sum of Eq. 12 differs from 1 by up to": largest(
+                errors.printed_mass
+            ),
+            "with the printed γ and δ the objective exceeds the minimum by up to": largest(
+                errors.printed_excess
+            ),
             "correction, D1 the values with f' > 0": (
                 "x_v = (p-q)(1 - Σ_D1 f̃) / (|D1|q(1-q) + (p-q)(1-p-q)); "
                 "γ and δ over p-q - (p-q)(1-p-q)x_v"
             ),
-            "largest difference of the corrected formulas to the closed form": largest(
-                corrected_errors
-            ),
+            "largest difference of the corrected formulas to the closed form": corrected_error,
             "largest error against exact arithmetic, values up to 1e17": exact_error,
             **agreement.evidence,
         },
         agreement=agreement,
     )
+
+
+@dataclass
+class _FormulaErrors:
+    """How far N's formulas are from the weighted MLE's minimum, one number per instance.
+
+    Attributes
+    ----------
+    printed_mass
+        Largest |sum of the printed Eq. 12 - 1|.
+    printed_line
+        Largest difference of the printed f̃γ + δ to the minimum.
+    printed_excess
+        Largest excess of its objective, where it has no negative value.
+    corrected
+        Largest difference of both formulas with corrected signs to the minimum.
+    """
+
+    printed_mass: list[float] = field(default_factory=list)
+    printed_line: list[float] = field(default_factory=list)
+    printed_excess: list[float] = field(default_factory=list)
+    corrected: list[float] = field(default_factory=list)
+
+    def add(self, estimate: FrequencyEstimate) -> None:
+        """Evaluate the formulas on the active sets of an estimate's solutions."""
+        loss = WEIGHTED_MLE.loss
+        best = _apply_mle_apx(estimate)
+        fraction, line = _formulas(estimate, best > 0, sign=-1)
+        self.printed_mass.append(largest(fraction.sum(axis=-1) - 1))
+        self.printed_line.append(largest(line - best))
+        excess = loss.value(line, estimate) - loss.value(best, estimate)
+        feasible = line.min(axis=-1) >= 0
+        self.printed_excess.append(float(np.max(np.where(feasible, excess, 0.0))))
+        fraction, line = _formulas(estimate, best > 0, sign=1)
+        self.corrected.append(largest([fraction - best, line - best]))
 
 
 def _mle_apx_against_fractions() -> float:

@@ -480,18 +480,7 @@ def power_ns_optimal(instances: InstanceSet) -> Finding:
     rivals = [closed_form.norm_sub(raw.frequencies), closed_form.norm_mul(means)]
     for _ in range(20):
         rivals.append(0.999 * answers + 0.001 * rng.dirichlet(np.ones(d), size=trials))
-    identity_errors = []
-    excesses = []
-    for trial in range(min(trials, 20)):
-        observed = n * raw.frequencies[trial]
-        prior = PowerLaw.fit_mean(float(observed.sum()) / d, n)
-        weights = _weights(observed, n * raw.sigma, prior.alpha, n)
-        risk = _expected_error(weights, answers[trial])
-        lowest_risk = _expected_error(weights, means[trial])
-        distance = float(np.sum((answers[trial] - means[trial]) ** 2))
-        identity_errors.append((risk - lowest_risk - distance) / risk)
-        for rival in rivals:
-            excesses.append(_expected_error(weights, rival[trial]) / risk - 1)
+    excesses, identity_errors = _power_ns_risks(raw, means, answers, rivals)
     return Finding(
         holds=(
             agreement.holds
@@ -510,6 +499,28 @@ def power_ns_optimal(instances: InstanceSet) -> Finding:
         },
         agreement=agreement,
     )
+
+
+def _power_ns_risks(
+    raw: FrequencyEstimate, means: Array, answers: Array, rivals: list[Array]
+) -> tuple[list[float], list[float]]:
+    """Return the rivals' excess risk over PowerNS, and the errors of the identity, both relative.
+
+    For twenty draws at most: the posterior has n probabilities for each of d values.
+    """
+    n = raw.noise.require_n()
+    excesses = []
+    identity_errors = []
+    for trial in range(min(len(answers), 20)):
+        counts = n * raw.frequencies[trial]
+        prior = PowerLaw.fit_mean(float(counts.sum()) / raw.d, n)
+        weights = _weights(counts, n * float(raw.sigma), prior.alpha, n)
+        risk = _expected_error(weights, answers[trial])
+        lowest_risk = _expected_error(weights, means[trial])
+        distance = float(np.sum((answers[trial] - means[trial]) ** 2))
+        identity_errors.append((risk - lowest_risk - distance) / risk)
+        excesses += [_expected_error(weights, rival[trial]) / risk - 1 for rival in rivals]
+    return excesses, identity_errors
 
 
 def _expected_error(weights: Array, f: Array) -> float:
