@@ -155,10 +155,26 @@ def test_the_price_adds_all_multipliers_and_passes_over_undefined_ones():
 
 
 def test_a_flat_loss_allows_any_distance(monkeypatch):
-    monkeypatch.setattr(LeastSquares, "curvature", lambda self, estimate, largest: np.zeros(1))
+    monkeypatch.setattr(LeastSquares, "strong_convexity", lambda self, *limits, **named: np.zeros(1))
     record = reference().judge((0,), solution(0.2, 0.8, 0.01))
     assert record.ratio == 0
     assert record.agrees
+
+
+def test_the_curvature_holds_for_all_values_up_to_one_or_to_the_largest(monkeypatch):
+    limits = []
+
+    def strong_convexity(self, estimate, lower=-math.inf, upper=math.inf):
+        if upper < math.inf:  # certificates ask without limits
+            limits.append((lower, upper))
+        return np.ones(1)
+
+    monkeypatch.setattr(LeastSquares, "strong_convexity", strong_convexity)
+    reference()
+    instance = instance_of([3.0, 0.4])
+    points = instance.estimate.frequencies
+    _Reference.of(CLS, instance, points, certify(CLS, instance.estimate, points))
+    assert limits == [(0.0, 1.0), (0.0, 3.0)]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +189,7 @@ def test_a_flat_loss_allows_any_distance(monkeypatch):
 )
 def test_the_curvature_of_the_weighted_likelihood_by_hand(p, q, raw, curvature):
     estimate = FrequencyEstimate(np.array(raw), 100, PureProtocol(1.0, 2, p=p, q=q))
-    assert GaussianMLE().curvature(estimate, 1.0) == pytest.approx(curvature)
+    assert GaussianMLE().strong_convexity(estimate, 0.0, 1.0) == pytest.approx(curvature)
 
 
 # --- records and agreements -----------------------------------------------------------------------

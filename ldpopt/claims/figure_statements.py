@@ -68,6 +68,7 @@ def read_figure_run(folder: Path) -> FigureRun:
             f"cannot read {path}: {error.strerror}; "
             f"`python -m experiments run all --compare --out {folder}` writes it"
         ) from None
+    # No JSON, no list of objects, a field that is missing, or an unknown verdict.
     except (ValueError, KeyError, TypeError) as error:
         raise DataUnavailableError(
             f"{path} is not a file that a run of the figures writes: {error!r}"
@@ -77,6 +78,7 @@ def read_figure_run(folder: Path) -> FigureRun:
 
 def _result(record: Record) -> Result:
     """Return a judged statement as the result of a claim."""
+    # Judged once, by the run: the check repeats what it found.
     finding = _finding(record)
 
     def check(_: InstanceSet) -> Finding:

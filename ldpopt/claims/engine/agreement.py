@@ -78,6 +78,7 @@ class SolverRecord:
         self.difference = _larger(self.difference, other.difference)
         self.ratio = _larger(self.ratio, other.ratio)
         self.below = _larger(self.below, other.below)
+        # Appending copies: full arrays are left alone.
         if self.closed.size < _PLOTTED:
             self.closed = np.append(self.closed, other.closed)[:_PLOTTED]
             self.solved = np.append(self.solved, other.solved)[:_PLOTTED]
@@ -136,6 +137,7 @@ class Agreement:
             "closed form's largest gap": self.gap,
             "closed form's largest violation": self.violation,
         }
+        # By number, then by solver: a reader compares solvers.
         records = self.solvers.items()
         for solver, record in records:
             numbers[f"vectors solved by {solver}"] = record.converged
@@ -196,6 +198,7 @@ class _Reference:
             instance,
             points,
             value=problem.loss.value(points, estimate),
+            # A solver's point may have any value up to 1, or up to the closed form's largest.
             curvature=problem.loss.strong_convexity(
                 estimate, lower=0.0, upper=max(1.0, float(points.max()))
             ),
@@ -229,6 +232,7 @@ class _Reference:
     def _allowed(self, trial: tuple[int, ...], excess: float, outside: float, size: float) -> float:
         """Return how far a point may be from the optimum whose objective is ``excess`` above it."""
         curvature = float(self.curvature[trial])
+        # A flat loss, or NaN, says nothing about distances.
         if not curvature > 0:
             return np.inf
         rounding = 1e-15 * size  # of the two objectives, whose difference is the excess
@@ -270,6 +274,7 @@ def compare_with_solvers(
         points = closed_form(estimate)
         certificate = certify(problem, estimate, points)
         slopes = np.abs(_finite(problem.loss.gradient(points, estimate)))
+        # A rounding of one unit of mass costs the largest slope.
         scale = np.maximum(1.0, slopes.max(axis=-1))
         result.vectors += instance.vectors
         result.gap = _larger(result.gap, float(np.max(certificate.gap / scale)))
@@ -298,7 +303,7 @@ def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> So
                 # The record counts inaccurate points.
                 warnings.simplefilter("ignore", LdpoptWarning)
                 solution = reference.problem.solve(vector, path="conic", solver=solver, **options)
-        except SolverError:
+        except SolverError:  # it returned no point
             solution = None
         total.add(reference.judge(trial, solution))
     return total

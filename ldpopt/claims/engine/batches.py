@@ -78,6 +78,7 @@ def compare_joined(case: Case, crowd: list[Instance], solvers: tuple[str, ...]) 
         d = instance.estimate.d
         for batch in batches(instance):
             size = (d, batch.joined)
+            # Compiling takes longer than solving: one problem serves all batches of a size.
             if size not in joined:
                 joined[size] = case.joined(*size)
             closed_form = by_block(case.closed_form, d)

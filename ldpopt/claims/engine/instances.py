@@ -72,6 +72,7 @@ class InstanceSet:
     def random(self) -> list[Instance]:
         """Raw estimates of random populations, with oracles, sizes, budgets and n mixed."""
         rng = self.rng()
+        # Two values are the smallest domain; 128 is the largest for the solvers' exponential cones.
         sizes = (2, 7, 32) if self.quick else (2, 3, 7, 32, 128)
         populations = 2 if self.quick else 8
         instances = []
@@ -98,6 +99,7 @@ class InstanceSet:
         for name, make in ORACLES.items():
             for d, trials in trials_by_size.items():
                 oracle = make(float(rng.choice(_BUDGETS)), d)
+                # Few users: noise that leaves many values at zero.
                 n = int(rng.choice([300, 3_000]))
                 users = _population(rng, d, n)
                 estimate = oracle.estimate(oracle.simulate_counts(users, rng, trials=trials), n)
@@ -141,11 +143,13 @@ class InstanceSet:
         rng = self.rng()
         instances = []
         for data_name, users in _REAL.items():
+            # Emoji is the smallest of them.
             if self.quick and data_name != "emoji":
                 continue
             data = datasets.load(data_name)
             for name, make in ORACLES.items():
                 oracle = make(1.0, data.d)
+                # Drawing users one by one is slow.
                 n = min(users, _PER_USER_N) if oracle.simulation == PER_USER else users
                 counts = oracle.simulate_counts(data.scaled(n).counts, rng, trials=1)
                 estimate = oracle.estimate(counts, n)

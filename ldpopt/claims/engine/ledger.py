@@ -40,6 +40,7 @@ def collect(package: ModuleType) -> dict[str, Claim]:
 def _topics(package: ModuleType) -> list[ModuleType]:
     """Return the modules of a package, by the order that each states."""
     by_order: dict[float, ModuleType] = {}
+    # The folder is the list: no other place names a topic.
     for entry in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         topic = import_module(entry.name)
         for constant in ("TITLE", "ORDER"):
@@ -55,5 +56,6 @@ def _topics(package: ModuleType) -> list[ModuleType]:
 def _claims_of(topic: ModuleType) -> Iterator[Claim]:
     """Yield the claims that a module defines, and not those that it imports."""
     for value in vars(topic).values():
+        # An imported claim belongs to the topic that defines it.
         if isinstance(value, Claim) and value.check.__module__ == topic.__name__:
             yield value

@@ -50,6 +50,7 @@ def to_json(results: Iterable[Result]) -> str:
         }
         for result in results
     ]
+    # Formulas are readable as they are, and NaN is no JSON.
     return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

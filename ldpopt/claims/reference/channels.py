@@ -95,6 +95,7 @@ def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArra
     ([[0, 2], [1, 1], [2, 0]], 1.0)
     """
     reports = channel(oracle)
+    # Many reports support the same values: each pattern is rolled once.
     patterns, index = np.unique(reports.supports, axis=0, return_inverse=True)
     probability = np.zeros((len(patterns), oracle.d))
     np.add.at(probability, index.reshape(-1), reports.probability)
@@ -107,6 +108,7 @@ def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArra
             # No count exceeds the number of users so far, so rolling never wraps.
             next_law += chance * np.roll(law, pattern.astype(int), axis=axes)
         law = next_law
+    # Most vectors of counts are impossible.
     counts = np.argwhere(law > 0)
     return counts, law[tuple(counts.T)]
 

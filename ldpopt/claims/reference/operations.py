@@ -30,6 +30,7 @@ class CountedArray(np.ndarray[Any, Any]):
 
         It counts as many operations as its largest input has elements.
         """
+        # Plain arrays: what numpy does inside must not count twice.
         plain = _plain(inputs)
         result = getattr(ufunc, method)(*plain, **_plain(kwargs))
         return self._count(max(map(np.size, plain)), result)
@@ -84,6 +85,6 @@ def operations(function: Callable[[NDArray[np.float64]], object], f: NDArray[np.
     200.0
     """
     counted = f.view(CountedArray)
-    counted.tally = [0.0]
+    counted.tally = [0.0]  # a new list: tallies are shared by reference
     function(counted)
     return counted.tally[0]

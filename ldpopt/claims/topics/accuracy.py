@@ -134,6 +134,7 @@ def post_pos_queries(instances: InstanceSet) -> Finding:
 
 def _contradictions(raw: FrequencyEstimate) -> int:
     """Return in how many draws Post-Pos's answers to two disjoint sets and their union disagree."""
+    # Two disjoint sets, and their union.
     middle = raw.d // 2
     left = np.arange(1, middle)
     right = np.arange(middle, raw.d)
@@ -202,6 +203,7 @@ def set_symmetry(instances: InstanceSet) -> Finding:
     for truth, raw in _draws(instances):
         sets = _sets(rng, raw.d, 40)
         for name in normalised:
+            # Norm-Mul has no answer without a positive value.
             if name == "norm-mul" and not (raw.frequencies > 0).any(axis=-1).all():
                 continue
             estimate = raw[:_FITTED_TRIALS] if name in _FITTED else raw
@@ -294,6 +296,7 @@ def oue_zero_sets(instances: InstanceSet) -> Finding:
     wrong = 0
     for factor in factors:
         hitters = zeroed > factor * significance
+        # Base-Cut keeps what reaches the threshold: below it, one set for all factors.
         expected = raw.frequencies >= significance
         if factor >= 1:
             expected = raw.frequencies > factor * significance

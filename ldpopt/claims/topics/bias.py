@@ -321,6 +321,7 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     threshold = closed_form.significance_threshold(d, sigma)
     estimates = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
     cut_part = np.where(estimates < threshold, estimates, 0.0)
+    # Every twelfth number of owners: the bias changes slowly beside σ.
     owners = [0, *range(4, round(n * (threshold + 9 * sigma)), 12)]
     bias = np.array([-float(marginal_law(oracle, n, k) @ cut_part) for k in owners]) / sigma
     f = np.array(owners) / n
@@ -418,6 +419,7 @@ def _simulated_false_positives(
 
     The distance is that to the exact number, in standard deviations.
     """
+    # All values but one are empty.
     users = np.zeros(oracle.d, dtype=np.int64)
     users[0] = n
     raw = oracle.estimate(oracle.simulate_counts(users, rng, trials=trials), n)
@@ -447,7 +449,7 @@ def false_positive_share(instances: InstanceSet) -> Finding:
     oracle = OUE(epsilon=1.0, d=d)
     empty = _tail(oracle, n, alpha)
     rare = _tail(oracle, n, alpha, owners=2)
-    share = empty / (empty + rare)
+    share = empty / (empty + rare)  # there are as many of either kind
     any_false = 1 - (1 - empty) ** (d // 2)
     return Finding(
         holds=share <= alpha,

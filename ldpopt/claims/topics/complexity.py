@@ -67,6 +67,7 @@ def table1_complexity(instances: InstanceSet) -> Finding:
     sizes = [1 << power for power in powers]
     costs: dict[str, list[float]] = {}
     for d in sizes:
+        # A realistic estimate: what is cheap depends on how many values are negative.
         oracle = OUE(epsilon=1.0, d=d)
         users = apportion(np.arange(1, d + 1) ** -1.5, n)
         f = oracle.estimate(oracle.simulate_counts(users, rng), n).frequencies

@@ -79,6 +79,7 @@ def cls_norm_sub(instances: InstanceSet) -> Finding:
     agreement = _against_least_squares(
         instances, CLS, lambda e: closed_form.norm_sub(e.frequencies)
     )
+    # No solver takes these.
     errors = [
         largest(closed_form.norm_sub(f) - exact_solution(f, kappa=0.0)) for f in instances.extreme
     ]
@@ -257,6 +258,7 @@ def _draft(estimate: FrequencyEstimate) -> Array:
     p, q = oracle.p, oracle.q
     share = q + (p - q) * estimate.frequencies
     active = np.ones(share.shape, dtype=np.bool_)
+    # At least one value leaves the active set in every round but the last.
     while True:
         size = np.count_nonzero(active, axis=-1, keepdims=True)
         x = np.sum(share, axis=-1, keepdims=True, where=active) - size * q - (p - q)

@@ -166,6 +166,7 @@ def olh_random_projection(instances: InstanceSet) -> Finding:
         olh = OLH(epsilon=epsilon, d=8, rounding="floor")
         blh = BLH(epsilon=epsilon, d=8)
         same &= olh.g == 2 and olh.p == blh.p and olh.q == 0.5
+    # From where N's rule leaves BLH.
     three_buckets = [epsilon for epsilon in epsilons if OLH(epsilon=epsilon, d=8).g > 2]
     return Finding(
         holds=same and min(three_buckets) > math.log(1.5),
@@ -182,6 +183,7 @@ def olh_random_projection(instances: InstanceSet) -> Finding:
 def _zero_first(f: Array) -> Array:
     """Return what N IV-B's words state: values that are zeroed at first are never raised again."""
     active = f > 0
+    # At least one value is dropped in every round but the last.
     while True:
         size = np.maximum(np.count_nonzero(active, axis=-1, keepdims=True), 1)
         mass = np.sum(f, axis=-1, keepdims=True, where=active)
@@ -344,7 +346,7 @@ def kkt_multiplier(instances: InstanceSet) -> Finding:
         f = closed_form.mle_apx(raw, oracle.kappa)
         x = (p - q) * (raw - f) / (q * (1 - q) + slope * f)
         draft_condition = slope * x**2 + 2 * (p - q) * x
-        ndss_x = -x
+        ndss_x = -x  # N's x has the other sign
         ndss_condition = slope * ndss_x**2 - 2 * (p - q) * ndss_x
         active = f > 0
         high = np.max(np.where(active, draft_condition, -np.inf), axis=-1)

@@ -76,6 +76,7 @@ def table1_nonnegative(instances: InstanceSet) -> Finding:
     for name in _PAPER_METHODS:
         answers = []
         for _, result in _outputs(instances, name):
+            # Through queries: Post-Pos clips answers, not frequencies.
             singles = result.query(np.eye(result.d, dtype=np.bool_))
             answers.append(smallest(singles))
             vectors += len(singles)
@@ -175,6 +176,7 @@ def order_norm_hyb(instances: InstanceSet) -> Finding:
     estimate = np.array([0.31, 0.29, 0.29])
     answer = postprocess(estimate, "norm-hyb", top_k=1).frequencies
     as_derived = np.allclose(answer, [0.31, 0.345, 0.345], rtol=0, atol=IDENTITY)
+    # Beside the counter-example: how rare inversions are.
     inversions = 0
     vectors = 0
     for raw, result in _outputs(instances, "norm-hyb"):
@@ -251,7 +253,7 @@ def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
         f = instance.estimate.frequencies
         kept = closed_form.norm_cut(f)
         if not (kept > 0).any(axis=-1).all():
-            continue
+            continue  # θ is undefined where Norm-Cut keeps nothing
         theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1, keepdims=True)
         distance = np.sum(np.abs(closed_form.norm_hyb(f, theta) - kept), axis=-1)
         unexplained.append(largest(distance - (1 - kept.sum(axis=-1))))

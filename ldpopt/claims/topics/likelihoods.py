@@ -174,6 +174,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
     values = np.repeat(np.arange(d), users)
     evidence: dict[str, float | int | str] = {}
     better = True
+    # ε = 1 is shown beside: there the reports hardly tell more than the counts.
     for oracle in (OUE(epsilon=3.0, d=d), OLH(epsilon=3.0, d=d), OUE(epsilon=1.0, d=d)):
         errors: dict[str, list[float]] = {"reports": [], "counts": [], "Norm-Sub": []}
         for _ in range(trials):
@@ -237,6 +238,7 @@ def gamma_near_one(instances: InstanceSet) -> Finding:
             cls_error = np.mean((cls - data.frequencies) ** 2)
             error_ratios.append(largest(mle_error / cls_error - 1))
             distances.append(largest(np.sum(np.abs(mle - cls), axis=-1)))
+            # Five rows per data set are too many for the report.
             if epsilon in (1.0, 4.0):
                 name = f"γ on {data_name}, OLH, ε = {epsilon:g}"
                 evidence[name] = f"{gamma.min():.4f} .. {gamma.max():.4f}"
@@ -272,6 +274,7 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
     dominated_but_far = False
     close_undominated = False
     vectors = 0
+    # Dominated; in between; not dominated with little noise, and with much.
     for epsilon, n in ((0.2, 10**6), (1.0, 10**6), (4.0, 10**8), (4.0, 10**4)):
         data = datasets.load("zipf").scaled(n)
         oracle = OUE(epsilon=epsilon, d=data.d)
@@ -329,6 +332,7 @@ def normaliser_vanishes(instances: InstanceSet) -> Finding:
     without = float(closed_form.mle_apx(raw, oracle.kappa)[0])
     sizes = (100, 10_000, 1_000_000)
     shifts = [abs(_maximum_with_coefficient(oracle, raw, n) - without) for n in sizes]
+    # The shift is of order 1/n.
     falls = all(
         math.isclose(early / late, 100, rel_tol=0.2) for early, late in itertools.pairwise(shifts)
     )
@@ -360,6 +364,7 @@ def _maximum_with_coefficient(oracle: FrequencyOracle, raw: Array, n: int) -> fl
         value = np.sum(n / 2 * (f - raw) ** 2 / variance + np.log(variance) / 2, axis=-1)
         best = float(x[np.argmin(value)])
         step = (high - low) / 1_000
+        # Two steps: the minimum may lie between the grid's points.
         low = max(0.0, best - 2 * step)
         high = min(1.0, best + 2 * step)
     return best

@@ -358,6 +358,7 @@ def norm_variance(instances: InstanceSet) -> Finding:
             equal_errors.append(largest(after / before - (d - 1) / d))
     scores = []
     for simulation in _simulated(instances):
+        # Two oracles are enough here: the enumeration covers all of them.
         if simulation.name in ("oue", "olh"):
             predicted = _uncorrelated_norm_variance(simulation.printed_variance)
             normed = closed_form.norm(simulation.estimates)
@@ -396,6 +397,7 @@ def noise_gaussian(instances: InstanceSet) -> Finding:
     exceeds the Berry-Esseen bound, if it does not fall by 0.6 or more from one n to the next, or
     if simulated counts are outside of the band that chance allows around their exact law.
     """
+    # Sixteen and four times as many: the distance should fall to a quarter and a half.
     sizes = (400, 6_400) if instances.quick else (400, 6_400, 25_600)
     listed_sizes = ", ".join(f"{n:,}" for n in sizes)
     evidence: dict[str, float | int | str] = {}
@@ -497,6 +499,7 @@ def noise_common(instances: InstanceSet) -> Finding:
         mean_square = float(n * n * np.mean((raw.frequencies - f) ** 2))
         printed = n * oracle.q * (1 - oracle.q) / (oracle.p - oracle.q) ** 2
         corrected = n * (oracle.a + oracle.b / data.d)
+        # A mean of d squares per trial, as if they were independent and Gaussian.
         scores.append(abs(mean_square / corrected - 1) / math.sqrt(2 / (trials * data.d)))
         top_excesses.append(oracle.kappa * float(f.max()))
         evidence[f"{name}: mean square of the noise over items, in counts, over Eq. 14"] = (

@@ -44,6 +44,7 @@ _EXPONENTS = (1.2, 2.0, 3.0)
 def _weights(y: Array, noise: float, alpha: float, n: int) -> Array:
     """Return the posterior over counts 1 .. n given each y, shape (len(y), n) (K Eq. 11)."""
     k = np.arange(1, n + 1)
+    # Less its maximum, so that no weight overflows and one of them is 1.
     exponent = -0.5 * ((y[:, None] - k) / noise) ** 2 - alpha * np.log(k)
     weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
@@ -74,7 +75,7 @@ def power_order(instances: InstanceSet) -> Finding:
     the variance summed term by term (central differences of 0.02 s).
     """
     y = _observed(400 if instances.quick else 4_000)
-    some = y[::40]
+    some = y[::40]  # the sums of squares take n terms each
     half_step = 0.02 * _NOISE
     steps = []
     slope_errors = []
@@ -302,6 +303,7 @@ def calibrate_optimal(instances: InstanceSet) -> Finding:
     mean_errors = []
     increases = []
     increase_errors = []
+    # Far below, near and far above the spread of the posterior.
     shifts = (-30.0, -1.0, -0.01, 0.01, 1.0, 30.0)
     for alpha in _EXPONENTS:
         weights = _weights(y, _NOISE, alpha, _N)
@@ -478,6 +480,7 @@ def power_ns_optimal(instances: InstanceSet) -> Finding:
         solvers=("CLARABEL", "OSQP"),
     )
     rivals = [closed_form.norm_sub(raw.frequencies), closed_form.norm_mul(means)]
+    # Near PowerNS, where the risk differs least.
     for _ in range(20):
         rivals.append(0.999 * answers + 0.001 * rng.dirichlet(np.ones(d), size=trials))
     excesses, identity_errors = _power_ns_risks(raw, means, answers, rivals)

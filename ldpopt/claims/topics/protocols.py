@@ -103,6 +103,7 @@ def grr_oue(instances: InstanceSet) -> Finding:
         wrong += grr_below != (d - 2 < 3 * math.exp(epsilon))
         # f's part adds b/d to the mean over the domain.
         with_frequency += grr_below != (grr.a + grr.b / d < oue.a + oue.b / d)
+    # Three equidistant sizes: linear if both differences are equal.
     line = [GRR(epsilon=1.0, d=d).a for d in (10, 20, 30)]
     linear = math.isclose(line[2] - line[1], line[1] - line[0], rel_tol=FORMULA)
     return Finding(
@@ -142,6 +143,7 @@ def olh_best_g(instances: InstanceSet) -> Finding:
     excess: dict[Rounding, list[float]] = {rounding: [] for rounding in _ROUNDINGS}
     for epsilon in epsilons:
         e = math.exp(epsilon)
+        # A thousandth to either side of the minimum of a convex function.
         beside = [_hashing_variance(h, e) for h in (e * (1 - 1e-3), e, e * (1 + 1e-3))]
         above_minimum.append(beside[1] / min(beside) - 1)
         # The best integer changes from g to g + 1 where e^ε = sqrt(g(g-1)), a little before N's
@@ -287,6 +289,7 @@ def ss_variance(instances: InstanceSet) -> Finding:
         olh = OLH(epsilon=epsilon, d=d)
         ratios += [ss.a / oue.a, ss.a / olh.a]
         ratios_at_one += [(ss.a + ss.b) / (oue.a + oue.b), (ss.a + ss.b) / (olh.a + olh.b)]
+        # k is at least 100 there, so that rounding it matters little.
         if d > 900 and epsilon <= 2:
             large_domain_ratios.append(ss.a / oue.a)
     # The q that the papers derive with p = 1/2 and k = d/(e^ε + 1), in exact arithmetic.

@@ -45,6 +45,7 @@ def _over_sizes(
     """
     cases: dict[int, Case] = {}
     parts = []
+    # One estimate that sums to 1 and one that does not.
     emoji = [i for i in instances.real if i.name in ("emoji GRR", "emoji OUE")]
     large = [i for i in instances.random if i.estimate.d >= _ALONE]
     small = [i for i in instances.crowd if i.estimate.d > 2]  # two values have one order and tree
@@ -79,6 +80,7 @@ def _with_every_level(instance: Instance) -> Instance:
     totals[..., tree.leaves] = leaves
     for node in range(nodes - 1, 0, -1):  # parents come first, so children are complete
         totals[..., tree.parents[node]] += totals[..., node]
+    # By n and d, so that both kinds of weights see the same noise.
     rng = np.random.default_rng(n + oracle.d)
     noise = instance.estimate.sigma * rng.standard_normal(totals.shape)
     noise[..., tree.leaves] = 0.0  # the leaves have theirs
@@ -194,6 +196,7 @@ def tree_order_simplex(instances: InstanceSet) -> Finding:
     """
 
     def order(d: int) -> tuple[Monotone, Index]:
+        # Each value is below an earlier one: a random tree.
         rng = np.random.default_rng(instances.seed + d)
         parents = np.array([-1, *(rng.integers(0, v) for v in range(1, d))])
         edges = np.stack([parents[1:], np.arange(1, d)], axis=1)

@@ -91,6 +91,7 @@ def capped_simplex(instances: InstanceSet) -> Finding:
     """
 
     def make(d: int) -> Case:
+        # A third of the values can reach the cap.
         problem = Problem(LeastSquares(), [Bounds(0.0, 3.0 / d), SumsTo(1.0)])
         return Case(problem, lambda e: solve_one_root(e, problem))
 
@@ -111,6 +112,7 @@ def weighted_simplex(instances: InstanceSet) -> Finding:
     """
 
     def make(d: int) -> Case:
+        # The same weights for the same size: both comparisons solve one problem.
         weights = instances.rng().uniform(0.5, 4.0, d)
         problem = Problem(WeightedLeastSquares(weights), [NonNegative(), SumsTo(1.0)])
         return Case(
@@ -265,6 +267,7 @@ def at_most(instances: InstanceSet) -> Finding:
         violations.append(_at_most_violation(solutions, k))
         for vector, solution in zip(vectors, solutions, strict=True):
             parts, outside = _supported_parts(vector, k)
+            # On its support, the problem is the projection onto a smaller simplex.
             exact = np.array([exact_solution(part, kappa=0.0) for part in parts])
             advantages.append(_advantage(solution, vector, exact, parts, outside))
             supports_tried += len(parts)
@@ -346,6 +349,7 @@ def base_cut_l0(instances: InstanceSet) -> Finding:
     On the crowd instances with d = 7. Red if a support has a smaller cost by more than IDENTITY.
     """
     d = _SUPPORT_SIZE
+    # Not convex: only a search of all supports can show the minimum.
     supports = np.array(list(itertools.product([False, True], repeat=d)))
     advantages = [0.0]
     vectors = 0
