@@ -155,7 +155,9 @@ def test_the_price_adds_all_multipliers_and_passes_over_undefined_ones():
 
 
 def test_a_flat_loss_allows_any_distance(monkeypatch):
-    monkeypatch.setattr(LeastSquares, "strong_convexity", lambda self, *limits, **named: np.zeros(1))
+    monkeypatch.setattr(
+        LeastSquares, "strong_convexity", lambda self, *limits, **named: np.zeros(1)
+    )
     record = reference().judge((0,), solution(0.2, 0.8, 0.01))
     assert record.ratio == 0
     assert record.agrees
