@@ -36,7 +36,7 @@ from ldpopt.claims.reference.operations import operations
 from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.claims.topics.equivalences import CLS, WEIGHTED_MLE, _apply_mle_apx
 from ldpopt.claims.topics.errata import _zero_first
-from ldpopt.constraints import Bounds, Custom, GroupTotals, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Custom, GroupTotals, Linear, NonNegative, SumsTo
 from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, LeastSquares, WeightedLeastSquares
@@ -430,20 +430,27 @@ def test_a_joined_problem_has_every_constraint_in_every_block():
     case = Case(
         Problem(
             WeightedLeastSquares(weights),
-            [Bounds([0.0, 0.1], [0.8, 0.9]), GroupTotals([[0], [1]], [0.4, 0.6])],
+            [
+                Bounds([0.0, 0.1], [0.8, 0.9]),
+                GroupTotals([[0], [1]], [0.4, 0.6]),
+                Linear([[1.0, -1.0]], [-0.5], [0.25]),
+            ],
         ),
         norm_sub,
         tiled_loss=lambda copies: WeightedLeastSquares(np.tile(weights, copies)),
     )
     problem = case.joined(d=2, copies=2)
     assert problem.loss.weights.tolist() == [1.0, 2.0, 1.0, 2.0]
-    bounds, groups = problem.constraints
+    bounds, groups, differences = problem.constraints
     lower, upper = bounds.box(4)
     assert lower.tolist() == [0.0, 0.1, 0.0, 0.1]
     assert upper.tolist() == [0.8, 0.9, 0.8, 0.9]
     rows = groups.rows(4)
     assert rows.matrix.toarray().tolist() == np.eye(4).tolist()
     assert rows.lower.tolist() == rows.upper.tolist() == [0.4, 0.6, 0.4, 0.6]
+    rows = differences.rows(4)
+    assert rows.matrix.toarray().tolist() == [[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]
+    assert (rows.lower.tolist(), rows.upper.tolist()) == ([-0.5, -0.5], [0.25, 0.25])
 
 
 def test_a_constraint_without_rows_cannot_be_joined():
