@@ -223,7 +223,8 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     assert lines[-1].startswith("2 statements: 1 holds, 1 holds-as-corrected, 0 fails; all as")
 
 
-def test_verify_as_json_prints_what_it_writes(tmp_path, small_ledger):
+def test_verify_as_json_prints_what_it_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {"oue-flip": LEDGER["oue-flip"]})
     result = run("verify", "--out", tmp_path, "--quick", "--json")
     assert result.out == (tmp_path / "claims.json").read_text()
 
