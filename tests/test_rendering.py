@@ -21,6 +21,7 @@ from ldpopt.rendering import agreement_figure as agreements
 from ldpopt.rendering import comparison_figure as comparisons
 from ldpopt.rendering import estimate_figure as estimates
 from ldpopt.rendering.audit_table import audit_table
+from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
@@ -393,3 +394,32 @@ def test_the_table_of_an_audit_says_what_passed():
     audit.loss = 1.0 + 1e-12
     (exact,) = (line for line in printed(audit_table(audit)).splitlines() if "exactly" in line)
     assert exact.split()[-2:] == ["1.000000000001", "failed"]
+
+
+# --- the page of claims ---------------------------------------------------------------------------
+
+
+def test_the_page_names_surprises_and_shows_them_in_red():
+    expected = result_of(Verdict.HOLDS, Verdict.HOLDS)
+    page = claims_page([expected])
+    assert "All 1 verdicts are as the ledger" in page
+    assert 'class="verdict holds"' in page
+    assert "expected " not in page
+    page = claims_page([expected, result_of(Verdict.HOLDS, Verdict.FAILS)])
+    assert "Not as the ledger expects: 1 of 2" in page
+    assert 'class="verdict fails surprise"' in page
+    assert "<strong>expected holds</strong>" in page
+
+
+def test_the_page_shows_evidence_pictures_and_versions():
+    evidence = {"a share": 1 / 3, "vectors": 12_345, "in words": "x" * 41, "a word": "<b>"}
+    agreement = Agreement(solvers={"SCS": SolverRecord(closed=np.ones(1), solved=np.ones(1))})
+    finding = Finding(True, 2, evidence, agreement=agreement)
+    page = claims_page([Result(LEDGER["oue-flip"], finding, 0.1)])
+    assert '<td class="number">0.3333</td>' in page
+    assert '<td class="number">12,345</td>' in page
+    assert f'<td class="words">{"x" * 41}</td>' in page
+    assert '<td class="text">&lt;b&gt;</td>' in page
+    assert page.count("data:image/png;base64,") == 1
+    assert f"numpy {np.__version__}" in page
+    assert "clarabel " in page
