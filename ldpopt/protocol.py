@@ -99,6 +99,7 @@ class PureProtocol:
             If n < 1 or a frequency is outside [0, 1].
         """
         f = validate.array("frequency", frequency).astype(np.float64)
+        # Written so that NaN fails it.
         if not ((f >= 0) & (f <= 1)).all():
             raise InvalidInputError(
                 "frequency must lie in 0 .. 1: it is the true share of users, not an estimate"
@@ -167,6 +168,7 @@ class PureProtocol:
         np.True_
         """
         size = np.ones(1) if members is None else np.asarray(members.sum(axis=1))
+        # A single value needs p and q alone.
         if self.pair_support is None and members is None and not centred:
             return np.full(1, self.a), np.full(1, self.b)
         r, s = self._pair_covariance()

@@ -179,6 +179,7 @@ def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None
     # Finished partitions take part in the search for duplicates: their clients have reported
     # before.
     parts = mark_duplicates(work) if files[0].has_ids else [part for _, part in work]
+    # Partitions that begin within the finished row groups have been counted.
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
         files=[files[i] for i in order],
@@ -245,6 +246,7 @@ def _require_one_protocol(files: Sequence[ReportFile]) -> None:
     first = files[0]
     for file in files[1:]:
         file.header.agree(first.header, str(file.path), str(first.path))
+        # Clients that are in both files could otherwise count twice unnoticed.
         if file.has_ids != first.has_ids:
             raise InvalidInputError(
                 f"only one of {file.path} and {first.path} has client ids: duplicates among them "
@@ -256,6 +258,7 @@ def _require_no_copies(files: Sequence[ReportFile]) -> None:
     paths: dict[str, Path] = {}
     for file in files:
         identity = file.header.file
+        # Files that other programs wrote may have no identity.
         if identity is None:
             continue
         if identity in paths:

@@ -83,6 +83,7 @@ class Checkpoint:
         progress = Progress(protocol, np.zeros(protocol["d"], dtype=np.int64))
         if self.state is not None and self.state.exists():
             progress = self._stored(self.state, protocol)
+        # A new run replaces the rejects of an older one.
         elif self.rejects is not None:
             write_whole(self.rejects, (",".join(_COLUMNS) + "\n").encode())
             progress.rejects_bytes = self.rejects.stat().st_size
@@ -101,6 +102,8 @@ class Checkpoint:
         if self.state is not None:
             record = {
                 **vars(progress),
+                # Text of fixed length per count: a list of a million numbers is slow to write so
+                # often.
                 "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
                 "rejects": self._rejects_name,
             }
@@ -121,6 +124,7 @@ class Checkpoint:
                 for name, (stamp, groups) in record.pop("files").items()
             }
             progress = Progress(counts=stored.astype(np.int64), files=files, **record)
+        # A file of any other content fails in one of these ways.
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise DataUnavailableError(
                 f"{path} is not the state of an aggregation: {hint}"

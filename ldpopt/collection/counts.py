@@ -98,6 +98,7 @@ def read_counts(
     lines = text.splitlines()
     if lines and lines[0].startswith(_MARK):
         record = _record(path, lines[0][len(_MARK) :])
+        # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
         return _from_record(path, record, _column(path, lines[1:], numbers))
     if oracle is None or labels is None:
@@ -150,6 +151,7 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         )
     at_value = heading.index("value")
     at_count = heading.index("count")
+    # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)
     for row in rows:
         if len(row) != len(heading) or not row[at_count].strip().isdecimal():

@@ -160,6 +160,7 @@ class ReportWriter:
         """
         batch = np.asarray(reports)
         self.oracle.report_form.check(batch)
+        # Checked before the file is created: a wrong batch leaves no draft behind.
         ids = None if client_ids is None else id_column(client_ids, len(batch))
         kind = None if ids is None else ids.type
         # The first batch decides whether there is a column of ids, and of which type.
@@ -190,6 +191,7 @@ class ReportWriter:
                 raise InvalidInputError(f"{self.path} would have no report")
             if self._writer is not None:
                 self._writer.close()
+            # Only a block that ended well gets a file; whatever was there before stays until then.
             if kind is None:
                 replace(self._draft, self.path)
         finally:

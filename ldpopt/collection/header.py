@@ -103,6 +103,7 @@ class Header:
         except (InvalidInputError, InvalidTypeError) as error:
             raise type(error)(f"{where}: {error}") from None
         header = cls(oracle, fields.get("labels"), fields.get("file"))
+        # Fields that follow from others must be as they follow: a mismatch is a damaged header.
         for key, value in header.protocol.items():
             if key in fields and fields[key] != value:
                 raise InvalidInputError(
@@ -163,6 +164,7 @@ def make_oracle(
     Raises InvalidInputError for an unknown name, with the nearest known one.
     """
     make = validate.lookup("oracle", name, ORACLES)
+    # Made without options first, to ask which options it has.
     oracle = make(epsilon, d)
     given = {key: options[key] for key in oracle.options if options and key in options}
     return make(epsilon, d, **given) if given else oracle

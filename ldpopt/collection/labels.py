@@ -43,6 +43,7 @@ class Labels:
         A file has one label per line, or is a JSON list. Raises InvalidInputError if it cannot be
         read, or a label is empty or occurs twice; the first such line is named.
         """
+        # A number of values, unless a file of that name is meant: write ./64 for it.
         if text.strip().isdecimal():
             return cls(validate.integer("the domain", int(text), minimum=2))
         content = read_text(
@@ -102,6 +103,7 @@ class Labels:
 
     def _index(self, member: Any, index: dict[str, int], path: Path, set_name: object) -> int:
         """Return the index of a member of a set, given as a label or an index."""
+        # A label that looks like a number is still text: indices are numbers in JSON.
         if isinstance(member, str) and member in index:
             return index[member]
         # JSON's true and false are instances of int in Python.

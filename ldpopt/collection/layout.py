@@ -148,6 +148,7 @@ class BitsLayout(Layout):
 
     def encode(self, reports: Reports) -> list[pa.Array]:
         """Return the bytes of each row."""
+        # Arrow takes the rows as they are in memory.
         rows = np.ascontiguousarray(reports, dtype=np.uint8)
         buffers = [None, pa.py_buffer(rows)]
         return [pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(rows), buffers)]
@@ -175,6 +176,7 @@ class BitsLayout(Layout):
 
     def _stored(self, column: pa.Array) -> Reports:
         """Return the rows of a column of this width, without a copy."""
+        # The second buffer of a column holds its values, the first which of them are null.
         stored = np.frombuffer(column.buffers()[1], dtype=np.uint8)
         # A slice of a column shares its buffer.
         first = column.offset * self.width
@@ -193,6 +195,7 @@ class BitsLayout(Layout):
     def _cell(self, row: Fields) -> Cell:
         if not row[0]:
             return 0, Reason.MISSING
+        # bytes.fromhex would accept blanks.
         if re.fullmatch(r"[0-9a-fA-F]+", row[0]) is None:
             return 0, Reason.TYPE
         if len(row[0]) != 2 * self.width:
@@ -373,6 +376,7 @@ def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> Decoded:
             is_nan = pc.is_nan(column).fill_null(False)
             codes[is_nan.to_numpy(zero_copy_only=False)] = Reason.NAN
         return np.zeros(len(column), dtype), codes
+    # Nulls become 0, in range; their code is already set.
     filled = column.fill_null(0) if column.null_count else column
     numbers = filled.to_numpy(zero_copy_only=False)
     outside = (numbers < 0) | (numbers > high)

@@ -106,6 +106,7 @@ def count_partition(partition: Partition) -> Tally:
     if partition.error:
         return _failed(partition.error)
     try:
+        # A file that grew or was replaced would be counted in part twice, or not at all.
         changed = stamp_of(partition.path) != partition.stamp
         file = None if changed else open_reports(partition.path)
     except (OSError, DataUnavailableError) as error:
@@ -133,6 +134,7 @@ def _counted(file: ReportFile, partition: Partition) -> Tally:
         _mark(codes, row, partition.duplicates, Reason.DUPLICATE)
         _mark(codes, row, partition.nameless, Reason.NO_ID)
         good = codes == 0
+        # Most batches have no bad row, and are counted without a copy.
         kept = reports if good.all() else reports[good]
         with _ONE_AT_A_TIME if file.layout.shares_cores else nullcontext():
             counts += oracle.support_counts(kept)

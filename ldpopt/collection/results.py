@@ -42,6 +42,7 @@ def write_columns(path: Path, columns: Columns, about: Mapping[str, Any]) -> Non
 def _csv(columns: Columns, _: Mapping[str, Any]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    # The names of the columns are the keys.
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue().encode()

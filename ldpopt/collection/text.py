@@ -56,6 +56,7 @@ class CsvReports:
                 f"{path}: its columns must be {','.join(expected)}[,{CLIENT_ID}], got {columns!r}"
             )
         self.has_ids = CLIENT_ID in self._columns
+        # Reads the whole file once, which also finds out whether it is complete.
         self.group_rows = [sum(1 for _ in self._rows())]
 
     def batches(self, first: int, last: int) -> Iterator[tuple[Reports, Codes]]:
@@ -92,6 +93,8 @@ class CsvReports:
             rows = csv.reader(islice(file, 2, None), strict=True)
             try:
                 for row in rows:
+                    # No report begins with a hash sign, so that the last line cannot be mistaken
+                    # for one.
                     if len(row) == 1 and row[0].startswith(_END):
                         if row[0] != f"{_END}{n}" or next(rows, None) is not None:
                             raise DataUnavailableError(

@@ -303,6 +303,7 @@ class FrequencyOracle(PureProtocol, ABC):
             raise InvalidInputError(
                 "reports must be one array, as perturb returns it or np.concatenate joins it"
             ) from None
+        # Files and networks deliver reports: they are checked before anything is counted.
         self.report_form.check(array)
         return array
 
@@ -341,6 +342,7 @@ class FrequencyOracle(PureProtocol, ABC):
             If the counts are not d whole numbers >= 0 with a user among them, or trials < 1.
         """
         true = validate.whole_numbers("true_counts", true_counts, low=0, high=2**62)
+        # Summed in floats, since the sum itself could overflow int64.
         if true.sum(dtype=np.float64) > 2**62:
             raise InvalidInputError("true_counts has more than 2**62 users")
         if true.shape != (self.d,):

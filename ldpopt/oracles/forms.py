@@ -135,6 +135,7 @@ class IndexForm(ReportForm):
     def fixed_size(self) -> int | None:
         """Found by counting."""
         sizes = self.sums(np.ones(self.d))
+        # Sums of ones are exact: equality needs no tolerance.
         return round(float(sizes[0])) if (sizes == sizes[0]).all() else None
 
     @property
@@ -153,6 +154,7 @@ class IndexForm(ReportForm):
 
     def support_counts(self, reports: Reports) -> Counts:
         """Count indices first, so that the cost of ``counts`` does not grow with n."""
+        # Sums of whole numbers below 2⁵³ are exact in floats.
         histogram = np.bincount(reports, minlength=self.size).astype(np.float64)
         return np.rint(self.counts(histogram)).astype(np.int64)
 
@@ -234,6 +236,7 @@ class BitsForm(ReportForm):
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return the products with a copy of the bits by columns."""
+        # By columns, since a product reads eight values of all reports at a time.
         bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
         return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
 
@@ -327,6 +330,7 @@ class HashForm(ReportForm):
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw seeds and buckets."""
+        # The seed is as free as the bucket: a client draws it first.
         seeds = rng.integers(2**64, size=m, dtype=np.uint64)
         return self.records(seeds, rng.integers(self.g, size=m))
 
@@ -371,6 +375,7 @@ class SubsetForm(ReportForm):
     @property
     def information(self) -> float:
         """log₂ of the number of k-subsets."""
+        # By logarithms: the binomial coefficient itself may exceed all floats.
         chosen = math.lgamma(self.k + 1) + math.lgamma(self.d - self.k + 1)
         return (math.lgamma(self.d + 1) - chosen) / math.log(2)
 
@@ -457,6 +462,7 @@ def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[F
     for start in range(0, m, step):
         # Wanted values have keys below 0 and so come before all others.
         keys = rng.random((min(step, m - start), d)) - wanted
+        # A partition is enough, and faster than sorting: sets have no order.
         chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
         flags = np.zeros(keys.shape, dtype=np.bool_)
         np.put_along_axis(flags, chosen, True, axis=1)
@@ -483,6 +489,7 @@ def _check_integers(reports: Reports, *, high: int, columns: int | None = None) 
         raise InvalidInputError(
             f"reports of this oracle have shape {expected}, got {reports.shape}"
         )
+    # Extremes first, in one pass each; the first bad report is searched for only if there is one.
     if reports.size and (reports.min() < 0 or reports.max() > high):
         at = validate.first((reports < 0) | (reports > high))
         raise InvalidInputError(

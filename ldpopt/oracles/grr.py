@@ -35,6 +35,7 @@ class GRR(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
+        # Rounded down here and in p: rounding never costs privacy.
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + d - 1))
         super().__init__(epsilon, d, p=p, q=(1 - p) / (d - 1), both=Fraction(0))

@@ -39,6 +39,7 @@ class HadamardResponse(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
+        # Rounded down here and in p: rounding never costs privacy.
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + 1))
         super().__init__(epsilon, d, p=p, q=Fraction(1, 2), both=p / 2)
@@ -93,6 +94,7 @@ def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
     array([ 3, -1, -1,  3])
     """
     result = x
+    # Butterflies of doubling width: each step adds and subtracts pairs of blocks.
     half = 1
     while half < x.shape[-1]:
         pairs = result.reshape(-1, 2, half)

@@ -47,6 +47,7 @@ class LocalHashing(FrequencyOracle):
             raise InvalidInputError(
                 f"g = {g} buckets are more than {_LARGEST_G}: use a smaller epsilon"
             )
+        # Rounded down here and in p: rounding never costs privacy.
         ratio = exp_below(epsilon)
         p = word_below(ratio / (ratio + self.g - 1))
         super().__init__(epsilon, d, p=p, q=Fraction(1, self.g), both=p / self.g)

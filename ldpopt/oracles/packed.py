@@ -27,6 +27,7 @@ def bit_sums(bits: Bits, f: Array) -> Array:
     >>> bit_sums(np.array([[0b10100000, 0b01000000]], dtype=np.uint8), np.array([1.0, 2.0, 4.0]))
     array([5., 2.])
     """
+    # Bits beyond the last value meet zeros.
     padded = np.zeros(8 * len(bits))
     padded[: len(f)] = f
     total = np.zeros(bits.shape[1])
@@ -48,5 +49,6 @@ def bit_counts(bits: Bits, w: Array, d: int) -> Array:
     """
     counts = np.empty((len(bits), 8))
     for column, values in zip(bits, counts, strict=True):
+        # All weights of equal bytes first, then each byte's bits: 256 instead of n rows.
         values[:] = np.bincount(column, weights=w, minlength=256) @ _BITS_OF
     return counts.reshape(-1)[:d]

@@ -32,6 +32,7 @@ def exp_below(x: Fraction | float) -> Fraction:
     exact = Fraction(x)
     down = _DIGITS.copy()
     down.rounding = decimal.ROUND_FLOOR
+    # Rounded down at every step, so that the result is a bound.
     argument = down.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator))
     return Fraction(_DIGITS.next_minus(_DIGITS.exp(argument)))
 
@@ -46,6 +47,7 @@ def log_above(ratio: Fraction) -> float:
     """
     up = _DIGITS.copy()
     up.rounding = decimal.ROUND_CEILING
+    # Rounded up at every step, so that the result is a bound.
     quotient = up.divide(decimal.Decimal(ratio.numerator), decimal.Decimal(ratio.denominator))
     bound = Fraction(_DIGITS.next_plus(_DIGITS.ln(quotient)))
     nearest = float(bound)

@@ -41,6 +41,7 @@ class SubsetSelection(FrequencyOracle):
     def __init__(self, epsilon: float, d: int) -> None:
         epsilon = budget(epsilon)
         d = validate.integer("d (the number of values)", d, minimum=2)
+        # Rounded down here and in p: rounding never costs privacy.
         ratio = exp_below(epsilon)
         self.k = k = max(1, round(d / (ratio + 1)))
         p = word_below(k * ratio / (k * ratio + d - k))
@@ -90,6 +91,7 @@ class SubsetSelection(FrequencyOracle):
         members, missing = self._most_members(values, wanted, rng)
         members[rows, values] = True  # occupied: proposals never take it
         flags = members.reshape(-1)
+        # Uniform proposals; one that falls on a chosen value, or on the own one, is repeated.
         active = np.flatnonzero(missing)
         while active.size:
             proposal = active * self.d + randomness.below(rng, self.d, active.size)

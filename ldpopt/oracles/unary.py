@@ -60,6 +60,7 @@ class SUE(UnaryEncoding):
     name = "sue"
 
     def __init__(self, epsilon: float, d: int) -> None:
+        # The root's exponential: p/q is its square, and must not exceed e^ε.
         root = exp_below(Fraction(budget(epsilon)) / 2)
         p = word_below(root / (root + 1))
         super().__init__(epsilon, d, p=p, q=1 - p, both=p * (1 - p))
@@ -87,5 +88,6 @@ class OUE(UnaryEncoding):
     def __init__(self, epsilon: float, d: int) -> None:
         ratio = exp_below(budget(epsilon))
         p = Fraction(1, 2)
+        # 1 - q is rounded down, so that q is rounded up: the side that keeps privacy.
         q = 1 - word_below(ratio / (ratio + 1))
         super().__init__(epsilon, d, p=p, q=q, both=p * q)

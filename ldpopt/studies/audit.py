@@ -180,6 +180,7 @@ def audit(
         )
     source = _Source(client, batched, features)
     edges, event = _trained(source, inputs, size // _TRAINING, confidence)
+    # Columns without weight add nothing to a score: they need not be coded in the large test.
     columns = [column for column, weight in enumerate(event.weights) if weight.any()]
     edges = [edges[column] for column in columns]
     event = _Event(event.pair, [event.weights[column] for column in columns], event.threshold)
@@ -292,6 +293,7 @@ def _edges(table: Array) -> list[Array]:
     edges = []
     for column in table.T:
         starts = np.unique(column)
+        # Too many categories would each hold too few reports to learn from.
         if len(starts) > _CATEGORIES:
             starts = np.unique(np.quantile(column, np.linspace(0, 1, 65)[1:-1]))
         edges.append(starts)
@@ -565,6 +567,7 @@ def audit_oracle(
     values = sorted({0, 1, oracle.d // 2, oracle.d - 1})
 
     def supported(batch: Any) -> NDArray[np.bool_]:
+        # Only four of d columns are needed: products with unit vectors give them.
         operator = oracle.support_operator(batch)
         columns = [operator.matvec(np.eye(1, oracle.d, value)[0]) for value in values]
         return np.asarray(np.stack(columns, axis=1) > 0.5)

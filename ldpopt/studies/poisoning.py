@@ -106,6 +106,7 @@ def maximal_gain(oracle: FrequencyOracle, m: int, targets: ArrayLike, rng: Seed 
     """
     m, chosen, generator = _checked(oracle, m, targets, rng)
     form = oracle.report_form
+    # An oracle brings its form along, so that a new one needs no attack of its own.
     craft = validate.lookup("kind of reports", form.kind, _CRAFTED)
     return craft(form, oracle, chosen, m, generator)
 
@@ -181,8 +182,10 @@ def without_malicious(
         )
     gap = oracle.p - oracle.q
     if targets is None:
+        # LDPRecover: the mass of the malicious estimates, in equal parts.
         malicious = presumed * ((supported - oracle.q * oracle.d) / gap / counts)
     else:
+        # LDPRecover*: the estimate of reports that support targets alone.
         malicious = (presumed * (supported / counts) - oracle.q) / gap
     genuine = (1 + eta) * estimate.frequencies - eta * malicious
     return FrequencyEstimate(
