@@ -22,3 +22,6 @@ ORACLES: Mapping[str, Callable[..., FrequencyOracle]] = {
     if isinstance(oracle, type) and issubclass(oracle, FrequencyOracle) and "name" in vars(oracle)
 }
 """Oracles by their names in files and on the command line, each called with (epsilon, d)."""
+
+__all__ = ["ORACLES", "FrequencyOracle"]
+__all__ += [oracle.__name__ for oracle in ORACLES.values()]

@@ -95,7 +95,10 @@ class FrequencyOracle(PureProtocol, ABC):
     def report_form(self) -> ReportForm:
         """What a report is made of. Checks, counts, files, attacks and channels follow from it.
 
-        Raises InvalidTypeError where a subclass does not define it.
+        Raises
+        ------
+        InvalidTypeError
+            If a subclass does not define it.
         """
         raise InvalidTypeError(
             f"{type(self).__name__} does not say what its reports are made of: define its property "
