@@ -20,7 +20,9 @@ from ldpopt.priors import (
     Poisson,
     PowerLaw,
     ZeroInflated,
+    quadrature,
 )
+from ldpopt.priors.noise import CountNoise
 from tests import reference
 from tests.prior_estimates import N, collected
 from tests.tolerances import POSTERIOR, SIGMAS, SPREAD
@@ -230,6 +232,18 @@ def test_intervals_cover_what_they_promise():
     assert inside >= 0.9 - SIGMAS * math.sqrt(0.09 / len(truth))
     assert np.mean(truth < lower) <= 0.05 + SIGMAS * math.sqrt(0.0475 / len(truth))
     assert np.mean(truth > upper) <= 0.05 + SIGMAS * math.sqrt(0.0475 / len(truth))
+
+
+def test_few_nodes_are_held_at_a_time_and_change_nothing(monkeypatch):
+    y = np.linspace(-500, 2500, 40)
+    prior = PowerLaw(0.5, N)
+    noise = CountNoise(150.0)
+    together = prior._moments_at(y, noise)
+    monkeypatch.setattr(quadrature, "_HELD", 2_000)
+    sizes = [terms.k.size for terms in prior._terms(y, noise)]
+    assert len(sizes) > 1
+    assert max(sizes) <= 2_000
+    assert_allclose(prior._moments_at(y, noise), together, rtol=1e-12)
 
 
 def test_far_away_evidence_is_finite_and_means_are_at_the_ends():

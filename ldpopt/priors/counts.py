@@ -103,10 +103,10 @@ class EstimatedCounts:
 def freeze(instance: object, **values: object) -> None:
     """Set attributes of a frozen dataclass to values in canonical form; arrays become read-only.
 
-    What a prior derives from its parameters is kept, so these must not change behind its back.
+    What a prior derives from its parameters is kept, so these must never change: arrays are ones
+    that nobody else holds.
     """
     for name, value in values.items():
         if isinstance(value, np.ndarray):
-            value = value.copy()
             value.flags.writeable = False
         object.__setattr__(instance, name, value)
