@@ -17,6 +17,7 @@ MAX_PLACES = {
     "A constraint with its own closed form": 3,
     "An oracle": 4,
     "A solver": 1,
+    "A method": 2,
     "A loss": 2,
     "A claim": 1,
 }

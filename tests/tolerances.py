@@ -33,16 +33,16 @@ GAP = 20.0
 curvature up to 20."""
 
 OBJECTIVE = 1e-8
-"""Objective of a solver's point against the closed form's: of second order in the error of the point,
-which is feasible to 1e-9."""
+"""Objective of a solver's point against the closed form's: of second order in the error of the
+point, which is feasible to 1e-9."""
 
 SIGMAS = 5.0
 """Statistical bounds in standard deviations of the formula under test: a false alarm in 1.7 million
 checks."""
 
 ZETA = 4e-12
-"""Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a
-tail below them. Three times the largest difference seen under any version of numpy and its kernels."""
+"""Means of power laws, relative: two sums of 4,096 terms, each with its own roundings, and a tail
+below them. Three times the largest difference seen under any numpy and its kernels."""
 
 POSTERIOR = 1e-10
 """Posterior means and evidence, relative: quadrature to 1e-11, and a polynomial that is cut off at

@@ -30,6 +30,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -196,6 +197,12 @@ class Copy:
         return failures[0].split(" ")[1] if failures else f"pytest status {done.returncode}"
 
 
+@cache
+def source_of(path: str) -> bytes:
+    """Return the content of a file as it was when the errors were drawn."""
+    return (ROOT / path).read_bytes()
+
+
 def _limit(seconds: float) -> float:
     return 60.0 + TIME_LIMIT * seconds
 
@@ -205,7 +212,7 @@ def drawn(count: int, seed: int, only: str) -> list[Mutation]:
     ranked: dict[str, list[tuple[str, Mutation]]] = {kind: [] for kind in KINDS}
     for path in sorted((ROOT / only).rglob("*.py")):
         name = str(path.relative_to(ROOT))
-        for mutation in mutations(name, path.read_bytes()):
+        for mutation in mutations(name, source_of(name)):
             if not _skipped(mutation):
                 ranked[mutation.kind].append((mutation.rank(seed), mutation))
     queues = {
@@ -265,7 +272,7 @@ def tests_digest() -> str:
 def examine(mutation: Mutation, copy: Copy, calls: CallMap, tests: str) -> Result:
     """Plant one error, run its tests and take it out again."""
     start = time.monotonic()
-    source = (ROOT / mutation.path).read_bytes()
+    source = source_of(mutation.path)
     key = mutation.key(source)
     quick = calls.quick(mutation)
     files = calls.whole_files(mutation)
@@ -289,7 +296,7 @@ def run(
     open_ones = [
         mutation
         for mutation in chosen
-        if results.kept(mutation.key((ROOT / mutation.path).read_bytes()), tests) is None
+        if results.kept(mutation.key(source_of(mutation.path)), tests) is None
     ]
     print(f"mutants: {len(chosen) - len(open_ones)} known, {len(open_ones)} to examine", flush=True)
     copies: Queue[Copy] = Queue()
@@ -314,7 +321,7 @@ def _forget_failures_without_error(
     examined: list[Mutation], results: Results, copies: "Queue[Copy]", tests: str
 ) -> None:
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
-    keys = [mutation.key((ROOT / mutation.path).read_bytes()) for mutation in examined]
+    keys = [mutation.key(source_of(mutation.path)) for mutation in examined]
     noticing = sorted({results.by_key[key].test for key in keys} - {"", "time limit"})
     noticing = [test for test in noticing if not test.startswith("pytest status")]
     while noticing:
@@ -352,7 +359,7 @@ def explanations() -> list[Explanation]:
 def survivors(chosen: list[Mutation], results: Results) -> Iterator[tuple[Mutation, Result]]:
     """Yield the errors that no test noticed."""
     for mutation in chosen:
-        result = results.by_key.get(mutation.key((ROOT / mutation.path).read_bytes()))
+        result = results.by_key.get(mutation.key(source_of(mutation.path)))
         if result is not None and result.survived:
             yield mutation, result
 

@@ -42,7 +42,7 @@ NOT_NUMERICAL = (
 )
 """Test files that add whole numbers alone, or that test files and commands."""
 
-CORE = ("ldpopt", "tests/test_docs.py", "tests/test_mixture.py", "tests/test_methods.py")
+CORE = ("ldpopt", "tests/test_docs.py", "tests/test_mixture.py", "tests/test_mixture_weights.py")
 """What the short run runs: every doctest, the README, and what is most sensitive to rounding,
 maximum likelihood over a continuum of priors."""
 
