@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ldpopt import FrequencyEstimate, datasets, oracles, postprocess, priors
+from ldpopt import datasets, oracles, postprocess, priors
 
 PRINTED = {
     1.0: 0.024,
@@ -65,8 +65,7 @@ def errors(epsilon: float, trials: int, rng: np.random.Generator) -> Errors:
     limit = truth_as_prior(data.counts, data.n)
     zero = np.empty(trials)
     calibrated = {way: np.empty(trials) for way in WAYS}
-    for trial, f in enumerate(stack.frequencies):
-        estimate = FrequencyEstimate(f, data.n, oracle)
+    for trial, estimate in enumerate(stack):
         zero[trial] = squared_error(postprocess(estimate, "base-zero").frequencies, data)
         for way in WAYS:
             prior = limit if way == "limit" else priors.PowerLaw.fit(estimate, by=way)
