@@ -7,12 +7,15 @@ import sys
 import textwrap
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import ldpopt as package
 from ldpopt import cli
 from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.claim import Verdict
+from ldpopt.collection import read_reports
+from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS
 from ldpopt.oracles import ORACLES
 from ldpopt.studies.comparison import CASES
@@ -199,6 +202,59 @@ def test_audit_lists_what_failed_and_ends_with_status_one(monkeypatch):
     assert json.loads(as_json.out)["passed"] is False
 
 
+def noting(into, result):
+    """Return a function that notes its keyword arguments."""
+
+    def function(*_, **options):
+        into.update(options)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return function
+
+
+def test_audit_passes_its_options_on(monkeypatch):
+    from ldpopt.studies import audit
+
+    outcome = audit.audit_oracle(ORACLES["grr"](1.0, 4), reports=400)
+    options = {}
+    monkeypatch.setattr(audit, "audit_oracle", noting(options, outcome))
+    arguments = ["--oracle", "grr", "--epsilon", 1, "--d", 4, "--reports", 500]
+    run("audit", *arguments, "--confidence", 0.9)
+    assert options == {"reports": 500, "confidence": 0.9}
+
+
+# --- perturb and aggregate ------------------------------------------------------------------------
+
+
+def test_perturb_counts_the_reports_of_all_batches(tmp_path, monkeypatch):
+    batches = [(np.array([0, 1]), None), (np.array([2, 3, 3]), None)]
+    monkeypatch.setattr("ldpopt.collection.labels.read_values", lambda *_: iter(batches))
+    out = tmp_path / "r.parquet"
+    arguments = ["--oracle", "grr", "--epsilon", 20, "--domain", 4, "--out", out]
+    assert run("perturb", "values.csv", *arguments).err == f"Wrote 5 reports to {out}.\n"
+    _, reports = read_reports(out)
+    assert reports.tolist() == [0, 1, 2, 3, 3]  # at this budget, one in 10⁷ runs has a wrong one
+
+
+def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
+    options = {}
+    stop = InvalidInputError("enough")
+    monkeypatch.setattr("ldpopt.collection.aggregate", noting(options, stop))
+    arguments = ["--out", tmp_path / "c.json", "--workers", 3, "--max-reject-rate", 0.25]
+    assert run("aggregate", "in", *arguments, "--keep-going", "--dask", "tcp://x").status == 2
+    del options["on_partition"]
+    assert options == {
+        "rejects": tmp_path / "c.rejects.csv",
+        "max_reject_rate": 0.25,
+        "keep_going": True,
+        "workers": 3,
+        "dask": "tcp://x",
+        "state": tmp_path / ".c.json.state",
+    }
+
+
 # --- verify ---------------------------------------------------------------------------------------
 
 
@@ -235,6 +291,15 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     result = run("verify", "--quick")
     assert result.status == 1
     assert "not what the ledger expects: oue-flip" in result.err
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_verify_chooses_the_size_of_the_instances(quick, monkeypatch):
+    options = {}
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {})
+    monkeypatch.setattr("ldpopt.claims.InstanceSet", noting(options, None))
+    run("verify", *["--quick"] * quick)
+    assert options == {"quick": quick}
 
 
 # --- processes ------------------------------------------------------------------------------------
