@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class Covariance:
-    """diag(own) + B C Bᵀ: a symmetric d x d matrix that is never written out unless ``dense`` is called.
+    """diag(own) + B C Bᵀ, a symmetric d x d matrix that only ``dense`` writes out.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Covariance:
         return self._product(np.eye(self.d))
 
     def scaled(self, factor: float) -> Covariance:
-        """Return the matrix times a number >= 0: 1/n turns one report's covariance into that of n."""
+        """Return the matrix times ``factor`` >= 0, such as 1/n for the mean of n reports."""
         return Covariance(self._own * factor, self._basis, self._core * factor)
 
     def _product(self, columns: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The exceptions of ldpopt, which are ``ValueError`` or ``TypeError`` too, and its one kind of warning."""
+"""The exceptions of ldpopt, each a ``ValueError`` or ``TypeError`` too, and its warning."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import warnings
 
 
 class LdpoptError(Exception):
-    """Base of every exception that ldpopt raises on purpose; its message says what, where and what to do."""
+    """Base of every exception that ldpopt raises on purpose.
+
+    A message states what is wrong, where it is, and what to do.
+    """
 
 
 class InvalidInputError(LdpoptError, ValueError):
-    """A value that cannot be right: not finite, out of range, of the wrong shape, or an unknown name."""
+    """A value that cannot be right: not finite, out of range, of a wrong shape, or unknown."""
 
 
 class InvalidTypeError(LdpoptError, TypeError):
@@ -23,7 +26,7 @@ class InfeasibleError(InvalidInputError):
 
 
 class SolverError(InvalidInputError):
-    """A solver is missing, does not take this class of problem, or stopped without a usable point."""
+    """A solver is missing, does not take such problems, or stopped without a usable point."""
 
 
 class UnsupportedProblemError(SolverError):
@@ -39,8 +42,9 @@ class LdpoptWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Emit an ``LdpoptWarning`` at the first line outside the package, where the caller can act on it."""
-    level, frame = 1, sys._getframe()
+    """Emit an ``LdpoptWarning`` at the first line outside the package, the caller's own."""
+    level = 1
+    frame = sys._getframe()
     while (
         frame.f_back is not None
         and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpopt"

@@ -98,7 +98,7 @@ class Method:
         return {option.name: option.default for option in parameters}
 
     def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
-        """Return the estimate after this method; arguments and errors are those of ``postprocess``."""
+        """Return the estimate after this method, as ``postprocess`` does."""
         self._check_options(options)
         if self.stated is not None:
             frequencies = self.stated(**options).minimise(estimate)
@@ -181,8 +181,8 @@ def _norm_cut(estimate: FrequencyEstimate) -> Array:
     f = estimate.frequencies
     if np.any(f.max(axis=-1) > 1):
         warn(
-            "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its definition "
-            "such a value, and all below it, are cut; norm-sub has no such case"
+            "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its "
+            "definition such a value, and all below it, are cut; norm-sub has no such case"
         )
     return closed_form.norm_cut(f)
 
@@ -338,7 +338,8 @@ _ALL = [
         source="Kiefer, Wolfowitz 1956",
         complexity="O(d log d)",
     ),
-    # The true counts sum to n. Without the noise of their sum the bottom of the prior is fitted better.
+    # The true counts sum to n. Without the noise of their sum the bottom of the prior is fitted
+    # better.
     _minimises(
         _posterior(priors.Mixture, total=1.0),
         name="mixture",
@@ -383,33 +384,34 @@ def postprocess(
     Parameters
     ----------
     estimate
-        A FrequencyEstimate; a plain array of shape (..., d) is enough for methods that need no noise.
+        A FrequencyEstimate; a plain array of shape (..., d) is enough for methods that need no
+        noise.
     method
         A name in ``METHODS``.
     **options
-        Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of values of interest, if
-        known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected false positives, .05) for ``base-zero``.
+        Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of
+        values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
+        false positives, .05) for ``base-zero``.
 
-    Returns
-    -------
-    FrequencyEstimate with the same noise and labels, named after the method, which keeps the raw one for intervals. A
-    further method starts from its frequencies: the clipping of answers by ``post-pos`` does not carry over.
+    Returns ------- FrequencyEstimate with the same noise and labels, named after the method,
+    which keeps the raw one for intervals. A further method starts from its frequencies: the
+    clipping of answers by ``post-pos`` does not carry over.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the method or an option is unknown, a number is not finite, the noise is needed and not known, or the method
-        has no answer (``norm-mul`` with no positive estimate).
+        If the method or an option is unknown, a number is not finite, the noise is needed and
+        not known, or the method has no answer (``norm-mul`` with no positive estimate).
 
     Warns
     -----
     LdpoptWarning
-        If a method that uses the noise (``base-cut`` and ``norm-hyb`` without ``top_k``, ``base-zero``, ``mle-apx``, and
-        those with a prior) gets a processed estimate: it is made for raw ones.
+        If a method that uses the noise (``base-cut`` and ``norm-hyb`` without ``top_k``,
+        ``base-zero``, ``mle-apx``, and those with a prior) gets a processed estimate: it is
+        made for raw ones.
 
-    Notes
-    -----
-    Cost: Table I, for all trials at once. The frequencies are those of ``METHODS[method].problem.solve(estimate)``.
+    Notes ----- Cost: Table I, for all trials at once. The frequencies are those of
+    ``METHODS[method].problem.solve(estimate)``.
 
     Examples
     --------

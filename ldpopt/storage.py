@@ -1,4 +1,4 @@
-"""Writing in one step: readers see the old file or the whole new one, whenever the writer is killed."""
+"""Writing in one step: readers see the old file or the whole new one, never a part."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Checks at the border: every public entry calls these once, so that the code behind it never has to.
+"""Checks of arguments: every public function calls these once, and the code behind it need not.
 
-Each check returns its argument in canonical form or raises an error that says what was found, where, and what to do.
+Each check returns its argument in canonical form or raises an error that says what was found,
+where, and what to do.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 Item = TypeVar("Item")
 
-_ANY = 2**62  # a bound so high is there for int64 alone
+_INT64_BOUND = 2**62  # a bound as high as this only keeps numbers within int64
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputError:
-    """Return the error for ``name`` not being one of ``known``, with the nearest names (or all of a short list)."""
+    """Return the error for an unknown name; it lists the nearest names, or all of a short list."""
     names = list(known)
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
@@ -50,7 +51,7 @@ def real(
     below: float = math.inf,
     minimum: float = -math.inf,
 ) -> float:
-    """Return ``value`` as a float strictly between ``above`` and ``below``, and at least ``minimum``."""
+    """Return ``value`` as a float with above < value < below and value >= minimum."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{what} must be a number, got {value!r}")
     try:
@@ -63,14 +64,13 @@ def real(
             + [f"> {above:g}"] * (above > -math.inf)
             + [f"< {below:g}"] * (below < math.inf)
         )
-        raise InvalidInputError(
-            f"{what} must be a finite number{' ' * bool(bounds)}{' and '.join(bounds)}, got {value!r}"
-        )
+        limits = " " + " and ".join(bounds) if bounds else ""
+        raise InvalidInputError(f"{what} must be a finite number{limits}, got {value!r}")
     return number
 
 
 def integer(what: str, value: object, *, minimum: int) -> int:
-    """Return ``value`` as an int that is at least ``minimum``; floats with an integer value pass."""
+    """Return ``value`` as an int >= ``minimum``; floats with an integer value pass."""
     whole = isinstance(value, numbers.Integral) or (
         isinstance(value, numbers.Real) and float(value).is_integer()
     )
@@ -78,7 +78,7 @@ def integer(what: str, value: object, *, minimum: int) -> int:
         raise InvalidTypeError(f"{what} must be a whole number, got {value!r}")
     if int(value) < minimum:  # type: ignore[call-overload]
         raise InvalidInputError(f"{what} must be at least {minimum}, got {value!r}")
-    if int(value) > 2**62:  # type: ignore[call-overload]
+    if int(value) > _INT64_BOUND:  # type: ignore[call-overload]
         raise InvalidInputError(
             f"{what} must be at most 2**62, got a number of {len(str(value))} digits"
         )
@@ -86,12 +86,12 @@ def integer(what: str, value: object, *, minimum: int) -> int:
 
 
 def trial(index: tuple[Any, ...]) -> str:
-    """Return a position among the leading axes of a stack as a reader would write it: ``trial 2``."""
+    """Return a position among the leading axes of a stack in words: ``trial 2``."""
     return f"trial {', '.join(str(int(i)) for i in index)}"
 
 
 def where(index: tuple[Any, ...]) -> str:
-    """Return an array position as a reader would write it: ``index 3``, or ``trial 2, index 3`` in a stack."""
+    """Return an array position in words: ``index 3``, or ``trial 2, index 3`` in a stack."""
     if not index:
         return "position () of a single number"
     *trials, last = (int(i) for i in index)
@@ -99,7 +99,7 @@ def where(index: tuple[Any, ...]) -> str:
 
 
 def placed(index: tuple[Any, ...]) -> str:
-    """Return `` at index 3`` for an error that tells what was found, or nothing of a single number."""
+    """Return `` at index 3`` for an error that states a value; empty for a single number."""
     return f" at {where(index)}" if index else ""
 
 
@@ -109,7 +109,7 @@ def first(mask: NDArray[np.bool_]) -> tuple[Any, ...]:
 
 
 def array(what: str, values: ArrayLike) -> NDArray[Any]:
-    """Return ``values`` as a numeric array (booleans, text, objects and ragged lists are refused)."""
+    """Return ``values`` as a numeric array; booleans, text and ragged lists are refused."""
     try:
         result = np.asarray(values)
     except ValueError as error:
@@ -160,7 +160,9 @@ def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArr
             raise InvalidInputError(f"{what} must be whole numbers, found {found[at]}{placed(at)}")
     if found.size and (found.min() < low or found.max() > high):
         at = first((found < low) | (found > high))
-        bounds = f"lie in {low} .. {high}" if high < _ANY or found[at] > high else f"be >= {low}"
+        bounds = (
+            f"lie in {low} .. {high}" if high < _INT64_BOUND or found[at] > high else f"be >= {low}"
+        )
         raise InvalidInputError(f"{what} must {bounds}, found {found[at]}{placed(at)}")
     return found.astype(np.int64)
 

@@ -429,7 +429,8 @@ def test_noise_by_hand_is_enough_for_the_weighted_mle_for_thresholds_and_for_int
     assert estimate.n is None
     problem = Problem(losses.GaussianMLE(), SIMPLEX)
     solution = problem.solve(estimate)
-    # Σ (f-f̃)²/a: where all values are positive, f = f̃ + 0.12 a/Σa = .6 + .12/14, ..., -.02 + .12 9/14.
+    # Σ (f-f̃)²/a: where all values are positive, f = f̃ + 0.12 a/Σa = .6 + .12/14, ..., -.02 +
+    # .12 9/14.
     assert_allclose(
         solution.frequencies,
         np.array([0.6, 0.3, -0.02]) + 0.12 * variances / variances.sum(),

@@ -1,4 +1,4 @@
-"""Intervals: the variance of any set by enumeration, ends by their definition, and coverage computed from the exact law."""
+"""Intervals: variances of sets by enumeration, ends by definition, coverage from the exact law."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def interval_of(oracle, n, level):
 
 
 def reports_of(name, oracle):
-    """Return the support of every report, (reports, d), and the law of reports given each value, (d, reports)."""
+    """Return each report's support, (reports, d), and the law given each value, (d, reports)."""
     d = oracle.d
     if name == "grr":
         supports = np.eye(d)
@@ -404,3 +404,19 @@ def test_constraints_that_the_reports_refute_are_named_as_such():
     assert_allclose([end[0] for end in known], 0.05, atol=SOLVED)
     with pytest.raises(InvalidInputError, match="not convex"):
         Problem(LeastSquares(), [*SIMPLEX, constraints.AtMost(2)]).interval(RAW)
+
+
+def test_a_normal_tail_is_used_only_where_the_count_is_hardly_skewed():
+    # With q = 0.01, z³ (1 - 2q)/6 = 1.2298 must be at most 0.2 standard deviations of the count:
+    # sqrt(n q (1 - q)) >= 6.149, which is n >= 3,819. Its steps are fine enough from 3,445 on.
+    protocol = PureProtocol(1.0, 2, p=0.5, q=0.01)
+    z = stats.norm.ppf(0.975)
+    for n, is_normal in ((3_800, False), (3_840, True)):
+        counts = np.array([n // 100, n // 100 + 5])
+        raw = FrequencyEstimate.from_counts(counts, n, protocol)
+        expected = intervals.score(raw.frequencies, *raw.noise.answer_variance(raw.frequencies), z)
+        if not is_normal:
+            lower = stats.beta.ppf(0.025, counts, n - counts + 1)
+            upper = stats.beta.ppf(0.975, counts + 1, n - counts)
+            expected = [(end - 0.01) / 0.49 for end in (lower, upper)]
+        assert_allclose(raw.interval(), expected, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""The methods of Table I: each against its literal definition, on edge cases, and against what it says of itself."""
+"""The methods of Table I: definitions, edge cases, guarantees, and the problems they solve."""
 
 import warnings
 
@@ -21,8 +21,8 @@ from tests import reference
 from tests.tolerances import CERTIFIED, EPS, ROUNDING, SUM
 
 TABLE_I = [
-    "base", "base-pos", "post-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub", "norm-hyb", "mle-apx",
-    "power", "power-ns",
+    "base", "base-pos", "post-pos", "base-cut", "norm", "norm-mul", "norm-cut", "norm-sub",
+    "norm-hyb", "mle-apx", "power", "power-ns",
 ]  # fmt: skip
 NEEDS_NOISE = {"base-cut", "norm-hyb", "mle-apx", "power", "power-ns", "base-zero"}
 SIZES = [2, 3, 5, 8, 13, 40, 200]

@@ -1,4 +1,4 @@
-"""The noise of an estimate: variances and covariances against exhaustive enumeration, and noise given by hand."""
+"""The noise of an estimate: against exhaustive enumeration, and given by hand."""
 
 import pickle
 

@@ -23,12 +23,14 @@ Array = NDArray[np.float64]
 
 _SHOWN = 3  # values that a representation lists
 
-# By how many units in the last place of n a support count may differ from a whole number: the estimate of a count, and
-# the count of that estimate, round about six times. Beyond 2**40 reports the differences could hide any number.
+# By how many units in the last place of n a support count may differ from a whole number: the
+# estimate of a count, and the count of that estimate, round about six times. Beyond 2**40
+# reports the differences could hide any number.
 _COUNT_ROUNDING = 16 * float(np.finfo(np.float64).eps)
 _COUNTABLE = 2**40
 
-# By how much a shift of all values by one number may differ between them, relative to the largest of them.
+# By how much a shift of all values by one number may differ between them, relative to the
+# largest of them.
 _SHIFT_ROUNDING = 1e-12
 
 
@@ -44,11 +46,11 @@ class FrequencyEstimate(Immutable):
     oracle
         The protocol of the reports; its d must match. May be left out like ``n``.
     noise
-        Instead of ``oracle``, the noise given by hand: a ``Noise``, or variances of shape (d,) of estimates whose errors
-        are independent.
+        Instead of ``oracle``, the noise given by hand: a ``Noise``, or variances of shape (d,)
+        of estimates whose errors are independent.
     is_raw
-        True if nothing was done to the frequencies since they were computed from counts, False if something was. If it
-        is not stated, see the attribute ``is_raw``.
+        True if nothing was done to the frequencies since they were computed from counts, False
+        if something was. If it is not stated, see the attribute ``is_raw``.
     labels
         Names of the d values, kept by whatever processes the estimate.
     method
@@ -56,18 +58,20 @@ class FrequencyEstimate(Immutable):
     clip_answers
         Whether answers to queries are clipped at zero (the method ``post-pos``).
     raw
-        The estimate before processing, of the same shape: ``interval`` needs it. Its noise is taken over.
+        The estimate before processing, of the same shape: ``interval`` needs it. Its noise is
+        taken over.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a frequency is not finite (the first index is named), a shape does not fit, a stack is empty, n < 1, or two
-        arguments contradict each other.
+        If a frequency is not finite (the first index is named), a shape does not fit, a stack
+        is empty, n < 1, or two arguments contradict each other.
 
     Examples
     --------
     >>> from ldpopt import oracles
-    >>> estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=10_000, oracle=oracles.OUE(epsilon=1.0, d=3))
+    >>> oracle = oracles.OUE(epsilon=1.0, d=3)
+    >>> estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=10_000, oracle=oracle)
     >>> round(estimate.sigma, 4)
     0.0192
     >>> estimate.query([[0], [1, 2]])
@@ -145,8 +149,8 @@ class FrequencyEstimate(Immutable):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If a count is not a whole number in 0 .. n (the first index is named), there are not d of them, a stack is
-            empty, or n < 1.
+            If a count is not a whole number in 0 .. n (the first index is named), there are not
+            d of them, a stack is empty, or n < 1.
         """
         _protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
@@ -202,12 +206,13 @@ class FrequencyEstimate(Immutable):
 
     @cached_property
     def is_raw(self) -> bool | None:
-        """Whether the frequencies are those that the counts gave: True, False, or None where that is not known.
+        """Whether the frequencies are those that the counts gave; None if that is not known.
 
-        It is True of estimates from counts, False of processed ones, and what was stated of others. If nothing was
-        stated, the frequencies are raw if all n (q + (p-q) f) are whole numbers in 0 .. n, which frequencies that were
-        changed in any way practically never satisfy, and the smallest of a vector is not 0, which cutting leaves. If
-        not, the answer is None.
+        It is True of estimates from counts, False of processed ones, and what was stated of
+        others. If nothing was stated, the frequencies are raw if all n (q + (p-q) f) are whole
+        numbers in 0 .. n, which frequencies that were changed in any way practically never
+        satisfy, and the smallest of a vector is not 0, which cutting leaves. If not, the answer
+        is None.
         """
         if self._stated is not None:
             return self._stated
@@ -221,12 +226,12 @@ class FrequencyEstimate(Immutable):
 
     @property
     def raw(self) -> FrequencyEstimate | None:
-        """The estimate before processing: itself unless it is processed; None where a processed one does not know."""
+        """The estimate before processing: itself unless processed; None if that is not known."""
         return self._ancestor if self._stated is False else self
 
     @cached_property
     def has_raw_noise(self) -> bool | None:
-        """Whether the frequencies scatter as raw ones do: raw ones, and raw ones shifted by one number per vector.
+        """Whether the frequencies scatter as raw ones do, which a shift by one number keeps.
 
         None where it is not known whether they are raw.
         """
@@ -254,15 +259,15 @@ class FrequencyEstimate(Immutable):
         if not self.raw.is_raw:
             raise InvalidInputError(
                 f"{what} a raw estimate, and nothing shows that this one is: use "
-                "oracle.estimate(counts, n), or pass is_raw=True if its frequencies were not changed "
-                "since they were computed from counts"
+                "oracle.estimate(counts, n), or pass is_raw=True if its frequencies were not "
+                "changed since they were computed from counts"
             )
         return self.raw
 
     def processed(
         self, frequencies: Array, *, method: str = "", clip_answers: bool = False
     ) -> FrequencyEstimate:
-        """Return other frequencies made from these, with the noise, the labels and the raw estimate of this one.
+        """Return frequencies made from these, with the noise, labels and raw estimate of these.
 
         Parameters
         ----------
@@ -280,7 +285,7 @@ class FrequencyEstimate(Immutable):
         return self._with(**changes, is_raw=False, raw=self.raw)
 
     def unclipped(self, method: str) -> FrequencyEstimate:
-        """Return the same frequencies under another name, whose answers to queries are not clipped."""
+        """Return the same frequencies under another name, with answers that are not clipped."""
         return self._with(method=method, clip_answers=False)
 
     def __getitem__(self, trial: Any) -> FrequencyEstimate:
@@ -289,7 +294,8 @@ class FrequencyEstimate(Immutable):
         An index that is not one of the leading axes raises an error.
         """
         leading = self.frequencies.shape[:-1]
-        # Numbers of the trials, indexed in place of their frequencies: an index cannot reach values.
+        # Numbers of the trials, indexed in place of their frequencies: an index cannot reach
+        # values.
         numbers = np.arange(math.prod(leading)).reshape(leading)
         try:
             chosen = self.frequencies.reshape(-1, self.d)[numbers[trial]]
@@ -324,23 +330,25 @@ class FrequencyEstimate(Immutable):
     def interval(
         self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return ends (lower, upper) of confidence intervals for the true frequencies of values, or of sets.
+        """Return ends (lower, upper) of confidence intervals for true frequencies.
 
-        Raw estimates get score intervals with the protocol's exact variance, and Clopper-Pearson intervals where counts
-        are small. Post-processed estimates get the intervals of their raw estimate, tightened by f >= 0 and Σf = 1; they
-        are never centred on the biased, post-processed values. Σf = 1 lets a set share the noise of all other values,
-        and ends are cut to [0, 1]. Both kinds keep the coverage, whatever the method; the interval may leave out the
-        method's number.
+        Raw estimates get score intervals with the protocol's exact variance, and
+        Clopper-Pearson intervals where counts are small. Post-processed estimates get the
+        intervals of their raw estimate, tightened by f >= 0 and Σf = 1; they are never centred
+        on the biased, post-processed values. The sum lets a set share the noise of all other
+        values, and ends are cut to [0, 1]. Both kinds keep the coverage, whatever the method;
+        the interval may leave out the method's number.
 
         Parameters
         ----------
         level
-            Probability, in (0, 1), that an interval covers the frequency among the n users: each on its own, or all.
+            Probability, in (0, 1), that an interval covers the frequency among the n users:
+            each on its own, or all.
         sets
             As in ``query``; None for the values.
         simultaneous
-            Whether all intervals of a trial cover at once with this probability (Bonferroni). Values after
-            post-processing are then bounded by the whole box and the sum.
+            Whether all intervals of a trial cover at once with this probability (Bonferroni).
+            Values after post-processing are then bounded by the whole box and the sum.
 
         Returns
         -------
@@ -349,15 +357,15 @@ class FrequencyEstimate(Immutable):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the noise is unknown, the level is not in (0, 1), a set is invalid, sets are given with a protocol known
-            by p and q alone, or the raw estimate is unknown or not known to be raw.
+            If the noise is unknown, the level is not in (0, 1), a set is invalid, sets are
+            given with a protocol known by p and q alone, or the raw estimate is unknown or not
+            known to be raw.
 
-        Notes
-        -----
-        At a frequency of 0 the cut leaves one end that can fail, so coverage is up to (1 + level)/2 there. For Hadamard
-        response, a part of a set's variance is itself estimated. If the users are a sample from a larger population,
-        the population's frequencies vary by a further f(1-f)/n. Reports that do not follow the protocol void the level.
-        Cost: a few passes.
+        Notes ----- At a frequency of 0 the cut leaves one end that can fail, so coverage is up
+        to (1 + level)/2 there. For Hadamard response, a part of a set's variance is itself
+        estimated. If the users are a sample from a larger population, the population's
+        frequencies vary by a further f(1-f)/n. Reports that do not follow the protocol void the
+        level. Cost: a few passes.
 
         Examples
         --------
@@ -444,13 +452,14 @@ class FrequencyEstimate(Immutable):
 def warn_unless_raw_noise(estimate: FrequencyEstimate) -> None:
     """Warn where the noise of raw estimates is about to be used for processed ones.
 
-    It is not known of every estimate whether it is raw; those that are not known to be processed pass.
+    It is not known of every estimate whether it is raw; those that are not known to be
+    processed pass.
     """
     if estimate.has_raw_noise is False:
         by = f" by {estimate.method!r}" if estimate.method else ""
         warn(
-            f"this uses the noise level of raw estimates, and processed frequencies{by} have another "
-            "noise: start from the raw estimate (estimate.raw)"
+            f"this uses the noise level of raw estimates, and processed frequencies{by} have "
+            "another noise: start from the raw estimate (estimate.raw)"
         )
 
 
@@ -463,7 +472,7 @@ def _protocol(oracle: object) -> PureProtocol:
 def _noise_of(
     n: int | None, oracle: PureProtocol | None, noise: Noise | ArrayLike | None, d: int
 ) -> Noise | None:
-    """Return the noise from whichever arguments give it, or None; an error if two of them do."""
+    """Return the noise from whichever arguments give it, or None; two of them raise an error."""
     if noise is None:
         return None if n is None or oracle is None else Noise.of_reports(n, oracle)
     if isinstance(noise, Noise):

@@ -1,8 +1,9 @@
 """Confidence intervals for frequencies and for answers to set queries: plain functions on arrays.
 
-An interval is made from the raw estimate, whose law is known, and then cut to what is possible; truth that is possible is
-never cut off. Post-processed estimates are biased where they are cut or shifted, so an interval around them, of the width
-that the raw noise suggests, covers the most frequent values less often than it says.
+An interval is made from the raw estimate, whose law is known, and then cut to what is possible;
+truth that is possible is never cut off. Post-processed estimates are biased where they are cut
+or shifted, so an interval around them, of the width that the raw noise suggests, covers the
+most frequent values less often than it says.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
-_SKEWED = 0.2  # relative error of a tail, by the first Edgeworth term, up to which it passes as a normal one
+# Relative error of a tail, by the first Edgeworth term, up to which a normal tail replaces it.
+_SKEWED = 0.2
 _LATTICE = 0.005  # probability that the steps of a count may move at one end
 
 
@@ -32,10 +34,11 @@ def unconstrained_interval(
     *,
     centred: bool = False,
 ) -> tuple[Array, Array]:
-    """Return lower and upper ends of intervals that cover each answer with probability ``level``, whatever the truth is.
+    """Return ends of intervals that cover each answer with probability ``level``.
 
-    Where counts are large this is the score interval with the protocol's own variance, which grows with the frequency;
-    where they are small and skewed it is that of Clopper and Pearson. Ends may lie outside [0, 1].
+    Where counts are large this is the score interval with the protocol's own variance, which
+    grows with the frequency; where they are small and skewed it is that of Clopper and Pearson.
+    Ends may lie outside [0, 1].
 
     Parameters
     ----------
@@ -48,8 +51,8 @@ def unconstrained_interval(
     members
         Sets as a sparse (m, d) matrix of zeros and ones; None for every value by itself.
     centred
-        Whether to use that frequencies sum to 1, and so the answers of f̃ + (1 - Σf̃)/d. It narrows large sets: a set and
-        all others have the same noise.
+        Whether to use that frequencies sum to 1, and so the answers of f̃ + (1 - Σf̃)/d. It
+        narrows large sets: a set and all others have the same noise.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def unconstrained_interval(
 
     Notes
     -----
-    Cost: a few passes; two inverse beta functions an answer where counts are small.
+    Cost: a few passes; two inverse beta functions per answer where counts are small.
 
     Examples
     --------
@@ -78,10 +81,12 @@ def unconstrained_interval(
         lower, upper = score(answers + size * share, constant, slope, z)
     else:
         lower, upper = score(answers, constant, slope, z)
-    oracle, n = noise.protocol, noise.n
+    oracle = noise.protocol
+    n = noise.n
     if oracle is None or n is None:
         return lower, upper
-    # Values of disjoint support make a set one event a report; elsewhere each member is an event of its own.
+    # Values of disjoint support make a set one event per report; elsewhere each member is an
+    # event of its own.
     events: Array = np.ones_like(size) if oracle.pair_support == (0.0, 0.0) else size
     gap = oracle.p - oracle.q
     small = _is_small(n, size * oracle.q, gap, events, z) & (size > 0)
@@ -100,7 +105,7 @@ def unconstrained_interval(
 
 
 def score(answers: Array, constant: Array, slope: Array, z: float) -> tuple[Array, Array]:
-    """Return the ends of {F : (F̃ - F)² <= z² (α + β F)} (Wilson 1927, for a variance that is linear in F).
+    """Return the ends of {F : (F̃ - F)² <= z² (α + β F)}: Wilson (1927), a variance linear in F.
 
     Parameters
     ----------
@@ -117,17 +122,20 @@ def score(answers: Array, constant: Array, slope: Array, z: float) -> tuple[Arra
     (array([0.4]), array([0.6]))
     """
     shift = z**2 * slope / 2
-    # Counts never make the root's argument negative; frequencies that no counts give are answered by the vertex.
+    # Counts never make the root's argument negative; frequencies that no counts give are
+    # answered by the vertex.
     half = np.sqrt(np.maximum(shift**2 + z**2 * (constant + slope * answers), 0.0))
     return answers + shift - half, answers + shift + half
 
 
 def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, Array]:
-    """Return the ends of the probabilities that a binomial count does not refute (Clopper, Pearson 1934).
+    """Return the range of probabilities that a binomial count does not reject.
 
-    It covers a sum of independent events of unequal probabilities at least as often: given their mean, the tails of such
-    a sum are at most the binomial's (Hoeffding 1956). So it holds for support counts of given users, half of whom, say,
-    have the value.
+    The interval is that of Clopper and Pearson (1934).
+
+    It covers a sum of independent events of unequal probabilities at least as often: given
+    their mean, the tails of such a sum are at most the binomial's (Hoeffding 1956). So it holds
+    for support counts of given users, half of whom, say, have the value.
 
     Parameters
     ----------
@@ -159,15 +167,16 @@ def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, 
 
 
 def clipped(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Return intervals cut to [0, 1]. One that lies outside becomes the nearer end: a point, which is often the truth."""
+    """Return intervals cut to [0, 1]; one that lies outside becomes the nearer end, a point."""
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
 
 
 def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Return the range of each value where Σf = 1 and f is in a box cut to [0, 1]: the linear programs' closed form.
+    """Return the range of each value over the simplex within a box: linear programs in closed form.
 
-    f_v is at most 1 less the least that the others can have, and at least 1 less the most. For bounds that hold jointly:
-    bounds that each hold with some probability of their own would not keep it.
+    f_v is at most 1 less the least that the others can have, and at least 1 less the most. For
+    bounds that hold jointly: bounds that each hold with some probability of their own would not
+    keep it.
 
     Parameters
     ----------
@@ -180,15 +189,19 @@ def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
     (array([0.6, 0.1, 0. ]), array([0.8, 0.4, 0.1]))
     """
     lower, upper = clipped(lower, upper)
-    least, most = lower.sum(axis=-1, keepdims=True), upper.sum(axis=-1, keepdims=True)
-    met = (least <= 1) & (most >= 1)
-    tighter_lower = np.maximum(lower, 1 - (most - upper))
-    tighter_upper = np.minimum(upper, 1 - (least - lower))
+    smallest = lower.sum(axis=-1, keepdims=True)
+    largest = upper.sum(axis=-1, keepdims=True)
+    met = (smallest <= 1) & (largest >= 1)
+    tighter_lower = np.maximum(lower, 1 - (largest - upper))
+    tighter_upper = np.minimum(upper, 1 - (smallest - lower))
     return np.where(met, tighter_lower, lower), np.where(met, tighter_upper, upper)
 
 
 def _is_small(n: int, base: Array, gap: float, events: Array, z: float) -> NDArray[np.bool_]:
-    """Return where a count is too skewed or too coarse, with nobody or everybody in the set, for a normal tail at z."""
+    """Return where a count is too skewed or too coarse for a normal tail at z.
+
+    Both extremes count: nobody or everybody in the set.
+    """
     small = np.zeros(base.shape, dtype=np.bool_)
     events = np.maximum(events, 1.0)  # the empty set has no count
     for probability in (base / events, (base + gap) / events):

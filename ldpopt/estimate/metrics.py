@@ -1,6 +1,7 @@
 """How wrong an estimate is, and how accurate any could be: plain functions on arrays.
 
-Shapes: estimates are (..., d) with any leading axes for trials; the truth is (d,); errors have the leading axes.
+Shapes: estimates are (..., d) with any leading axes for trials; the truth is (d,); errors have
+the leading axes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _TERMS = 1 << 21  # terms held at a time
 def mean_squared_error(
     estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return mean_v (f_v - f'_v)² over the last axis (N V-A), of values or of the answers to set queries.
+    """Return mean_v (f_v - f'_v)² over the last axis (N V-A), of values or of answers.
 
-    Either may be a FrequencyEstimate; leading axes broadcast. Shapes that do not match, and numbers that are not
-    finite, raise an error.
+    Either may be a FrequencyEstimate; leading axes broadcast. Shapes that do not match, and
+    numbers that are not finite, raise an error.
 
     Examples
     --------
@@ -42,14 +43,16 @@ def mean_absolute_error(
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """How well the values above a threshold were found; every array has the leading axes of the estimate.
+    """How well an estimate identifies the values above a threshold.
+
+    Every array has the leading axes of the estimate.
 
     Attributes
     ----------
     precision
-        Share of true ones among those found; 1 where none was found.
+        Share of true heavy hitters among the named ones; 1 if none is named.
     recall
-        Share of those that there are which were found; 1 where there are none.
+        Share of the true heavy hitters that are named; 1 if there is no true one.
     f_score
         Harmonic mean of the two; 0 where both are 0.
     """
@@ -62,10 +65,11 @@ class Identification:
 def heavy_hitters(
     frequencies: FrequencyEstimate | ArrayLike, threshold: float
 ) -> NDArray[np.bool_]:
-    """Return which values have a frequency above the threshold (K II-A): (..., d) to a mask of the same shape.
+    """Return which values have a frequency above the threshold (K II-A), shape (..., d).
 
-    A raw estimate above ``closed_form.significance_threshold(d, sigma, 0.05)`` is significant (K Eq. 22): of the values that
-    nobody has, 0.05 are expected there. An error is raised where a frequency or the threshold is not finite.
+    A raw estimate above ``closed_form.significance_threshold(d, sigma, 0.05)`` is significant
+    (K Eq. 22): of the values that nobody has, 0.05 are expected there. An error is raised where
+    a frequency or the threshold is not finite.
 
     Examples
     --------
@@ -101,23 +105,29 @@ def identification(
     (0.5, 0.5, 0.5)
     """
     _difference(estimate, truth)
-    found, real = heavy_hitters(estimate, threshold), heavy_hitters(truth, threshold)
-    hits = np.sum(found & real, axis=-1, dtype=np.float64)
-    named, there = np.sum(found, axis=-1), np.broadcast_to(np.sum(real, axis=-1), hits.shape)
-    precision = np.divide(hits, named, out=np.ones_like(hits), where=named > 0)
-    recall = np.divide(hits, there, out=np.ones_like(hits), where=there > 0)
+    named = heavy_hitters(estimate, threshold)
+    real = heavy_hitters(truth, threshold)
+    hits = np.sum(named & real, axis=-1, dtype=np.float64)
+    named_count = np.sum(named, axis=-1)
+    real_count = np.broadcast_to(np.sum(real, axis=-1), hits.shape)
+    precision = np.divide(hits, named_count, out=np.ones_like(hits), where=named_count > 0)
+    recall = np.divide(hits, real_count, out=np.ones_like(hits), where=real_count > 0)
     both = precision + recall
     f_score = np.divide(2 * precision * recall, both, out=np.zeros_like(hits), where=both > 0)
     return Identification(precision, recall, f_score)
 
 
 def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.float64]:
-    """Return the estimates of the best rule that treats all values alike: a yardstick, since it knows the true frequencies.
+    """Return the estimates of the best rule that treats all values alike.
 
-    Among rules that map each raw estimate by one function, the smallest mean squared error belongs to the posterior mean under
-    the true frequencies themselves, in no order (Robbins 1951):
+    It knows the true frequencies, so it is a yardstick and no method.
 
-        m*(y) = Σ_v f_v φ_v(y) / Σ_v φ_v(y),   φ_v the normal density with mean f_v and variance (a + b f_v)/n.
+    Among rules that map each raw estimate by one function, the smallest mean squared error
+    belongs to the posterior mean under the true frequencies themselves, in no order (Robbins
+    1951):
+
+        m*(y) = Σ_v f_v φ_v(y) / Σ_v φ_v(y),   φ_v the normal density with mean f_v and variance
+        (a + b f_v)/n.
 
     Parameters
     ----------
@@ -126,21 +136,18 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     truth
         True frequencies f of shape (d,), in 0 .. 1.
 
-    Returns
-    -------
-    m* of each raw estimate, shape (..., d), as frequencies, so that any error can be measured: what a method loses to the limit
-    is ``mean_squared_error(method, truth) / mean_squared_error(accuracy_limit(raw, truth), truth)``, both averaged over trials.
+    Returns ------- m* of each raw estimate, shape (..., d), as frequencies, so that any error
+    can be measured: what a method loses to the limit is ``mean_squared_error(method, truth) /
+    mean_squared_error(accuracy_limit(raw, truth), truth)``, both averaged over trials.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the noise level is not known, the estimate is post-processed, or ``truth`` does not have shape (d,) with entries in
-        0 .. 1.
+        If the noise level is not known, the estimate is post-processed, or ``truth`` does not
+        have shape (d,) with entries in 0 .. 1.
 
-    Notes
-    -----
-    A method that uses the known sum, as Norm-Sub does, can be slightly below the limit. Cost: as many terms as there are raw
-    estimates times distinct true frequencies.
+    Notes ----- A method that uses the known sum, as Norm-Sub does, can be slightly below the
+    limit. Cost: as many terms as there are raw estimates times distinct true frequencies.
 
     Examples
     --------
@@ -152,7 +159,8 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     """
     if not isinstance(estimate, FrequencyEstimate):
         raise InvalidTypeError(
-            "accuracy_limit needs the noise level of the estimate: build it as FrequencyEstimate(frequencies, n=..., oracle=...)"
+            "accuracy_limit needs the noise level of the estimate: build it as "
+            "FrequencyEstimate(frequencies, n=..., oracle=...)"
         )
     noise = estimate.noise
     raw = estimate.require_raw("accuracy_limit needs").frequencies
@@ -187,16 +195,19 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
 
 
 def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
-    found, true = _values(estimate), _values(truth)
-    if found.shape[-1] != true.shape[-1]:
+    estimated = _values(estimate)
+    true = _values(truth)
+    if estimated.shape[-1] != true.shape[-1]:
         raise InvalidInputError(
-            f"estimate and truth must have the same last axis, got {found.shape} and {true.shape}"
+            "estimate and truth must have the same last axis, "
+            f"got {estimated.shape} and {true.shape}"
         )
     try:
-        return np.asarray(found - true)
+        return np.asarray(estimated - true)
     except ValueError as error:
         raise InvalidInputError(
-            f"leading axes of estimate and truth must match or be 1, got the shapes {found.shape} and {true.shape}"
+            "leading axes of estimate and truth must match or be 1, got the shapes "
+            f"{estimated.shape} and {true.shape}"
         ) from error
 
 

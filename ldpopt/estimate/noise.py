@@ -21,10 +21,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noise:
-    """How far unbiased estimates f̃ scatter about the true frequencies f: Var[f̃_v] = constant + slope f_v.
+    """The variance of unbiased estimates f̃ about true frequencies f: constant + slope f.
 
-    ``Noise.of_reports(n, protocol)`` derives it from the reports. By hand it is a vector of variances, of estimates whose
-    errors are independent between values.
+    ``Noise.of_reports(n, protocol)`` derives it from the reports. By hand it is a vector of
+    variances, of estimates whose errors are independent between values.
 
     Parameters
     ----------
@@ -64,9 +64,10 @@ class Noise:
     def __post_init__(self) -> None:
         constant = _number_or_vector("the noise's variances", self.constant)
         slope = _number_or_vector("the noise's slope", self.slope)
-        if np.ndim(constant) and np.ndim(slope) and len(constant) != len(slope):  # type: ignore[arg-type]
+        sizes = np.size(constant), np.size(slope)
+        if 1 not in sizes and sizes[0] != sizes[1]:
             raise InvalidInputError(
-                f"the noise has {len(constant)} variances and {len(slope)} slopes: "  # type: ignore[arg-type]
+                f"the noise has {sizes[0]} variances and {sizes[1]} slopes: "
                 "pass as many slopes as variances, or one for all"
             )
         # An affine function is positive on 0 .. 1 if it is at both ends.
@@ -105,12 +106,12 @@ class Noise:
 
     @property
     def a(self) -> NDArray[np.float64] | float:
-        """The constant part of n Var[f̃_v]: the protocol's a. An unknown n counts as 1."""
+        """The constant part of n Var[f̃_v], the protocol's a. An unknown n counts as 1."""
         return self.protocol.a if self.protocol is not None else self.constant * (self.n or 1)
 
     @property
     def b(self) -> NDArray[np.float64] | float:
-        """The part of n Var[f̃_v] that is proportional to f_v: the protocol's b. An unknown n counts as 1."""
+        """The slope of n Var[f̃_v], the protocol's b. An unknown n counts as 1."""
         return self.protocol.b if self.protocol is not None else self.slope * (self.n or 1)
 
     @property
@@ -138,7 +139,7 @@ class Noise:
 
     @property
     def sd(self) -> NDArray[np.float64] | float:
-        """Standard deviation of the estimate of a value that nobody has: a number, or shape (d,)."""
+        """Standard deviation at frequency 0: a number, or shape (d,)."""
         return np.sqrt(self.constant) if np.ndim(self.constant) else float(np.sqrt(self.constant))
 
     def variance(self, frequencies: ArrayLike) -> Array:
@@ -177,10 +178,9 @@ class Noise:
         frequencies
             True frequencies f, or estimates in their place, shape (d,).
 
-        Returns
-        -------
-        A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and ``.quadratic(weights)``. Of noise given by hand it is the
-        diagonal matrix of its variances.
+        Returns ------- A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and
+        ``.quadratic(weights)``. Of noise given by hand it is the diagonal matrix of its
+        variances.
 
         Raises
         ------
@@ -226,8 +226,8 @@ class Noise:
         """
         if self.protocol is None:
             raise InvalidInputError(
-                "this needs the protocol of the reports, and the noise of this estimate is given by hand: "
-                "build the estimate as FrequencyEstimate(frequencies, n=..., oracle=...)"
+                "this needs the protocol of the reports, and the noise of this estimate is given "
+                "by hand: build the estimate as FrequencyEstimate(frequencies, n=..., oracle=...)"
             )
         return self.protocol
 
@@ -257,8 +257,9 @@ class Noise:
     ) -> tuple[Array, Array]:
         """Return (α, β): the answer to a set query has the variance α + β F, F its true frequency.
 
-        See ``PureProtocol.answer_variance``, here divided by n. Of noise given by hand, with slopes that differ within
-        a set, β is the largest of them: the variance is then at most α + β F.
+        See ``PureProtocol.answer_variance``, here divided by n. Of noise given by hand, with
+        slopes that differ within a set, β is the largest of them: the variance is then at most
+        α + β F.
 
         Parameters
         ----------

@@ -23,14 +23,16 @@ def membership(sets: Sets, d: int) -> csr_array:
     Parameters
     ----------
     sets
-        A boolean array of shape (m, d), or a sequence of m arrays of indices in 0 .. d-1 without repetition.
+        A boolean array of shape (m, d), or a sequence of m arrays of indices in 0 .. d-1
+        without repetition.
     d
         Number of values in the domain.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a set has an index outside the domain or twice, or a boolean array does not have d columns.
+        If a set has an index outside the domain or twice, or a boolean array does not have d
+        columns.
     """
     from scipy import sparse  # slow to import, and only set queries need it
 
@@ -68,7 +70,7 @@ def membership(sets: Sets, d: int) -> csr_array:
 
 
 def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]:
-    """Return the total frequency of each set: (..., d) and m sets to (..., m). Cost: one pass over the members."""
+    """Return the total frequency of each of m sets, shape (..., m), in one pass over members."""
     return totals(frequencies, membership(sets, frequencies.shape[-1]))
 
 

@@ -134,7 +134,7 @@ class SupportedLeastSquares(LeastSquares):
         return np.where(outside, np.inf, super().value(f, estimate))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return f - f̃ on the support; outside it values do not move, and 0 stands for any number."""
+        """Return f - f̃ on the support, and 0 outside, where values do not move."""
         return np.where(self.allowed, super().gradient(f, estimate), 0.0)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -310,12 +311,14 @@ class FrequencyOracle(PureProtocol, ABC):
         self.report_form.check(array)
         return array
 
-    def estimate(self, counts: ArrayLike, n: int) -> FrequencyEstimate:
+    def estimate(
+        self, counts: ArrayLike, n: int, *, labels: Sequence[str] | None = None
+    ) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
         Counts have shape (d,) or (trials, d).
         """
-        return FrequencyEstimate.from_counts(counts, n, self)
+        return FrequencyEstimate.from_counts(counts, n, self, labels=labels)
 
     def simulate_counts(
         self,

@@ -58,8 +58,9 @@ class Composition:
     def solve(self, estimate: FrequencyEstimate | ArrayLike) -> Solution:
         """Return the minimiser for one vector or a stack of trials.
 
-        Any other path is that of ``problem_for(vector).solve``. An estimate that ``first`` does not accept raises its
-        error. Cost: that of the closed form; the certificate, on demand, takes one problem per trial.
+        Any other path is that of ``problem_for(vector).solve``. An estimate that ``first`` does
+        not accept raises its error. Cost: that of the closed form; the certificate, on demand,
+        takes one problem per trial.
         """
         start = self.first.accept(estimate)
         began = time.perf_counter()
@@ -79,7 +80,7 @@ class Composition:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComposedSolution(Solution):
-    """The solution of a composition; ``problem`` is its first problem, and each trial states another one.
+    """The solution of a composition; ``problem`` is the first one, each trial states its own.
 
     Attributes
     ----------
