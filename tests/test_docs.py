@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ldpopt
+from ldpopt.methods import markdown_table
 from ldpopt.oracles import ORACLES
 
 ROOT = Path(__file__).parent.parent
