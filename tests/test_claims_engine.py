@@ -582,6 +582,8 @@ def test_exact_solution_by_hand():
     )
     # The second value stays below 0: (1 + t)/(1 - κt) = 1 with t = 0.
     assert exact_solution(np.array([1.0, -2.0]), 0.3).tolist() == [1.0, 0.0]
+    # The third value would rise to -1.4 with an equal share: the two others give .1 each.
+    assert exact_solution(np.array([0.7, 0.5, -2.0]), 0.0) == pytest.approx([0.6, 0.4, 0.0])
     # t = (1 - .4)/(2 + .5) = .24 and 1 - κt = .88.
     assert exact_solution(np.array([0.3, 0.1]), 0.5) == pytest.approx([0.54 / 0.88, 0.34 / 0.88])
 
