@@ -226,6 +226,18 @@ def test_reports_that_are_continuous():
     assert result.lower > 1.4
 
 
+def test_one_column_is_found_among_many_that_are_noise():
+    rng = np.random.default_rng(6)
+
+    def client(values):
+        noise = rng.integers(2, size=(len(values), 400))
+        bits = np.where(rng.random(len(values)) < 0.75, values, 1 - values)
+        return np.column_stack([noise, bits])
+
+    result = audit(client, 2.0, [0, 1], reports=4_000, batched=True)
+    assert 0.8 < result.lower <= math.log(3)
+
+
 def test_features_show_what_columns_hide():
     oracle = OLH(2.0, 8)
     client = seeded(oracle.perturb)

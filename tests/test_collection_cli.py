@@ -320,11 +320,23 @@ def test_counts_of_another_program(tmp_path):
         (COUNTS.replace("50", "-50"), "whole number"),
         (COUNTS.replace("50", "5.5"), "whole number"),
         (COUNTS.replace("50", "nan"), "whole number"),
+        (COUNTS.replace("50", "9" * 40), "counts must lie in 0 .. 4611686018427387904"),
         (COUNTS.replace("value", "label"), "needs the columns"),
         ("", "needs the columns"),
         ('# ldpopt counts {"format"', "truncated or not JSON"),
     ],
-    ids=["missing", "twice", "outside", "negative", "fraction", "nan", "heading", "empty", "cut"],
+    ids=[
+        "missing",
+        "twice",
+        "outside",
+        "negative",
+        "fraction",
+        "nan",
+        "long",
+        "heading",
+        "empty",
+        "cut",
+    ],
 )
 def test_counts_that_cannot_be_right_are_refused(content, words, tmp_path):
     (tmp_path / "counts.csv").write_text(content)

@@ -825,3 +825,13 @@ def test_every_oracle_is_known_by_its_name_in_the_order_of_the_tables():
     }
     assert all(getattr(oracles, cls.__name__) is cls for cls in CLASSES)
     assert list(ORACLES) == ["grr", "sue", "oue", "olh", "blh", "ss", "hr"]
+
+
+@every_oracle
+def test_the_number_of_supported_values_is_stated_where_it_is_fixed(cls):
+    oracle = cls(0.5, 9)
+    fixed = {"grr": 1, "ss": 3}
+    assert oracle.report_form.fixed_size == fixed.get(cls.name)
+    if cls.name in fixed:
+        counts = oracle.support_counts(oracle.perturb(np.arange(9), rng=1))
+        assert counts.sum() == 9 * fixed[cls.name]

@@ -196,6 +196,12 @@ def test_probabilities_that_are_no_numbers_are_refused_by_name(name, p, q):
         PureProtocol(1.0, 3, p=p, q=q)
 
 
+def test_probabilities_may_be_close_but_not_within_rounding_errors():
+    assert PureProtocol(1.0, 3, p=0.5, q=0.5 - 1e-11).a == pytest.approx(0.25e22, rel=1e-4)
+    with pytest.raises(InvalidInputError, match="a protocol needs 0 < q < p < 1"):
+        PureProtocol(1.0, 3, p=0.5, q=0.5 - 1e-13)
+
+
 def test_probabilities_have_no_default_and_no_position():
     with pytest.raises(TypeError, match="positional"):
         PureProtocol(1.0, 3, 0.5, 0.25)
