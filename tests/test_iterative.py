@@ -12,8 +12,13 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, certify, oracles
 from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
-from ldpopt.losses import GaussianMLE, MultinomialMLE, NormalisedGaussianMLE, PerReportMLE
-from ldpopt.losses import reports as reports_module
+from ldpopt.losses import (
+    GaussianMLE,
+    MultinomialMLE,
+    NormalisedGaussianMLE,
+    PerReportMLE,
+    per_report,
+)
 from ldpopt.oracles import ORACLES
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.status import ACCURACIES
@@ -210,7 +215,7 @@ def test_a_total_of_zero_makes_every_report_impossible():
 def test_too_many_reports_for_a_solver_are_refused_with_the_way_out(monkeypatch):
     oracle = oracles.GRR(1.0, 4)
     reports, estimate = reported(oracle, 100)
-    monkeypatch.setattr(reports_module, "_LARGEST", 399)
+    monkeypatch.setattr(per_report, "_LARGEST", 399)
     problem = Problem(PerReportMLE(oracle, reports), SIMPLEX)
     with pytest.raises(
         InvalidInputError, match="100 reports and 400 numbers: use path='iterative'"

@@ -80,6 +80,10 @@ class NonNegative(_Box):
         """F ≥ 0."""
         return "f ≥ 0"
 
+    def violation(self, f: Array) -> Array:
+        """Return the distance of the smallest value below 0, in one pass."""
+        return np.asarray(np.maximum(-np.min(f, axis=-1), 0.0))
+
     def box(self, d: int) -> tuple[Array, Array]:
         """Return 0 and infinity."""
         return np.zeros(d), np.full(d, np.inf)

@@ -120,6 +120,13 @@ class GroupTotals(Polyhedron):
         members.sort()
         return bool((members[1:] != members[:-1]).all())
 
+    def violation(self, f: Array) -> Array:
+        """Return the largest difference of a group's sum from its total, in one pass."""
+        excess = np.zeros(f.shape[:-1])
+        for group, total in zip(self.groups, self.totals, strict=True):
+            np.maximum(excess, np.abs(f[..., group].sum(axis=-1) - total), out=excess)
+        return excess
+
     def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""
         return LinearInequalities(membership(self.groups, d), self.totals, self.totals)

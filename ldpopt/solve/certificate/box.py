@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form import norm
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
@@ -58,17 +57,29 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
 
 
 def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
-    """Return the gap of ``evidence`` alone, in a few passes where values have no upper bounds."""
+    """Return an upper bound of the loss above its minimum, in a few passes and without a sort.
+
+    It is the gap of ``evidence`` but where values have upper bounds and a total: there the price
+    of the total is estimated instead of found by sorting, so that this bound may be larger.
+    """
     loss = formulation.loss
     bounds = _bounds_at(formulation, start, point)
     kinks = loss.kinks(start)
     if kinks is not None:
         return loss.value(point, start) - _kinked_minimum(loss, start, kinks, bounds)
     gradient = loss.gradient(point, start)
-    if bounds.total is not None and np.isfinite(bounds.lower).all():
-        return _filling_gap(gradient, point, bounds)
-    mu = _sum_multiplier(gradient, point, bounds)
+    lower, upper, total = bounds
+    if total is not None and np.isfinite(lower).all():
+        if np.isinf(upper).all():
+            return _filling_gap(gradient, point, bounds)
+        mu = _sum_multiplier(gradient, point, bounds)
+        excess = np.sum(point, axis=-1) - total
+        apart = _apart_gap(gradient + mu[..., None], point, lower, upper)
+        return np.asarray(apart - mu * excess)
     modulus = float(np.min(loss.strong_convexity(start)))
+    mu = np.zeros(point.shape[:-1])
+    if total is not None and not (np.isinf(lower) & np.isinf(upper)).all():
+        mu = _sum_multiplier(gradient, point, bounds)
     return _smooth_gap(gradient, point, modulus, bounds, mu)
 
 
@@ -147,10 +158,17 @@ def _smooth_gap(gradient: Array, f: Array, modulus: float, bounds: _Bounds, mu: 
     unbounded = bool((np.isinf(lower) & np.isinf(upper)).all())
     if modulus > 0 and (total is None or unbounded):
         # The maximiser s of <g, f-s> - m/2 ‖f-s‖² is the projection of f - g/m, which is a clip
-        # or a shift on these sets.
-        target = f - gradient / modulus
-        s = np.clip(target, lower, upper) if total is None else norm(target, total)
-        return np.asarray(np.sum(gradient * (f - s) - modulus / 2 * (f - s) ** 2, axis=-1))
+        # or a shift on these sets. Its step f - s is clipped or shifted in place: on long vectors
+        # fresh memory costs more than arithmetic.
+        step = gradient / modulus
+        if total is None:
+            np.minimum(step, f - lower, out=step)
+            if np.isfinite(upper).any():
+                np.maximum(step, f - upper, out=step)
+        else:
+            excess = np.sum(f, axis=-1, keepdims=True) - total
+            step += (excess - np.sum(step, axis=-1, keepdims=True)) / f.shape[-1]
+        return weighted_sum(gradient, step) - modulus / 2 * weighted_sum(step, step)
     if total is None:
         return _apart_gap(gradient, f, lower, upper)
     if np.isfinite(upper).all():
@@ -189,7 +207,9 @@ def _greedy_minimum(gradient: Array, bounds: _Bounds) -> Array:
     """Return min <g, s>: from the lower bounds, values fill up where the gradient is least."""
     lower, upper, total = bounds
     assert total is not None
-    base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
+    base = np.zeros(gradient.shape[:-1])
+    if lower.any():
+        base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
     amount = np.broadcast_to(total - lower.sum(axis=-1), base.shape)
     if np.isinf(upper).all():  # without the arrays of slack: this is every simplex
         least = np.min(gradient, axis=-1, keepdims=True)
