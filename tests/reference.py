@@ -1,6 +1,6 @@
-"""Slow and literal: the definitions of the methods in plain Python and rational numbers, written apart from the package.
+"""The definitions of the methods in plain Python and rational numbers: slow, literal, independent.
 
-Vectors are lists. Functions that say *exact* take floats at face value and calculate with fractions.
+Vectors are lists. Functions marked *exact* take floats at face value and calculate with fractions.
 """
 
 import itertools
@@ -18,10 +18,14 @@ def exact(numbers):
 
 
 def water_level(f, total=1, slope=0):
-    """The exact t with Σ max(f+t, 0) + slope·t = total: the largest count k for which the k-th highest stays positive."""
+    """The exact t with Σ max(f+t, 0) + slope·t = total.
+
+    It is that of the largest k for which the k-th highest value stays positive.
+    """
     falling = sorted(exact(f), reverse=True)
     total, slope = Fraction(total), Fraction(slope)
-    level, above = (total - falling[0]) / (1 + slope), Fraction(0)
+    level = (total - falling[0]) / (1 + slope)
+    above = Fraction(0)
     for k, value in enumerate(falling, start=1):
         above += value
         candidate = (total - above) / (k + slope)
@@ -32,7 +36,7 @@ def water_level(f, total=1, slope=0):
 
 
 def water_level_by_supports(f, total=1, slope=0):
-    """The same by trying every support: the one whose level keeps it positive and all else at or below zero."""
+    """The same by trying every support: the level keeps it positive and nothing else."""
     values, total, slope = exact(f), Fraction(total), Fraction(slope)
     for size in range(1, len(values) + 1):
         for support in itertools.combinations(range(len(values)), size):
@@ -52,7 +56,7 @@ def norm_sub(f, total=1):
 
 
 def mle_apx(f, kappa, total=1):
-    """Exact: max(f + t, 0)/(1 - κt) with t from the KKT conditions, κ in the sum multiplied by the total."""
+    """Exact: max(f + t, 0)/(1 - κt), t the water level with the slope κ·total."""
     kappa, total = Fraction(kappa), Fraction(total)
     t = water_level(f, total, total * kappa)
     return [max(x + t, Fraction(0)) / (1 - kappa * t) for x in exact(f)]
@@ -93,7 +97,7 @@ def norm_mul(f, total=1):
 
 
 def norm_cut(f):
-    """All θ are tried from the highest value down; sums are exact, and 1 is reached within d roundings of the input."""
+    """All θ from the highest value down; sums are exact, and 1 is reached within d roundings."""
     positive = [max(x, Fraction(0)) for x in exact(f)]
     fits = 1 + len(f) * Fraction(EPS)
     if sum(positive) <= fits:

@@ -1,4 +1,4 @@
-"""Norm-Sub and MLE-Apx: against exact rational arithmetic, on hostile vectors, and by their properties."""
+"""Norm-Sub and MLE-Apx against exact arithmetic, on hostile vectors, and by their properties."""
 
 import numpy as np
 import pytest
@@ -55,8 +55,8 @@ def in_domain(f, kappa):
     )
 
 
-def assert_exact(found, expected, scale=1.0):
-    assert_allclose(found, reference.floats(expected), rtol=0, atol=ROUNDING * scale)
+def assert_exact(result, expected, scale=1.0):
+    assert_allclose(result, reference.floats(expected), rtol=0, atol=ROUNDING * scale)
 
 
 # --- the reference itself -------------------------------------------------------------------------
@@ -149,17 +149,17 @@ def test_mle_apx_refuses_a_negative_variance_and_says_where(kappa, bad):
 def test_a_stack_equals_its_rows(shape, d):
     stack = np.random.default_rng(d).normal(1 / d, 0.1, (*shape, d))
     for apply in (norm_sub, lambda f: mle_apx(f, 0.27)):
-        found = apply(stack)
-        assert found.shape == stack.shape
+        result = apply(stack)
+        assert result.shape == stack.shape
         for row in np.ndindex(shape):
-            assert_allclose(found[row], apply(stack[row]), rtol=0, atol=ROUNDING)
+            assert_allclose(result[row], apply(stack[row]), rtol=0, atol=ROUNDING)
 
 
 def test_each_row_of_a_stack_may_have_its_own_total():
     stack = np.random.default_rng(0).normal(0.1, 0.3, (3, 9))
-    found = norm_sub(stack, np.array([[0.0], [0.5], [2.0]]))
+    result = norm_sub(stack, np.array([[0.0], [0.5], [2.0]]))
     for row, total in enumerate([0.0, 0.5, 2.0]):
-        assert_exact(found[row], reference.norm_sub(stack[row], total), scale=2.0)
+        assert_exact(result[row], reference.norm_sub(stack[row], total), scale=2.0)
 
 
 def test_mixed_scales_do_not_disturb_each_other_in_a_stack():
@@ -285,9 +285,9 @@ def test_the_filter_looks_again_when_its_first_level_was_too_high(monkeypatch):
 
 @given(frequencies)
 def test_norm_sub_returns_a_distribution(f):
-    found = norm_sub(f)
-    assert found.min() >= 0
-    assert_allclose(found.sum(), 1.0, rtol=0, atol=SUM)
+    result = norm_sub(f)
+    assert result.min() >= 0
+    assert_allclose(result.sum(), 1.0, rtol=0, atol=SUM)
 
 
 @given(frequencies)
@@ -297,9 +297,9 @@ def test_norm_sub_of_any_vector_is_exact(f):
 
 @given(frequencies, st.floats(-0.99, 30))
 def test_mle_apx_returns_a_distribution(f, kappa):
-    found = mle_apx(in_domain(f, kappa), kappa)
-    assert found.min() >= 0
-    assert_allclose(found.sum(), 1.0, rtol=0, atol=SUM)
+    result = mle_apx(in_domain(f, kappa), kappa)
+    assert result.min() >= 0
+    assert_allclose(result.sum(), 1.0, rtol=0, atol=SUM)
 
 
 @given(frequencies)
@@ -346,7 +346,8 @@ def test_kappa_zero_is_norm_sub(f):
 def test_the_weighted_mle_is_within_its_bound_of_least_squares(f, kappa):
     f = in_domain(f, kappa)
     distance = np.abs(mle_apx(f, kappa) - norm_sub(f)).sum()
-    t, delta = reference.water_level(f, 1, kappa), reference.water_level(f)
+    t = reference.water_level(f, 1, kappa)
+    delta = reference.water_level(f)
     assert distance <= 2 * abs(kappa * float(t)) + SUM
     if kappa >= 0:
         assert distance <= 2 * kappa * abs(float(delta)) + SUM

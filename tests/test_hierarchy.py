@@ -1,4 +1,4 @@
-"""Hierarchies: the two passes against dense algebra, solvers and KKT conditions, and what zeroing subtrees gets wrong."""
+"""Hierarchies: two passes against dense algebra, solvers, KKT conditions and zeroed subtrees."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ SHAPES = {
 
 
 def sums_of_leaves(parents):
-    """The (d, leaves) 0/1 matrix that adds up the leaves below each node, by walking up from every leaf."""
+    """The (d, leaves) 0/1 matrix that adds up the leaves below each node: up from each leaf."""
     leaves = [v for v in range(len(parents)) if v not in parents]
     matrix = np.zeros((len(parents), len(leaves)))
     for column, leaf in enumerate(leaves):
@@ -37,9 +37,10 @@ def sums_of_leaves(parents):
 
 
 def by_normal_equations(f, parents, weights, total):
-    """Dense and independent: least squares over the leaves, the total as one more equation of the KKT system."""
+    """Least squares over the leaves by dense algebra, the total as one more equation."""
     A = sums_of_leaves(parents)
-    H, b = A.T @ (weights[:, None] * A), A.T @ (weights * f)
+    H = A.T @ (weights[:, None] * A)
+    b = A.T @ (weights * f)
     if total is None:
         return A @ np.linalg.solve(H, b)
     ones = np.ones((len(b), 1))
@@ -63,25 +64,27 @@ def drawn(seed, d=None):
 def test_two_passes_solve_the_normal_equations(shape, total):
     parents = SHAPES[shape]
     rng = np.random.default_rng(1)
-    f, weights = rng.normal(0, 1, len(parents)), rng.uniform(0.1, 10, len(parents))
-    found = closed_form.tree_consistency(f, parents, weights, total)
+    f = rng.normal(0, 1, len(parents))
+    weights = rng.uniform(0.1, 10, len(parents))
+    result = closed_form.tree_consistency(f, parents, weights, total)
     assert_allclose(
-        found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
+        result, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
     )
 
 
 @given(seeds)
 def test_two_passes_solve_the_normal_equations_of_any_tree(seed):
     f, parents, weights, total = drawn(seed)
-    found = closed_form.tree_consistency(f, parents, weights, total)
+    result = closed_form.tree_consistency(f, parents, weights, total)
     assert_allclose(
-        found, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
+        result, by_normal_equations(f, parents, weights, total), rtol=0, atol=10 * CERTIFIED
     )
-    assert Hierarchy(parents, total).violation(found) <= SUM
+    assert Hierarchy(parents, total).violation(result) <= SUM
 
 
 def test_hay_et_al_on_a_complete_binary_tree():
-    # Their two recursions (2010, section 4.1) for k = 2 children, equal weights and a free root, written out for 3 levels.
+    # Their two recursions (2010, section 4.1) for k = 2 children, equal weights and a free root,
+    # written out for 3 levels.
     f = np.array([1.0, 0.7, 0.5, 0.2, 0.3, 0.1, 0.6])
     z = f.copy()
     for v in (1, 2):  # height 2: (2² - 2)/(2² - 1) own + (2 - 1)/(2² - 1) children
@@ -89,10 +92,11 @@ def test_hay_et_al_on_a_complete_binary_tree():
     z[0] = 4 / 7 * f[0] + 3 / 7 * (z[1] + z[2])
     h = z.copy()
     for v in range(1, 7):
-        parent, sibling = (v - 1) // 2, v + 1 if v % 2 else v - 1
+        parent = (v - 1) // 2
+        sibling = v + 1 if v % 2 else v - 1
         h[v] = z[v] + (h[parent] - z[v] - z[sibling]) / 2
-    found = closed_form.tree_consistency(f, np.array([-1, 0, 0, 1, 1, 2, 2]))
-    assert_allclose(found, h, rtol=0, atol=ROUNDING)
+    result = closed_form.tree_consistency(f, np.array([-1, 0, 0, 1, 1, 2, 2]))
+    assert_allclose(result, h, rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
@@ -102,17 +106,20 @@ def test_the_labels_of_the_nodes_do_not_matter(nonnegative):
     place = rng.permutation(40)
     moved = np.full(40, -1)
     moved[place] = np.where(parents < 0, -1, place[parents])
-    shuffled, heavy = np.empty(40), np.empty(40)
-    shuffled[place], heavy[place] = f, weights
-    found = closed_form.tree_consistency(f, parents, weights, 1.0, nonnegative=nonnegative)
+    shuffled = np.empty(40)
+    heavy = np.empty(40)
+    shuffled[place] = f
+    heavy[place] = weights
+    result = closed_form.tree_consistency(f, parents, weights, 1.0, nonnegative=nonnegative)
     again = closed_form.tree_consistency(shuffled, moved, heavy, 1.0, nonnegative=nonnegative)
-    assert_allclose(again[place], found, rtol=0, atol=CERTIFIED)
+    assert_allclose(again[place], result, rtol=0, atol=CERTIFIED)
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
 def test_the_trials_of_a_stack_are_solved_one_by_one(nonnegative):
     rng = np.random.default_rng(3)
-    parents, f = random_forest(rng, 30), rng.normal(0, 1, (2, 4, 30))
+    parents = random_forest(rng, 30)
+    f = rng.normal(0, 1, (2, 4, 30))
     stacked = closed_form.tree_consistency(f, parents, total=1.0, nonnegative=nonnegative)
     for trial in np.ndindex(2, 4):
         alone = closed_form.tree_consistency(f[trial], parents, total=1.0, nonnegative=nonnegative)
@@ -120,16 +127,16 @@ def test_the_trials_of_a_stack_are_solved_one_by_one(nonnegative):
 
 
 def test_a_leaf_that_is_trusted_stays_and_one_that_is_not_takes_the_rest():
-    found = closed_form.tree_consistency(
+    result = closed_form.tree_consistency(
         np.array([1.0, 0.5, 0.2]), np.array([-1, 0, 0]), np.array([1, 1e9, 1e-9]), 1.0
     )
-    assert_allclose(found, [1.0, 0.5, 0.5], rtol=0, atol=1e-8)
+    assert_allclose(result, [1.0, 0.5, 0.5], rtol=0, atol=1e-8)
 
 
 def test_a_million_nodes_in_one_path_take_no_recursion():
     d = 10**6
-    found = closed_form.tree_consistency(np.linspace(0, 1, d), np.arange(d) - 1)
-    assert_allclose(found, 0.5, rtol=0, atol=1e-9)
+    result = closed_form.tree_consistency(np.linspace(0, 1, d), np.arange(d) - 1)
+    assert_allclose(result, 0.5, rtol=0, atol=1e-9)
 
 
 # --- non-negative ---------------------------------------------------------------------------------
@@ -138,13 +145,13 @@ def test_a_million_nodes_in_one_path_take_no_recursion():
 @given(seeds)
 def test_the_nonnegative_passes_meet_the_kkt_conditions(seed):
     f, parents, weights, total = drawn(seed)
-    found = closed_form.tree_consistency(f, parents, weights, total, nonnegative=True)
-    assert found.min() >= 0
-    assert Hierarchy(parents, total).violation(found) <= SUM
+    result = closed_form.tree_consistency(f, parents, weights, total, nonnegative=True)
+    assert result.min() >= 0
+    assert Hierarchy(parents, total).violation(result) <= SUM
     A = sums_of_leaves(parents)
-    positive = found[np.setdiff1d(np.arange(len(f)), parents)] > 0
+    positive = result[np.setdiff1d(np.arange(len(f)), parents)] > 0
     slope = A.T @ (
-        weights * (found - f)
+        weights * (result - f)
     )  # of the leaves; equal on the positive ones, and no lower on the others
     if total is not None and not positive.any():
         return  # the total is 0, and so is every leaf: nothing else is feasible
@@ -165,16 +172,18 @@ def test_the_nonnegative_passes_are_certified_where_the_total_is_known(seed):
 
 def test_a_star_with_a_known_root_is_norm_sub():
     f = np.random.default_rng(5).normal(0.01, 0.1, 200)
-    found = closed_form.tree_consistency(
+    result = closed_form.tree_consistency(
         np.r_[7.0, f], np.r_[-1, np.zeros(200, int)], total=1.0, nonnegative=True
     )
-    assert found[0] == pytest.approx(1.0, abs=SUM)
-    assert_allclose(found[1:], closed_form.norm_sub(f), rtol=0, atol=10 * ROUNDING)
+    assert result[0] == pytest.approx(1.0, abs=SUM)
+    assert_allclose(result[1:], closed_form.norm_sub(f), rtol=0, atol=10 * ROUNDING)
 
 
 def test_zeroing_the_subtrees_below_zero_is_not_the_projection():
-    # Hay et al. (2010, section 4.2) zero the whole subtree of a node that comes out at or below zero, and change nothing else.
-    parents, f = np.array([-1, 0, 0, 1, 1]), np.array([1.0, 0.1, 0.8, 0.5, -0.6])
+    # Hay et al. (2010, section 4.2) zero the whole subtree of a node that comes out at or below
+    # zero, and change nothing else.
+    parents = np.array([-1, 0, 0, 1, 1])
+    f = np.array([1.0, 0.1, 0.8, 0.5, -0.6])
     equal = closed_form.tree_consistency(f, parents)
     assert equal[4] < 0 < equal[3]
     zeroed = np.where(equal > 0, equal, 0.0)
@@ -199,21 +208,20 @@ def test_the_closed_forms_agree_with_the_solver(shape, others, total, solver):
     for loss in (LeastSquares(), WeightedLeastSquares(rng.uniform(0.2, 5, d))):
         problem = Problem(loss, [Hierarchy(parents, total), *others])
         f = rng.normal(1 / d, 0.3, (2, d))
-        exact, numeric = (
-            problem.solve(f, path="closed-form"),
-            problem.solve(f, path="conic", solver=solver),
-        )
+        exact = problem.solve(f, path="closed-form")
+        numeric = problem.solve(f, path="conic", solver=solver)
         assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
 def test_a_fixed_root_is_the_same_as_a_known_total_and_goes_to_a_solver():
-    parents, f = np.array([-1, 0, 0]), np.array([0.9, 0.8, -0.1])
+    parents = np.array([-1, 0, 0])
+    f = np.array([0.9, 0.8, -0.1])
     fixed = Problem(LeastSquares(), [Hierarchy(parents), Fixed([0], [1.0]), NonNegative()])
-    known = Problem(LeastSquares(), [Hierarchy(parents, total=1.0), NonNegative()])
+    with_total = Problem(LeastSquares(), [Hierarchy(parents, total=1.0), NonNegative()])
     assert fixed.explain(f).startswith("conic")
-    assert known.explain(f).startswith("closed-form")
+    assert with_total.explain(f).startswith("closed-form")
     assert_allclose(
-        fixed.solve(f).frequencies, known.solve(f).frequencies, rtol=0, atol=SOLVER["CLARABEL"]
+        fixed.solve(f).frequencies, with_total.solve(f).frequencies, rtol=0, atol=SOLVER["CLARABEL"]
     )
 
 
@@ -265,7 +273,8 @@ def test_the_stacked_estimates_of_all_levels_beat_those_of_the_leaves():
     levels = [data.reshape(8, 8).sum(axis=1), data]
     estimates = []
     for f, seed in zip(levels, range(2), strict=True):
-        oracle, counts = oracles.OUE(1.0, len(f)), np.round(f * 20_000).astype(int)
+        oracle = oracles.OUE(1.0, len(f))
+        counts = np.round(f * 20_000).astype(int)
         estimates.append(
             oracle.estimate(oracle.simulate_counts(counts, seed, trials=50), int(counts.sum()))
         )

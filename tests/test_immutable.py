@@ -85,7 +85,7 @@ def arrays_of(thing):
 
 
 def copies(thing):
-    """Return an object, its copies, and what a pickle makes of it; functions of solvers do not pickle."""
+    """Return an object, its copies and its pickle; operators on reports do not pickle."""
     yield thing
     yield copy.copy(thing)
     if not isinstance(thing, losses.PerReportMLE):
@@ -150,12 +150,14 @@ def test_the_weights_that_were_passed_can_be_changed_without_effect():
     ],
 )
 def test_the_arrays_that_were_passed_can_be_changed_without_effect(build, given):
-    array, f = np.array(given), np.array([0.5, 0.3, 0.9])
+    array = np.array(given)
+    f = np.array([0.5, 0.3, 0.9])
     constraint = build(array)
     before = constraint.violation(f)
     array[...] = 1
     assert_array_equal(constraint.violation(f), before)
-    rows, expected = constraint.rows(3), build(np.array(given)).rows(3)
+    rows = constraint.rows(3)
+    expected = build(np.array(given)).rows(3)
     assert_array_equal(rows.matrix.toarray(), expected.matrix.toarray())
     assert_array_equal(rows.lower, expected.lower)
     assert_array_equal(rows.upper, expected.upper)
@@ -180,7 +182,8 @@ def test_the_matrix_that_a_constraint_returns_is_not_its_own():
 def test_the_reports_that_were_passed_can_be_changed_without_effect(oracle):
     reports = REPORTS[oracle].copy()
     estimate = oracle.estimate(oracle.support_counts(reports), n=100)
-    loss, f = losses.PerReportMLE(oracle, reports), np.array([0.2, 0.3, 0.5])
+    loss = losses.PerReportMLE(oracle, reports)
+    f = np.array([0.2, 0.3, 0.5])
     before = loss.value(f, estimate)
     reports[:50] = reports[:1]
     assert loss.value(f, estimate) == before

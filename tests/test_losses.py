@@ -1,4 +1,4 @@
-"""Losses: values against independent formulas, gradients against differences, responses against their definition."""
+"""Losses: values by formulas, gradients by differences, responses by their definition."""
 
 import gc
 import math
@@ -16,7 +16,8 @@ from ldpopt.estimate import Noise
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
 
-D, N = 5, 400
+D = 5
+N = 400
 STEP = 1e-5
 ORACLES = {
     "kappa > 0": oracles.OUE(epsilon=1.0, d=D),
@@ -48,7 +49,7 @@ PAIRS = [
 every_pair = pytest.mark.parametrize(("name", "oracle", "counts"), PAIRS)
 
 
-def made(oracle, counts):
+def estimate_of(oracle, counts):
     return ORACLES[oracle].estimate(COUNTS[counts], N)
 
 
@@ -69,7 +70,8 @@ def term(loss, estimate, f, value):
 @pytest.mark.parametrize("oracle", ORACLES)
 @pytest.mark.parametrize("counts", COUNTS)
 def test_the_binomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(oracle, counts):
-    estimate, rng = made(oracle, counts), np.random.default_rng(1)
+    estimate = estimate_of(oracle, counts)
+    rng = np.random.default_rng(1)
     f = rng.dirichlet(np.ones(D), 20)
     independent = (
         -stats.binom.logpmf(COUNTS[counts], N, probabilities(f, estimate)).sum(axis=-1) / N
@@ -80,7 +82,8 @@ def test_the_binomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(o
 
 @pytest.mark.parametrize("counts", COUNTS)
 def test_the_multinomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constant(counts):
-    estimate, rng = made("one value each", counts), np.random.default_rng(2)
+    estimate = estimate_of("one value each", counts)
+    rng = np.random.default_rng(2)
     f = rng.dirichlet(np.ones(D), 20)
     law = [
         stats.multinomial.logpmf(COUNTS[counts], N, p / p.sum()) for p in probabilities(f, estimate)
@@ -91,7 +94,8 @@ def test_the_multinomial_loss_is_minus_the_log_likelihood_over_n_up_to_a_constan
 
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_quadratic_losses_equal_their_sums_term_by_term(oracle):
-    estimate, f = made(oracle, "ordinary"), np.random.default_rng(3).dirichlet(np.ones(D))
+    estimate = estimate_of(oracle, "ordinary")
+    f = np.random.default_rng(3).dirichlet(np.ones(D))
     squares = [(x - y) ** 2 for x, y in zip(f, estimate.frequencies, strict=True)]
     variances = [estimate.oracle.a + estimate.oracle.b * x for x in f]
     assert_allclose(losses.LeastSquares().value(f, estimate), sum(squares) / 2, rtol=SUM)
@@ -103,18 +107,18 @@ def test_quadratic_losses_equal_their_sums_term_by_term(oracle):
 
 @pytest.mark.parametrize("name", ["binomial", "multinomial"])
 def test_a_likelihood_is_infinite_where_a_probability_is_negative(name):
-    estimate = made("one value each", "ordinary")
+    estimate = estimate_of("one value each", "ordinary")
     f = np.array([-2.0, 1.0, 1.0, 0.5, 0.5])
     assert LOSSES[name].value(f, estimate) == np.inf
 
 
 def test_the_binomial_loss_is_infinite_above_one():
-    assert LOSSES["binomial"].value(np.full(D, 5.0), made("kappa > 0", "ordinary")) == np.inf
+    assert LOSSES["binomial"].value(np.full(D, 5.0), estimate_of("kappa > 0", "ordinary")) == np.inf
 
 
 @pytest.mark.parametrize("name", ["binomial", "multinomial"])
 def test_a_likelihood_is_least_at_the_estimate(name):
-    estimate = made("one value each", "ordinary")
+    estimate = estimate_of("one value each", "ordinary")
     best = LOSSES[name].value(estimate.frequencies, estimate)
     shifts = np.random.default_rng(4).normal(0, 0.02, (50, D))
     others = estimate.frequencies + shifts - shifts.mean(axis=-1, keepdims=True)
@@ -126,7 +130,8 @@ def test_a_likelihood_is_least_at_the_estimate(name):
 
 @every_pair
 def test_the_gradient_equals_central_differences(name, oracle, counts):
-    loss, estimate = LOSSES[name], made(oracle, counts)
+    loss = LOSSES[name]
+    estimate = estimate_of(oracle, counts)
     f = np.random.default_rng(5).dirichlet(np.ones(D)) * 0.8 + 0.1 / D
     gradient = loss.gradient(f, estimate)
     for v, step in enumerate(np.eye(D) * STEP):
@@ -136,7 +141,8 @@ def test_the_gradient_equals_central_differences(name, oracle, counts):
 
 @every_pair
 def test_values_and_gradients_of_a_stack_are_those_of_its_rows(name, oracle, counts):
-    loss, alone = LOSSES[name], [made(oracle, counts), made(oracle, "ordinary")]
+    loss = LOSSES[name]
+    alone = [estimate_of(oracle, counts), estimate_of(oracle, "ordinary")]
     stack = FrequencyEstimate([e.frequencies for e in alone], n=N, oracle=ORACLES[oracle])
     f = np.random.default_rng(6).dirichlet(np.ones(D), 2)
     loss.validate_for(stack)
@@ -147,7 +153,8 @@ def test_values_and_gradients_of_a_stack_are_those_of_its_rows(name, oracle, cou
 
 @every_pair
 def test_the_loss_is_strongly_convex_by_what_it_says(name, oracle, counts):
-    loss, estimate = LOSSES[name], made(oracle, counts)
+    loss = LOSSES[name]
+    estimate = estimate_of(oracle, counts)
     f, g = np.random.default_rng(7).dirichlet(np.ones(D), (2, 30))
     slope = np.sum(loss.gradient(f, estimate) * (g - f), axis=-1)
     quadratic = loss.strong_convexity(estimate) / 2 * np.sum((g - f) ** 2, axis=-1)
@@ -170,15 +177,16 @@ MULTIPLIERS = np.array([-3.0, -1.0, -0.3, -0.1, -0.01, -1e-9, 0.0, 1e-9, 0.01, 0
 
 @every_pair
 def test_the_response_does_not_increase_with_the_multiplier(name, oracle, counts):
-    loss, estimate = LOSSES[name], made(oracle, counts)
+    loss = LOSSES[name]
+    estimate = estimate_of(oracle, counts)
     mu = np.sort(
         np.concatenate(
             [np.linspace(-5, 5, 401), np.geomspace(1e-12, 1e6, 60), -np.geomspace(1e-12, 1e6, 60)]
         )
     )
-    found = responses(loss, estimate, mu)
-    assert not np.isnan(found).any()
-    before, after = found[:-1], found[1:]
+    result = responses(loss, estimate, mu)
+    assert not np.isnan(result).any()
+    before, after = result[:-1], result[1:]
     assert np.all(
         after <= before + SUM * np.maximum(1, np.abs(np.where(np.isfinite(before), before, 0)))
     )
@@ -186,14 +194,15 @@ def test_the_response_does_not_increase_with_the_multiplier(name, oracle, counts
 
 @every_pair
 def test_the_response_has_a_derivative_of_minus_the_multiplier(name, oracle, counts):
-    loss, estimate = LOSSES[name], made(oracle, counts)
+    loss = LOSSES[name]
+    estimate = estimate_of(oracle, counts)
     checked = 0
-    for mu, found in zip(MULTIPLIERS, responses(loss, estimate, MULTIPLIERS), strict=True):
-        at = probabilities(found, estimate)
-        inside = np.isfinite(found)
+    for mu, result in zip(MULTIPLIERS, responses(loss, estimate, MULTIPLIERS), strict=True):
+        at = probabilities(result, estimate)
+        inside = np.isfinite(result)
         if name in ("binomial", "multinomial"):  # at the ends of [0, 1] there is no derivative
             inside &= (at > 1e-6) & (at < 1 - 1e-6)
-        gradient = loss.gradient(np.where(inside, found, 0.5), estimate)
+        gradient = loss.gradient(np.where(inside, result, 0.5), estimate)
         assert_allclose(gradient[inside], -mu, rtol=1e-9, atol=1e-9)
         checked += inside.sum()
     assert checked >= (2 if counts == "all and none" else 10)
@@ -201,22 +210,23 @@ def test_the_response_has_a_derivative_of_minus_the_multiplier(name, oracle, cou
 
 @every_pair
 def test_the_clipped_response_is_the_best_point_of_a_dense_grid(name, oracle, counts):
-    loss, estimate = LOSSES[name], made(oracle, counts)
+    loss = LOSSES[name]
+    estimate = estimate_of(oracle, counts)
     grid = np.linspace(0, 1, 2001)
-    for mu, found in zip(
+    for mu, result in zip(
         MULTIPLIERS, np.clip(responses(loss, estimate, MULTIPLIERS), 0, 1), strict=True
     ):
         for v in range(D):
             with np.errstate(invalid="ignore"):
                 best = np.min(term(loss, estimate, grid, v) + mu * grid)
-                here = term(loss, estimate, found[v : v + 1], v)[0] + mu * found[v]
+                here = term(loss, estimate, result[v : v + 1], v)[0] + mu * result[v]
             assert here <= best + CERTIFIED
 
 
 @pytest.mark.parametrize("name", ["least squares", "weighted", "gaussian", "binomial"])
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_without_a_multiplier_the_response_is_the_estimate(name, oracle):
-    estimate = made(oracle, "with zero")
+    estimate = estimate_of(oracle, "with zero")
     assert_allclose(
         responses(LOSSES[name], estimate, [0.0])[0],
         estimate.frequencies,
@@ -226,8 +236,9 @@ def test_without_a_multiplier_the_response_is_the_estimate(name, oracle):
 
 
 def test_the_multinomial_likelihood_escapes_without_a_multiplier():
-    found = responses(LOSSES["multinomial"], made("one value each", "ordinary"), [-1.0, 0.0])
-    assert np.all(found == np.inf)
+    estimate = estimate_of("one value each", "ordinary")
+    result = responses(LOSSES["multinomial"], estimate, [-1.0, 0.0])
+    assert np.all(result == np.inf)
 
 
 @pytest.mark.parametrize("total", [0.5, 1.0, 3.0])
@@ -247,8 +258,8 @@ def test_the_divergence_on_a_box_is_solved_by_one_root(bounds, total):
 @pytest.mark.parametrize("path", ["auto", "conic"])
 def test_without_a_total_the_divergence_is_least_at_the_estimate_over_e(path):
     raw = np.array([2.0, 0.5, -0.1, 0.25])
-    found = Problem(losses.KullbackLeibler(), [NonNegative()]).solve(raw, path=path).frequencies
-    assert_allclose(found, np.maximum(raw, 0) / math.e, rtol=0, atol=SOLVER["CLARABEL"])
+    result = Problem(losses.KullbackLeibler(), [NonNegative()]).solve(raw, path=path).frequencies
+    assert_allclose(result, np.maximum(raw, 0) / math.e, rtol=0, atol=SOLVER["CLARABEL"])
 
 
 def test_the_divergence_refuses_a_total_that_its_values_cannot_reach():
@@ -267,7 +278,8 @@ def test_the_divergence_refuses_a_lower_bound_where_the_estimate_is_not_positive
 
 
 def test_equal_weights_are_least_squares():
-    estimate, simplex = made("kappa > 0", "ordinary"), [NonNegative(), SumsTo()]
+    estimate = estimate_of("kappa > 0", "ordinary")
+    simplex = [NonNegative(), SumsTo()]
     weighted = Problem(losses.WeightedLeastSquares(np.full(D, 3.0)), simplex).solve(estimate)
     plain = Problem(losses.LeastSquares(), simplex).solve(estimate)
     assert_allclose(weighted.frequencies, plain.frequencies, rtol=0, atol=CERTIFIED)
@@ -312,7 +324,7 @@ def test_weights_are_those_of_when_the_loss_was_made():
 def test_the_multinomial_likelihood_is_that_of_one_value_each_only(oracle, path):
     with pytest.raises(InvalidInputError, match=r"likelihood is that of GRR.*use BinomialMLE\(\)"):
         Problem(losses.MultinomialMLE(), [NonNegative(), SumsTo()]).solve(
-            made(oracle, "ordinary"), path=path
+            estimate_of(oracle, "ordinary"), path=path
         )
 
 
@@ -363,12 +375,13 @@ def test_absolute_deviations_are_their_sum_and_their_slopes_the_signs():
 def test_the_subgradient_at_a_kink_is_the_one_nearest_to_the_target(target, expected):
     estimate = FrequencyEstimate([0.5, 0.2, -0.1])
     f = np.array([0.5, 0.2 + 1e-10, 0.3])  # at a kink, as near as solvers come, and off it
-    found = LAD.kinks(estimate).subgradient(f, np.full(3, target))
-    assert found.tolist() == [expected, expected, 1.0]
+    result = LAD.kinks(estimate).subgradient(f, np.full(3, target))
+    assert result.tolist() == [expected, expected, 1.0]
 
 
 def test_every_subgradient_bounds_absolute_deviations_from_below():
-    estimate, rng = FrequencyEstimate([0.5, 0.2, -0.1]), np.random.default_rng(0)
+    estimate = FrequencyEstimate([0.5, 0.2, -0.1])
+    rng = np.random.default_rng(0)
     f = np.array([0.5, 0.1, -0.1])
     for target in rng.normal(0, 1, (20, 3)):
         slope = LAD.kinks(estimate).subgradient(f, target)
@@ -396,8 +409,10 @@ def small_estimate(trials=None):
 
 
 def test_the_expected_squared_error_is_that_of_the_enumerated_posterior():
-    estimate, prior = small_estimate(), priors.PowerLaw(alpha=1.2, n=PRIOR_N)
-    f, expected = np.array([0.6, 0.3, 0.1]), 0.0
+    estimate = small_estimate()
+    prior = priors.PowerLaw(alpha=1.2, n=PRIOR_N)
+    f = np.array([0.6, 0.3, 0.1])
+    expected = 0.0
     for value, y in zip(f, estimate.frequencies * PRIOR_N, strict=True):
         weight, _, _ = posterior_by_counting(y, 1.2, PRIOR_N, estimate.sigma * PRIOR_N)
         expected += weight @ (value - np.arange(1, PRIOR_N + 1) / PRIOR_N) ** 2 / 2
@@ -412,7 +427,8 @@ def test_the_expected_squared_error_is_that_of_the_enumerated_posterior():
     "prior", [priors.PowerLaw(alpha=1.2, n=PRIOR_N), priors.PowerLaw], ids=["given", "family"]
 )
 def test_the_target_is_the_posterior_mean_in_every_trial(prior):
-    stack, loss = small_estimate(3), losses.PosteriorMean(prior)
+    stack = small_estimate(3)
+    loss = losses.PosteriorMean(prior)
     assert_allclose(loss.target(stack), priors.posterior_mean(stack, prior), rtol=1e-12)
     f = np.full((3, 3), 1 / 3)
     for trial, row in enumerate(stack.frequencies):
@@ -423,7 +439,8 @@ def test_the_target_is_the_posterior_mean_in_every_trial(prior):
 
 
 def test_a_prior_that_is_given_takes_all_trials_at_once_and_a_posterior_is_found_once(monkeypatch):
-    calls, original = [], priors.PowerLaw.posterior
+    calls = []
+    original = priors.PowerLaw.posterior
     monkeypatch.setattr(priors.PowerLaw, "posterior", lambda *a: calls.append(a) or original(*a))
     stack = small_estimate(3)
     problem = Problem(
@@ -452,7 +469,8 @@ def test_a_prior_that_is_given_takes_all_trials_at_once_and_a_posterior_is_found
     ids=str,
 )
 def test_under_any_constraints_it_is_least_squares_from_the_posterior_mean(constraints):
-    stack, prior = small_estimate(2), priors.PowerLaw
+    stack = small_estimate(2)
+    prior = priors.PowerLaw
     solution = Problem(losses.PosteriorMean(prior), constraints).solve(stack)
     plain = Problem(losses.LeastSquares(), constraints).solve(priors.posterior_mean(stack, prior))
     assert solution.path == plain.path == "closed-form"
@@ -475,7 +493,8 @@ def test_on_the_simplex_the_posterior_mean_under_a_fitted_power_law_is_power_ns(
 
 
 def test_a_posterior_mean_pickles_without_what_it_found():
-    loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
+    loss = losses.PosteriorMean(priors.PowerLaw(1.5, N))
+    estimate = estimate_of("kappa > 0", "ordinary")
     before = loss.target(estimate)
     again = pickle.loads(pickle.dumps(loss))
     assert not len(again._means)
@@ -484,7 +503,8 @@ def test_a_posterior_mean_pickles_without_what_it_found():
 
 
 def test_what_was_found_is_forgotten_with_the_estimate():
-    loss, estimate = losses.PosteriorMean(priors.PowerLaw(1.5, N)), made("kappa > 0", "ordinary")
+    loss = losses.PosteriorMean(priors.PowerLaw(1.5, N))
+    estimate = estimate_of("kappa > 0", "ordinary")
     loss.target(estimate)
     assert len(loss._means) == 1
     del estimate
@@ -515,7 +535,7 @@ def by_hand(constant, slope, frequencies=(1.0, 0.0)):
 
 
 def test_the_weighted_mle_is_least_convex_where_its_variance_is_largest():
-    # 2 (a + b f̃)²/(a + b f)³: the variances at f̃ = (1, 0) are 2 and 1, the largest on 0 .. 1 is 2.
+    # 2 (a + b f̃)²/(a + b f)³: the variances at f̃ are 2 and 1, the largest on 0 .. 1 is 2.
     rising = by_hand(1.0, 1.0)
     assert GAUSSIAN.strong_convexity(rising, 0.0, 1.0) == 2 * 1**2 / 2**3
     assert GAUSSIAN.strong_convexity(rising, 0.0, 3.0) == 2 * 1**2 / 4**3
@@ -608,3 +628,8 @@ def test_the_binomial_likelihood_of_many_reports_is_steep_enough_for_loose_toler
     exact = problem.solve(estimate)
     assert exact.solver == "one root"
     assert_allclose(loose.frequencies, exact.frequencies, rtol=0, atol=1e-4)
+
+
+def test_the_divergence_needs_a_positive_value_and_zero_is_none():
+    with pytest.raises(InvalidInputError, match="needs a positive estimate in every vector"):
+        losses.KullbackLeibler().validate_for(FrequencyEstimate([[0.5, 0.5], [0.0, -0.25]]))

@@ -1,4 +1,4 @@
-"""Partial orders: pooling on trees against solvers and an independent reference, which orders are forests, and cycles."""
+"""Partial orders: pooling on trees against solvers and a reference, forests, and cycles."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def pairs_of(parents):
 
 
 def isotonic_by_minimax(f, parents, weights):
-    """Slow and independent: the least value over lower sets of the greatest mean over upper sets (min-max formula)."""
+    """The min-max formula: the least over lower sets of the greatest mean over upper sets. Slow."""
     d = len(f)
     sets = [np.array(bits, dtype=bool) for bits in itertools.product([0, 1], repeat=d)]
     uppers = [s for s in sets if all(parents[v] < 0 or s[parents[v]] for v in np.flatnonzero(s))]
@@ -61,7 +61,8 @@ def test_pooling_on_a_tree_is_the_min_max_formula(seed):
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 8))
     parents = random_forest(rng, d, roots=int(rng.integers(1, d + 1)))
-    f, weights = rng.normal(0, 1, d), rng.uniform(0.2, 5, d)
+    f = rng.normal(0, 1, d)
+    weights = rng.uniform(0.2, 5, d)
     expected = isotonic_by_minimax(f, parents, weights)
     assert_allclose(closed_form.isotonic(f, parents, weights), expected, rtol=0, atol=ROUNDING)
 
@@ -70,7 +71,8 @@ def test_pooling_on_a_tree_is_the_min_max_formula(seed):
 @pytest.mark.parametrize("d", [1, 2, 50, 1000])
 def test_a_chain_pools_alike_as_a_chain_and_as_a_tree(d, weighted):
     rng = np.random.default_rng(d)
-    f, order = rng.normal(0, 1, (3, 2, d)), rng.permutation(d)
+    f = rng.normal(0, 1, (3, 2, d))
+    order = rng.permutation(d)
     weights = rng.uniform(0.2, 5, d) if weighted else None
     parents = np.full(d, -1)
     parents[order[1:]] = order[:-1]
@@ -78,22 +80,22 @@ def test_a_chain_pools_alike_as_a_chain_and_as_a_tree(d, weighted):
     assert_allclose(closed_form.isotonic(f, parents, weights), chain, rtol=0, atol=10 * ROUNDING)
 
 
-def isotonic_properties(f, found, parents):
-    """Return how far the point breaks the KKT conditions of isotonic regression: the flow of the residuals up the tree."""
+def isotonic_properties(f, result, parents):
+    """Return how far the point breaks the KKT conditions, by the residuals' flow up the tree."""
     depth = np.zeros(len(f), dtype=int)
     for v in range(len(f)):
         u = v
         while parents[u] >= 0:
             u = parents[u]
             depth[v] += 1
-    flow = f - found  # a child pushes its parent up by what its own subtree is held down by
+    flow = f - result  # a child pushes its parent up by what its own subtree is held down by
     broken = 0.0
     for v in np.argsort(-depth):
         if parents[v] < 0:
             broken = max(broken, abs(flow[v]))
             continue
-        room = found[parents[v]] - found[v]
-        broken = max(broken, -room, -flow[v], min(abs(flow[v]), room))
+        slack = result[parents[v]] - result[v]
+        broken = max(broken, -slack, -flow[v], min(abs(flow[v]), slack))
         flow[parents[v]] += flow[v]
     return broken
 
@@ -103,13 +105,14 @@ def test_pooling_on_any_forest_meets_the_kkt_conditions(seed, d, roots, ties):
     rng = np.random.default_rng(seed)
     parents = random_forest(rng, d, min(roots, d))
     f = rng.integers(-2, 3, d) / 4 if ties else rng.normal(0, 1, d)
-    found = closed_form.isotonic(f.astype(float), parents)
-    assert isotonic_properties(f, found, parents) <= d * ROUNDING
+    result = closed_form.isotonic(f.astype(float), parents)
+    assert isotonic_properties(f, result, parents) <= d * ROUNDING
 
 
 def test_the_trials_of_a_stack_are_solved_one_by_one():
     rng = np.random.default_rng(3)
-    parents, f = random_forest(rng, 30, 3), rng.normal(0, 1, (2, 4, 30))
+    parents = random_forest(rng, 30, 3)
+    f = rng.normal(0, 1, (2, 4, 30))
     stacked = closed_form.isotonic(f, parents)
     for trial in np.ndindex(2, 4):
         assert_array_equal(stacked[trial], closed_form.isotonic(f[trial], parents))
@@ -119,10 +122,10 @@ def test_deep_and_wide_trees_take_no_recursion():
     d = 200_000
     f = np.random.default_rng(4).normal(0, 1, d)
     for parents in (np.arange(d) - 1, np.r_[-1, np.zeros(d - 1, dtype=int)]):
-        found = closed_form.isotonic(f, parents)
+        result = closed_form.isotonic(f, parents)
         below = np.flatnonzero(parents >= 0)
-        assert (found[parents[below]] >= found[below]).all()
-        assert_allclose(found.sum(), f.sum(), rtol=0, atol=1e-9)
+        assert (result[parents[below]] >= result[below]).all()
+        assert_allclose(result.sum(), f.sum(), rtol=0, atol=1e-9)
 
 
 # --- problems -------------------------------------------------------------------------------------
@@ -145,10 +148,8 @@ def test_the_closed_form_of_an_order_agrees_with_the_solver(kind, others, solver
         rng = np.random.default_rng(seed)
         f = rng.normal(1 / d, 0.3, (2, d))
         problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), *OTHERS[others]])
-        exact, numeric = (
-            problem.solve(f, path="closed-form"),
-            problem.solve(f, path="conic", solver=solver),
-        )
+        exact = problem.solve(f, path="closed-form")
+        numeric = problem.solve(f, path="conic", solver=solver)
         assert exact.certificate.violation.max() <= CERTIFIED
         assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
 
@@ -156,11 +157,13 @@ def test_the_closed_form_of_an_order_agrees_with_the_solver(kind, others, solver
 @pytest.mark.parametrize("others", ["alone", "non-negative"])
 @pytest.mark.parametrize("kind", [*ORDERS, "chain"])
 def test_the_weighted_closed_form_agrees_with_the_solver(kind, others):
-    d, rng = 12, np.random.default_rng(5)
+    d = 12
+    rng = np.random.default_rng(5)
     order = Monotone(rng.permutation(d)) if kind == "chain" else ORDERS[kind](d, rng)
     problem = Problem(WeightedLeastSquares(rng.uniform(0.2, 5, d)), [order, *OTHERS[others]])
     f = rng.normal(1 / d, 0.3, d)
-    exact, numeric = problem.solve(f, path="closed-form"), problem.solve(f, path="conic")
+    exact = problem.solve(f, path="closed-form")
+    numeric = problem.solve(f, path="conic")
     assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
@@ -201,7 +204,7 @@ def test_orders_that_are_no_forest_go_to_a_solver():
     f = np.array([0.1, 0.5, 0.2, 0.4])
     assert problem.explain(f).startswith("conic")
     solution = problem.solve(f)
-    # By hand: 0 and 1 pool at 0.3, 2 and 3 at 0.3, and all have one mean; the sum 1.2 is then shared.
+    # By hand: 0 and 1 pool at 0.3, 2 and 3 at 0.3, and all have one mean; 1.2 is then shared.
     assert_allclose(solution.frequencies, 0.25, rtol=0, atol=SOLVER["CLARABEL"])
     with pytest.raises(InvalidInputError, match="no closed form"):
         problem.solve(f, path="closed-form")

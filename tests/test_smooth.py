@@ -1,4 +1,4 @@
-"""Smooth: the rows with auxiliary variables against cvxpy's own norm, and domains that are too small."""
+"""Smooth: its rows with auxiliary variables against cvxpy's norm, and too small domains."""
 
 import cvxpy as cp
 import numpy as np
@@ -41,13 +41,13 @@ def test_the_rows_say_what_the_norms_say(kind, solver):
     noisy = hill / hill.sum() + np.random.default_rng(1).normal(0, 0.02, d)
     constraint = Smooth(**BOUNDS[kind])
     assert (constraint.violation(noisy) > 0) == (kind != "slack")
-    found = (
+    result = (
         Problem(LeastSquares(), [NonNegative(), SumsTo(), constraint])
         .solve(noisy, solver=solver)
         .frequencies
     )
-    assert constraint.violation(found) <= SOLVER[solver]
-    assert_allclose(found, smoothed(noisy, **BOUNDS[kind]), rtol=0, atol=SOLVER[solver])
+    assert constraint.violation(result) <= SOLVER[solver]
+    assert_allclose(result, smoothed(noisy, **BOUNDS[kind]), rtol=0, atol=SOLVER[solver])
 
 
 @pytest.mark.parametrize("kind", ["variation", "bend", "both"])

@@ -1,6 +1,7 @@
 """KKT solutions as plain functions on float64 arrays of shape (..., d).
 
-They expect what the border has checked: finite numbers, thresholds >= 0. ``Problem`` and ``postprocess`` check.
+They check nothing: ``Problem`` and ``postprocess``, which call them, make sure that numbers are
+finite and thresholds >= 0.
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul

@@ -43,9 +43,11 @@ def group_totals(
     result = np.maximum(f, 0.0)
     outside = np.ones(f.shape[-1], dtype=np.bool_)
     for group, total in zip(groups, totals, strict=True):
+        # Norm-Sub takes the highest of at least one value.
         if len(group):
             result[..., group] = norm_sub(f[..., group], total)
             outside[group] = False
+    # As one more group: nothing else ties the values outside together.
     if rest is not None and outside.any():
         result[..., outside] = norm_sub(f[..., outside], rest)
     return result

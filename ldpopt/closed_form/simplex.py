@@ -1,7 +1,7 @@
 """Minimisers on the simplex: least squares, the weighted MLE, and the likelihood of GRR's counts.
 
-The first two are max(f̃ + t, 0) up to a common factor, where t solves an equation of one water level
-(``water_level``).
+The first two are max(f̃ + t, 0) up to a common factor, where t solves an equation of one water
+level (``water_level``).
 """
 
 from __future__ import annotations

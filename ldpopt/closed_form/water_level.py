@@ -6,7 +6,8 @@ With heights y = f - origin and the level u = t + origin this reads
 
 increasing and piecewise linear in u. The sum over the k highest values gives u for each k, and the
 right k is the last one whose value is itself above -u. The origin is 0 for estimates of ordinary
-size, whose low bits then survive, and the highest value otherwise, so that 0.2 beside 1e17 is exact.
+size, whose low bits then survive, and the highest value otherwise, so that 0.2 beside 1e17 is
+exact.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _sorted_level(heights: Array, slope: float, volume: Array) -> Array:
 
 
 def _newton_step(depth: Array, level: Array, slope: float, volume: Array) -> Array:
-    """Return by how much Newton's method lowers the level, given depth = max(heights + level, 0)."""
+    """Return by how much Newton's method lowers the level; depth is max(heights + level, 0)."""
     positive = np.maximum(counts(depth), 1)
     excess = sums(depth) - (volume - slope * level)
     return np.asarray(excess / (positive + slope))

@@ -1,4 +1,4 @@
-"""Where the minimum is sought: each constraint states its violation and the forms that paths need."""
+"""Where the minimum is sought: each constraint states its violation and its forms for paths."""
 
 from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative

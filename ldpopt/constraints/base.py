@@ -58,7 +58,7 @@ class Constraint(Immutable):
     """For a set that is not convex: which problems with it have a closed form, for messages."""
 
     reusable: ClassVar[bool] = True
-    """Whether ``cone_form`` states the same set on every call: what is compiled may then be kept."""
+    """Whether ``cone_form`` states the same set on every call, so that it may stay compiled."""
 
     @property
     def formula(self) -> str:
@@ -77,7 +77,7 @@ class Constraint(Immutable):
         """Raise an error if the constraint does not fit a domain of d values."""
 
     def box(self, d: int) -> tuple[Array, Array] | None:
-        """Return (lower, upper) of shape (d,) if the constraint is nothing but bounds, else None."""
+        """Return (lower, upper), each (d,), if the constraint is nothing but bounds, else None."""
         return None
 
     def total(self, d: int | None = None) -> float | None:
@@ -88,7 +88,7 @@ class Constraint(Immutable):
         return None
 
     def rows(self, d: int) -> LinearInequalities | None:
-        """Return the constraint as linear inequalities; None if it is not known to be polyhedral."""
+        """Return the constraint as linear inequalities, or None if it is not polyhedral."""
         return None
 
     def row_name(self, row: int, d: int) -> str:

@@ -28,6 +28,7 @@ class _Box(Constraint):
     def violation(self, f: Array) -> Array:
         """Return the largest distance of a value from its bounds."""
         lower, upper = self.box(f.shape[-1])
+        # An infinite bound is at a distance of -inf, which no maximum with 0 takes.
         outside = np.maximum(lower - f, f - upper)
         return np.asarray(np.max(outside, axis=-1).clip(min=0.0))
 
@@ -48,6 +49,7 @@ class _Box(Constraint):
         d = f.size
         lower, upper = self.box(d)
         forms = []
+        # Upper bounds are negated, so that both kinds read the same.
         for bound, sign in ((lower, 1), (upper, -1)):
             finite = np.flatnonzero(np.isfinite(bound))
             if len(finite):
@@ -137,6 +139,7 @@ class Bounds(_Box):
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the bounds, one per value."""
+        # Copies, since a broadcast number is one place in memory.
         lower = np.broadcast_to(self.lower, (d,))
         upper = np.broadcast_to(self.upper, (d,))
         return lower.copy(), upper.copy()
@@ -185,6 +188,7 @@ class Fixed(_Box):
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the fixed values as both bounds, and no bounds elsewhere."""
+        # Values that are not fixed have no bounds here; others may come from other constraints.
         lower = np.full(d, -np.inf)
         upper = np.full(d, np.inf)
         lower[self.indices] = self.values

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class AtMost(Constraint):
-    """At most k values are not zero: not convex, yet solved exactly for least squares on the simplex.
+    """At most k values are not zero: not convex, yet exact for least squares on the simplex.
 
     Parameters
     ----------
@@ -48,6 +48,7 @@ class AtMost(Constraint):
 
     def violation(self, f: Array) -> Array:
         """Return the (k+1)-th largest absolute value, which must become zero."""
+        # A partition at k needs k + 1 values.
         if self.k >= f.shape[-1]:
             return np.zeros(f.shape[:-1])
         # A partition of the negated sizes puts the k largest first.
@@ -56,6 +57,7 @@ class AtMost(Constraint):
 
     def restricted_to(self, f: Array) -> Fixed:
         """Return the constraint that keeps the zeros of f."""
+        # Exact zeros: closed forms set them, and nearly zero values count as values.
         zeros = np.flatnonzero(f == 0)
         return Fixed(zeros, np.zeros(len(zeros)))
 

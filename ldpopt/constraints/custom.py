@@ -63,6 +63,7 @@ class Custom(Constraint):
         """
         import cvxpy as cp
 
+        # Anything may go wrong in a function from outside.
         try:
             forms = self.build(f)
         except Exception as error:
@@ -75,6 +76,7 @@ class Custom(Constraint):
             raise InvalidTypeError(
                 f"the function of Custom must return a list of cvxpy constraints, got {forms!r}"
             )
+        # Checked here: a solver's own message would not name the constraint.
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(
@@ -87,6 +89,7 @@ class Custom(Constraint):
         """Return the largest violation that cvxpy measures."""
         import cvxpy as cp
 
+        # cvxpy measures at the value of a variable, so one trial at a time.
         variable = cp.Variable(f.shape[-1])
         forms = self.cone_form(variable)
         result = np.zeros(f.shape[:-1])

@@ -56,6 +56,7 @@ class Hierarchy(Polyhedron):
         self.root_total = None if total is None else validate.real("total", total)
         below = np.flatnonzero(self.parents >= 0)
         above = self.parents[below]
+        # A loop is a cycle too, but has a plainer message.
         loops = below[above == below]
         if len(loops):
             raise InvalidInputError(f"node {loops[0]} is its own parent: a root has the parent -1")
@@ -67,7 +68,7 @@ class Hierarchy(Polyhedron):
 
     @classmethod
     def balanced(cls, leaves: int, branching: int, total: float | None = None) -> Hierarchy:
-        """Return the tree of ranges on a scale: every ``branching`` neighbours have a parent, up to one root.
+        """Return the tree of ranges on a scale: so many neighbours have a parent, up to one root.
 
         Nodes are numbered from the root down and from left to right, so that the leaves come last;
         the last group of a level may be smaller.
@@ -96,7 +97,9 @@ class Hierarchy(Polyhedron):
         groups = []
         while leaves > 1:
             groups.append(np.arange(leaves) // branching)
+            # Rounded up: the last group may be smaller.
             leaves = -(-leaves // branching)
+        # One leaf needs no grouping: it is the root.
         return cls.of_groups(*groups, total=total) if groups else cls([-1], total)
 
     @classmethod
@@ -134,6 +137,7 @@ class Hierarchy(Polyhedron):
                     "a grouping must be a one-dimensional array with the group of each item"
                 )
             levels.append(level)
+        # Nothing is above the largest groups: their number follows from those that are used.
         largest_groups = int(levels[-1].max()) + 1
         sizes = [*map(len, levels), largest_groups]
         for i, level in enumerate(levels):
@@ -197,6 +201,7 @@ class Hierarchy(Polyhedron):
         from scipy import sparse
 
         below = np.flatnonzero(self.parents >= 0)
+        # Sorted by index, which ``row_name`` relies on.
         inner, row_of_child = np.unique(self.parents[below], return_inverse=True)
         row = [np.arange(len(inner)), row_of_child]
         column = [inner, below]

@@ -108,6 +108,7 @@ class GroupTotals(Polyhedron):
 
     def total(self, d: int | None = None) -> float | None:
         """Return the total of the only group if that holds all d values."""
+        # Indices are distinct, so that d of them are all.
         if len(self.groups) == 1 and len(self.groups[0]) == d:
             return float(self.totals[0])
         return None
@@ -115,6 +116,7 @@ class GroupTotals(Polyhedron):
     @property
     def disjoint(self) -> bool:
         """Whether no value is in two groups."""
+        # The empty array is there for no groups at all.
         members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
         # Ten times as fast as np.unique.
         members.sort()
@@ -167,6 +169,7 @@ class Linear(Polyhedron):
         if not sparse.issparse(A):
             if np.ndim(A) > 2:
                 raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
+            # A vector is one row.
             A = np.atleast_2d(validate.array("A", A)).astype(np.float64)
         matrix = sparse.csr_array(A)
         if not np.isfinite(matrix.data).all():
@@ -175,6 +178,7 @@ class Linear(Polyhedron):
         self._parts = (matrix.data, matrix.indices, matrix.indptr)
         self.shape: tuple[int, int] = matrix.shape
         m = matrix.shape[0]
+        # Bounds checks that no number is missing between the two.
         bounds = Bounds(lower, upper)
         if bounds.lower.shape not in ((), (m,)) or bounds.upper.shape not in ((), (m,)):
             raise InvalidInputError(

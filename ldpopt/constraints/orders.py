@@ -55,6 +55,7 @@ class Order(Polyhedron):
         lowest values; the parent is -1 for a root.
         """
         pairs = self.pairs(d)
+        # Roots may be the highest values of their trees, or all of them the lowest.
         for child, parent, sign in ((1, 0, 1), (0, 1, -1)):
             parents = np.full(d, -1)
             parents[pairs[:, child]] = pairs[:, parent]
@@ -152,6 +153,7 @@ class Unimodal(Order):
 
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""
+        # Two chains that meet at the mode, each of them rising towards it.
         values = np.arange(d)
         parents = values + np.where(values < self.mode, 1, -1)
         parents[self.mode] = -1
@@ -168,6 +170,7 @@ def _checked_pairs(given: NDArray[np.generic]) -> Index:
             f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}"
         )
     pairs = validate.whole_numbers("order", given, low=0, high=INDEX_BOUND)
+    # Before the search for cycles, whose message would be less plain.
     is_loop = pairs[:, 0] == pairs[:, 1]
     if is_loop.any():
         at = int(np.argmax(is_loop))

@@ -59,6 +59,7 @@ class Smooth(Polyhedron):
 
     def validate_for(self, d: int) -> None:
         """Raise an error if there are too few values for a difference."""
+        # Without a difference there is nothing to bound: more likely the domain is the wrong one.
         order = max(order for order, _ in self._parts)
         if d <= order:
             raise InvalidInputError(f"{self!r} needs at least {order + 1} values, got {d}")
@@ -85,6 +86,7 @@ class Smooth(Polyhedron):
             stencil = _STENCILS[order]
             differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=(m, d))
             eye = sparse.eye_array(m)
+            # The last row bounds the sum of the auxiliary variables alone.
             no_row = sparse.csr_array((1, d))
             matrices.append(sparse.vstack([differences, differences, no_row]))
             auxiliaries.append(sparse.vstack([-eye, eye, sparse.csr_array(np.ones((1, m)))]))

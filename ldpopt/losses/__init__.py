@@ -1,4 +1,4 @@
-"""What is minimised: each loss gives its value, its gradient and the expression that a solver sees."""
+"""What is minimised: each loss states its value, its gradient and its form for solvers."""
 
 from ldpopt.losses.base import Loss
 from ldpopt.losses.deviation import LeastAbsolute

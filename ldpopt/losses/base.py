@@ -40,6 +40,7 @@ class Kinks(NamedTuple):
 
     def subgradient(self, f: Array, target: Array) -> Array:
         """Return the subgradient at f that is nearest to ``target``, each of shape (..., d)."""
+        # Solvers stop near a kink, where the slope on one side would be far from the target.
         step = f - self.place
         slope = np.where(step < 0, self.below, self.above)
         nearest = np.clip(target, self.below, self.above)

@@ -38,6 +38,7 @@ class LeastAbsolute(Loss):
 
     def kinks(self, estimate: FrequencyEstimate) -> Kinks:
         """Return f̃ with the slopes -1 and 1."""
+        # Deviations all count the same: every kink turns from -1 to 1.
         slope = np.ones(estimate.frequencies.shape)
         return Kinks(estimate.frequencies, -slope, slope)
 
@@ -51,4 +52,5 @@ class LeastAbsolute(Loss):
         """Return ‖d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
         import cvxpy as cp
 
+        # Times d: solvers' tolerances are absolute, and frequencies of order 1/d.
         return cp.norm1(f.size * (f - data[0])), []

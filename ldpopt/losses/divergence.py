@@ -49,6 +49,7 @@ class KullbackLeibler(SeparableLoss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ f log(f/max(f̃, 0)), ``inf`` outside its domain."""
         reference = np.maximum(estimate.frequencies, 0.0)
+        # rel_entr knows that 0 log 0 is 0, and is infinite where f > 0 meets a reference of 0.
         return np.asarray(np.sum(rel_entr(f, reference), axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -67,6 +68,7 @@ class KullbackLeibler(SeparableLoss):
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return max(f̃, 0) over its sum, and the logarithm of that sum, once per value."""
         positive = np.maximum(estimate.frequencies, 0.0)
+        # Without its mass the reference is of order 1/d, whatever the scale of the estimate.
         mass = positive.sum(axis=-1, keepdims=True)
         return positive / mass, np.broadcast_to(np.log(mass), positive.shape)
 

@@ -52,6 +52,7 @@ class _Likelihood(SeparableLoss):
                 f"f = {estimate.frequencies[at]:g} would mean that {share[at]:.1%} of the reports "
                 "support the value"
             )
+        # Rounding may leave a share of 0 or 1 outside by a bit.
         return np.clip(share, 0.0, 1.0)
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
@@ -88,6 +89,7 @@ class BinomialMLE(_Likelihood):
         probability = self._probability(f, estimate)
         inside = np.all((probability >= 0) & (probability <= 1), axis=-1)
         clipped = np.clip(probability, 0.0, 1.0)
+        # xlogy knows that 0 log 0 is 0: a count of 0 allows a probability of 0.
         logs = xlogy(share, clipped) + xlogy(1 - share, 1 - clipped)
         return np.asarray(np.where(inside, -np.sum(logs, axis=-1), np.inf))
 
@@ -176,6 +178,7 @@ class MultinomialMLE(_Likelihood):
         """Raise an error unless every report supports exactly one value, as in GRR."""
         total = self.shares(estimate).sum(axis=-1)
         oracle = estimate.noise.require_protocol()
+        # The expected number of values that one report supports.
         supported = oracle.p + (oracle.d - 1) * oracle.q
         if abs(supported - 1) > _ROUNDING or np.any(np.abs(total - 1) > _ROUNDING):
             raise InvalidInputError(
@@ -208,11 +211,13 @@ class MultinomialMLE(_Likelihood):
         import cvxpy as cp
 
         floor, slope = constants
+        # The factor d within the logarithm brings its arguments to order 1.
         return -(data[0] @ cp.log(f.size * (floor + slope * f))), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f with P = (p-q) c/(n μ); infinite for μ <= 0."""
         floor, slope = constants
+        # For other multipliers the loss plus μ f falls for ever.
         with np.errstate(divide="ignore", invalid="ignore"):
             probability = np.where(mu > 0, slope * data[0] / mu, np.inf)
         return np.asarray((probability - floor) / slope)

@@ -1,4 +1,4 @@
-"""The Gaussian likelihood with its normaliser: not convex, solved by the convex-concave procedure."""
+"""The Gaussian likelihood with its normaliser: not convex, solved by convex-concave steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class NormalisedGaussianMLE(Loss):
         self._distance.validate_for(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` if a variance is not positive."""
+        """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` outside the domain."""
         variance = estimate.noise.a + estimate.noise.b * f
         # Where a variance is not positive the distance is infinite, whatever its logarithm.
         logs = np.log(variance, out=np.zeros_like(variance), where=variance > 0)
@@ -63,6 +63,7 @@ class NormalisedGaussianMLE(Loss):
 
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> TiltedGaussianMLE:
         """Return the loss with the tangent of its concave part at f."""
+        # A concave function is nowhere above its tangent.
         return TiltedGaussianMLE(self._tangent(f, estimate))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
@@ -130,6 +131,7 @@ class TiltedGaussianMLE(GaussianMLE):
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return the weighted MLE's response to 2 (μ + c)."""
         target, slopes, *relative = data
+        # Half the loss answers to a multiplier as the whole loss does to twice of it.
         return super().response(2 * (mu + slopes), (target, *relative), constants)
 
 

@@ -83,6 +83,7 @@ class PerReportMLE(Loss):
 
     @cached_property
     def _frequencies(self) -> Array:
+        # From the operator, so that the reports themselves need not be kept.
         counts = np.rint(self._support.rmatvec(np.ones(self.n))).astype(np.int64)
         return self.oracle.estimate(counts, self.n).frequencies
 
@@ -111,6 +112,7 @@ class PerReportMLE(Loss):
                 "the likelihood of reports takes one estimate, not a stack: "
                 "a loss has one set of reports"
             )
+        # Two oracles of one p, q and d have the same likelihood ratio and the same counts.
         ours = (self.n, self.oracle.p, self.oracle.q, self.oracle.d)
         if (n, protocol.p, protocol.q, protocol.d) != ours:
             raise InvalidInputError(
@@ -127,6 +129,7 @@ class PerReportMLE(Loss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -mean log W f; ``inf`` where a report is impossible."""
         likelihood = self.channel.matvec(f)
+        # Before the logarithm, which would warn.
         if not np.all(likelihood > 0):
             return np.asarray(np.inf)
         return np.asarray(-np.mean(np.log(likelihood)))
@@ -140,7 +143,7 @@ class PerReportMLE(Loss):
             return np.asarray(-channel.rmatvec(inverse) / self.n)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃ as a placeholder: the reports are compiled in, the solution depends on no data."""
+        """Return f̃ as a placeholder: the reports are compiled in, and nothing depends on it."""
         return (estimate.frequencies,)
 
     def cone_form(

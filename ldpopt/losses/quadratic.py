@@ -1,4 +1,4 @@
-"""Squared distances to the estimate: plain, weighted, and weighted by the variance that f implies."""
+"""Squared distances to the estimate: plain, weighted, and weighted by the implied variance."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ class LeastSquares(SeparableLoss):
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
         (target,) = data
+        # Solvers' tolerances are absolute, and frequencies of order 1/d.
         return 0.5 * cp.sum_squares(f.size * (f - target)), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
@@ -97,6 +98,7 @@ class WeightedLeastSquares(SeparableLoss):
         self.weights = validate.array("weights", weights).astype(np.float64)
         if self.weights.ndim != 1 or not self.weights.size:
             raise InvalidInputError(f"weights must have shape (d,), got shape {self.weights.shape}")
+        # Negated, so that NaN counts as wrong.
         wrong = ~((self.weights > 0) & np.isfinite(self.weights))
         if wrong.any():
             at = validate.first(wrong)
@@ -180,6 +182,7 @@ class GaussianMLE(SeparableLoss):
         noise = estimate.noise
         variance = noise.a + noise.b * f
         positive = variance > 0
+        # Any positive number stands for a variance that is not: the result is infinite there.
         squares = (f - estimate.frequencies) ** 2 / np.where(positive, variance, 1.0)
         inside = np.all(positive, axis=-1)
         return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
@@ -187,6 +190,7 @@ class GaussianMLE(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""
         noise = estimate.noise
+        # In terms of the ratio the quotient rule squares no denominator, which may be tiny.
         ratio = (f - estimate.frequencies) / (noise.a + noise.b * f)
         return np.asarray(ratio * (2 - noise.b * ratio))
 
@@ -225,6 +229,7 @@ class GaussianMLE(SeparableLoss):
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return -1/κ as upper end if κ < 0, as lower end if κ > 0: there the variance vanishes."""
         kappa = constants[0]
+        # A variance that does not depend on f vanishes nowhere.
         if kappa == 0:
             return -math.inf, math.inf
         end = -1 / kappa
@@ -260,6 +265,7 @@ class GaussianMLE(SeparableLoss):
 def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
     """Return each value's a over their mean, of the frequencies' shape; nothing if all agree."""
     noise = estimate.noise
+    # One factor for all values is a constant: a parameter more would slow every solve.
     if noise.is_common:
         return ()
     return (np.broadcast_to(noise.a / np.mean(noise.a), estimate.frequencies.shape),)
