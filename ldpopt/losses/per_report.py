@@ -112,7 +112,7 @@ class PerReportMLE(Loss):
                 "the likelihood of reports takes one estimate, not a stack: "
                 "a loss has one set of reports"
             )
-        # Two oracles of one p, q and d have the same likelihood ratio and the same counts.
+        # By p, q and d: the estimate may know its protocol by these numbers alone.
         ours = (self.n, self.oracle.p, self.oracle.q, self.oracle.d)
         if (n, protocol.p, protocol.q, protocol.d) != ours:
             raise InvalidInputError(

@@ -190,7 +190,7 @@ class GaussianMLE(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""
         noise = estimate.noise
-        # In terms of the ratio the quotient rule squares no denominator, which may be tiny.
+        # The quotient rule in terms of the ratio: one division instead of three.
         ratio = (f - estimate.frequencies) / (noise.a + noise.b * f)
         return np.asarray(ratio * (2 - noise.b * ratio))
 
