@@ -633,3 +633,11 @@ def test_the_binomial_likelihood_of_many_reports_is_steep_enough_for_loose_toler
 def test_the_divergence_needs_a_positive_value_and_zero_is_none():
     with pytest.raises(InvalidInputError, match="needs a positive estimate in every vector"):
         losses.KullbackLeibler().validate_for(FrequencyEstimate([[0.5, 0.5], [0.0, -0.25]]))
+
+
+def test_one_trial_that_is_not_of_grr_is_enough_for_the_multinomial_to_refuse_a_stack():
+    oracle = ORACLES["one value each"]
+    good = estimate_of("one value each", "ordinary").frequencies
+    stack = FrequencyEstimate([good, good * 0.5], n=N, oracle=oracle)
+    with pytest.raises(InvalidInputError, match="use BinomialMLE"):
+        losses.MultinomialMLE().validate_for(stack)

@@ -1,4 +1,4 @@
-"""Expected squared error under a prior, whose minimiser without constraints is the posterior mean."""
+"""Expected squared error under a prior, whose free minimiser is the posterior mean."""
 
 from __future__ import annotations
 
