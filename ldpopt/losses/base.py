@@ -105,7 +105,7 @@ class Equivalence:
 
     @property
     def uses_noise(self) -> bool:
-        """Whether it is made for the noise of raw estimates: processed ones then deserve a warning."""
+        """Whether it models the noise of raw estimates: processed ones then deserve a warning."""
         return False
 
     @property
