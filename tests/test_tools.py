@@ -38,6 +38,7 @@ def test_phrase_is_found(tmp_path, words, rule):
         "One trial at a time, several in a row, half a second.",
         "The seconds a cell may take, 1e-7 below the objective a solver's point has.",
         "Two values that cannot be told apart.",
+        "Code that reports a problem, 1 lets a set pass, n times a number.",
         "Raises an error if the file is missing.",
         ">>> said = 'one value a user'",
     ],

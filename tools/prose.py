@@ -35,9 +35,9 @@ _COUNTED = _any_of("""
     factor factors files? functions? hours? instances? items? kinks? lines? loops? ms minutes?
     multiplications? numbers? objectives once one ones operations? panels? parameter
     parameters passes points? polynomials? products? programs? projections? reports? rho roots?
-    rounds? rows? runs? samples? seconds? seeds? sets? solutions? solves? sorts? steps? sums?
+    rounds? rows? runs? samples? seconds? seeds? sets? solutions? sorts? steps? sums?
     tables? tasks? terms? texts? thousand transactions? transforms? trials? twice users? values?
-    vectors? weights? words? µs ns million times? module level column
+    vectors? weights? words? µs ns million module level column
 """)
 _RATED = _any_of("""
     answer batch bin bit block call cell chunk claim class client column constraint core cell
@@ -53,7 +53,9 @@ _EACH = rf"(?-i:an?) (?:{_RATED})\b(?![-'’])(?! (?:can|may|must|is|has|takes?)
 _RELATIVE = "which|that|it|they"
 # "a transform a trial", "1,000 hashes a report": nouns beyond the list, known by the number before.
 _PREPOSITION = "above|as|at|by|for|from|in|is|of|on|than|to|where|with"
-_NUMBER_OF = rf"(?:an?|one|two|three|four|few|several) (?!(?:{_PREPOSITION})\b)\w+|\d+ \w{{3,}}s"
+_NUMBER_OF = (
+    rf"(?:an?|one|two|three|four|few|several) (?!(?:{_PREPOSITION})\b)\w+|(?!1 )\d+ \w{{3,}}s"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def _phrase(rule: str, pattern: str, remedy: str) -> Phrase:
 
 
 PHRASES = (
-    _phrase("per", rf"\b(?:{_COUNTED}|{_NUMBER_OF}) {_EACH}", 'write "per" for a rate'),
+    _phrase("per", rf"\b(?!reports? a problem)(?:{_COUNTED}|{_NUMBER_OF}) {_EACH}", 'write "per" for a rate'),
     _phrase("error", r"[;,] (?:an )?error (?:if|unless|where|otherwise|for|when|names|says)\b",
             'state it in "Raises", or write a sentence: "Raises an error if ..."'),
     _phrase("error", r"\berrors? of ours\b", 'write "an LdpError" or "an error of this package"'),
