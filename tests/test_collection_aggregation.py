@@ -290,6 +290,53 @@ def test_an_interrupted_run_goes_on_where_it_stopped(finished, reported, tmp_pat
     assert rejects.read_bytes() == expected
 
 
+def test_a_run_may_go_on_with_partitions_of_another_size(reported, tmp_path, monkeypatch):
+    state = tmp_path / "state"
+    whole = aggregate(reported)
+    with monkeypatch.context() as small:
+        for limit in ("_WORK", "_FEWEST", "_MOST"):
+            small.setattr(partition, limit, 1)
+        with pytest.raises(KeyboardInterrupt):
+            aggregate(reported, state=state, on_partition=stop_after(1))
+    result = aggregate(reported, state=state)
+    assert np.array_equal(result.counts, whole.counts)
+    assert (result.n, result.rejected) == (whole.n, whole.rejected)
+
+
+def test_a_run_that_goes_on_with_a_lower_rate_stops_at_once(reported, tmp_path, small_parts):
+    state = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        aggregate(reported, state=state, on_partition=stop_after(1))
+    finished = []
+    with pytest.raises(InvalidInputError, match="more than 0 of 200 rows"):
+        aggregate(
+            reported,
+            state=state,
+            max_reject_rate=0,
+            on_partition=lambda done, total: finished.append(done),
+        )
+    assert finished == []
+
+
+def test_partitions_are_as_large_as_their_limit(tmp_path, monkeypatch):
+    path = tmp_path / "r.parquet"
+    write(path, 1, 2, 3)
+    for limit in ("_FEWEST", "_MOST"):
+        monkeypatch.setattr(partition, limit, 100)
+    parts = partition.partitions(files.open_reports(path), partition.stamp_of(path), 0, 3)
+    assert [(part.row, part.rows) for part in parts] == [(0, 100), (100, 50)]
+
+
+def test_rows_of_text_with_other_numbers_of_fields_are_set_aside(tmp_path):
+    path = tmp_path / "r.csv"
+    oracle = GRR(1.0, 4)
+    files.write_reports(path, oracle, [1, 2, 3])
+    path.write_text(path.read_text().replace("\n2\n", "\n2,9\n"))
+    result = aggregate(path)
+    assert (result.n, result.rejected) == (2, {"wrong length": 1})
+    assert result.counts.tolist() == [0, 1, 0, 1]
+
+
 def test_files_may_be_added_to_an_interrupted_run(reported, tmp_path, small_parts):
     state = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):

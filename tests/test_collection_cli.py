@@ -387,6 +387,20 @@ def test_what_does_not_agree_with_the_file_is_refused(arguments, words, world):
     assert words in str(run("estimate", world / "reports.parquet", *arguments).exception)
 
 
+def test_a_number_beyond_the_domain_is_named_by_its_line(world):
+    (world / "values.csv").write_text("value\n0\n4\n")
+    command = ["perturb", world / "values.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]
+    result = run(*command, "--out", world / "r.parquet")
+    assert "line 3: '4' is not in the domain of 4 values" in str(result.exception)
+
+
+def test_counts_that_no_number_of_subsets_gives_need_the_number(world):
+    path = world / "counts.csv"
+    path.write_text("value,count\n" + "".join(f"{value},{1 + value}\n" for value in range(10)))
+    about = ["--oracle", "ss", "--epsilon", 1, "--domain", 10]
+    assert "give --n" in str(run("estimate", path, *about).exception)
+
+
 def test_labels_in_another_order_are_refused(world):
     perturb(world)
     (world / "labels.txt").write_text("\n".join(LABELS[::-1]), encoding="utf-8")
@@ -400,7 +414,7 @@ def test_labels_in_another_order_are_refused(world):
     [
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
-        ("l.txt", "a", "at least 2"),
+        ("l.txt", "a", "has 1 labels"),
         ("l.json", '{"a": 1}', "JSON list"),
         ("l.json", "[1, 2]", "JSON list"),
         ("l.json", "[", "not JSON"),

@@ -165,7 +165,7 @@ def test_every_reason_is_told_of_text(name, rows, reasons):
 
 
 def test_text_of_seed_and_bucket():
-    rows = [[str(2**64 - 1), "3"], [str(2**64), "0"], ["1", "4"], ["", "1"], ["1", "nan"]]
+    rows = [[str(2**64 - 1), "3"], [str(2**64), "0"], ["1", "4"], ["", "4"], ["1", "nan"]]
     reports, codes = layout_of(MAKERS["olh"](9)).parse(rows)
     assert named(codes) == [ok, R, R, M, N]
     assert reports[0]["seed"] == 2**64 - 1
