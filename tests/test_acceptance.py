@@ -1,4 +1,4 @@
-"""What an optimal status promises on every path; no answer is that of a problem that has changed."""
+"""What an optimal status promises on every path; no answer is that of a changed problem."""
 
 from dataclasses import FrozenInstanceError
 from statistics import NormalDist

@@ -120,7 +120,7 @@ def picture(graph, layers=LAYERS, package="ldpopt"):
 
 
 def cycle(graph):
-    """Return a cycle of imports, or None: modules whose imports are all resolved are taken away until none is left."""
+    """Return a cycle of imports, or None: modules with all imports resolved are taken away."""
     left = {module: set(targets) for module, targets in graph.items()}
     while ready := {module for module, targets in left.items() if not targets & left.keys()}:
         for module in ready:

@@ -1,4 +1,4 @@
-"""Certificates: true bounds at any point, sharp enough to refuse a wrong one, signs as documented, gradients right."""
+"""Certificates: true bounds at any point, sharp enough to refuse a wrong one, right signs."""
 
 import cvxpy as cp
 import numpy as np
@@ -351,7 +351,7 @@ POLYHEDRA = {
 
 
 def feasible(constraints, seed):
-    """A random point of the set: the mean of two vertices and the projection of noise, so that it is seldom the best."""
+    """A random point of the set: the mean of two vertices and a projection, seldom the best."""
     rng, f = np.random.default_rng(seed), cp.Variable(D)
     forms = [form for c in constraints for form in c.cone_form(f)]
     points = []
@@ -738,7 +738,7 @@ def test_default_tolerances_on_a_real_size_are_optimal_and_not_exact(solver):
 
 
 class TotalVariation(Polyhedron):
-    """Σ |f_{v+1} - f_v| <= limit by auxiliary variables: steps -t <= f_{v+1} - f_v <= t and Σ t <= limit."""
+    """Σ |f_{v+1} - f_v| <= limit: steps -t <= f_{v+1} - f_v <= t and Σ t <= limit."""
 
     def __init__(self, limit):
         self.limit = limit

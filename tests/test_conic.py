@@ -383,7 +383,7 @@ def test_a_missing_optional_solver_is_named_with_its_extra(solver, monkeypatch):
     monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "SCS"))
     with pytest.raises(
         SolverError,
-        match=rf"installed here: CLARABEL, SCS; {solver} comes with: pip install 'ldpopt\[solvers\]'",
+        match=rf"CLARABEL, SCS; {solver} comes with: pip install 'ldpopt\[solvers\]'",
     ):
         Problem(LeastSquares(), SIMPLEX).solve(FIRST, solver=solver.lower())
     with pytest.raises(SolverError) as error:

@@ -1,4 +1,4 @@
-"""Constraints that contradict each other: found before any solve, and named so that none of those named can be left out."""
+"""Contradictory constraints: found before any solve, and none of those named can be left out."""
 
 import re
 import warnings

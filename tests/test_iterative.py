@@ -1,4 +1,4 @@
-"""Algorithms that step: the likelihood of reports by mixture weights, and the normalised Gaussian by convex-concave steps."""
+"""Algorithms that step: likelihoods of reports, and the normalised Gaussian."""
 
 import itertools
 import math

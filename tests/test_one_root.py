@@ -1,4 +1,4 @@
-"""Separable losses on boxes: one multiplier, compared with solvers, with their own gap and with exact reasoning."""
+"""Separable losses on boxes: against solvers, their own gap and exact reasoning."""
 
 from fractions import Fraction
 
@@ -66,7 +66,7 @@ BOXES = {
     "wide": lambda d: [Bounds(-1, 1)],
 }
 SIDES = ["one-sided above", "wide"]
-"""Boxes that let values go far below zero, where likelihoods and the weighted MLE are not defined."""
+"""Boxes with values far below zero, where likelihoods and the weighted MLE are undefined."""
 
 
 def attained(name, box, total):
@@ -289,7 +289,7 @@ def test_estimates_of_any_size_are_solved():
 
 
 def exact_water_filling(share, floor, total):
-    """By fractions: the largest number of largest shares whose level leaves the least of them above the floor."""
+    """By fractions: most of the largest shares whose level leaves each above the floor."""
     shares, floor, total = reference.exact(share), Fraction(float(floor)), Fraction(float(total))
     falling = sorted(shares, reverse=True)
     levels = [sum(falling[:k]) / (total + k * floor) for k in range(1, len(shares) + 1)]

@@ -1,4 +1,4 @@
-"""The likelihood of reports: against the channel by enumeration, finite differences, and the likelihood of counts for GRR."""
+"""The likelihood of reports: against enumeration, differences, and counts for GRR."""
 
 import numpy as np
 import pytest

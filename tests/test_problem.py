@@ -103,13 +103,13 @@ def build(loss, kinds, d):
 
 
 def bounded(problem):
-    """Whether a linear function has a minimum on the feasible set, so that the gap is finite wherever it is evaluated."""
+    """Whether a linear function has a minimum on the set, so that the gap is finite everywhere."""
     kinds = {type(c) for c in problem.constraints}
     return SumsTo in kinds and (NonNegative in kinds or problem.loss.nonnegative_domain)
 
 
 def has_a_bound_of_its_own(problem):
-    """Whether a smaller bound than the linear one is known on sets without bound: strongly convex losses on boxes."""
+    """Whether strong convexity bounds the gap on an unbounded box."""
     return isinstance(problem.loss, LeastSquares) and not {type(c) for c in problem.constraints} - {
         NonNegative,
         SumsTo,
@@ -469,7 +469,7 @@ def test_what_is_no_array_is_refused_by_ours(call, wrong):
 
 
 def test_a_large_feasible_problem_is_not_called_infeasible():
-    # Constraints in units of the frequency, 1/5000 here, once led OSQP to report this problem as infeasible.
+    # In units of the frequency, 1/5000 here, OSQP once reported this problem as infeasible.
     d = 5000
     f = np.random.default_rng(0).normal(1 / d, 0.002, d)
     assert_allclose(

@@ -9,7 +9,7 @@ for the accuracy:
 - Gap. Checked for every point on a box with at most one total, where it takes a few passes, and
   for points of solvers and algorithms on other sets up to ``feasibility.LARGEST`` values, where it
   takes a program. The closed forms on other sets are proved; their gap is computed when the
-  certificate is asked for.
+  certificate is read.
 
 A gap of infinity means that no bound is known, as on unbounded sets (see ``Certificate.gap``): it
 does not make a point inaccurate. A loss of infinity does.
@@ -95,6 +95,7 @@ def _doubts(
     tolerance: float,
 ) -> list[str]:
     """Return what is wrong with gaps above an absolute tolerance: perhaps nothing."""
+    # The loss is evaluated here alone: points with a small absolute gap need no scale.
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]

@@ -94,7 +94,7 @@ def _linear_maximum(parts: Sequence[LinearInequalities], d: int) -> Maximum:
     cost = np.zeros(system.matrix.shape[1])
 
     def maximum(weights: Array) -> float:
-        """Return the maximum; an error if there is none."""
+        """Return the maximum; without one an error is raised."""
         cost[:d] = -weights / d
         solution = program.minimise(cost)
         if solution.status == "infeasible":
@@ -122,7 +122,7 @@ def _conic_maximum(
     program = ConeProgram(-(weights @ variable), [*inside, *forms])
 
     def maximum(wanted: Array) -> float:
-        """Return the maximum; an error if there is none."""
+        """Return the maximum; without one an error is raised."""
         weights.value = wanted
         solution = program.solve()
         if solution.status == cp.INFEASIBLE:

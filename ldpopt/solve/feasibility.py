@@ -193,7 +193,7 @@ def verdict(
     support: NDArray[np.bool_] | None,
     reported: str,
 ) -> InfeasibleError | SolverError:
-    """Return the error for a solver that reports a problem to be infeasible.
+    """Return the error for a solver that calls the problem infeasible.
 
     A solver may be wrong about that, so that a program of feasibility alone confirms it: by the
     rows first, then by Clarabel's certificate, at last on the loss's own domain.
@@ -229,7 +229,7 @@ def verdict(
             f"no vector satisfies the constraints ({reported}): they do not conflict by "
             "themselves, but leave no point where the loss is finite"
         )
-    found = "a vector satisfies the constraints" if outcome == "feasible" else "no program agrees"
+    witness = "a vector satisfies the constraints" if outcome == "feasible" else "no program agrees"
     return SolverError(
-        f"{reported}, yet {found}: allow more iterations, or use another solver or accuracy"
+        f"{reported}, yet {witness}: allow more iterations, or use another solver or accuracy"
     )

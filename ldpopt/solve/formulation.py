@@ -107,12 +107,13 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
-        known = self._regions.get(d)
-        if known is None:
-            known = _region(self.loss, self.constraints, d)
+        region = self._regions.get(d)
+        if region is None:
+            region = _region(self.loss, self.constraints, d)
+            # One size alone: the arrays of a million values would otherwise pile up.
             self._regions.clear()
-            self._regions[d] = known
-        return known
+            self._regions[d] = region
+        return region
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the tightest (lower, upper) bounds that are stated value by value."""
@@ -141,7 +142,7 @@ class Formulation:
         self.region(d)
 
     def accept(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
-        """Return the estimate that is solved for; an error unless loss and constraints fit it."""
+        """Return the estimate as such; raises an error unless loss and constraints fit it."""
         start = FrequencyEstimate.of(estimate)
         self.loss.validate_for(start)
         self.validate_for(start.d)
@@ -185,7 +186,8 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
             f"at most {upper[at]:g}"
         )
     if total is not None:
-        smallest, largest = float(lower.sum()), float(upper.sum())
+        smallest = float(lower.sum())
+        largest = float(upper.sum())
         if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
             raise InfeasibleError(
                 f"a sum of {total:g} cannot be met: the bounds let the sum be from {smallest:g} "
@@ -198,7 +200,7 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
 
 
 def _common_total(totals: Sequence[float | None]) -> float | None:
-    """Return the total that the constraints agree on, if any; an error if there are several."""
+    """Return the total that the constraints agree on, if any; several raise an error."""
     values = sorted({value for value in totals if value is not None})
     if len(values) > 1:
         raise InfeasibleError(f"the frequencies cannot have different totals: {values}")

@@ -1,4 +1,4 @@
-"""What will solve a problem, and why: ``Problem.explain`` prints it, ``Problem.solve`` follows it."""
+"""The path of a problem and the reason: ``explain`` prints them, ``solve`` follows them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Plan:
     path
         ``"closed-form"``, ``"iterative"`` or ``"conic"``; None where no path solves the problem.
     name
-        The closed form, algorithm or solver; empty where there is none.
+        The closed form, algorithm or solver; empty without a path.
     reason
         Why, as a sentence about the problem.
     run

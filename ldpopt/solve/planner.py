@@ -1,4 +1,4 @@
-"""Which path solves a problem: a closed form, an algorithm of this library, or a cone solver."""
+"""The choice of a path: a closed form, an algorithm of this library, or a cone solver."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Planner:
         Raises
         ------
         InvalidInputError
-            If the path that is asked for is not available (the reason is given), or the algorithm
+            If the requested path is not available (the reason is given), or the algorithm
             is unknown.
         SolverError
             If the solver is not installed.
@@ -144,7 +144,7 @@ class Planner:
         """Return the function that runs convex-concave steps, each planned by itself."""
 
         def solve_stage(loss: Loss) -> Outcome:
-            """Return the minimiser of one stage; an error if no path solves it."""
+            """Return the minimiser of one stage; raises an error if no path solves it."""
             stage = Formulation(loss, formulation.constraints)
             plan = self.plan(stage, start, stages)
             if plan.run is None:
@@ -158,7 +158,7 @@ class Planner:
 
 
 def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | None:
-    """Return the plan of the closed form, or None where there is none."""
+    """Return the plan of the closed form, or None."""
     match = closed_form_for(formulation, start)
     if match is None:
         return None

@@ -141,7 +141,7 @@ class Problem(Formulation):
         -----
         Cost: closed forms are a sort or a few passes for all trials at once; the other paths solve
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
-        the path that is asked for.
+        the requested path.
         """
         start = self.accept(estimate)
         if self.loss.uses_noise:
@@ -178,8 +178,8 @@ class Problem(Formulation):
     def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
         """Return the frequencies of ``solve(estimate)`` alone, of the estimate's shape.
 
-        A closed form is not checked again, which takes several times as long as to evaluate it. Arguments and errors are
-        those of ``solve``.
+        A closed form is not checked again, which takes several times as long as to evaluate it.
+        Arguments and errors are those of ``solve``.
 
         Examples
         --------

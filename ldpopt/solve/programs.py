@@ -167,7 +167,7 @@ class ConeSolution:
     data: Mapping[str, Any]
 
     def at(self, variable: cp.Variable) -> Array | None:
-        """Return the value of a variable, or None where there is none."""
+        """Return the value of a variable, or None."""
         value = self.points.get(variable.id)
         return None if value is None else np.asarray(value, dtype=np.float64)
 

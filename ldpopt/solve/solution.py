@@ -110,7 +110,7 @@ class Solution:
         return "\n".join(lines)
 
     def _certificate_line(self) -> str:
-        """Return the certificate, unless that takes a large program that nobody asked for."""
+        """Return the certificate, unless that takes a large program that was not requested."""
         d = self.start.d
         is_cheap = self.problem.is_box(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):

@@ -157,14 +157,14 @@ def installed(name: str) -> str:
     # Names are short, so that half of one is in many others: only near ones are suggested.
     near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
     hint = f": did you mean {near[0]!r}?" if near else ""
-    known = SOLVERS.get(wanted)
+    record = SOLVERS.get(wanted)
     extra = ""
-    if known is not None and known.extra is not None:
-        extra = f"; {wanted} comes with: pip install 'ldpopt[{known.extra}]'"
+    if record is not None and record.extra is not None:
+        extra = f"; {wanted} comes with: pip install 'ldpopt[{record.extra}]'"
     raise SolverError(f"unknown solver {name!r}{hint} (installed here: {', '.join(names)}{extra})")
 
 
 def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, Any]:
     """Return a solver's options at an accuracy, with the given ones over them."""
-    known = SOLVERS.get(solver)
-    return {**(known.settings(accuracy) if known is not None else {}), **options}
+    record = SOLVERS.get(solver)
+    return {**(record.settings(accuracy) if record is not None else {}), **options}

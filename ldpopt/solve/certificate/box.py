@@ -212,8 +212,8 @@ def _greedy_minimum(gradient: Array, bounds: _Bounds) -> Array:
         base = weighted_sum(gradient, np.broadcast_to(lower, gradient.shape))
     amount = np.broadcast_to(total - lower.sum(axis=-1), base.shape)
     if np.isinf(upper).all():  # without the arrays of slack: this is every simplex
-        least = np.min(gradient, axis=-1, keepdims=True)
-        return np.asarray(base + weighted_sum(least, np.maximum(amount, 0.0)[..., None]))
+        cheapest = np.min(gradient, axis=-1, keepdims=True)
+        return np.asarray(base + weighted_sum(cheapest, np.maximum(amount, 0.0)[..., None]))
     slack = np.broadcast_to(upper - lower, gradient.shape)
     return np.asarray(base + _fill(gradient, slack, amount))
 

@@ -67,14 +67,14 @@ def _of_trial(
     modulus = float(formulation.loss.strong_convexity(one))
     members, gradient = _members(formulation, f, gradient)
     rows = [member.rows(d) for member in members]
-    known = [part for part in rows if part is not None]
+    polyhedra = [part for part in rows if part is not None]
     nothing = _unknown(members, rows, d)
     minorant = _minorant(formulation, one, f, gradient)
     if not np.isfinite(minorant.below).all():
         return nothing
-    if len(known) < len(members):
+    if len(polyhedra) < len(members):
         return _with_residual(nothing, *_cone_gap(minorant, members, d))
-    system = stacked(known, d)
+    system = stacked(polyhedra, d)
     certified = _linear_gap(minorant, system, d)
     if certified is None and minorant.kinks is None and modulus > 0:
         # The set is unbounded in a direction in which the tangent falls.
@@ -83,7 +83,7 @@ def _of_trial(
         certified = _dual_gap(gradient, f, modulus, system)
     if certified is None:
         return nothing
-    return _explained(formulation, one, f, gradient, members, known, system, certified)
+    return _explained(formulation, one, f, gradient, members, polyhedra, system, certified)
 
 
 def _members(formulation: Formulation, f: Array, gradient: Array) -> tuple[list[Constraint], Array]:

@@ -40,7 +40,7 @@ class SolverResult:
     Attributes
     ----------
     point
-        Its frequencies, shape (d,); None where it reports that there are none.
+        Its frequencies, shape (d,), or None.
     status
         How it ended; None where there is no point.
     reported

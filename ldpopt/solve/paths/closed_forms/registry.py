@@ -34,7 +34,7 @@ class ClosedForm:
     function
         From (loss, estimate, *constraints) to frequencies of the estimate's shape.
     applies
-        A condition beyond the types, with the same arguments; None where there is none.
+        A condition beyond the types, with the same arguments, or None.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Registry(Mapping[Key, ClosedForm]):
         self._forms: dict[Key, ClosedForm] = {}
 
     def add(self, form: ClosedForm) -> None:
-        """Register a closed form; an error if another one solves the same problem."""
+        """Register a closed form; raises an error if another one solves the same problem."""
         key = form.loss, frozenset(form.constraints)
         if key in self._forms:
             kinds = ", ".join(kind.__name__ for kind in form.constraints)
@@ -78,7 +78,7 @@ class Registry(Mapping[Key, ClosedForm]):
 
 @dataclass(frozen=True)
 class BoxForm:
-    """A closed form of one loss for all problems whose constraints are bounds and at most one total.
+    """A closed form of one loss for all problems on a box: bounds, and at most one total.
 
     Attributes
     ----------

@@ -30,13 +30,13 @@ def _total_is_nonnegative(
 
 
 @solves(
-    LeastSquares, Hierarchy, NonNegative, name="two passes a round", applies=_total_is_nonnegative
+    LeastSquares, Hierarchy, NonNegative, name="two passes per round", applies=_total_is_nonnegative
 )
 @solves(
     WeightedLeastSquares,
     Hierarchy,
     NonNegative,
-    name="two passes a round",
+    name="two passes per round",
     applies=_total_is_nonnegative,
 )
 def _consistent_and_nonnegative(
