@@ -105,6 +105,7 @@ class Covariance:
 
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
+        # From the right: the small matrices never meet a d x d one.
         shared = self._basis @ (self._core @ (self._basis.T @ columns))
         return np.asarray(self._own[:, None] * columns + shared)
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ldpopt import FrequencyEstimate, closed_form, oracles, postprocess
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
 from ldpopt.estimate import metrics
+from ldpopt.protocol import PureProtocol
 from tests.tolerances import SIGMAS, SUM
 
 D = 9
@@ -240,3 +241,12 @@ def test_the_limit_of_accuracy_is_of_raw_estimates():
         metrics.accuracy_limit(differing, [0.5, 0.5])
     with pytest.raises(InvalidTypeError, match="needs the noise level"):
         metrics.accuracy_limit([0.1], [0.1])
+
+
+def test_the_limit_of_accuracy_by_hand():
+    # p = 1/2, q = 1/4 and n = 100: the variances at 0.2 and 0.8 are 0.032 and 0.038. At 0.5 their
+    # normal densities are as e^-1.40625/0.178885 = 1.36993 to e^-1.184211/0.194936 = 1.56968.
+    protocol = PureProtocol(1.0, 2, p=0.5, q=0.25)
+    raw = FrequencyEstimate([0.5, 0.5], 100, protocol, is_raw=True)
+    limit = metrics.accuracy_limit(raw, [0.2, 0.8])
+    assert_allclose(limit, (0.2 * 1.36993 + 0.8 * 1.56968) / (1.36993 + 1.56968), rtol=1e-5)

@@ -71,32 +71,35 @@ def unconstrained_interval(
     (array([ 0.261, -0.037]), array([0.339, 0.038]))
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
-    answers = frequencies if members is None else totals(frequencies, members)
-    size: Array = (
-        np.ones(1) if members is None else np.asarray(members.sum(axis=1), dtype=np.float64)
-    )
+    size: Array = np.ones(1)
+    answers = frequencies
+    if members is not None:
+        size = np.asarray(members.sum(axis=1), dtype=np.float64)
+        answers = totals(frequencies, members)
     constant, slope = noise.answer_variance(frequencies, members, centred=centred)
+    shift: Array | float = 0.0
     if centred:
-        share = (1 - frequencies.sum(axis=-1, keepdims=True)) / frequencies.shape[-1]
-        lower, upper = score(answers + size * share, constant, slope, z)
-    else:
-        lower, upper = score(answers, constant, slope, z)
+        missing = 1 - frequencies.sum(axis=-1, keepdims=True)
+        shift = size * missing / frequencies.shape[-1]
+    lower, upper = score(answers + shift, constant, slope, z)
     oracle = noise.protocol
     n = noise.n
     if oracle is None or n is None:
         return lower, upper
     # Values of disjoint support make a set one event per report; elsewhere each member is an
     # event of its own.
-    events: Array = np.ones_like(size) if oracle.pair_support == (0.0, 0.0) else size
+    events = np.ones_like(size) if oracle.pair_support == (0.0, 0.0) else size
     gap = oracle.p - oracle.q
     small = _is_small(n, size * oracle.q, gap, events, z) & (size > 0)
     if centred:
+        # The whole domain is known to have frequency 1, whatever its count.
         small &= size < oracle.d
-    small = np.broadcast_to(small, answers.shape[-1:])
-    if small.any():
-        at = np.flatnonzero(small)
+    at = np.flatnonzero(np.broadcast_to(small, answers.shape[-1:]))
+    if at.size:
+        # Every value by itself has the same size, which is one number then.
         if members is not None:
-            size, events = size[at], events[at]
+            size = size[at]
+            events = events[at]
         counts = n * (size * oracle.q + gap * answers[..., at])
         low, high = clopper_pearson(counts, n * events, level)
         lower[..., at] = (low * events - size * oracle.q) / gap
@@ -205,9 +208,10 @@ def _is_small(n: int, base: Array, gap: float, events: Array, z: float) -> NDArr
     small = np.zeros(base.shape, dtype=np.bool_)
     events = np.maximum(events, 1.0)  # the empty set has no count
     for probability in (base / events, (base + gap) / events):
-        sd = np.sqrt(
-            np.maximum(n * events * probability * (1 - probability), np.finfo(np.float64).tiny)
-        )
-        skewed = z**3 * np.abs(1 - 2 * probability) / 6 > _SKEWED * sd
-        small |= skewed | (NormalDist().pdf(z) > 2 * _LATTICE * sd)
+        variance = n * events * probability * (1 - probability)
+        sd = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+        # The first Edgeworth term at z, relative to the tail; and half a step of the count.
+        is_skewed = z**3 * np.abs(1 - 2 * probability) / 6 > _SKEWED * sd
+        is_coarse = NormalDist().pdf(z) > 2 * _LATTICE * sd
+        small |= is_skewed | is_coarse
     return small

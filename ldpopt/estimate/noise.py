@@ -101,6 +101,7 @@ class Noise:
             )
         n = validate.integer("n (the number of reports)", n, minimum=1)
         noise = cls(protocol.a / n, protocol.b / n, n)
+        # No argument of the constructor: the variances could then contradict the protocol.
         object.__setattr__(noise, "protocol", protocol)
         return noise
 
@@ -288,6 +289,7 @@ class Noise:
         constant, slope = (np.broadcast_to(x, d) for x in (self.constant, self.slope))
         if members is None:
             return constant, slope
+        # With one slope per value the variance of a set depends on more than F: bound it.
         steepest = np.array([slope[row.indices].max(initial=slope.min()) for row in members])
         return np.asarray(members @ constant), steepest
 

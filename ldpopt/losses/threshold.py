@@ -74,6 +74,7 @@ class HardThreshold(Loss):
         """Return T: a number, or an array that broadcasts to the frequencies."""
         if self.top_k is not None:
             return kth_highest(estimate.frequencies, self.top_k)
+        # In standard deviations first: these may differ between values.
         in_sds = significance_threshold(estimate.d, 1.0, self.false_positives)
         return in_sds * estimate.noise.sd
 

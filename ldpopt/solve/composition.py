@@ -116,6 +116,7 @@ class ComposedSolution(Solution):
                 columns[field.name] = np.reshape(values, (*shape, *np.shape(values[0])))
         return Certificate(**columns)
 
+    # A stack has no single problem, so that each trial is certified for its own.
     def _stated(self) -> list[tuple[tuple[int, ...], Problem]]:
         """Return each trial with its problem."""
         assert self.composition is not None  # ``Composition.solve`` gives it
