@@ -334,6 +334,9 @@ def test_the_distance_of_one_report_to_its_gaussian_by_hand():
     distance, bound = noise._distance_to_gaussian(oracle, n=1, owners=0)
     assert distance == pytest.approx(0.75 - 0.28185, abs=1e-5)
     assert bound == pytest.approx(0.56 * 0.1171875 / 0.1875**1.5)
+    # With the value, the mirror image: the largest difference is just before the jump at 1.
+    mirrored, _ = noise._distance_to_gaussian(oracle, n=1, owners=1)
+    assert mirrored == pytest.approx(distance)
 
 
 def test_the_variance_of_norm_by_hand():
