@@ -122,7 +122,9 @@ def test_cases_are_made_for_sizes_above_two():
 
 def test_nodes_of_a_tree_are_sums_of_leaves_with_noise_of_their_own():
     leaves = np.linspace(0.0, 0.2, 9)
-    instance = Instance("x", "real", estimate_of(leaves, oracle=OUE(epsilon=1.0, d=9)))
+    oracle = OUE(epsilon=1.0, d=9)
+    many_users = FrequencyEstimate(leaves[None], 10**8, oracle, is_raw=True)
+    instance = Instance("x", "real", many_users)
     tree = Hierarchy.balanced(9, 3)
     nodes = shapes._with_every_level(instance)
     assert (nodes.name, nodes.kind) == ("x, every level", "real")
