@@ -156,7 +156,8 @@ class ReportWriter:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If they are not reports of the oracle, the ids do not fit, or the file cannot be written.
+            If they are not reports of the oracle, the ids do not fit, or the file cannot be
+            written.
         """
         batch = np.asarray(reports)
         self.oracle.report_form.check(batch)
