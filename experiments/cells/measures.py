@@ -236,7 +236,7 @@ class Selection:
                     choice = select_method(
                         estimate, sets, names, fit=fit, trials=self.trials, rng=rng
                     )
-                    by_name = {error.method: error.mean for error in choice.evidence}
+                    by_name = {error.method: error.mean for error in choice.scores}
                     simulated[trial, row] = [by_name[m] for m in names]
                     chosen[trial, row, names.index(choice.method)] = 1.0
             picked = np.einsum("tfm,tm->tf", chosen, real)[:, :, None]
