@@ -1,4 +1,4 @@
-"""Cells of the experiments: what is measured, its moments over trials, and where their randomness comes from."""
+"""Cells of the experiments: what is measured, its moments over trials, and their randomness."""
 
 import math
 from dataclasses import replace
@@ -41,7 +41,7 @@ def by_name(outcome):
     return {(m.query, m.metric): m for m in outcome.moments}
 
 
-# --- moments ----------------------------------------------------------------------------------------
+# --- moments --------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**31))
@@ -78,7 +78,7 @@ def test_one_trial_has_no_spread():
     assert np.isnan(Moments.of("q", "m", "a", "x", np.ones((1, 1, 1))).std).all()
 
 
-# --- randomness -------------------------------------------------------------------------------------
+# --- randomness -----------------------------------------------------------------------------------
 
 
 def test_reports_depend_on_the_cell_and_not_on_what_is_done_with_them():
@@ -103,10 +103,15 @@ def test_reports_depend_on_the_cell_and_not_on_what_is_done_with_them():
 def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
     base = cell(measures.RandomSets((10,)))
     others = [
-        replace(base, epsilon=2.0), replace(base, n=1), replace(base, methods=("base",)), replace(base, trials=7),
-        replace(base, digest="x"), replace(base, oracle="olh"), replace(base, measures=(measures.RandomSets((10,), 5),)),
+        replace(base, epsilon=2.0),
+        replace(base, n=1),
+        replace(base, methods=("base",)),
+        replace(base, trials=7),
+        replace(base, digest="x"),
+        replace(base, oracle="olh"),
+        replace(base, measures=(measures.RandomSets((10,), 5),)),
         replace(base, measures=(measures.Top((10,)),)),
-    ]  # fmt: skip
+    ]
     keys = {base.key(1), base.key(2), *(other.key(1) for other in others)}
     assert len(keys) == len(others) + 2
     assert replace(base).key(1) == base.key(1)
@@ -130,7 +135,7 @@ def test_digest_sees_counts_and_sets():
     assert len({digest(DATA), digest(small("zipf", 29_999)), digest(other_sets)}) == 3
 
 
-# --- treatments -------------------------------------------------------------------------------------
+# --- treatments -----------------------------------------------------------------------------------
 
 
 def test_shared_steps_give_what_the_methods_give():
@@ -152,7 +157,7 @@ def test_shared_steps_give_what_the_methods_give():
     assert seconds["power-ns"] >= seconds["power"] > 0
 
 
-# --- measures against slow references ---------------------------------------------------------------
+# --- measures against slow references -------------------------------------------------------------
 
 
 def test_full_domain_top_and_fixed_sets():
@@ -207,7 +212,8 @@ def test_random_sets_error_of_base_is_its_variance():
     moments = found["random sets", "mse"]
     oracle = ORACLES["oue"](1.0, D)
     expected = (D // 2 * oracle.a + oracle.b / 2) / DATA.n
-    # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves b/2 by less than 2 %.
+    # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves b/2
+    # by less than 2 %.
     assert (
         abs(moments.mean[0, 0] - expected)
         < SIGMAS * moments.std[0, 0] / math.sqrt(1500) + 0.02 * oracle.b / DATA.n
@@ -256,9 +262,8 @@ def test_noise_has_the_predicted_mean_and_variance():
     found = by_name(compute(Task(cell(measures.Noise(), methods=("oue",), trials=500), DATA, 4)))
     for metric in ("mean (counts)", "variance (counts)"):
         m = found["noise", metric]
-        slack = (
-            0.02 * m.mean[0, 1]
-        )  # the part of the variance that the prediction leaves out, b f, and that of the mean over d
+        # The prediction leaves out a part of the variance, b f, and that of the mean over d.
+        slack = 0.02 * m.mean[0, 1]
         assert abs(m.mean[0, 0] - m.mean[0, 1]) < SIGMAS * m.std[0, 0] / math.sqrt(500) + slack
     density = found["noise", "density"]
     width = density.parameters[1] - density.parameters[0]

@@ -1,4 +1,4 @@
-"""Runs of the experiments: resumption, failures, executors, and everything from declarations to the comparison page."""
+"""Runs of the experiments: resumption, failures, executors; from declarations to the page."""
 
 import csv
 import json
@@ -75,7 +75,7 @@ def bits(path, tasks):
         return {key: dumps(outcome.moments) for key, outcome in store.get(tasks).items()}
 
 
-# --- declarations -----------------------------------------------------------------------------------
+# --- declarations ---------------------------------------------------------------------------------
 
 
 def test_figures_are_those_of_the_papers():
@@ -127,7 +127,7 @@ def test_a_changed_declaration_recomputes_only_what_changed(tiny):
     assert len(after.keys() - before.keys()) == 1
 
 
-# --- the same bits for everybody --------------------------------------------------------------------
+# --- the same bits for everybody ------------------------------------------------------------------
 
 
 def test_results_do_not_depend_on_workers_or_order(tmp_path, tasks):
@@ -188,7 +188,7 @@ def test_nobody_answers_at_the_dask_address(tmp_path, tiny, monkeypatch):
             list(Dask(address).run([]))
 
 
-# --- nothing finished is lost -----------------------------------------------------------------------
+# --- nothing finished is lost ---------------------------------------------------------------------
 
 
 def test_a_killed_run_resumes(tmp_path):
@@ -266,7 +266,7 @@ def test_ctrl_c_stops_the_workers(tmp_path, tasks):
 
 
 def test_a_full_disk_keeps_what_is_finished(tmp_path, tasks):
-    """SQLite's own limit of pages in the place of the disk's: the same error, 'database or disk is full'."""
+    """SQLite's own limit of pages in place of the disk's: the error is 'database or disk is full'."""
     with Store(tmp_path / "s") as store:
         first = dict(list(tasks.items())[:1])
         compute_cells(first, store, InProcess())
@@ -351,7 +351,7 @@ def test_fresh_computes_again(tmp_path, tiny):
     assert "4 cells computed, 0 reused" in bare(invoke(*arguments, "--fresh").stderr)
 
 
-# --- the command line -------------------------------------------------------------------------------
+# --- the command line -----------------------------------------------------------------------------
 
 
 def test_unknown_figure_names_the_nearest():
@@ -406,7 +406,7 @@ def test_a_prefix_of_kosarak_is_not_taken_for_kosarak(tmp_path, monkeypatch):
 
 
 def test_all_figures_from_data_to_comparison(tmp_path, tiny):
-    """Every figure on small populations, Kosarak, POS and Fire among them: tables, pictures, and a verdict on everything."""
+    """Every figure on small populations, Kosarak, POS and Fire too: tables, pictures, verdicts."""
     result = invoke(
         "run", "all", "--quick", "--trials", 3, "--out", tmp_path, "--compare", "--workers", 2
     )
@@ -443,7 +443,7 @@ def test_quick_keeps_the_ends_of_a_grid():
     assert experiment.quick().trials < 10
 
 
-# --- what the papers say ----------------------------------------------------------------------------
+# --- what the papers say --------------------------------------------------------------------------
 
 
 def test_statements_are_well_formed():
@@ -469,7 +469,7 @@ def test_kept_results_give_the_kept_verdicts():
 
 
 def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
-    """From the tables alone, what all trials give: the covariance comes back from the deviation of the difference."""
+    """From the tables alone, what all trials give: the covariance follows from the difference."""
     assert invoke("run", "ndss-fig8", "--trials", 12, "--quick", "--out", tmp_path).exit_code == 0
     results = Results(tmp_path)
     at = {"figure": "ndss-fig8", "epsilon": 4.0}

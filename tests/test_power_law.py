@@ -1,4 +1,4 @@
-"""Power laws: partial zeta sums, fits by the mean, and posterior means of one vector and of many."""
+"""Power laws: partial zeta sums, fits by the mean, posterior means of one vector and of many."""
 
 import math
 import warnings

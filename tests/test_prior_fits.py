@@ -1,4 +1,4 @@
-"""Fits of priors: by moments, by likelihood with standard errors, and to users who report openly."""
+"""Fits of priors: by moments, by likelihood with standard errors, to users who report openly."""
 
 import math
 

@@ -50,6 +50,7 @@ _RATED = _any_of("""
 """)
 # Not "the seconds a cell may take", where the second noun has a verb of its own.
 _EACH = rf"(?-i:an?) (?:{_RATED})\b(?![-'’])(?! (?:can|may|must|is|has|takes?)\b)"
+_VERB = "(?!reports? a problem)"
 _RELATIVE = "which|that|it|they"
 # "a transform a trial", "1,000 hashes a report": nouns beyond the list, known by the number before.
 _PREPOSITION = "above|as|at|by|for|from|in|is|of|on|than|to|where|with"
@@ -73,7 +74,7 @@ def _phrase(rule: str, pattern: str, remedy: str) -> Phrase:
 
 
 PHRASES = (
-    _phrase("per", rf"\b(?!reports? a problem)(?:{_COUNTED}|{_NUMBER_OF}) {_EACH}", 'write "per" for a rate'),
+    _phrase("per", rf"\b{_VERB}(?:{_COUNTED}|{_NUMBER_OF}) {_EACH}", 'write "per" for a rate'),
     _phrase("error", r"[;,] (?:an )?error (?:if|unless|where|otherwise|for|when|names|says)\b",
             'state it in "Raises", or write a sentence: "Raises an error if ..."'),
     _phrase("error", r"\berrors? of ours\b", 'write "an LdpError" or "an error of this package"'),

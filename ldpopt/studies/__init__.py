@@ -1,1 +1,1 @@
-"""Studies built on estimates and problems: which method to choose, who lies, how solvers compare."""
+"""Studies built on estimates and problems: choice of methods, audits, poisoning, comparisons."""
