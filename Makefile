@@ -21,6 +21,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.prose
 
 portable: $(DEV)  ## the numerical tests under other processors' kernels: a quarter of an hour
 	$(BIN)/python -m tools.portable

@@ -12,11 +12,11 @@ Array = NDArray[np.float64]
 
 
 class Covariance:
-    """diag(own) + B C Bᵀ, a symmetric d x d matrix that only ``dense`` writes out.
+    """diag(independent) + B C Bᵀ, a symmetric d x d matrix that only ``dense`` writes out.
 
     Parameters
     ----------
-    own
+    independent
         The diagonal part, shape (d,). It is not the matrix's diagonal, which ``diagonal`` is.
     basis, core
         B of shape (d, k) and the symmetric C of shape (k, k), with k small.
@@ -35,15 +35,15 @@ class Covariance:
     (array([1.5, 0.5]), 5.0)
     """
 
-    def __init__(self, own: Array, basis: Array, core: Array) -> None:
-        self._own = own
+    def __init__(self, independent: Array, basis: Array, core: Array) -> None:
+        self._independent = independent
         self._basis = basis
         self._core = core
 
     @property
     def d(self) -> int:
         """Number of values."""
-        return len(self._own)
+        return len(self._independent)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Covariance:
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,)."""
         shared = np.einsum("vk,kl,vl->v", self._basis, self._core, self._basis)
-        return np.asarray(self._own + shared)
+        return np.asarray(self._independent + shared)
 
     def __matmul__(self, vectors: ArrayLike) -> Array:
         """Return the product with a vector of shape (d,) or the columns of a (d, m) matrix.
@@ -101,13 +101,13 @@ class Covariance:
 
     def scaled(self, factor: float) -> Covariance:
         """Return the matrix times ``factor`` >= 0, such as 1/n for the mean of n reports."""
-        return Covariance(self._own * factor, self._basis, self._core * factor)
+        return Covariance(self._independent * factor, self._basis, self._core * factor)
 
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
         # From the right: the small matrices never meet a d x d one.
         shared = self._basis @ (self._core @ (self._basis.T @ columns))
-        return np.asarray(self._own[:, None] * columns + shared)
+        return np.asarray(self._independent[:, None] * columns + shared)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d={self.d})"

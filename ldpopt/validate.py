@@ -22,9 +22,9 @@ Item = TypeVar("Item")
 _INT64_BOUND = 2**62  # a bound as high as this only keeps numbers within int64
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInputError:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InvalidInputError:
     """Return the error for an unknown name; it lists the nearest names, or all of a short list."""
-    names = list(known)
+    names = list(choices)
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
     nearest = [in_any_case[match] for match in close]
@@ -117,12 +117,12 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
     if result.dtype.kind not in "iuf":
-        found = (
+        kind = (
             f"an array of {result.dtype}"
             if isinstance(values, np.ndarray | list | tuple)
             else repr(type(values))
         )
-        raise InvalidTypeError(f"{what} must be an array of numbers, got {found}")
+        raise InvalidTypeError(f"{what} must be an array of numbers, got {kind}")
     return result
 
 
@@ -152,19 +152,19 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
 
 def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArray[np.int64]:
     """Return ``values`` as int64, each a whole number in ``low .. high`` (both included)."""
-    found = array(what, values)
-    if found.dtype.kind == "f":
-        broken = found != np.floor(found)  # true for NaN; infinities are caught by the range below
+    result = array(what, values)
+    if result.dtype.kind == "f":
+        # True for NaN; infinities are caught by the range below.
+        broken = result != np.floor(result)
         if broken.any():
             at = first(broken)
-            raise InvalidInputError(f"{what} must be whole numbers, found {found[at]}{placed(at)}")
-    if found.size and (found.min() < low or found.max() > high):
-        at = first((found < low) | (found > high))
-        bounds = (
-            f"lie in {low} .. {high}" if high < _INT64_BOUND or found[at] > high else f"be >= {low}"
-        )
-        raise InvalidInputError(f"{what} must {bounds}, found {found[at]}{placed(at)}")
-    return found.astype(np.int64)
+            raise InvalidInputError(f"{what} must be whole numbers, found {result[at]}{placed(at)}")
+    if result.size and (result.min() < low or result.max() > high):
+        at = first((result < low) | (result > high))
+        has_two_bounds = high < _INT64_BOUND or result[at] > high
+        bounds = f"lie in {low} .. {high}" if has_two_bounds else f"be >= {low}"
+        raise InvalidInputError(f"{what} must {bounds}, found {result[at]}{placed(at)}")
+    return result.astype(np.int64)
 
 
 def generator(rng: object) -> np.random.Generator:

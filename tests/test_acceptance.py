@@ -196,7 +196,7 @@ def test_an_infeasible_problem_is_named_whatever_the_solver_reports(
     status, more, match, monkeypatch
 ):
     reports(monkeypatch, status)
-    monkeypatch.setattr(feasibility, "LARGEST", 1)  # the solver is asked first
+    monkeypatch.setattr(feasibility, "LARGEST", 1)  # the solver answers first
     with pytest.raises(InfeasibleError, match=match):
         Problem(LeastSquares(), [*SIMPLEX, *more]).solve(F, path="conic")
 

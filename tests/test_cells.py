@@ -212,8 +212,8 @@ def test_random_sets_error_of_base_is_its_variance():
     moments = found["random sets", "mse"]
     oracle = ORACLES["oue"](1.0, D)
     expected = (D // 2 * oracle.a + oracle.b / 2) / DATA.n
-    # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves b/2
-    # by less than 2 %.
+    # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves
+    # b/2 by less than 2 %.
     assert (
         abs(moments.mean[0, 0] - expected)
         < SIGMAS * moments.std[0, 0] / math.sqrt(1500) + 0.02 * oracle.b / DATA.n

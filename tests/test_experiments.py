@@ -266,7 +266,7 @@ def test_ctrl_c_stops_the_workers(tmp_path, tasks):
 
 
 def test_a_full_disk_keeps_what_is_finished(tmp_path, tasks):
-    """SQLite's own limit of pages in place of the disk's: the error is 'database or disk is full'."""
+    """SQLite's own limit of pages in place of the disk's; the error is 'disk is full'."""
     with Store(tmp_path / "s") as store:
         first = dict(list(tasks.items())[:1])
         compute_cells(first, store, InProcess())

@@ -524,7 +524,7 @@ def test_explain_says_what_solve_does(name, kind):
     chosen = (oracles.GRR if name == "multinomial" else oracles.OUE)(epsilon=3.0, d=D)
     estimate = chosen.estimate(chosen.simulate_counts([900, 500, 300, 150, 100, 50], 0), 2000)
     said = problem.explain(estimate)
-    if (name, kind) == ("multinomial", "groups"):  # values outside the groups may grow without end
+    if (name, kind) == ("multinomial", "groups"):  # values outside the groups are unbounded
         with pytest.raises(InvalidInputError, match="no minimum, add"):
             problem.solve(estimate)
         return

@@ -120,7 +120,7 @@ class IndexCovariance(Covariance):
     def scaled(self, factor: float) -> Covariance:
         """Return the matrix scaled by a factor >= 0."""
         return IndexCovariance(
-            self._own * factor,
+            self._independent * factor,
             self._basis,
             self._core * factor,
             form=self._form,
