@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -75,12 +76,13 @@ class Method:
     clip_answers: bool = False
     keeps_raw: bool = False
 
-    @property
+    @cached_property
     def problem(self) -> Problem | Composition | None:
         """The problem that it solves with its default options, None if it minimises nothing.
 
         A ``Composition`` states another problem for each vector.
         """
+        # It is kept, since stating it costs more than a closed form for a thousand values.
         return None if self.stated is None else self.stated()
 
     @property
@@ -100,13 +102,15 @@ class Method:
     def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
         """Return the estimate after this method, as ``postprocess`` does."""
         self._check_options(options)
+        if self.keeps_raw:
+            return estimate.unclipped(self.name)
         if self.stated is not None:
-            frequencies = self.stated(**options).minimise(estimate)
+            problem = self.stated(**options) if options else self.problem
+            assert problem is not None  # it is stated
+            frequencies = problem.minimise(estimate)
         else:
             assert self.transform is not None  # a method has one of the two
             frequencies = self.transform(estimate)
-        if self.keeps_raw:
-            return estimate.unclipped(self.name)
         frequencies.flags.writeable = False  # nobody else has it, so that no copy is needed
         return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
 

@@ -118,7 +118,8 @@ class Noise:
     @property
     def is_common(self) -> bool:
         """Whether all values have the same variance at the same frequency."""
-        return bool(np.ptp(self.constant) == 0 and np.ptp(self.slope) == 0)
+        # Single numbers, as those of a protocol are, need no pass over an array.
+        return all(np.ndim(part) == 0 or np.ptp(part) == 0 for part in (self.constant, self.slope))
 
     @property
     def kappa(self) -> float:

@@ -47,7 +47,7 @@ class Tolerances:
     violation
         Largest violation of a constraint, relative to max(1, largest |f_v|).
     gap
-        Largest certified gap, relative to 1 + |loss|.
+        Largest certified gap, relative to 1 + |loss| + Σ |g_v f_v| with the loss's gradient g.
     """
 
     stop: float
