@@ -397,9 +397,11 @@ def postprocess(
         values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
         false positives, .05) for ``base-zero``.
 
-    Returns ------- FrequencyEstimate with the same noise and labels, named after the method,
-    which keeps the raw one for intervals. A further method starts from its frequencies: the
-    clipping of answers by ``post-pos`` does not carry over.
+    Returns
+    -------
+    FrequencyEstimate with the same noise and labels, named after the method, which keeps the raw
+    one for intervals. A further method starts from its frequencies: the clipping of answers by
+    ``post-pos`` does not carry over.
 
     Raises
     ------
@@ -414,7 +416,9 @@ def postprocess(
         ``base-zero``, ``mle-apx``, and those with a prior) gets a processed estimate: it is
         made for raw ones.
 
-    Notes ----- Cost: Table I, for all trials at once. The frequencies are those of
+    Notes
+    -----
+    Cost: Table I, for all trials at once. The frequencies are those of
     ``METHODS[method].problem.solve(estimate)``.
 
     Examples

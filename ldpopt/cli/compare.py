@@ -121,7 +121,7 @@ def _print_table(rows: list[ComparisonRow]) -> None:
 
 def _accuracy(name: str) -> Accuracy:
     validate.lookup("accuracy", name, ACCURACIES)
-    return name  # type: ignore[return-value]  # the keys of SETTINGS are the values of Accuracy
+    return name  # type: ignore[return-value]  # the keys of ACCURACIES are the values of Accuracy
 
 
 def _size(part: str, text: str) -> int:

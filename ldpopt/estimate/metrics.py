@@ -136,8 +136,10 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     truth
         True frequencies f of shape (d,), in 0 .. 1.
 
-    Returns ------- m* of each raw estimate, shape (..., d), as frequencies, so that any error
-    can be measured: what a method loses to the limit is ``mean_squared_error(method, truth) /
+    Returns
+    -------
+    m* of each raw estimate, shape (..., d), as frequencies, so that any error can be measured: what
+    a method loses to the limit is ``mean_squared_error(method, truth) /
     mean_squared_error(accuracy_limit(raw, truth), truth)``, both averaged over trials.
 
     Raises
@@ -146,8 +148,10 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
         If the noise level is not known, the estimate is post-processed, or ``truth`` does not
         have shape (d,) with entries in 0 .. 1.
 
-    Notes ----- A method that uses the known sum, as Norm-Sub does, can be slightly below the
-    limit. Cost: as many terms as there are raw estimates times distinct true frequencies.
+    Notes
+    -----
+    A method that uses the known sum, as Norm-Sub does, can be slightly below the limit. Cost: as
+    many terms as there are raw estimates times distinct true frequencies.
 
     Examples
     --------

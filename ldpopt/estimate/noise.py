@@ -180,9 +180,10 @@ class Noise:
         frequencies
             True frequencies f, or estimates in their place, shape (d,).
 
-        Returns ------- A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and
-        ``.quadratic(weights)``. Of noise given by hand it is the diagonal matrix of its
-        variances.
+        Returns
+        -------
+        A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and ``.quadratic(weights)``. Of noise
+        given by hand it is the diagonal matrix of its variances.
 
         Raises
         ------
