@@ -59,11 +59,13 @@ def judge(
     if outcome.status is not Status.OPTIMAL:
         reasons.append(f"{plan.name} stopped before it met its tolerances")
     violation = float(np.max(formulation.violation(point)))
+    # Written so that NaN counts as a violation.
     if not violation <= tolerances.violation * max(1.0, _largest(point, violation)):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         reasons.append(f"the constraints are violated by {violation:.2g}")
     gap = _gap(formulation, start, point, plan)
+    # The absolute test comes first: it passes almost always, and spares the loss's value.
     if gap is not None and not np.all(gap <= tolerances.gap):
         reasons += _doubts(formulation, start, point, gap, tolerances.gap)
     if reasons:

@@ -52,6 +52,7 @@ class Composition:
         """Return the frequencies of ``solve(estimate)`` alone; errors are those of ``first``."""
         start = self.first.accept(estimate)
         if self.first.loss.uses_noise:
+            # The closed form does not pass through ``Problem.solve``, which would warn.
             warn_unless_raw_noise(start)
         return self.closed_form(start)
 

@@ -43,11 +43,14 @@ def interval(
     for trial in np.ndindex(shape[:-1]):
         confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
         polyhedra = [part for part in parts if part is not None]
+        # Linear programs are exact at a vertex and quicker: cones only where a constraint has no
+        # rows.
         if len(polyhedra) == len(parts):
             maximum = _linear_maximum([confidence, *polyhedra], d)
         else:
             maximum = _conic_maximum(confidence, constraints, d)
         for i in range(members.shape[0]):
+            # One row at a time: all sets as a dense matrix take m·d numbers.
             weights = members[[i]].toarray()[0]
             lower[(*trial, i)] = -maximum(-weights)
             upper[(*trial, i)] = maximum(weights)
@@ -69,6 +72,8 @@ def _confidence_box(
     if sets is not None:
         matrices.append(membership(sets, d))
     rows: Any = sparse.vstack(matrices, format="csr")
+    # The values' intervals count even where only sets are asked about: all rows must cover jointly
+    # for the truth to lie in the box.
     each = 1 - (1 - level) / rows.shape[0]
     lower, upper = raw.interval(each)
     lower = lower.copy()
@@ -89,6 +94,7 @@ def _confidence_box(
 def _linear_maximum(parts: Sequence[LinearInequalities], d: int) -> Maximum:
     """Return w ↦ max wᵀf over the polyhedron: a linear program in d f, whose values are near 1."""
     system = stacked(parts, d)
+    # The matrix stays: in x = d f both sides of A f <= b grow by the factor d.
     scaled = LinearInequalities(system.matrix, d * system.lower, d * system.upper)
     program = LinearProgram(scaled)
     cost = np.zeros(system.matrix.shape[1])

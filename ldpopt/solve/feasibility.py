@@ -89,16 +89,19 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
         if rows is not None:
             members.append(constraint)
             parts.append(rows)
+    # Most sets in use contain this point, and checking it is far cheaper than a program.
     point = _equal_frequencies(constraints, d)
     if all(np.all(member.violation(point) <= _TOLERANCE) for member in members):
         return
     excess, multipliers = _elastic(parts, d)
     if excess <= _TOLERANCE:
         return
+    # In the order in which ``stacked`` puts the rows, so that a multiplier's index finds its owner.
     owners = [(member, row) for member, rows in zip(members, parts, strict=True)
               for row in range(len(rows.lower))]  # fmt: skip
     conflicting = [owners[i] for i in np.flatnonzero(multipliers)]
     names = [member.row_name(row, d) for member, row in conflicting]
+    # Rows of several constraints may have the same name, such as f[0] >= 0: each is named once.
     shown = "; ".join(dict.fromkeys(names[:_SHOWN]))
     if len(names) > _SHOWN:
         shown += f"; … ({len(names)} rows)"
@@ -130,6 +133,8 @@ def _elastic(parts: Sequence[LinearInequalities], d: int) -> tuple[float, Array]
     system = stacked(parts, d)
     above = np.flatnonzero(np.isfinite(system.upper))
     below = np.flatnonzero(np.isfinite(system.lower))
+    # One t for all rows: with it every system has a solution, so that the program has a vertex, and
+    # with it multipliers, whether or not the constraints conflict.
     give_way = sparse.csr_array(
         np.concatenate([-np.ones(len(above)), np.ones(len(below))])[:, None]
     )
@@ -142,10 +147,13 @@ def _elastic(parts: Sequence[LinearInequalities], d: int) -> tuple[float, Array]
     free: list[tuple[float | None, float | None]] = [(None, None)] * system.matrix.shape[1]
     cost = np.zeros(len(free) + 1)
     cost[-1] = 1.0
+    # The multipliers of an interior point would be spread over all rows of all conflicts.
     solution = LinearProgram(rows, [*free, (0.0, None)], at_vertex=True).minimise(cost)
     needed = np.zeros(len(system.lower))
     if solution.status != "optimal":
         return 0.0, needed  # undecided: the solver of the problem itself will tell
+    # A row with two sides is in both lists: plain indexing would keep only the latter of its
+    # shares.
     np.add.at(needed, np.concatenate([above, below]), np.abs(solution.multipliers))
     return solution.value, np.where(needed > _NO_MULTIPLIER, needed, 0.0)
 
@@ -157,6 +165,7 @@ def _search(
     import cvxpy as cp
 
     variable = cp.Variable(d)
+    # In units of 1/d, the solver's numbers are of order 1, for which its tolerances are made.
     f = variable / d
     forms = [form for constraint in constraints for form in constraint.cone_form(f)]
     try:
@@ -182,6 +191,8 @@ def conflict(constraints: Sequence[Constraint], d: int) -> str:
     needed = list(constraints)
     for candidate in constraints:
         rest = [constraint for constraint in needed if constraint is not candidate]
+        # This is the deletion filter (Chinneck, Dravnieks 1991). An undecided search keeps the
+        # candidate: the list may then be too long, but what it names does conflict.
         if rest and _search(rest, d)[0] == "infeasible":
             needed = rest
     return f"these conflict: {', '.join(map(repr, needed))}"
@@ -222,6 +233,7 @@ def verdict(
         return InfeasibleError(
             f"no vector satisfies the constraints ({reported}): {conflict(members, d)}"
         )
+    # Left is a loss that is infinite on the whole set, as a logarithm is beyond its end.
     first, last = formulation.loss.domain(formulation.loss.constants(estimate))
     outcome, _ = _search([*members, Bounds(first, last)], d)
     if outcome == "infeasible":

@@ -81,7 +81,11 @@ class Formulation:
                 "constraints must be a list of instances from ldpopt.constraints, such as "
                 f"[NonNegative()], got {constraints!r}"
             )
+        # A tuple: the caller may change a list later, and what is compiled is kept by its
+        # constraints, which must be hashable for that.
         object.__setattr__(self, "constraints", tuple(constraints))
+        # Totals that differ conflict for every number of values: an error now, not at the first
+        # solve.
         _common_total([constraint.total() for constraint in self.constraints])
 
     @property
@@ -193,6 +197,7 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
                 f"a sum of {total:g} cannot be met: the bounds let the sum be from {smallest:g} "
                 f"to {largest:g}"
             )
+    # A constraint that is neither bounds nor a total ties values together in a way of its own.
     separate = (
         box is not None or value is not None for box, value in zip(boxes, totals, strict=True)
     )
@@ -209,11 +214,14 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
 
 def _intersection(loss: Loss, boxes: Sequence[tuple[Array, Array]], d: int) -> tuple[Array, Array]:
     """Return the tightest bounds, read-only."""
+    # A loss that is infinite below zero bounds the values as a constraint would.
     lower = np.full(d, 0.0 if loss.nonnegative_domain else -np.inf)
     upper = np.full(d, np.inf)
     for box_lower, box_upper in boxes:
         np.maximum(lower, box_lower, out=lower)
         np.minimum(upper, box_upper, out=upper)
+    # The region is kept, and its arrays are handed out: whoever wrote to them would change the
+    # problem.
     lower.flags.writeable = False
     upper.flags.writeable = False
     return lower, upper
@@ -227,6 +235,8 @@ def _distinct(
     """Return the constraints without equal boxes or totals of the same kind: those add nothing."""
     kept: list[int] = []
     for i, constraint in enumerate(constraints):
+        # Closed forms are registered for each kind once, so that NonNegative() stated twice would
+        # hide them. Two totals of one kind have the same value here: others have raised an error.
         repeated = any(
             constraint is constraints[k]
             or (

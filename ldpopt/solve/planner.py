@@ -72,6 +72,7 @@ class Planner:
         path = request.path
         if path == "conic":
             return self._conic(formulation, start, request)
+        # Whoever names a solver wants that solver, even where a closed form would be shorter.
         if path == "closed-form" or request.solver is None:
             plan = None if path == "iterative" else _closed_form(formulation, start)
             if plan is not None:
@@ -79,6 +80,7 @@ class Planner:
         if path == "closed-form":
             raise self._unavailable(formulation, start, path)
         algorithms = _algorithms(formulation, start)
+        # A name that is no algorithm of this library is one of cvxpy's, for the conic path.
         if algorithms and (path == "iterative" or request.solver in (None, *algorithms)):
             return self._iterative(formulation, start, request, algorithms)
         if path == "iterative":
@@ -88,6 +90,7 @@ class Planner:
     def _unavailable(
         self, formulation: Formulation, start: FrequencyEstimate, path: str
     ) -> InvalidInputError:
+        # The reason of the path that ``auto`` takes says what this problem needs instead.
         reason = self.plan(formulation, start, Request()).reason
         return InvalidInputError(f"path={path!r} is not available: {reason}")
 
@@ -117,6 +120,7 @@ class Planner:
 
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
         rigid = next((c for c in formulation.constraints if not c.convex), None)
+        # With path="conic" the constraint itself raises the error, when its cone form is asked for.
         if rigid is not None and request.path == "auto" and request.solver is None:
             return Plan(
                 None,
@@ -131,6 +135,7 @@ class Planner:
         if request.path == "conic":
             reason = f"{formulation.statement} is solved by {solver} through cvxpy"
         if not formulation.loss.convex:
+            # Every stage is convex: the requested solver takes it, though not the whole problem.
             stages = Request("conic", solver, request.accuracy, request.options)
             return Plan("conic", solver, reason, self._steps(formulation, start, stages))
         chosen = solvers.settings(solver, request.accuracy, request.options)

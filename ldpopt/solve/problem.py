@@ -156,6 +156,8 @@ class Problem(Formulation):
         began = time.perf_counter()
         outcome = plan.run()
         seconds = time.perf_counter() - began
+        # The clock has stopped: judging is no part of what the path took, and comparisons time
+        # paths.
         judgement = judge(self, start, outcome, plan, accuracy)
         if judgement.status is not Status.OPTIMAL:
             warn(
@@ -243,6 +245,8 @@ class Problem(Formulation):
         [array([ 0.464,  0.454, -0.016]), array([0.508, 0.508, 0.073])]
         """
         start = self.accept(estimate)
+        # First, because a program over an empty set would blame the reports for a conflict that the
+        # constraints have among themselves.
         feasibility.require_feasible(self.constraints, start.d)
         raw = start.require_raw("intervals need")
         probability = validate.real("level", level, above=0, below=1)

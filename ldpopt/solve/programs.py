@@ -40,6 +40,7 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     offset = d
     for part, width in zip(parts, widths, strict=True):
         rows = len(part.lower)
+        # Auxiliary variables belong to one part alone: zeros stand where those of the others are.
         before = sparse.csr_array((rows, offset - d))
         auxiliary = [] if part.auxiliary is None else [part.auxiliary]
         after = sparse.csr_array((rows, columns - offset - width))
@@ -100,6 +101,8 @@ class LinearProgram:
     ) -> None:
         from scipy import sparse
 
+        # As equations these rows have one multiplier of either sign; two inequalities could share
+        # it in many ways.
         equal = system.lower == system.upper
         self._equal = np.flatnonzero(equal)
         self._above = np.flatnonzero(~equal & np.isfinite(system.upper))
@@ -119,6 +122,7 @@ class LinearProgram:
         """Return the minimum of cost·x. HiGHS's tolerances are absolute, so the cost is scaled."""
         from scipy import optimize
 
+        # A cost of zeros, as of a gradient that vanishes, must not divide by zero.
         scale = max(float(np.abs(cost).max()), _TINY)
         result: Any = optimize.linprog(
             cost / scale,
@@ -131,16 +135,22 @@ class LinearProgram:
             options=self._options,
         )
         nothing = np.empty(0)
+        # scipy's codes: 0 is optimal, 2 infeasible; the others are limits, unbounded and numerical
+        # trouble.
         if result.status == 2:
             return LinearSolution("infeasible", np.nan, nothing, nothing, result.message)
         if result.status != 0:
             return LinearSolution("failed", np.nan, nothing, nothing, result.message)
+        # scipy's marginals are the derivatives of the minimum by the right-hand sides. Those of
+        # caps are never positive; a lower bound went in with its sign turned, and its marginal is
+        # turned back.
         multipliers = np.zeros(self._size)
         multipliers[self._equal] = result.eqlin.marginals
         capped = len(self._above)
         multipliers[self._above] += result.ineqlin.marginals[:capped]
         multipliers[self._below] -= result.ineqlin.marginals[capped:]
         value = float(cost @ result.x)
+        # The multipliers are those of the scaled cost: here they get the units of the cost itself.
         return LinearSolution("optimal", value, result.x, scale * multipliers, result.message)
 
 
@@ -234,8 +244,11 @@ class ConeProgram:
         with warnings.catch_warnings():
             # "Solution may be inaccurate" is what the status says.
             warnings.simplefilter("ignore")
+            # This is quick after the first time: cvxpy keeps the compiled form and only puts in the
+            # values of the parameters.
             data, chain, inverse = self.problem.get_problem_data(self.solver, solver_opts=chosen)
             began = time.perf_counter()
+            # Without a warm start the point of a trial does not depend on the trials before it.
             raw = chain.solve_via_data(self.problem, data, warm_start=False, solver_opts=chosen)
             seconds = time.perf_counter() - began
             solution = chain.invert(raw, inverse)

@@ -152,6 +152,8 @@ def installed(name: str) -> str:
     """Return cvxpy's name of a solver in any case; an error that names the installed ones."""
     names = installed_solvers()
     wanted = str(name).upper()
+    # cvxpy is asked rather than SOLVERS, so that solvers which this library has no record of work
+    # too.
     if wanted in names:
         return wanted
     # Names are short, so that half of one is in many others: only near ones are suggested.

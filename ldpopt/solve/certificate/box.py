@@ -38,6 +38,7 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     if kinks is None:
         gradient = loss.gradient(point, start)
         mu = _sum_multiplier(gradient, point, bounds)
+        # A modulus of every trial: the smallest serves the whole stack.
         modulus = float(np.min(loss.strong_convexity(start)))
         gap = _smooth_gap(gradient, point, modulus, bounds, mu)
     else:
@@ -73,6 +74,8 @@ def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Arr
         if np.isinf(upper).all():
             return _filling_gap(gradient, point, bounds)
         mu = _sum_multiplier(gradient, point, bounds)
+        # Weak duality: at any price μ of the total the values come apart, and the maximum is at
+        # least the gap of ``evidence``.
         excess = np.sum(point, axis=-1) - total
         apart = _apart_gap(gradient + mu[..., None], point, lower, upper)
         return np.asarray(apart - mu * excess)
@@ -129,6 +132,7 @@ def _sum_multiplier(gradient: Array, point: Array, bounds: _Bounds) -> Array:
     free = np.isinf(slack)
     distance = np.maximum(np.where(free, 0.0, slack), 0.0)
     weights = np.where(free.any(axis=-1, keepdims=True), free, distance)
+    # Where every value is at a bound all weights are 0, and so is then the multiplier.
     mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
     return np.asarray(-weighted_sum(gradient, weights) / mass)
 
@@ -142,6 +146,7 @@ def _kinked_multiplier(kinks: Kinks, point: Array, bounds: _Bounds) -> Array:
     """
     if bounds.total is None:
         return np.zeros(point.shape[:-1])
+    # At a kink every slope between the two sides is a subgradient: these are the ends.
     smallest_slope = kinks.subgradient(point, np.full(point.shape, -np.inf))
     largest_slope = kinks.subgradient(point, np.full(point.shape, np.inf))
     at_lower = point - bounds.lower <= NEAR
@@ -192,6 +197,7 @@ def _apart_gap(gradient: Array, f: Array, lower: Array, upper: Array) -> Array:
     """Return max <g, f - s> over a box: every value goes to the end that its gradient points to."""
     with np.errstate(invalid="ignore"):
         end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
+        # 0 times the distance to an infinite end would be NaN.
         stays = (gradient == 0) | (f == end)
         terms = np.where(stays, 0.0, gradient * (f - end))
     return np.asarray(np.sum(terms, axis=-1))
@@ -226,7 +232,10 @@ def _fill(price: Array, slack: Array, amount: Array) -> Array:
     amount = np.maximum(amount, 0.0)
     if np.isinf(slack).all():
         return weighted_sum(np.min(price, axis=-1, keepdims=True), amount[..., None])
+    # A fractional knapsack: cheapest first is optimal (Dantzig 1957).
     order = np.argsort(price, axis=-1)
+    # No value takes more than the whole amount. Without the cut an infinite slack would leave inf -
+    # inf in the difference below.
     capacity = np.minimum(np.take_along_axis(slack, order, axis=-1), amount[..., None])
     before = np.cumsum(capacity, axis=-1) - capacity
     filled = np.clip(amount[..., None] - before, 0.0, capacity)
@@ -241,6 +250,8 @@ def _kinked_minimum(loss: Loss, start: FrequencyEstimate, kinks: Kinks, bounds: 
     if total is None:
         return minimum
     missing = total - clipped.sum(axis=-1)
+    # Off its kink a value lies at the bound next to it, and can only move away from the kink: its
+    # slope lasts all the way.
     rising = np.where(clipped >= kinks.place, kinks.above, kinks.below)
     falling = -np.where(clipped <= kinks.place, kinks.below, kinks.above)
     rise = _fill(rising, upper - clipped, missing)

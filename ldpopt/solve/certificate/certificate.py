@@ -135,12 +135,14 @@ def certify(
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem first, got {problem!r}")
     start = problem.accept(estimate)
+    # An estimate is finite: NaN or infinity in f raises its error here.
     point = FrequencyEstimate.of(f).frequencies
     if point.shape != start.frequencies.shape:
         raise InvalidInputError(
             f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}"
         )
     region = problem.region(start.d)
+    # On boxes no program is needed, and all trials are certified at once.
     kind = box if region.is_box else polyhedron
     evidence = kind.evidence(problem, start, point)
     # Outside its domain a loss is infinite, and its gradient means nothing there.

@@ -24,6 +24,8 @@ class Evidence(NamedTuple):
 def weighted_sum(gradient: Array, weights: Array) -> Array:
     """Return Σ g_v w_v, shape (...); an infinite gradient counts as 0 where the weight is 0."""
     with np.errstate(invalid="ignore"):
+        # Without the array of products. An infinite gradient times a weight of 0 is NaN here, which
+        # the slower way below repairs.
         total = np.asarray(np.einsum("...v,...v->...", gradient, weights))
         if np.isfinite(total).all():
             return total

@@ -70,14 +70,18 @@ def _of_trial(
     polyhedra = [part for part in rows if part is not None]
     nothing = _unknown(members, rows, d)
     minorant = _minorant(formulation, one, f, gradient)
+    # Left is -inf, as a logarithm has at its end: no tangent there is finite.
     if not np.isfinite(minorant.below).all():
         return nothing
+    # A constraint without rows, such as Custom, is known to cvxpy alone.
     if len(polyhedra) < len(members):
         return _with_residual(nothing, *_cone_gap(minorant, members, d))
     system = stacked(polyhedra, d)
     certified = _linear_gap(minorant, system, d)
     if certified is None and minorant.kinks is None and modulus > 0:
         # The set is unbounded in a direction in which the tangent falls.
+        # The bound by duality needs the slack of every row, and the point does not say what the
+        # auxiliary variables are.
         if system.matrix.shape[1] > d:
             return _with_residual(nothing, *_cone_gap(minorant, members, d, modulus, f))
         certified = _dual_gap(gradient, f, modulus, system)
@@ -92,6 +96,8 @@ def _members(formulation: Formulation, f: Array, gradient: Array) -> tuple[list[
     A value with an infinite gradient must be zero, whatever the constraints say: fixing it there
     keeps the minimum and leaves a finite program.
     """
+    # A constraint that is not convex is replaced by the convex part of it that holds f, as AtMost
+    # by the zeros of f: the proof is about that part, and ``scope`` says so.
     members = [constraint.restricted_to(f) for constraint in formulation.constraints]
     if formulation.loss.nonnegative_domain:
         members.append(NonNegative())
@@ -138,6 +144,8 @@ def _minorant(
     kinks = loss.kinks(one)
     if kinks is None:
         return _Minorant(gradient, gradient, None, weighted_sum(gradient, f))
+    # The programs below count below·s from 0 where the loss counts below·(s - k) from the kink: the
+    # last term of the offset makes up for that.
     height = loss.value(f, one) - loss.value(kinks.place, one)
     return _Minorant(kinks.below, kinks.above, kinks.place, height + kinks.below @ kinks.place)
 
@@ -153,6 +161,8 @@ def _linear_gap(minorant: _Minorant, system: LinearInequalities, d: int) -> _Cer
     cost = np.concatenate([minorant.below, np.zeros(columns - d)])
     ranges: list[tuple[float | None, float | None]] = [(None, None)] * columns
     if minorant.kinks is not None:
+        # Convex means below <= above, so that the minimum fills the part below the kink first: no
+        # whole number has to choose between the parts.
         matrix = sparse.hstack([system.matrix, system.matrix[:, :d]], format="csr")
         system = LinearInequalities(matrix, system.lower, system.upper)
         cost = np.concatenate([cost, minorant.above])
@@ -188,9 +198,13 @@ def _dual_gap(gradient: Array, f: Array, modulus: float, system: LinearInequalit
             np.where(at_upper[near], -np.inf, 0.0),
             np.where(at_lower[near], np.inf, 0.0),
         )
+        # What stays unexplained enters the gap squared and over 2m: hence a tolerance near
+        # rounding.
         multipliers[near] = optimize.lsq_linear(
             system.matrix[near].T, gradient, bounds=signs, tol=1e-14, lsmr_tol="auto"
         ).x
+    # max over s of <g, f - s> - m/2 ‖f - s‖², where the rows are moved into the objective at the
+    # prices ν: without constraints its maximum is ‖g - Aᵀν‖²/(2m).
     residual = gradient - system.matrix.T @ multipliers
     slack = _slack(multipliers, values, system)
     products = float(np.sum(np.abs(multipliers[near]) * slack[near]))
@@ -231,6 +245,8 @@ def _cone_gap(
         return np.inf, np.nan
     if solution.status != cp.OPTIMAL:
         return np.inf, np.nan
+    # The dual point is used, not the value: the value of an inexact primal point may lie above the
+    # minimum, and then proves nothing.
     lower_bound, residual = solution.lower_bound()
     return float(minorant.offset - scale * lower_bound), scale * residual
 
@@ -252,6 +268,7 @@ def _explained(
     kinks = formulation.loss.kinks(one)
     slope = gradient if kinks is None else kinks.subgradient(f, explained)
     products: Any = abs(certified.gap)
+    # With auxiliary variables the slack of a row is not known; the gap is then the sum of products.
     if system.matrix.shape[1] == d:
         slack = _slack(multipliers, system.matrix @ f, system)
         used = multipliers != 0
@@ -281,6 +298,8 @@ def _by_kind(
         if _has_own_multipliers(member, d):
             others.append(share)
         elif member.total(d) is not None:
+            # With the sign of the Lagrangian in ``certificate``: + μ (Σf - total), but - ν for all
+            # rows.
             mu -= float(share.sum())
         else:
             bounds += share

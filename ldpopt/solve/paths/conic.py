@@ -98,7 +98,10 @@ class CompiledProblem:
         self._parameters = []
         if parametric(d):
             self._parameters = [
-                cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data) for i, x in enumerate(data)
+                # Only with a known sign may a parameter multiply a convex expression (cvxpy's DPP
+                # rules).
+                cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data)
+                for i, x in enumerate(data)
             ]
         # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made
         # for numbers of order 1.
@@ -108,6 +111,7 @@ class CompiledProblem:
         forms = [form for c in formulation.constraints for form in c.cone_form(f)]
         self._program = ConeProgram(objective, [*extra, *forms], solver)
         self._set(data)
+        # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
         self._unreported = time.perf_counter() - began
 
@@ -147,6 +151,7 @@ class CompiledProblem:
             solution = self._program.solve(settings)
         except cp.error.SolverError as error:
             raise SolverError(f"{self._solver} returned no solution: {error}") from None
+        # What solvers raise for options that they do not know, each in its own way.
         except (TypeError, ValueError, AttributeError) as error:
             raise self._failure(error, given) from error
         compiling = self._unreported
@@ -246,6 +251,7 @@ class ConicPath:
             solver_seconds += one.solver_seconds
             if one.status is not Status.OPTIMAL:
                 status = Status.INACCURATE
+        # Some solvers call a point optimal that they followed far out along a ray.
         if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
             raise InvalidInputError(UNBOUNDED.format(loss))
         # A solver's residue where the loss is infinite would make the point worthless.
@@ -266,6 +272,7 @@ class ConicPath:
             self._feasible.add(key)
         support = formulation.loss.support(start)
         if support is not None:
+            # Trials with the same zeros share one program.
             for inside in np.unique(support.reshape(-1, d), axis=0):
                 feasibility.require_feasible(feasibility.conditions(formulation, inside), d)
 
@@ -278,6 +285,7 @@ class ConicPath:
     ) -> CompiledProblem:
         """Return the compiled problem, from what was kept if it was compiled before."""
         d = len(data[0])
+        # Not kept: the estimate is compiled in, so that no other estimate could use it.
         if not parametric(d):
             return CompiledProblem(formulation, data, constants, solver)
         key = (formulation.loss.compiled_key, formulation.constraints, d, constants, solver)
@@ -315,8 +323,10 @@ def _solve_carefully(
     careful = SOLVERS[solver].careful if solver in SOLVERS else {}
     if first.reported != _NUMERICAL or not careful:
         return first
+    # The caller's options win over careful ones.
     second = compiled.solve(data, {**settings, **careful, **given}, given)
     return replace(
+        # The first result has carried the compile time; the second states 0.
         second,
         compile_seconds=first.compile_seconds,
         solver_seconds=first.solver_seconds + second.solver_seconds,

@@ -64,6 +64,8 @@ def solve_by_steps(
         stalled = (value_before - value <= STALL_RTOL * (1 + np.abs(value))) & (
             gap >= gap_before / 2
         )
+        # Trials are solved as one stack, which goes on until the last of them is done: a further
+        # step does not raise the loss of the others.
         if np.all(stalled | (gap <= ACCURACIES[accuracy].stop)):
             status = stage.status
             break

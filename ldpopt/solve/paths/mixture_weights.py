@@ -76,4 +76,6 @@ def solve_mixture(
         warnings.simplefilter("ignore", LdpoptWarning)  # Problem.solve warns of what it returns
         fit = mixture_weights(channel, method=algorithm, tol=ACCURACIES[accuracy].stop, **options)
     status = Status.OPTIMAL if fit.converged else Status.INACCURATE
+    # -mean log(W f) only changes by a constant when f is scaled: the best weights of sum 1 are
+    # scaled.
     return Outcome(total * fit.weights, status, steps=fit.steps)

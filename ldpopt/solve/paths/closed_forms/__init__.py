@@ -36,6 +36,7 @@ __all__ = [
     "solves_on_boxes",
 ]
 
+# Importing is what registers: the decorators of a module run.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
@@ -49,6 +50,7 @@ class Match(NamedTuple):
 
 def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the closed form of a problem for an estimate that it accepts, or None."""
+    # The special form first: it is a sort, where the root of a multiplier takes a dozen passes.
     match = _by_types(formulation, estimate) or _on_box(formulation, estimate)
     if match is not None and formulation.loss.solved_for:
         return match._replace(name=f"{match.name} of {formulation.loss.solved_for}")
@@ -60,6 +62,8 @@ def _by_types(formulation: Formulation, estimate: FrequencyEstimate) -> Match | 
     kinds = [type(constraint) for constraint in formulation.region(estimate.d).distinct]
     if len(set(kinds)) < len(kinds):
         return None
+    # By the family: the posterior mean, say, is least squares from another target, and has its
+    # forms.
     form = CLOSED_FORMS.get((formulation.loss.family, frozenset(kinds)))
     if form is None:
         return None

@@ -14,6 +14,7 @@ from ldpopt.solve.paths.closed_forms.registry import solves_on_boxes
 
 @solves_on_boxes(LeastAbsolute, name="clip, then least squares")
 def _least_absolute(estimate: FrequencyEstimate, formulation: Formulation) -> NDArray[np.float64]:
+    # Of many minimisers this is the one nearest to f̃, so that the result is unique and keeps ties.
     region = formulation.region(estimate.d)
     return closed_form.least_absolute(
         estimate.frequencies, region.lower, region.upper, region.total

@@ -20,4 +20,6 @@ def _few(
     _: NonNegative,
     total: SumsTo,
 ) -> NDArray[np.float64]:
+    # The set is not convex, yet this is its nearest point: which k values to keep does not depend
+    # on the shift (Kyrillidis, Becker, Cevher, Koch 2013).
     return closed_form.at_most(loss.target(estimate), few.k, total.total())

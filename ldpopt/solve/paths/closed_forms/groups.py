@@ -23,6 +23,8 @@ def _are_apart(
 ) -> bool:
     """Return whether the groups are disjoint, not empty, and their totals are not negative."""
     empty = any(len(group) == 0 for group in groups.groups)
+    # A value in two groups ties them together, and an empty group has no sum but 0: such problems,
+    # and the search for their conflicts, belong to the other paths.
     return groups.disjoint and not empty and not (groups.totals < 0).any()
 
 
@@ -39,6 +41,8 @@ def _leave_the_rest(
     rest = total.total() - groups.totals.sum()
     if abs(rest) <= _ROUNDING * max(1.0, abs(total.total())):
         return True
+    # Otherwise nobody could hold the rest, or the rest is negative: the constraints conflict, and
+    # the conic path names the conflict.
     has_others = sum(map(len, groups.groups)) < estimate.d
     return rest > 0 and has_others
 
@@ -65,5 +69,6 @@ def _grouped_with_total(
     _: NonNegative,
     total: SumsTo,
 ) -> Array:
+    # Rounding may leave the rest just below zero.
     rest = max(total.total() - groups.totals.sum(), 0.0)
     return closed_form.group_totals(loss.target(estimate), groups.groups, groups.totals, rest)

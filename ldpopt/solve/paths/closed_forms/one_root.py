@@ -78,12 +78,14 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     _, end = loss.domain(constants)
     lower = region.lower
     upper = np.minimum(region.upper, _SHORT_OF_THE_END * end)
+    # All leading axes as one: the search drops trials as they are done.
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
         response = separable.response(mu, tuple(x[trials] for x in data), constants)
         return np.clip(response, lower, upper, out=response)
 
+    # Without a total there is no multiplier: each value goes to its own minimum, at μ = 0.
     if region.total is None:
         count = int(np.prod(shape[:-1]))
         f = minimiser(np.zeros((count, 1)), np.arange(count)).reshape(shape)
@@ -107,6 +109,8 @@ def _bracket(
 ) -> tuple[Array, Array]:
     """Return between which multipliers the root of every trial lies, each of shape (trials,)."""
     shape = estimate.frequencies.shape
+    # At μ = -max ℓ'(upper) every value is at its upper bound, at -min ℓ'(lower) at its lower one:
+    # the sum reaches the total in between.
     slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, shape[-1])
     slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, shape[-1])
     ends = (-slope_high.max(axis=-1), -slope_low.min(axis=-1))

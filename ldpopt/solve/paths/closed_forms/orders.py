@@ -32,6 +32,8 @@ def _pool(loss: Distance, estimate: FrequencyEstimate, order: Order) -> Array:
     forest = order.forest(estimate.d)
     assert forest is not None  # _is_forest
     parents, sign = forest
+    # Pooling wants roots that are the highest of their trees: turned over, lowest roots are
+    # highest.
     return sign * closed_form.isotonic(sign * target, parents, loss.weights)
 
 
@@ -53,6 +55,8 @@ def _pooled_and_clipped(
     return closed_form.base_pos(_pool(loss, estimate, order))
 
 
+# For equal weights alone: with weights w the total moves each value by μ/w, its own amount, which
+# can break the order that pooling made.
 @solves(LeastSquares, Monotone, SumsTo, name="pava, norm", applies=_is_forest)
 @solves(LeastSquares, Unimodal, SumsTo, name="pava, norm", applies=_is_forest)
 def _pooled_and_shifted(

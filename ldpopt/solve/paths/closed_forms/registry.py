@@ -60,6 +60,7 @@ class Registry(Mapping[Key, ClosedForm]):
         key = form.loss, frozenset(form.constraints)
         if key in self._forms:
             kinds = ", ".join(kind.__name__ for kind in form.constraints)
+            # A mistake of a programmer, not of a user: no error of this library.
             raise ValueError(
                 f"{form.loss.__name__} under {kinds or 'no constraints'} is already solved by "
                 f"{self._forms[key].name!r}: register {form.name!r} for another problem"

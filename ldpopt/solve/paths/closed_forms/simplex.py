@@ -50,12 +50,14 @@ def _has_positive_variance(
     _: GaussianMLE, estimate: FrequencyEstimate, __: NonNegative, total: SumsTo
 ) -> bool:
     """Return whether one κ holds for all values, and the variance is positive on the set."""
+    # The loss divides by 1 + κ f, linear in f: positive at 0 and at the total is positive between.
     noise = estimate.noise
     return noise.is_common and 1 + noise.kappa * total.total() > 0
 
 
 @solves(GaussianMLE, NonNegative, SumsTo, name="mle-apx", applies=_has_positive_variance)
 def _weighted(_: GaussianMLE, estimate: FrequencyEstimate, __: NonNegative, total: SumsTo) -> Array:
+    # N Eq. (12) with signs that agree, which are those of D Eq. (14): see the claims on errata.
     return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa, total.total())
 
 
@@ -63,10 +65,12 @@ def _weighted(_: GaussianMLE, estimate: FrequencyEstimate, __: NonNegative, tota
 def _filled(
     loss: MultinomialMLE, estimate: FrequencyEstimate, _: NonNegative, total: SumsTo
 ) -> Array:
+    # q and p - q: the likelihood is that of the shares of reports q + (p - q) f.
     floor, slope = loss.constants(estimate)
     return closed_form.water_filling(loss.shares(estimate), floor / slope, total.total())
 
 
+# The divergence is infinite below zero, so that NonNegative adds nothing to it.
 @solves(KullbackLeibler, SumsTo, name="norm-mul")
 def _scaled(_: KullbackLeibler, estimate: FrequencyEstimate, total: SumsTo) -> Array:
     return closed_form.norm_mul(estimate.frequencies, total.total())

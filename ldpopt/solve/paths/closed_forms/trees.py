@@ -26,6 +26,7 @@ def _consistent(loss: Distance, estimate: FrequencyEstimate, tree: Hierarchy) ->
 def _total_is_nonnegative(
     _: Distance, __: FrequencyEstimate, tree: Hierarchy, ___: NonNegative
 ) -> bool:
+    # A negative total has no solution: another path finds and names the conflict.
     return tree.root_total is None or tree.root_total >= 0
 
 
