@@ -220,8 +220,7 @@ def _intersection(loss: Loss, boxes: Sequence[tuple[Array, Array]], d: int) -> t
     for box_lower, box_upper in boxes:
         np.maximum(lower, box_lower, out=lower)
         np.minimum(upper, box_upper, out=upper)
-    # The region is kept, and its arrays are handed out: whoever wrote to them would change the
-    # problem.
+    # The region is kept, and its arrays are handed out: writing to them would change the problem.
     lower.flags.writeable = False
     upper.flags.writeable = False
     return lower, upper

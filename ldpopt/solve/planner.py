@@ -72,7 +72,7 @@ class Planner:
         path = request.path
         if path == "conic":
             return self._conic(formulation, start, request)
-        # Whoever names a solver wants that solver, even where a closed form would be shorter.
+        # A solver that is named is wanted, even where a closed form would be shorter.
         if path == "closed-form" or request.solver is None:
             plan = None if path == "iterative" else _closed_form(formulation, start)
             if plan is not None:
@@ -120,7 +120,7 @@ class Planner:
 
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
         rigid = next((c for c in formulation.constraints if not c.convex), None)
-        # With path="conic" the constraint itself raises the error, when its cone form is asked for.
+        # With path="conic" the constraint itself raises the error, in its cone form.
         if rigid is not None and request.path == "auto" and request.solver is None:
             return Plan(
                 None,

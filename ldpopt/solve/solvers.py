@@ -152,8 +152,7 @@ def installed(name: str) -> str:
     """Return cvxpy's name of a solver in any case; an error that names the installed ones."""
     names = installed_solvers()
     wanted = str(name).upper()
-    # cvxpy is asked rather than SOLVERS, so that solvers which this library has no record of work
-    # too.
+    # By what cvxpy finds, not by SOLVERS: solvers without a record here work too.
     if wanted in names:
         return wanted
     # Names are short, so that half of one is in many others: only near ones are suggested.

@@ -11,8 +11,7 @@ gradient: rounding over 10⁴ values stays far below."""
 
 EXCESS = 1e-6
 """Largest violation of a solver's point, and largest objective above the closed form's, relative to
-1 + objective, for the solver to count as converged. An objective *below* always counts, and
-refutes
+1 + objective, for the solver to count as converged. An objective *below* always counts, and refutes
 the closed form."""
 
 BELOW = 1e-7

@@ -251,7 +251,7 @@ class ConicPath:
             solver_seconds += one.solver_seconds
             if one.status is not Status.OPTIMAL:
                 status = Status.INACCURATE
-        # Some solvers call a point optimal that they followed far out along a ray.
+        # A point far out along a ray, which some solvers return with the status "optimal".
         if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
             raise InvalidInputError(UNBOUNDED.format(loss))
         # A solver's residue where the loss is infinite would make the point worthless.
