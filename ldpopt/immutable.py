@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from dataclasses import FrozenInstanceError
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
+
+from ldpopt.errors import InvalidInputError
 
 
 class _SealsInstances(ABCMeta):
@@ -22,9 +25,10 @@ class Immutable(metaclass=_SealsInstances):
     """Base of classes whose instances cannot change after construction.
 
     A constructor sets attributes as usual. Afterwards an array that is an attribute, or a member
-    of a tuple that is one, is a read-only copy, so that writing to it or to the array that the
-    caller passed changes nothing; setting or deleting an attribute raises ``FrozenInstanceError``,
-    an ``AttributeError``. Copies and pickles are sealed too. Equality is identity.
+    of a tuple that is one, is a copy in memory that cannot be written to, whatever its flags are
+    set to; setting or deleting an attribute raises ``FrozenInstanceError``, an ``AttributeError``.
+    Copies and pickles are sealed too. Equality is identity. Python has ways around this, such as
+    ``object.__setattr__``: ``require_unchanged`` notices them.
 
     Examples
     --------
@@ -41,13 +45,47 @@ class Immutable(metaclass=_SealsInstances):
     dataclasses.FrozenInstanceError: Scaled is immutable, ...
     """
 
-    _sealed = False
+    # The class and all attributes at the end of construction; None before that.
+    _sealed: tuple[type, dict[str, Any]] | None = None
 
     def _seal(self) -> None:
         attributes = vars(self)
+        attributes.pop("_sealed", None)
         for name, value in attributes.items():
-            attributes[name] = _read_only(value)
-        attributes["_sealed"] = True
+            attributes[name] = locked(value)
+        attributes["_sealed"] = (type(self), dict(attributes))
+
+    def require_unchanged(self) -> None:
+        """Raise an error if an attribute was set, deleted or added around the seal.
+
+        Objects among the attributes are looked at too.
+
+        Raises
+        ------
+        InvalidInputError
+            If so, with the name of the attribute.
+        """
+        attributes = vars(self)
+        kind, recorded = attributes.get("_sealed") or (None, {})
+        if kind is not type(self):
+            self._report("__class__")
+        for name, value in recorded.items():
+            if attributes.get(name, recorded) is not value:
+                self._report(name)
+            for member in value if type(value) is tuple else (value,):
+                if isinstance(member, Immutable):
+                    member.require_unchanged()
+        for name in attributes.keys() - recorded.keys() - {"_sealed"}:
+            # A cached property keeps its value among the attributes.
+            if not isinstance(getattr(kind, name, None), cached_property):
+                self._report(name)
+
+    def _report(self, name: str) -> NoReturn:
+        kind = type(self).__name__
+        raise InvalidInputError(
+            f"the attribute {name!r} of this {kind} was changed after its construction: "
+            f"build a new {kind}"
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._sealed:
@@ -56,6 +94,10 @@ class Immutable(metaclass=_SealsInstances):
 
     def __delattr__(self, name: str) -> None:
         self._refuse(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the seal: what is restored gets its own."""
+        return {name: value for name, value in vars(self).items() if name != "_sealed"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickles and deep copies come without a constructor, and their arrays are writable.
@@ -69,14 +111,28 @@ class Immutable(metaclass=_SealsInstances):
         )
 
 
-def _read_only(value: object) -> Any:
-    """Return a read-only copy of an array, or of a tuple of arrays; anything else as it is."""
+def locked(value: Any) -> Any:
+    """Return an array in memory that cannot be written to; other values as they are.
+
+    A tuple is returned with its members locked.
+    """
     if type(value) is tuple:
-        return tuple(_read_only(member) for member in value)
+        return tuple(locked(member) for member in value)
     if not isinstance(value, np.ndarray):
         return value
-    # A read-only view is no protection: its base may be writable.
-    if value.flags.writeable or not value.flags.owndata:
-        value = value.copy()
-        value.flags.writeable = False
-    return value
+    # The owner of an array may set its flags again, and a view's base may be writable: bytes
+    # never are.
+    if type(value.base) is bytes or _is_closed(value):
+        return value
+    return np.ndarray(value.shape, value.dtype, buffer=value.tobytes())
+
+
+def closed(values: Any) -> Any:
+    """Return a view of an array that nobody else holds, which no flag opens; without a copy."""
+    values.flags.writeable = False
+    return np.asarray(memoryview(values))
+
+
+def _is_closed(values: Any) -> bool:
+    memory = values.base
+    return type(memory) is memoryview and type(memory.obj) is np.ndarray and memory.readonly

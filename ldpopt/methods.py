@@ -16,6 +16,7 @@ from ldpopt import closed_form, priors, validate
 from ldpopt.constraints import Fixed, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import closed
 from ldpopt.losses import (
     GaussianMLE,
     HardThreshold,
@@ -111,7 +112,7 @@ class Method:
         else:
             assert self.transform is not None  # a method has one of the two
             frequencies = self.transform(estimate)
-        frequencies.flags.writeable = False  # nobody else has it, so that no copy is needed
+        frequencies = closed(frequencies)  # nobody else has it, so that no copy is needed
         return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:

@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError
+from ldpopt.immutable import Immutable
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class PureProtocol:
+class PureProtocol(Immutable):
     """A pure protocol on ``d`` values at privacy budget ``epsilon``, given by p and q.
 
     Oracles are subclasses that compute p and q. Use this class itself for estimates from a protocol

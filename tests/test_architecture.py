@@ -11,7 +11,8 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors", "immutable"},
+    {"errors"},
+    {"immutable"},
     {"validate", "storage", "covariance"},
     {"protocol"},
     {"estimate"},

@@ -251,3 +251,126 @@ def test_an_estimate_beside_a_loss_is_read_only_too():
     estimate = FrequencyEstimate([0.5, 0.2])
     with pytest.raises(ValueError, match="read-only"):
         estimate.frequencies[0] = 1.0
+
+
+# --- around the seal ------------------------------------------------------------------------------
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+F = [0.9, 0.6, -0.1]
+
+
+def forged(thing, name, value):
+    """Set an attribute as no class can prevent."""
+    object.__setattr__(thing, name, value)
+    return thing
+
+
+@pytest.mark.parametrize("thing", [*EVERYTHING, GRR, priors.PowerLaw(alpha=1.5, n=100)], ids=repr)
+def test_no_flag_opens_an_array_for_writing(thing):
+    for same in copies(thing):
+        for array in arrays_of(same):
+            for memory in (array, array.view(), array.T, array.base):
+                if isinstance(memory, np.ndarray):
+                    with pytest.raises(ValueError, match="WRITEABLE"):
+                        memory.setflags(write=True)
+
+
+def test_an_array_whose_owner_can_open_it_again_is_copied():
+    weights = np.array([1.0, 2.0, 3.0])
+    frequencies = np.array(F)
+    for array in (weights, frequencies):
+        array.flags.writeable = False
+    loss = losses.WeightedLeastSquares(weights)
+    estimate = FrequencyEstimate(frequencies)
+    for array in (weights, frequencies):
+        array.flags.writeable = True
+        array[:] = 7.0
+    assert loss.weights.tolist() == [1.0, 2.0, 3.0]
+    assert estimate.frequencies.tolist() == F
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize(
+    ("constraint", "name", "value"),
+    [
+        (SumsTo(1.0), "_total", 0.5),
+        (Bounds(0.0, [0.5, 0.5, 0.5]), "upper", np.array([0.2, 0.5, 0.5])),
+        (Fixed([1], [0.25]), "values", np.array([0.5])),
+        (Monotone([2, 0, 1]), "order", np.array([0, 1, 2])),
+        (SumsTo(1.0), "total", lambda d: 0.5),
+        (NonNegative(), "__class__", SumsTo),
+    ],
+    ids=str,
+)
+def test_a_constraint_that_was_changed_around_its_seal_is_an_error(constraint, name, value, path):
+    constraint = copy.copy(constraint)
+    problem = Problem(losses.LeastSquares(), [SIMPLEX[0], constraint])
+    problem.solve(F, path=path)
+    forged(constraint, name, value)
+    with pytest.raises(ValueError, match=f"{name}.*was changed after its construction"):
+        problem.solve(F, path=path)
+
+
+def test_a_deleted_attribute_is_noticed():
+    constraint = Bounds(0.0, 0.5)
+    del vars(constraint)["upper"]
+    with pytest.raises(ValueError, match="'upper' of this Bounds was changed"):
+        Problem(losses.LeastSquares(), [constraint]).solve(F)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_other_constraints_and_losses_that_a_problem_was_given_by_force_are_solved(path):
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    assert problem.solve(F, path=path).frequencies.sum() == pytest.approx(1.0)
+    forged(problem, "constraints", (NonNegative(), SumsTo(0.5)))
+    assert problem.solve(F, path=path).frequencies.sum() == pytest.approx(0.5)
+    forged(problem, "loss", losses.WeightedLeastSquares([1.0, 1e6, 1.0]))
+    assert problem.solve(F, path=path).frequencies[1] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_bounds_that_a_problem_returns_cannot_be_written_to():
+    for end in Problem(losses.LeastSquares(), SIMPLEX).box(3):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            end.setflags(write=True)
+
+
+def test_the_posterior_mean_that_a_loss_keeps_cannot_be_written_to():
+    estimate = oracles.OUE(epsilon=1.0, d=3).estimate([5_000, 2_700, 2_600], n=10_000)
+    loss = losses.PosteriorMean(priors.PowerLaw)
+    kept = loss.target(estimate)
+    for array in (kept, Problem(loss).solve(estimate).frequencies):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 9.0
+    prior = priors.PowerLaw(alpha=1.5, n=10_000)
+    loss = losses.PosteriorMean(prior)
+    Problem(loss).solve(estimate)
+    forged(prior, "alpha", 3.0)
+    with pytest.raises(ValueError, match="'alpha' of this PowerLaw was changed"):
+        Problem(loss).solve(estimate)
+
+
+def test_what_an_estimate_is_made_of_cannot_change():
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    estimate = oracle.estimate([5_000, 2_700, 2_600], n=10_000)
+    problem = Problem(losses.GaussianMLE(), SIMPLEX)
+    for thing, name in ((oracle, "p"), (estimate, "frequencies"), (estimate.noise, "constant")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, name, 0.6)
+    before = vars(estimate)["frequencies"]
+    forged(estimate, "frequencies", np.array([0.5, 0.25, 0.25]))
+    for use in (problem.solve, FrequencyEstimate.interval, problem.interval):
+        with pytest.raises(ValueError, match="'frequencies' of this FrequencyEstimate was changed"):
+            use(estimate)
+    forged(estimate, "frequencies", before)
+    problem.solve(estimate)
+    forged(estimate.noise, "constant", 1.0)
+    with pytest.raises(ValueError, match="'constant' of this Noise was changed"):
+        problem.solve(estimate)
+    with pytest.raises(ValueError, match="'constant' of this Noise was changed"):
+        estimate.interval()
+
+
+def test_the_frequencies_of_a_solution_cannot_be_written_to():
+    solution = Problem(losses.LeastSquares(), SIMPLEX).solve(F)
+    with pytest.raises(ValueError, match="read-only"):
+        solution.frequencies[0] = 9.0

@@ -251,6 +251,7 @@ class FrequencyEstimate(Immutable):
         InvalidInputError
             Unless it is known to be raw; the message begins with ``what``.
         """
+        self.require_unchanged()
         if self.raw is None:
             raise InvalidInputError(
                 f"{what} the raw estimate, which this processed one does not know: get it from "

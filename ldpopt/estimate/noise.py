@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.immutable import Immutable
 from ldpopt.protocol import PureProtocol
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Noise:
+class Noise(Immutable):
     """The variance of unbiased estimates f̃ about true frequencies f: constant + slope f.
 
     ``Noise.of_reports(n, protocol)`` derives it from the reports. By hand it is a vector of
@@ -103,6 +104,7 @@ class Noise:
         noise = cls(protocol.a / n, protocol.b / n, n)
         # No argument of the constructor: the variances could then contradict the protocol.
         object.__setattr__(noise, "protocol", protocol)
+        noise._seal()
         return noise
 
     @property
@@ -313,5 +315,4 @@ def _number_or_vector(what: str, values: ArrayLike) -> NDArray[np.float64] | flo
         raise InvalidInputError(f"{what} must be finite, found {result[at]}{validate.placed(at)}")
     if result.ndim == 0:
         return float(result)
-    result.flags.writeable = False
     return result

@@ -12,6 +12,7 @@ from ldpopt import validate
 from ldpopt.closed_form import norm
 from ldpopt.errors import InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import locked
 from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
 from ldpopt.priors.base import posterior_frequencies, require_same_users
@@ -88,7 +89,8 @@ class PosteriorMean(LeastSquares):
         """Return the posterior mean, shape (..., d)."""
         if estimate not in self._means:
             self.validate_for(estimate)
-            self._means[estimate] = posterior_frequencies(self._observed(estimate), self.prior)
+            means = posterior_frequencies(self._observed(estimate), self.prior)
+            self._means[estimate] = locked(means)  # callers get it, and a later solve uses it
         return self._means[estimate]
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -112,7 +114,7 @@ class PosteriorMean(LeastSquares):
                 vectors = [observed[trial] for trial in np.ndindex(shape)]
                 each = [_total_variance(self.prior.fit(vector), vector) for vector in vectors]
                 variance = np.reshape(each, shape)
-            self._variances[estimate] = variance
+            self._variances[estimate] = locked(variance)
         return self._variances[estimate]
 
     def __getstate__(self) -> dict[str, Any]:

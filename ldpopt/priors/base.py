@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.immutable import Immutable
 from ldpopt.priors.counts import EstimatedCounts, finite_counts
 from ldpopt.priors.curve import CELL, interpolated
 from ldpopt.priors.noise import CountNoise
@@ -36,7 +37,7 @@ class Posterior:
     log_evidence: Array
 
 
-class Prior(ABC):
+class Prior(Immutable):
     """A distribution π of a true count k among n users.
 
     Subclasses state where their counts end and how posteriors follow for a few estimates; the

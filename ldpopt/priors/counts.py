@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import locked
 from ldpopt.priors.noise import CountNoise
 
 Array = NDArray[np.float64]
@@ -107,6 +108,4 @@ def freeze(instance: object, **values: object) -> None:
     that nobody else holds.
     """
     for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-        object.__setattr__(instance, name, value)
+        object.__setattr__(instance, name, locked(value))

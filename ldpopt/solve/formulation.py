@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InfeasibleError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import closed
 from ldpopt.losses import Loss
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ class Formulation:
 
     loss: Loss
     constraints: tuple[Constraint, ...] = ()
-    _regions: dict[int, Region] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _regions: dict[Any, Region] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
@@ -111,12 +112,13 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
-        region = self._regions.get(d)
+        key = (self.loss, self.constraints, d)
+        region = self._regions.get(key)
         if region is None:
             region = _region(self.loss, self.constraints, d)
             # One size alone: the arrays of a million values would otherwise pile up.
             self._regions.clear()
-            self._regions[d] = region
+            self._regions[key] = region
         return region
 
     def box(self, d: int) -> tuple[Array, Array]:
@@ -146,8 +148,13 @@ class Formulation:
         self.region(d)
 
     def accept(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
-        """Return the estimate as such; raises an error unless loss and constraints fit it."""
+        """Return the estimate as such; raises an error unless loss and constraints fit it.
+
+        A part that was changed around its seal is an error: what is kept is not about it.
+        """
         start = FrequencyEstimate.of(estimate)
+        for part in (start, self.loss, *self.constraints):
+            part.require_unchanged()
         self.loss.validate_for(start)
         self.validate_for(start.d)
         return start
@@ -221,9 +228,7 @@ def _intersection(loss: Loss, boxes: Sequence[tuple[Array, Array]], d: int) -> t
         np.maximum(lower, box_lower, out=lower)
         np.minimum(upper, box_upper, out=upper)
     # The region is kept, and its arrays are handed out: writing to them would change the problem.
-    lower.flags.writeable = False
-    upper.flags.writeable = False
-    return lower, upper
+    return closed(lower), closed(upper)
 
 
 def _distinct(

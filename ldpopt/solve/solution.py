@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets
+from ldpopt.immutable import closed
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify
 from ldpopt.solve.formulation import Formulation
@@ -31,7 +32,7 @@ class Solution:
     problem, start
         What was solved, and the estimate that it was solved for.
     frequencies
-        The minimiser, of the estimate's shape.
+        The minimiser, of the estimate's shape; read-only.
     status
         ``Status.OPTIMAL`` or ``Status.INACCURATE``; for a stack the worst of its trials.
     path
@@ -55,6 +56,10 @@ class Solution:
     compile_seconds: float = 0.0
     solver_seconds: float = 0.0
     steps: int = 0
+
+    def __post_init__(self) -> None:
+        # The objective, the certificate and the estimate are computed from them later, and kept.
+        object.__setattr__(self, "frequencies", closed(self.frequencies))
 
     @cached_property
     def estimate(self) -> FrequencyEstimate:
