@@ -122,7 +122,7 @@ def locked(value: Any) -> Any:
         return value
     # The owner of an array may set its flags again, and a view's base may be writable: bytes
     # never are.
-    if type(value.base) is bytes or _is_closed(value):
+    if isinstance(value.base, bytes) or _is_closed(value):
         return value
     return np.ndarray(value.shape, value.dtype, buffer=value.tobytes())
 
@@ -135,4 +135,4 @@ def closed(values: Any) -> Any:
 
 def _is_closed(values: Any) -> bool:
     memory = values.base
-    return type(memory) is memoryview and type(memory.obj) is np.ndarray and memory.readonly
+    return isinstance(memory, memoryview) and memory.readonly and isinstance(memory.obj, np.ndarray)
