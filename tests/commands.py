@@ -15,7 +15,8 @@ class Outcome(NamedTuple):
 
 def run(*arguments):
     """Run ``ldpopt ARGUMENTS`` and return its exit status and what it printed."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     status = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

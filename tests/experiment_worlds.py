@@ -5,7 +5,8 @@ import numpy as np
 from ldpopt.datasets import Dataset
 from ldpopt.datasets.dataset import apportion
 
-D, N = 48, 30_000
+D = 48
+N = 30_000
 
 
 def small(name, n=None):

@@ -264,15 +264,15 @@ CALLERS = {
 @pytest.mark.parametrize("name", CALLERS)
 def test_writing_into_the_callers_arrays_changes_nothing(name):
     array, build = CALLERS[name]
-    mine = array.copy()
-    constraints = [*SIMPLEX, build(mine)]
+    argument = array.copy()
+    constraints = [*SIMPLEX, build(argument)]
     problem = Problem(LeastSquares(), constraints)
     before = conic_answer(problem)
-    mine += 0.1
+    argument += 0.1
     constraints.clear()
     assert_allclose(conic_answer(problem), before, rtol=0, atol=CERTIFIED)
     assert certify(problem, F, before).violation < 1e-6
-    changed = conic_answer(Problem(LeastSquares(), [*SIMPLEX, build(mine)]))
+    changed = conic_answer(Problem(LeastSquares(), [*SIMPLEX, build(argument)]))
     assert np.abs(changed - before).max() > 0.01
 
 

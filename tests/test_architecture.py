@@ -49,17 +49,17 @@ def module_name(path, root):
 
 def imported(source, name, modules, *, is_package=False):
     """Return which of the package's modules a source text imports, for type checking too."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             parents = name.split(".") if is_package else name.split(".")[:-1]
             base = ".".join(parents[: len(parents) - node.level + 1]) if node.level else ""
             base = ".".join(filter(None, [base, node.module]))
             children = {f"{base}.{alias.name}" for alias in node.names}
-            found |= (children & modules) | ({base} if children - modules else set())
-    return found & modules
+            names |= (children & modules) | ({base} if children - modules else set())
+    return names & modules
 
 
 def graph_of(sources):

@@ -48,7 +48,8 @@ def by_name(outcome):
 def test_merged_moments_are_those_of_all_trials(first, second, seed):
     values = np.random.default_rng(seed).normal(3.0, 1.0, (first + second, 2, 3))
     parts = [Moments.of("q", "m", "ab", "xyz", part) for part in (values[:first], values[first:])]
-    whole, merged = Moments.of("q", "m", "ab", "xyz", values), parts[0].merged(parts[1])
+    whole = Moments.of("q", "m", "ab", "xyz", values)
+    merged = parts[0].merged(parts[1])
     assert merged.count == whole.count == first + second
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
     np.testing.assert_allclose(merged.scatter, whole.scatter, atol=1e-11)
@@ -61,12 +62,12 @@ def test_merged_moments_are_those_of_all_trials(first, second, seed):
 
 def test_moments_survive_their_bytes():
     values = np.random.default_rng(0).normal(size=(4, 2, 3))
-    found = [
+    originals = [
         Moments.of("q", "m", [1, 2.5], "xyz", values),
         Moments.of("r", "m", ["a", ""], "xyz", values + 1),
     ]
-    assert dumps(found) == dumps(found)
-    for before, after in zip(found, loads(dumps(found)), strict=True):
+    assert dumps(originals) == dumps(originals)
+    for before, after in zip(originals, loads(dumps(originals)), strict=True):
         assert (after.query, after.parameters, after.methods, after.count) == (
             before.query, before.parameters, before.methods, before.count,
         )  # fmt: skip
@@ -126,8 +127,8 @@ def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
 
 def test_chunks_are_streamed(monkeypatch):
     monkeypatch.setattr("experiments.cells.cell._MOST_TRIALS", 4)
-    found = compute(Task(cell(measures.FullDomain(), trials=10), DATA, 1))
-    assert by_name(found)["full domain", "mse"].count == 10
+    outcome = compute(Task(cell(measures.FullDomain(), trials=10), DATA, 1))
+    assert by_name(outcome)["full domain", "mse"].count == 10
 
 
 def test_digest_sees_counts_and_sets():
@@ -141,19 +142,21 @@ def test_digest_sees_counts_and_sets():
 def test_shared_steps_give_what_the_methods_give():
     raw = raw_estimates(Task(cell(), DATA, 5))
     seconds = {}
-    found = treatments.apply(
+    treated = treatments.apply(
         ["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"], raw, seconds
     )
     assert np.array_equal(
-        found["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies
+        treated["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies
     )
-    assert np.array_equal(found["power"].frequencies, ldpopt.postprocess(raw, "power").frequencies)
+    assert np.array_equal(
+        treated["power"].frequencies, ldpopt.postprocess(raw, "power").frequencies
+    )
     zero = ldpopt.postprocess(raw, "base-cut", alpha=0.05).frequencies
-    assert np.array_equal(found["oue-zero"].frequencies, zero)
-    assert np.array_equal(found["oue"].frequencies, raw.frequencies)
-    calibrated = found["power"].frequencies
-    kept = found["oue-calibrate-zero"].frequencies > 0
-    assert np.array_equal(found["oue-calibrate-zero"].frequencies, np.where(kept, calibrated, 0))
+    assert np.array_equal(treated["oue-zero"].frequencies, zero)
+    assert np.array_equal(treated["oue"].frequencies, raw.frequencies)
+    calibrated = treated["power"].frequencies
+    kept = treated["oue-calibrate-zero"].frequencies > 0
+    assert np.array_equal(treated["oue-calibrate-zero"].frequencies, np.where(kept, calibrated, 0))
     assert seconds["power-ns"] >= seconds["power"] > 0
 
 
@@ -172,19 +175,20 @@ def test_full_domain_top_and_fixed_sets():
         DATA,
         2,
     )
-    found, raw = by_name(compute(task)), raw_estimates(task)
+    moments = by_name(compute(task))
+    raw = raw_estimates(task)
     truth = DATA.frequencies
     for column, name in enumerate(methods):
         f = ldpopt.postprocess(raw, name).frequencies
         single = np.maximum(f, 0) if name == "post-pos" else f
         off = single - truth
-        assert found["full domain", "mse"].mean[0, column] == pytest.approx((off**2).mean())
-        assert found["full domain", "mae"].mean[0, column] == pytest.approx(np.abs(off).mean())
-        assert found["top k", "mse"].mean[1, column] == pytest.approx((off[:, :3] ** 2).mean())
+        assert moments["full domain", "mse"].mean[0, column] == pytest.approx((off**2).mean())
+        assert moments["full domain", "mae"].mean[0, column] == pytest.approx(np.abs(off).mean())
+        assert moments["top k", "mse"].mean[1, column] == pytest.approx((off[:, :3] ** 2).mean())
         sums = np.stack([f[:, s].sum(axis=1) for s in DATA.sets["state"]], axis=1)
         sums = np.maximum(sums, 0) if name == "post-pos" else sums
         real = np.array([truth[s].sum() for s in DATA.sets["state"]])
-        assert found["state sets", "mse"].mean[0, column] == pytest.approx(
+        assert moments["state sets", "mse"].mean[0, column] == pytest.approx(
             ((sums - real) ** 2).mean()
         )
 
@@ -194,22 +198,22 @@ def test_random_sets_have_their_size_and_their_error():
     measure = measures.RandomSets((0, 10, 100), sets=50)
     evaluate = measure.start(DATA, oracle, np.random.default_rng(0))
     raw = FrequencyEstimate(np.full((2, D), 1.0), n=DATA.n, oracle=oracle)
-    (found,) = evaluate(raw, {"base": raw}, None)
-    assert found.parameters == (0, 10, 100)
-    assert found.mean[0, 0] == 0
-    assert found.mean[2, 0] == pytest.approx((D - 1) ** 2)
+    (moments,) = evaluate(raw, {"base": raw}, None)
+    assert moments.parameters == (0, 10, 100)
+    assert moments.mean[0, 0] == 0
+    assert moments.mean[2, 0] == pytest.approx((D - 1) ** 2)
     size = D * 10 // 100
-    assert (size - 1) ** 2 < found.mean[1, 0] < size**2
+    assert (size - 1) ** 2 < moments.mean[1, 0] < size**2
 
 
 def test_random_sets_error_of_base_is_its_variance():
     """Σ over a set of m independent values has variance Σ (a + b f)/n; 1,500 trials, 5 sigma."""
-    found = by_name(
+    outcome = by_name(
         compute(
             Task(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), DATA, 3)
         )
     )
-    moments = found["random sets", "mse"]
+    moments = outcome["random sets", "mse"]
     oracle = ORACLES["oue"](1.0, D)
     expected = (D // 2 * oracle.a + oracle.b / 2) / DATA.n
     # Sets overlap, so a trial's mean over sets varies as one squared sum; the draw of sets moves
@@ -222,36 +226,38 @@ def test_random_sets_error_of_base_is_its_variance():
 
 def test_heavy_hitters():
     task = Task(cell(measures.HeavyHitters((0.25, 1.0, 1e6)), methods=("oue", "oue-zero")), DATA, 4)
-    found, raw = by_name(compute(task)), raw_estimates(task)
-    thresholds = found["heavy hitters", "recall"].parameters
+    moments = by_name(compute(task))
+    raw = raw_estimates(task)
+    thresholds = moments["heavy hitters", "recall"].parameters
     for k, threshold in enumerate(thresholds):
         scores = []
         for vector in raw.frequencies:
-            said = {v for v in range(D) if vector[v] * DATA.n >= threshold}
+            claimed = {v for v in range(D) if vector[v] * DATA.n >= threshold}
             real = {v for v in range(D) if DATA.counts[v] >= threshold}
-            hits = len(said & real)
+            hits = len(claimed & real)
             scores.append(
                 (
-                    hits / len(said) if said else 1, hits / len(real) if real else 1,
-                    2 * hits / (len(said) + len(real)) if said or real else 1,
+                    hits / len(claimed) if claimed else 1, hits / len(real) if real else 1,
+                    2 * hits / (len(claimed) + len(real)) if claimed or real else 1,
                 )
             )  # fmt: skip
         for metric, mean in zip(
             ("precision", "recall", "f-score"), np.mean(scores, axis=0), strict=True
         ):
-            assert found["heavy hitters", metric].mean[k, 0] == pytest.approx(mean)
-    assert found["heavy hitters", "precision"].mean[2].tolist() == [1.0, 1.0]
+            assert moments["heavy hitters", metric].mean[k, 0] == pytest.approx(mean)
+    assert moments["heavy hitters", "precision"].mean[2].tolist() == [1.0, 1.0]
 
 
 def test_by_rank_sums_its_biases():
-    found = by_name(
+    moments = by_name(
         compute(Task(cell(measures.ByRank(), methods=("base", "norm-sub", "base-pos")), DATA, 4))
     )
-    bias, total = found["value", "bias (counts)"], found["full domain", "bias sum (counts)"]
+    bias = moments["value", "bias (counts)"]
+    total = moments["full domain", "bias sum (counts)"]
     np.testing.assert_allclose(bias.mean.sum(axis=0), total.mean[0], atol=1e-6)
     assert abs(total.mean[0, 1]) < 1e-6
     assert total.mean[0, 2] > 0
-    counts = found["value", "count"]
+    counts = moments["value", "count"]
     assert counts.mean[:, counts.methods.index("truth")].tolist() == sorted(
         DATA.counts, reverse=True
     )
@@ -259,13 +265,13 @@ def test_by_rank_sums_its_biases():
 
 def test_noise_has_the_predicted_mean_and_variance():
     """500 trials of 48 values: the fitted mean and variance within 5 standard errors."""
-    found = by_name(compute(Task(cell(measures.Noise(), methods=("oue",), trials=500), DATA, 4)))
+    moments = by_name(compute(Task(cell(measures.Noise(), methods=("oue",), trials=500), DATA, 4)))
     for metric in ("mean (counts)", "variance (counts)"):
-        m = found["noise", metric]
+        m = moments["noise", metric]
         # The prediction leaves out a part of the variance, b f, and that of the mean over d.
         slack = 0.02 * m.mean[0, 1]
         assert abs(m.mean[0, 0] - m.mean[0, 1]) < SIGMAS * m.std[0, 0] / math.sqrt(500) + slack
-    density = found["noise", "density"]
+    density = moments["noise", "density"]
     width = density.parameters[1] - density.parameters[0]
     assert density.mean.sum(axis=0) * width == pytest.approx([1.0, 1.0], abs=0.01)
 
@@ -275,19 +281,17 @@ def test_selection_reports_the_real_error_of_each_choice():
     task = Task(
         cell(measures.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), DATA, 9
     )
-    found = by_name(compute(task))
-    choices, errors = (
-        found["state sets", "share of choices"],
-        found["state sets", "mse of the choice"],
-    )
+    moments = by_name(compute(task))
+    choices = moments["state sets", "share of choices"]
+    errors = moments["state sets", "mse of the choice"]
     assert choices.mean.sum() == pytest.approx(1)
     assert errors.methods == (*names, SELECTED)
     assert errors.mean[0, :3].min() <= errors.mean[0, 3] <= errors.mean[0, :3].max()
-    assert (found["state sets", "simulated mse"].mean > 0).all()
+    assert (moments["state sets", "simulated mse"].mean > 0).all()
 
 
 def test_data_are_shown_without_an_oracle():
-    found = by_name(
+    moments = by_name(
         compute(
             Task(
                 cell(
@@ -303,8 +307,8 @@ def test_data_are_shown_without_an_oracle():
             )
         )
     )
-    assert found["value", "count"].mean[:, 0].tolist() == sorted(DATA.counts, reverse=True)
-    shares = found["items", "share of items"]
+    assert moments["value", "count"].mean[:, 0].tolist() == sorted(DATA.counts, reverse=True)
+    shares = moments["items", "share of items"]
     assert shares.mean.sum() == pytest.approx(1)
     assert list(shares.parameters) == sorted(set(DATA.counts.tolist()))
 

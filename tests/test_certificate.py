@@ -80,8 +80,10 @@ def test_the_gap_bounds_the_distance_to_the_optimum(problem, oracle, seed, sprea
 )
 @given(seed=seeds)
 def test_the_gap_bounds_the_distance_on_sets_without_bound(constraints, seed):
-    problem, rng = Problem(LeastSquares(), constraints), np.random.default_rng(seed)
-    estimate, f = FrequencyEstimate(rng.normal(0, 1, D)), rng.normal(0, 1, D)
+    problem = Problem(LeastSquares(), constraints)
+    rng = np.random.default_rng(seed)
+    estimate = FrequencyEstimate(rng.normal(0, 1, D))
+    f = rng.normal(0, 1, D)
     if any(isinstance(c, NonNegative) for c in constraints):
         f = np.abs(f)
     for c in constraints:
@@ -130,7 +132,8 @@ def test_the_closed_form_is_certified_to_rounding(problem, oracle, d):
 @pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE()], ids=repr)
 @given(seed=seeds)
 def test_a_millionth_moved_between_two_values_is_noticed(loss, oracle, seed):
-    problem, rng = Problem(loss, SIMPLEX), np.random.default_rng(seed)
+    problem = Problem(loss, SIMPLEX)
+    rng = np.random.default_rng(seed)
     estimate = collected(seed % 50, oracle)
     f = problem.solve(estimate).frequencies.copy()
     source = rng.choice(np.flatnonzero(f > 1e-3))
@@ -172,10 +175,8 @@ def test_zeroing_the_negatives_first_is_not_optimal():
 
 
 def test_one_wrong_trial_spoils_the_stack():
-    problem, estimate = (
-        Problem(LeastSquares(), SIMPLEX),
-        np.array([[0.5, 0.2, -0.01], [0.3, 0.3, 0.3]]),
-    )
+    problem = Problem(LeastSquares(), SIMPLEX)
+    estimate = np.array([[0.5, 0.2, -0.01], [0.3, 0.3, 0.3]])
     f = problem.solve(estimate).frequencies.copy()
     assert certify(problem, estimate, f).is_optimal(CERTIFIED)
     f[1] = [0.5, 0.3, 0.2]
@@ -227,7 +228,8 @@ def test_the_lagrangian_is_stationary_with_the_multipliers(problem, oracle):
     f = [0.7, 0.5, 0.2, 0.1, 0.05, 0.0, 0.0, -0.02, -0.05, -0.1, -0.2, -0.3]
     estimate = FrequencyEstimate(f, n=3000, oracle=oracle(epsilon=1.0, d=D))
     solution = problem.solve(estimate)
-    mu, lambdas = solution.certificate.sum_multiplier, solution.certificate.bound_multipliers
+    mu = solution.certificate.sum_multiplier
+    lambdas = solution.certificate.bound_multipliers
     assert lambdas.min() >= 0
     assert_allclose(lambdas * solution.frequencies, 0, atol=CERTIFIED)
     assert lambdas.max() > 0.01  # a bound holds with equality, or nothing is tested
@@ -296,10 +298,8 @@ def test_the_gradient_equals_central_differences_of_the_value(loss, oracle, seed
 def test_values_and_gradients_of_a_stack_are_those_of_its_rows(loss):
     oracle = oracles.OUE(epsilon=1.0, d=3)
     rows = np.array([[0.5, 0.2, 0.1], [0.3, 0.6, 0.2]])
-    stack, f = (
-        FrequencyEstimate(rows, n=100, oracle=oracle),
-        np.array([[0.4, 0.4, 0.2], [0.1, 0.1, 0.8]]),
-    )
+    stack = FrequencyEstimate(rows, n=100, oracle=oracle)
+    f = np.array([[0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
     for i, row in enumerate(rows):
         alone = FrequencyEstimate(row, n=100, oracle=oracle)
         assert_allclose(loss.value(f, stack)[i], loss.value(f[i], alone), rtol=SUM)
@@ -352,7 +352,8 @@ POLYHEDRA = {
 
 def feasible(constraints, seed):
     """A random point of the set: the mean of two vertices and a projection, seldom the best."""
-    rng, f = np.random.default_rng(seed), cp.Variable(D)
+    rng = np.random.default_rng(seed)
+    f = cp.Variable(D)
     forms = [form for c in constraints for form in c.cone_form(f)]
     points = []
     for objective in (
@@ -369,7 +370,8 @@ def feasible(constraints, seed):
 @pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), BinomialMLE()], ids=repr)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_gap_on_a_polyhedron_bounds_the_distance_to_the_optimum(kind, loss, seed):
-    problem, estimate = Problem(loss, POLYHEDRA[kind]), collected(seed)
+    problem = Problem(loss, POLYHEDRA[kind])
+    estimate = collected(seed)
     best = problem.solve(estimate, path="conic")
     assert best.certificate.gap <= GAP * SOLVER["CLARABEL"]
     for again in range(3):
@@ -384,7 +386,8 @@ def test_the_gap_on_a_polyhedron_bounds_the_distance_to_the_optimum(kind, loss, 
 @pytest.mark.parametrize("kind", ["monotone", "groups apart"])
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_shapes_in_closed_form_are_certified_by_the_linear_program(kind, oracle):
-    problem, estimate = Problem(LeastSquares(), POLYHEDRA[kind]), collected(2, oracle)
+    problem = Problem(LeastSquares(), POLYHEDRA[kind])
+    estimate = collected(2, oracle)
     solution = problem.solve(estimate)
     assert solution.path == "closed-form"
     assert solution.certificate.is_optimal(CERTIFIED)
@@ -395,15 +398,17 @@ def test_shapes_in_closed_form_are_certified_by_the_linear_program(kind, oracle)
 @pytest.mark.parametrize("kind", ["monotone", "groups apart"])
 @given(seed=seeds)
 def test_a_millionth_moved_inside_a_polyhedron_is_noticed(kind, seed):
-    problem, estimate = Problem(LeastSquares(), POLYHEDRA[kind]), collected(seed % 20)
+    problem = Problem(LeastSquares(), POLYHEDRA[kind])
+    estimate = collected(seed % 20)
     f = problem.solve(estimate).frequencies.copy()
-    if (
-        kind == "monotone"
-    ):  # a block of the highest takes from a block of the lowest that are not zero
-        source, target = np.flatnonzero(f > 1e-6)[-1], 0
-        source = np.flatnonzero(f == f[source])[-1]
+    if kind == "monotone":
+        # A block of the highest takes from a block of the lowest that are not zero.
+        lowest = f[np.flatnonzero(f > 1e-6)[-1]]
+        source = np.flatnonzero(f == lowest)[-1]
+        target = 0
     else:
-        source, target = np.argmax(f[:6]), int(np.argmin(f[:6]))
+        source = np.argmax(f[:6])
+        target = int(np.argmin(f[:6]))
     f[source] -= 1e-6
     f[target] += 1e-6
     certificate = certify(problem, estimate, f)
@@ -427,7 +432,8 @@ BOXES = {
 @pytest.mark.parametrize("loss", [LeastSquares(), BinomialMLE(), GaussianMLE()], ids=repr)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_greedy_gap_of_a_box_equals_that_of_the_linear_program(box, loss, seed):
-    estimate, bounds = collected(seed), BOXES[box]
+    estimate = collected(seed)
+    bounds = BOXES[box]
     rows = Linear(np.eye(D), *bounds.box(D))
     f = (
         Problem(LeastSquares(), [bounds, SumsTo()])
@@ -445,7 +451,8 @@ def test_the_greedy_gap_of_a_box_equals_that_of_the_linear_program(box, loss, se
 
 @pytest.mark.parametrize("box", BOXES)
 def test_a_millionth_moved_inside_a_box_is_noticed(box):
-    problem, estimate = Problem(LeastSquares(), [BOXES[box], SumsTo()]), collected(1)
+    problem = Problem(LeastSquares(), [BOXES[box], SumsTo()])
+    estimate = collected(1)
     solution = problem.solve(estimate)
     assert solution.certificate.is_optimal(CERTIFIED)
     lower, upper = problem.box(D)
@@ -483,7 +490,8 @@ def test_a_stack_on_a_polyhedron_is_certified_trial_by_trial(trials):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_custom_set_gets_a_finite_gap_that_bounds_the_distance(seed):
     constraints = [NonNegative(), SumsTo(), Custom(lambda f: [cp.sum_squares(f) <= 0.2])]
-    problem, estimate = Problem(LeastSquares(), constraints), collected(seed)
+    problem = Problem(LeastSquares(), constraints)
+    estimate = collected(seed)
     best = problem.solve(estimate)
     assert best.path == "conic"
     assert best.certificate.gap <= GAP * SOLVER["CLARABEL"]
@@ -495,7 +503,8 @@ def test_a_custom_set_gets_a_finite_gap_that_bounds_the_distance(seed):
 
 
 def test_a_custom_polyhedron_has_the_gap_of_its_rows():
-    estimate, f = collected(3), np.full(D, 1 / D)
+    estimate = collected(3)
+    f = np.full(D, 1 / D)
     custom = Problem(LeastSquares(), [NonNegative(), SumsTo(), Custom(lambda f: [f[:-1] >= f[1:]])])
     rows = Problem(LeastSquares(), POLYHEDRA["monotone"])
     assert_allclose(certify(custom, estimate, f).gap, certify(rows, estimate, f).gap, rtol=1e-6)
@@ -503,7 +512,8 @@ def test_a_custom_polyhedron_has_the_gap_of_its_rows():
 
 @pytest.mark.parametrize("k", [1, 3, D])
 def test_few_nonzeros_are_certified_on_their_support(k):
-    problem, estimate = Problem(LeastSquares(), [AtMost(k), NonNegative(), SumsTo()]), collected(4)
+    problem = Problem(LeastSquares(), [AtMost(k), NonNegative(), SumsTo()])
+    estimate = collected(4)
     f = problem.solve(estimate).frequencies
     support = np.flatnonzero(f)
     certificate = certify(problem, estimate, f)
@@ -528,8 +538,8 @@ def test_a_value_that_must_be_zero_leaves_the_gap_a_number():
     certificate = problem.solve([0.5, 0.6, -0.1]).certificate
     assert not np.isnan(certificate.gap)
     bounded = Problem(KullbackLeibler(), [Bounds(0.0, 1.0)])
-    found = certify(bounded, [0.5, 0.6, -0.1], np.array([0.5, 0.6, 0.0]) / np.e)
-    assert abs(float(found.gap)) < 1e-12
+    scaled = certify(bounded, [0.5, 0.6, -0.1], np.array([0.5, 0.6, 0.0]) / np.e)
+    assert abs(float(scaled.gap)) < 1e-12
 
 
 # --- multipliers on polyhedra ---------------------------------------------------------------------
@@ -577,25 +587,22 @@ def other_rows(problem):
 def test_multipliers_explain_the_gradient_with_the_documented_signs(loss, name):
     if "alone" in name and not isinstance(loss, LeastSquares | LeastAbsolute):
         return  # no bound is known
-    problem, estimate = Problem(loss, EVERY_SET[name]), collected(6)
+    problem = Problem(loss, EVERY_SET[name])
+    estimate = collected(6)
     solution = problem.solve(estimate)
-    f, certificate = solution.frequencies, solution.certificate
+    f = solution.frequencies
+    certificate = solution.certificate
     near = 1e-6 if solution.path == "conic" else CERTIFIED
     matrix, lower, upper = other_rows(problem)
-    mu, lambdas, nu = (
-        certificate.sum_multiplier,
-        certificate.bound_multipliers,
-        certificate.row_multipliers,
-    )
+    mu = certificate.sum_multiplier
+    lambdas = certificate.bound_multipliers
+    nu = certificate.row_multipliers
     assert nu.shape == (len(matrix),)
     explained = lambdas + matrix.T @ nu - mu
     slope = slope_nearest(explained, loss, f, estimate)
     assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
-    assert (
-        certificate.stationarity <= 200 * SOLVER["CLARABEL"]
-        if solution.path == "conic"
-        else CERTIFIED
-    )
+    limit = 200 * SOLVER["CLARABEL"] if solution.path == "conic" else CERTIFIED
+    assert certificate.stationarity <= limit
     low, high = problem.box(D)
     values = matrix @ f
     # Positive only where a lower bound pushes up, negative only where an upper one pushes down.
@@ -605,8 +612,8 @@ def test_multipliers_explain_the_gradient_with_the_documented_signs(loss, name):
     ):
         assert np.all(np.isfinite(room_below[multipliers > 0]))
         assert np.all(np.isfinite(room_above[multipliers < 0]))
-        room = np.where(multipliers > 0, room_below, room_above)
-        products = np.abs(multipliers) * np.where(multipliers == 0, 0.0, room)
+        distance = np.where(multipliers > 0, room_below, room_above)
+        products = np.abs(multipliers) * np.where(multipliers == 0, 0.0, distance)
         assert products.max(initial=0) <= certificate.complementarity + near
     assert certificate.active.tolist() == (np.minimum(f - low, high - f) <= 1e-9).tolist()
 
@@ -634,7 +641,8 @@ def test_a_multiplier_of_a_row_is_the_change_of_the_minimum_with_its_bound():
 def test_multipliers_of_bounds_and_total_agree_whichever_way_the_set_is_said(loss, box):
     if box == "half and half" and isinstance(loss, BinomialMLE):
         return  # not defined below zero
-    estimate, bounds = collected(1), BOXES[box]
+    estimate = collected(1)
+    bounds = BOXES[box]
     f = Problem(loss, [bounds, SumsTo()]).solve(estimate).frequencies
     greedy = certify(Problem(loss, [bounds, SumsTo()]), estimate, f)
     rows = certify(Problem(loss, [Linear(np.eye(D), *bounds.box(D)), SumsTo()]), estimate, f)
@@ -659,7 +667,8 @@ def test_multipliers_of_bounds_and_total_agree_whichever_way_the_set_is_said(los
 @pytest.mark.parametrize("name", ["monotone alone", "linear alone", "sum alone as a row"])
 @given(seed=seeds)
 def test_the_gap_on_polyhedra_without_bound_bounds_the_distance(name, seed):
-    problem, rng = Problem(LeastSquares(), EVERY_SET[name]), np.random.default_rng(seed)
+    problem = Problem(LeastSquares(), EVERY_SET[name])
+    rng = np.random.default_rng(seed)
     estimate = rng.normal(0.1, 0.3, D)
     best = problem.solve(rng.normal(0.1, 0.3, D)).frequencies  # some feasible point
     certificate = certify(problem, estimate, best)
@@ -691,12 +700,14 @@ def exact_point(problem, estimate):
 
 @pytest.mark.parametrize("name", EVERY_SET)
 def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
-    problem, estimate = Problem(LeastSquares(), EVERY_SET[name]), collected(7)
+    problem = Problem(LeastSquares(), EVERY_SET[name])
+    estimate = collected(7)
     f = exact_point(problem, estimate)
     custom = name == "custom"
     right = certify(problem, estimate, f)
     assert right.is_optimal(1e-9 if custom else 1e-11)
-    rng, refused = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    refused = 0
     for _ in range(20):
         # Towards another feasible point: still feasible, a millionth away.
         other = problem.solve(rng.normal(1 / D, 0.1, D), path="conic").frequencies
@@ -717,7 +728,8 @@ def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
 )
 @pytest.mark.parametrize("name", ["simplex", "capped", "monotone", "groups"])
 def test_an_optimal_solver_is_told_apart_from_an_exact_one(name, accuracy, solver):
-    problem, estimate = Problem(LeastSquares(), EVERY_SET[name]), collected(8)
+    problem = Problem(LeastSquares(), EVERY_SET[name])
+    estimate = collected(8)
     solution = problem.solve(estimate, path="conic", solver=solver, accuracy=accuracy)
     assert solution.status == "optimal"
     assert not solution.certificate.is_optimal(1e-9)
@@ -730,7 +742,8 @@ def test_an_optimal_solver_is_told_apart_from_an_exact_one(name, accuracy, solve
     "solver", ["SCS"]
 )  # the others do better than their default tolerances here
 def test_default_tolerances_on_a_real_size_are_optimal_and_not_exact(solver):
-    problem, estimate = Problem(LeastSquares(), SIMPLEX), collected(8, d=1000, n=10**5)
+    problem = Problem(LeastSquares(), SIMPLEX)
+    estimate = collected(8, d=1000, n=10**5)
     solution = problem.solve(estimate, path="conic", solver=solver, accuracy="default")
     assert solution.status == "optimal"
     assert not solution.certificate.is_optimal(1e-9)
@@ -749,10 +762,10 @@ class TotalVariation(Polyhedron):
     def rows(self, d):
         from scipy import sparse
 
-        steps, one = (
-            sparse.diags_array([-np.ones(d - 1), np.ones(d - 1)], offsets=[0, 1], shape=(d - 1, d)),
-            sparse.eye_array(d - 1),
+        steps = sparse.diags_array(
+            [-np.ones(d - 1), np.ones(d - 1)], offsets=[0, 1], shape=(d - 1, d)
         )
+        one = sparse.eye_array(d - 1)
         matrix = sparse.vstack([steps, -steps, sparse.csr_array((1, d))], format="csr")
         auxiliary = sparse.vstack([one, one, sparse.csr_array(np.ones((1, d - 1)))], format="csr")
         lower = np.concatenate([np.zeros(2 * (d - 1)), [-np.inf]])
@@ -762,16 +775,17 @@ class TotalVariation(Polyhedron):
 
 @pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), LeastAbsolute()], ids=repr)
 def test_rows_with_auxiliary_variables_are_certified(loss):
-    estimate, limit = collected(9), 0.2
-    said = Problem(loss, [*SIMPLEX, TotalVariation(limit)])
+    estimate = collected(9)
+    limit = 0.2
+    stated = Problem(loss, [*SIMPLEX, TotalVariation(limit)])
     custom = Problem(loss, [*SIMPLEX, Custom(lambda f: [cp.tv(f) <= limit])])
-    solution = said.solve(estimate)
+    solution = stated.solve(estimate)
     assert_allclose(solution.objective, custom.solve(estimate).objective, rtol=0, atol=1e-6)
     certificate = solution.certificate
     assert certificate.is_optimal(GAP * SOLVER["CLARABEL"])
     assert certificate.row_multipliers.shape == (2 * (D - 1) + 1,)
     assert certificate.row_multipliers[-1] < 0  # the limit pushes down
-    matrix = said.constraints[-1].rows(D)
+    matrix = stated.constraints[-1].rows(D)
     assert_allclose(
         matrix.auxiliary.T @ certificate.row_multipliers, 0, atol=1e-9
     )  # t costs nothing
@@ -784,20 +798,22 @@ def test_rows_with_auxiliary_variables_are_certified(loss):
     assert_allclose(slope, explained, rtol=0, atol=certificate.stationarity + SUM)
     for seed in range(3):
         f = feasible(custom.constraints, seed)
-        assert_allclose(certify(said, estimate, f).gap, certify(custom, estimate, f).gap, rtol=1e-5)
+        assert_allclose(
+            certify(stated, estimate, f).gap, certify(custom, estimate, f).gap, rtol=1e-5
+        )
         assert (
             loss.value(f, estimate) - solution.objective
-            <= certify(said, estimate, f).gap + SOLVER["CLARABEL"]
+            <= certify(stated, estimate, f).gap + SOLVER["CLARABEL"]
         )
 
 
 def test_a_steep_loss_does_not_hide_a_millionth_in_the_programs_tolerances():
     # HiGHS's own tolerance, 1e-7 of the largest slope, let such points pass.
-    weights, estimate = np.ones(D), np.linspace(0.3, 0.05, D)
-    weights[0], estimate[0] = (
-        100.0,
-        -0.5,
-    )  # its slope at 0 is 50, and those of the others are of order 0.1
+    weights = np.ones(D)
+    estimate = np.linspace(0.3, 0.05, D)
+    # its slope at 0 is 50, and those of the others are of order 0.1
+    weights[0] = 100.0
+    estimate[0] = -0.5
     simplex = Problem(WeightedLeastSquares(weights), SIMPLEX)
     problem = Problem(simplex.loss, [BOX_ROWS, SumsTo()])
     f = simplex.solve(estimate).frequencies

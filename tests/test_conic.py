@@ -75,25 +75,26 @@ def test_neither_constraints_nor_expressions_grow_with_the_domain(loss):
 def test_a_second_estimate_gets_its_own_answer(loss):
     problem = Problem(loss, SIMPLEX)
     for f in (FIRST, SECOND, FIRST):
-        found = problem.solve(estimate_of(f), path="conic").frequencies
-        assert_allclose(found, problem.solve(estimate_of(f)).frequencies, rtol=0, atol=TOL)
+        frequencies = problem.solve(estimate_of(f), path="conic").frequencies
+        assert_allclose(frequencies, problem.solve(estimate_of(f)).frequencies, rtol=0, atol=TOL)
     assert len(problem._planner.conic.compiled) == 1
 
 
 def test_another_size_or_kappa_is_compiled_apart():
     problem = Problem(GaussianMLE(), SIMPLEX)
     for estimate in (estimate_of(FIRST), estimate_of(FIRST[:3]), estimate_of(FIRST, oracles.SUE)):
-        found = problem.solve(estimate, path="conic").frequencies
-        assert_allclose(found, problem.solve(estimate).frequencies, rtol=0, atol=TOL)
+        frequencies = problem.solve(estimate, path="conic").frequencies
+        assert_allclose(frequencies, problem.solve(estimate).frequencies, rtol=0, atol=TOL)
     assert len(problem._planner.conic.compiled) == 3
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_a_stack_is_solved_trial_by_trial(loss):
-    problem, stack = Problem(loss, SIMPLEX), estimate_of(np.stack([FIRST, SECOND]))
-    found = problem.solve(stack, path="conic")
-    assert found.status is Status.OPTIMAL
-    assert_allclose(found.frequencies, problem.solve(stack).frequencies, rtol=0, atol=TOL)
+    problem = Problem(loss, SIMPLEX)
+    stack = estimate_of(np.stack([FIRST, SECOND]))
+    numeric = problem.solve(stack, path="conic")
+    assert numeric.status is Status.OPTIMAL
+    assert_allclose(numeric.frequencies, problem.solve(stack).frequencies, rtol=0, atol=TOL)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -275,15 +276,15 @@ def test_compilation_is_reported_once_a_shape_and_solver():
 
 
 def test_a_stack_reports_the_compilation_of_its_shape_once(monkeypatch):
-    made = []
+    compilations = []
     original = CompiledProblem.__init__
     monkeypatch.setattr(
-        CompiledProblem, "__init__", lambda s, *a: made.append(a) or original(s, *a)
+        CompiledProblem, "__init__", lambda s, *a: compilations.append(a) or original(s, *a)
     )
     problem = Problem(LeastSquares(), SIMPLEX)
     assert problem.solve(np.stack([FIRST, SECOND, FIRST]), path="conic").compile_seconds > 0
     assert problem.solve(np.stack([FIRST, SECOND]), path="conic").compile_seconds == 0.0
-    assert len(made) == 1
+    assert len(compilations) == 1
 
 
 # --- every loss, every solver ---------------------------------------------------------------------
@@ -316,7 +317,8 @@ ALL_LOSSES = {
     "tilted": NormalisedGaussianMLE().majorant(np.full(6, 1 / 6), collected(None)),
     "reports": reported()[0],
 }
-QUADRATIC, LINEAR = ("least squares", "weighted", "posterior"), ("deviations",)
+QUADRATIC = ("least squares", "weighted", "posterior")
+LINEAR = ("deviations",)
 EXPONENTIAL = ("binomial", "multinomial", "divergence", "reports")
 TAKES = {
     "CLARABEL": tuple(ALL_LOSSES),
@@ -335,7 +337,8 @@ def estimate_for(name):
 
 @pytest.mark.parametrize("name", ALL_LOSSES)
 def test_every_loss_is_compiled_once(name):
-    loss, estimate = ALL_LOSSES[name], estimate_for(name)
+    loss = ALL_LOSSES[name]
+    estimate = estimate_for(name)
     compiled = CompiledProblem(
         Formulation(loss, SIMPLEX), loss.data(estimate), loss.constants(estimate), "CLARABEL"
     )
@@ -346,7 +349,8 @@ def test_every_loss_is_compiled_once(name):
     ("solver", "name"), [(s, name) for s, names in TAKES.items() for name in names]
 )
 def test_every_solver_solves_what_it_takes(solver, name):
-    problem, estimate = Problem(ALL_LOSSES[name], SIMPLEX), estimate_for(name)
+    problem = Problem(ALL_LOSSES[name], SIMPLEX)
+    estimate = estimate_for(name)
     exact = problem.solve(estimate)
     assert exact.path != "conic"
     numeric = problem.solve(estimate, path="conic", solver=solver)
@@ -372,7 +376,8 @@ def test_every_solver_refuses_what_it_does_not_take(solver, name):
 @pytest.mark.parametrize("d", [2, 60, 300])
 @pytest.mark.parametrize("solver", ["PIQP", "HIGHS"])
 def test_the_optional_solvers_solve_least_squares(solver, d):
-    problem, f = Problem(LeastSquares(), SIMPLEX), np.random.default_rng(d).normal(1 / d, 0.02, d)
+    problem = Problem(LeastSquares(), SIMPLEX)
+    f = np.random.default_rng(d).normal(1 / d, 0.02, d)
     numeric = problem.solve(f, solver=solver)
     assert numeric.status == "optimal"
     assert_allclose(numeric.frequencies, problem.solve(f).frequencies, rtol=0, atol=SOLVER[solver])

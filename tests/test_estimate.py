@@ -26,7 +26,8 @@ def test_the_estimate_of_counts_by_hand():
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_expected_counts_give_back_the_true_frequencies(name):
-    oracle, n = ORACLES[name](1.0, 4), 10**15  # so many users that rounding counts is invisible
+    oracle = ORACLES[name](1.0, 4)
+    n = 10**15  # so many users that rounding counts is invisible
     truth = np.array([0.5, 0.3, 0.2, 0.0])
     counts = np.round(n * (truth * oracle.p + (1 - truth) * oracle.q))
     estimate = oracle.estimate(counts, n)
@@ -51,12 +52,12 @@ def test_from_counts_leaves_the_counts_alone():
 
 
 def test_frequencies_are_read_only_float64_and_the_callers_array_stays_writeable():
-    mine = np.array([0.5, 0.5])
-    estimate = FrequencyEstimate(mine)
+    array = np.array([0.5, 0.5])
+    estimate = FrequencyEstimate(array)
     assert estimate.frequencies.dtype == np.float64
     with pytest.raises(ValueError, match="read-only"):
         estimate.frequencies[0] = 1
-    assert mine.flags.writeable
+    assert array.flags.writeable
     assert FrequencyEstimate([1, 0]).frequencies.dtype == np.float64
 
 
@@ -228,12 +229,12 @@ def test_a_wrong_number_of_reports_is_refused(n, error):
         FrequencyEstimate([0.5, 0.5], n=n)
 
 
-@pytest.mark.parametrize("known", [{}, {"n": 10}, {"oracle": QUARTERS}])
-def test_a_noise_level_that_is_unknown_is_not_invented(known):
+@pytest.mark.parametrize("facts", [{}, {"n": 10}, {"oracle": QUARTERS}])
+def test_a_noise_level_that_is_unknown_is_not_invented(facts):
     with pytest.raises(
         InvalidInputError, match="needs the noise level of the estimate: build it as"
     ):
-        _ = FrequencyEstimate([0.5, 0.3, 0.2], **known).sigma
+        _ = FrequencyEstimate([0.5, 0.3, 0.2], **facts).sigma
 
 
 def test_counts_taken_for_frequencies_are_warned_of():
@@ -343,9 +344,9 @@ def test_a_processed_estimate_of_a_processed_one_keeps_the_first():
 
 def test_raw_by_hand_gives_its_noise_and_its_intervals():
     raw = simulated(OUE)
-    mine = FrequencyEstimate(raw.frequencies.clip(0), raw=raw)
-    assert (mine.is_raw, mine.n, mine.oracle) == (False, raw.n, raw.oracle)
-    assert_array_equal(mine.interval(), postprocess(raw, "base-pos").interval())
+    processed = FrequencyEstimate(raw.frequencies.clip(0), raw=raw)
+    assert (processed.is_raw, processed.n, processed.oracle) == (False, raw.n, raw.oracle)
+    assert_array_equal(processed.interval(), postprocess(raw, "base-pos").interval())
     with pytest.raises(InvalidInputError, match="contradicts"):
         FrequencyEstimate(raw.frequencies, raw=raw, is_raw=True)
     with pytest.raises(InvalidInputError, match=r"shape of the frequencies, \(2,\), got \(6,\)"):
@@ -359,7 +360,9 @@ def test_intervals_around_processed_numbers_would_cover_too_rarely():
 
     Bounds are five standard deviations of a binomial share: a false alarm in 1.7 million runs.
     """
-    data, draws, level = datasets.load("emoji"), 2000, 0.95
+    data = datasets.load("emoji")
+    draws = 2000
+    level = 0.95
     oracle = OUE(epsilon=1.0, d=data.d)
     truth = data.counts / data.n
     top = int(np.argmax(truth))

@@ -207,7 +207,8 @@ def test_a_killed_run_resumes(tmp_path):
     process = subprocess.Popen(
         arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    path, there = tmp_path / "cells.sqlite", 0
+    path = tmp_path / "cells.sqlite"
+    there = 0
     deadline = time.monotonic() + 300
     while there < 2 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.02)
@@ -374,11 +375,11 @@ def test_missing_data_are_named_and_skipped(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     result = invoke("run", "draft-fig6", "calibrate-fig4", "--out", tmp_path / "out")
     assert result.exit_code == command.SKIPPED
-    said = bare(result.stderr)
+    message = bare(result.stderr)
     for name in ("kosarak", "kosarak-sessions", "pos", "fire"):
-        assert f"Skipped {name} in" in said
-    assert "nothing is left of calibrate-fig4" in said
-    assert "no kosarak.dat.gz or kosarak.dat in" in said
+        assert f"Skipped {name} in" in message
+    assert "nothing is left of calibrate-fig4" in message
+    assert "no kosarak.dat.gz or kosarak.dat in" in message
     assert (tmp_path / "out" / "draft-fig6.csv").exists()
     assert not (tmp_path / "out" / "calibrate-fig4.csv").exists()
 
@@ -462,9 +463,9 @@ def test_kept_results_give_the_kept_verdicts():
         record["id"]: record["verdict"]
         for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))
     }
-    found = statements()
-    assert {finding.statement.id: str(finding.verdict) for finding in found} == kept
-    needed = {f.statement.id for f in found if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
+    findings = statements()
+    assert {finding.statement.id: str(finding.verdict) for finding in findings} == kept
+    needed = {f.statement.id for f in findings if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
     assert CORRECTIONS.keys() <= needed
 
 
@@ -474,26 +475,28 @@ def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
     results = Results(tmp_path)
     at = {"figure": "ndss-fig8", "epsilon": 4.0}
     base, sub = (next(results.select(**at, method=m)) for m in ("base", "norm-sub"))
-    found = results.ratio(base, sub)
+    ratio = results.ratio(base, sub)
     (task,) = (
         t
         for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values()
         if t.cell.epsilon == 4.0
     )
     (moments,) = compute(task).moments
-    m, r = moments.methods.index("base"), moments.methods.index("norm-sub")
-    c, mean = moments.covariance[0], moments.mean[0]
+    m = moments.methods.index("base")
+    r = moments.methods.index("norm-sub")
+    c = moments.covariance[0]
+    mean = moments.mean[0]
     relative = c[m, m] / mean[m] ** 2 + c[r, r] / mean[r] ** 2 - 2 * c[m, r] / (mean[m] * mean[r])
-    assert found.value == pytest.approx(mean[m] / mean[r], rel=1e-4)
+    assert ratio.value == pytest.approx(mean[m] / mean[r], rel=1e-4)
     expected = math.exp(student(12) * math.sqrt(relative / 12))
-    assert found.high / found.value == pytest.approx(expected, rel=1e-3)
-    assert found.value / found.low == pytest.approx(expected, rel=1e-3)
+    assert ratio.high / ratio.value == pytest.approx(expected, rel=1e-3)
+    assert ratio.value / ratio.low == pytest.approx(expected, rel=1e-3)
 
 
 def test_nothing_is_known_where_the_interval_overflows():
-    found = within_factor(2.0, 1e6)
-    assert found.low == pytest.approx(0.0)
-    assert found.high > 1e300
+    measured = within_factor(2.0, 1e6)
+    assert measured.low == pytest.approx(0.0)
+    assert measured.high > 1e300
 
 
 @pytest.mark.parametrize(

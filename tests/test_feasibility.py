@@ -78,9 +78,9 @@ def test_a_conflict_is_named_before_any_solve(name, path):
         InfeasibleError, match="no vector satisfies the constraints; these conflict"
     ) as error:
         Problem(LeastSquares(), constraints).solve(ESTIMATE, path=path)
-    said = str(error.value)
-    assert all(row in said for row in rows)
-    assert said.count(";") == len(rows)  # and nothing else
+    message = str(error.value)
+    assert all(row in message for row in rows)
+    assert message.count(";") == len(rows)  # and nothing else
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
@@ -88,8 +88,9 @@ def test_how_much_must_give_way_is_the_least_for_all_rows(name):
     constraints, _ = CONFLICTS[name]
     with pytest.raises(InfeasibleError) as error:
         feasibility.require_feasible(constraints, D)
-    said = float(re.search(r"give way by ([^)]*)\)", str(error.value)).group(1))
-    f, t = cp.Variable(D), cp.Variable()
+    amount = float(re.search(r"give way by ([^)]*)\)", str(error.value)).group(1))
+    f = cp.Variable(D)
+    t = cp.Variable()
     forms = []
     for rows in (c.rows(D) for c in constraints):
         low, high = np.isfinite(rows.lower), np.isfinite(rows.upper)
@@ -97,7 +98,7 @@ def test_how_much_must_give_way_is_the_least_for_all_rows(name):
             (rows.matrix @ f)[low] >= rows.lower[low] - t,
             (rows.matrix @ f)[high] <= rows.upper[high] + t,
         ]
-    assert said == pytest.approx(
+    assert amount == pytest.approx(
         cp.Problem(cp.Minimize(t), forms).solve(solver="CLARABEL"), rel=0.01
     )
 
@@ -116,15 +117,13 @@ def systems(seed):
 
 def solvable(matrix, lower, upper):
     above, below = np.isfinite(upper), np.isfinite(lower)
-    rows, caps = (
-        np.vstack([matrix[above], -matrix[below]]),
-        np.concatenate([upper[above], -lower[below]]),
-    )
-    found = optimize.linprog(
+    rows = np.vstack([matrix[above], -matrix[below]])
+    caps = np.concatenate([upper[above], -lower[below]])
+    result = optimize.linprog(
         np.zeros(matrix.shape[1]), A_ub=rows, b_ub=caps, bounds=[(None, None)] * matrix.shape[1]
     )
-    assert found.status in (0, 2)
-    return found.status == 0
+    assert result.status in (0, 2)
+    return result.status == 0
 
 
 @given(seed=st.integers(0, 2**32 - 1))

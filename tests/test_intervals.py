@@ -100,7 +100,9 @@ def test_hadamard_variances_of_a_stack_are_those_of_its_rows():
 
 
 def test_ends_of_a_score_interval_are_z_deviations_away_by_their_own_variance():
-    answers, z, n = np.linspace(-0.1, 1.1, 50), 1.7, 1000
+    answers = np.linspace(-0.1, 1.1, 50)
+    z = 1.7
+    n = 1000
     for slope in (-0.9, 0.0, 30.0):
         for end in intervals.score(answers, np.array([4.0]) / n, np.array([slope]) / n, z):
             assert_allclose((answers - end) ** 2, z**2 * (4.0 + slope * end) / n, atol=SMALL)
@@ -123,7 +125,7 @@ def test_the_range_on_the_simplex_is_that_of_linear_programs():
     for _ in range(40):
         centre = rng.dirichlet(np.ones(4)) + rng.normal(0, 0.1, 4)
         box = centre - rng.uniform(0, 0.15, 4), centre + rng.uniform(0, 0.15, 4)
-        found = np.array(intervals.on_simplex(*box))
+        ends = np.array(intervals.on_simplex(*box))
         bounds = list(np.clip(box, 0, 1).T)
         for v in range(4):
             programs = [
@@ -131,10 +133,10 @@ def test_the_range_on_the_simplex_is_that_of_linear_programs():
                 for sign in (1, -1)
             ]
             if programs[0].status == 0:
-                assert_allclose(found[:, v], [programs[0].fun, -programs[1].fun], atol=1e-9)
+                assert_allclose(ends[:, v], [programs[0].fun, -programs[1].fun], atol=1e-9)
             else:  # the box misses the simplex
                 missed += 1
-                assert_array_equal(found[:, v], np.clip(np.array(box)[:, v], 0, 1))
+                assert_array_equal(ends[:, v], np.clip(np.array(box)[:, v], 0, 1))
     assert 0 < missed < 80
 
 
@@ -165,11 +167,9 @@ def test_values_are_covered_at_the_boundary_in_the_tail_and_in_the_head(name, ep
 
 @pytest.mark.parametrize("holders", [0, 3])
 def test_normal_tails_alone_would_not_cover_small_counts(holders):
-    oracle, n, level = (
-        GRR(epsilon=1.0, d=2000),
-        1000,
-        0.95,
-    )  # half a report of a value that nobody has
+    oracle = GRR(epsilon=1.0, d=2000)
+    n = 1000  # half a report is expected of a value that nobody has
+    level = 0.95
     z = stats.norm.ppf((1 + level) / 2)
     normal = coverage(
         oracle,
@@ -190,7 +190,9 @@ def test_normal_tails_alone_would_not_cover_small_counts(holders):
 
 
 def test_sets_of_grr_with_small_counts_are_covered():
-    oracle, n, level = GRR(epsilon=1.0, d=2000), 500, 0.95
+    oracle = GRR(epsilon=1.0, d=2000)
+    n = 500
+    level = 0.95
     pair = PureProtocol(
         1.0, 2, p=oracle.p + oracle.q, q=2 * oracle.q
     )  # a report supports one of two values
@@ -224,7 +226,10 @@ GROUPS = {
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_simulated_coverage_after_post_processing(name):
-    oracle, n, level, trials = ORACLES[name](1.0, 64), int(POPULATION.sum()), 0.95, 800
+    oracle = ORACLES[name](1.0, 64)
+    n = int(POPULATION.sum())
+    level = 0.95
+    trials = 800
     raw = oracle.estimate(oracle.simulate_counts(POPULATION, rng=11, trials=trials), n)
     post = ldpopt.postprocess(raw, "norm-sub")
     truth = POPULATION / n
@@ -245,7 +250,10 @@ def test_simulated_coverage_after_post_processing(name):
 
 
 def test_the_interval_around_norm_sub_fails_in_the_head_and_the_cut_raw_one_does_not():
-    oracle, n, level, trials = OUE(epsilon=1.0, d=128), 20_000, 0.95, 4000
+    oracle = OUE(epsilon=1.0, d=128)
+    n = 20_000
+    level = 0.95
+    trials = 4000
     weights = np.arange(1, 129) ** -1.3
     counts = np.floor(n * weights / weights.sum()).astype(int)
     counts[0] += n - counts.sum()
@@ -341,14 +349,16 @@ def test_what_is_not_known_is_an_error():
 
 
 def test_a_protocol_known_by_p_and_q_has_intervals_for_values_and_none_for_sets():
-    known = FrequencyEstimate.from_counts([50, 30], 100, PureProtocol(1.0, 2, p=0.5, q=0.25))
+    estimate = FrequencyEstimate.from_counts([50, 30], 100, PureProtocol(1.0, 2, p=0.5, q=0.25))
     oracle = OUE(epsilon=np.log(3), d=2)
     assert_allclose(
-        known.interval(), FrequencyEstimate.from_counts([50, 30], 100, oracle).interval(), rtol=1e-9
+        estimate.interval(),
+        FrequencyEstimate.from_counts([50, 30], 100, oracle).interval(),
+        rtol=1e-9,
     )
-    assert np.shape(ldpopt.postprocess(known, "norm-sub").interval()) == (2, 2)
+    assert np.shape(ldpopt.postprocess(estimate, "norm-sub").interval()) == (2, 2)
     with pytest.raises(InvalidInputError, match="joint law"):
-        known.interval(sets=[[0, 1]])
+        estimate.interval(sets=[[0, 1]])
 
 
 # --- under other constraints ----------------------------------------------------------------------
@@ -358,18 +368,18 @@ SOLVED = 1e-6  # Clarabel on frequencies times d; HiGHS is closer
 
 
 def test_linear_programs_on_the_simplex_find_the_closed_form():
-    found = Problem(LeastSquares(), SIMPLEX).interval(RAW, 0.9)
-    assert_allclose(found, intervals.on_simplex(*RAW.interval(1 - 0.1 / 5)), atol=SOLVED)
+    interval = Problem(LeastSquares(), SIMPLEX).interval(RAW, 0.9)
+    assert_allclose(interval, intervals.on_simplex(*RAW.interval(1 - 0.1 / 5)), atol=SOLVED)
     post = ldpopt.postprocess(RAW, "norm-sub")
-    assert_array_equal(Problem(LeastSquares(), SIMPLEX).interval(post, 0.9), found)
+    assert_array_equal(Problem(LeastSquares(), SIMPLEX).interval(post, 0.9), interval)
 
 
 def test_cone_programs_agree_with_linear_ones():
     sets = [[0, 1], [2, 3, 4]]
     order = constraints.Monotone(range(5))
-    said = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
+    custom = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
     linear, conic = (
-        Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, said)
+        Problem(LeastSquares(), [*SIMPLEX, c]).interval(RAW, 0.9, sets) for c in (order, custom)
     )
     assert_allclose(conic, linear, atol=SOLVED)
 
@@ -382,7 +392,8 @@ def test_the_range_under_an_order_is_the_running_bound():
 
 
 def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
-    oracle, trials = OUE(1.0, 8), 60
+    oracle = OUE(1.0, 8)
+    trials = 60
     counts = np.array([1000, 600, 400, 400, 300, 200, 50, 50])
     truth = counts / 3000
     raw = oracle.estimate(oracle.simulate_counts(counts, rng=6, trials=trials), 3000)
@@ -400,8 +411,8 @@ def test_constraints_that_the_reports_refute_are_named_as_such():
     ):
         with pytest.raises(InfeasibleError, match="the data reject the constraints"):
             Problem(LeastSquares(), [*SIMPLEX, constraint]).interval(RAW)
-    known = Problem(LeastSquares(), [*SIMPLEX, constraints.Fixed([0], [0.05])]).interval(RAW)
-    assert_allclose([end[0] for end in known], 0.05, atol=SOLVED)
+    ends = Problem(LeastSquares(), [*SIMPLEX, constraints.Fixed([0], [0.05])]).interval(RAW)
+    assert_allclose([end[0] for end in ends], 0.05, atol=SOLVED)
     with pytest.raises(InvalidInputError, match="not convex"):
         Problem(LeastSquares(), [*SIMPLEX, constraints.AtMost(2)]).interval(RAW)
 

@@ -51,7 +51,8 @@ def test_the_loss_is_minus_the_mean_log_probability_of_the_reports_up_to_a_const
     likelihoods = np.array(
         [rows[tuple(np.isin(range(oracle.d), naive_support(oracle, r)) * 1.0)] for r in reports]
     )
-    loss, differences = PerReportMLE(oracle, reports), []
+    loss = PerReportMLE(oracle, reports)
+    differences = []
     for f in np.random.default_rng(1).dirichlet(np.ones(oracle.d), 10):
         differences.append(float(loss.value(f, estimate)) + np.log(likelihoods @ f).mean())
     assert_allclose(differences, differences[0], rtol=0, atol=CERTIFIED)
@@ -61,7 +62,8 @@ def test_the_loss_is_minus_the_mean_log_probability_of_the_reports_up_to_a_const
 def test_the_gradient_of_the_report_likelihood_equals_central_differences(name):
     oracle = ORACLES[name](1.0, 6)
     reports, estimate = reported(oracle)
-    loss, f = PerReportMLE(oracle, reports), np.random.default_rng(2).dirichlet(np.ones(6))
+    loss = PerReportMLE(oracle, reports)
+    f = np.random.default_rng(2).dirichlet(np.ones(6))
     gradient = loss.gradient(f, estimate)
     for v, step in enumerate(np.eye(6) * STEP):
         slope = (loss.value(f + step, estimate) - loss.value(f - step, estimate)) / (2 * STEP)
@@ -80,7 +82,8 @@ def test_an_impossible_report_makes_the_loss_infinite():
 def test_the_report_likelihood_of_grr_is_the_multinomial_one(epsilon):
     oracle = oracles.GRR(epsilon, 8)
     reports, estimate = reported(oracle, 500)
-    loss, other = PerReportMLE(oracle, reports), MultinomialMLE()
+    loss = PerReportMLE(oracle, reports)
+    other = MultinomialMLE()
     f = np.random.default_rng(3).dirichlet(np.ones(8), 5)
     differences = [float(loss.value(x, estimate) - other.value(x, estimate)) for x in f]
     assert_allclose(differences, differences[0], rtol=0, atol=CERTIFIED)
@@ -255,7 +258,8 @@ def test_the_loss_is_minus_the_mean_log_density_up_to_a_constant(kappa):
 
 @every_kappa
 def test_the_gradient_of_the_normalised_loss_equals_central_differences(kappa):
-    estimate, f = collected(kappa, 5), np.random.default_rng(2).dirichlet(np.ones(5))
+    estimate = collected(kappa, 5)
+    f = np.random.default_rng(2).dirichlet(np.ones(5))
     tangent = LOSS.majorant(np.full(5, 0.2), estimate)
     for loss in (LOSS, tangent):
         gradient = loss.gradient(f, estimate)
@@ -267,11 +271,11 @@ def test_the_gradient_of_the_normalised_loss_equals_central_differences(kappa):
 @every_kappa
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_majorant_touches_the_loss_and_is_nowhere_below(kappa, seed):
-    estimate, rng = (
-        collected(kappa, 4, n=int(np.random.default_rng(seed).integers(1, 500)), seed=seed),
-        np.random.default_rng(seed),
-    )
-    f, others = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 20)
+    n = int(np.random.default_rng(seed).integers(1, 500))
+    estimate = collected(kappa, 4, n=n, seed=seed)
+    rng = np.random.default_rng(seed)
+    f = rng.dirichlet(np.ones(4))
+    others = rng.dirichlet(np.ones(4), 20)
     majorant = LOSS.majorant(f, estimate)
     constant = LOSS.value(f, estimate) - majorant.value(f, estimate)
     assert_allclose(
@@ -284,7 +288,8 @@ def test_the_majorant_touches_the_loss_and_is_nowhere_below(kappa, seed):
 @pytest.mark.parametrize("path", ["auto", "conic"])
 @every_kappa
 def test_the_loss_never_rises_over_steps(kappa, path, monkeypatch):
-    estimate, points = collected(kappa, 6, n=40), []
+    estimate = collected(kappa, 6, n=40)
+    points = []
     original = NormalisedGaussianMLE.majorant
     monkeypatch.setattr(
         NormalisedGaussianMLE, "majorant", lambda s, f, e: points.append(f) or original(s, f, e)
@@ -354,7 +359,8 @@ def test_no_point_of_a_grid_is_better(kappa, seed, n, d, cells):
 def test_other_constraints_are_stepped_in_too(kappa, constraints):
     estimate = collected(kappa, 6)
     problem = Problem(LOSS, constraints)
-    solution, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
+    solution = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic")
     assert (solution.path, numeric.path, numeric.solver) == ("iterative", "conic", "CLARABEL")
     assert solution.certificate.violation <= 1e-8
     assert_allclose(numeric.frequencies, solution.frequencies, rtol=0, atol=3 * SOLVER["CLARABEL"])
@@ -365,12 +371,12 @@ def test_other_constraints_are_stepped_in_too(kappa, constraints):
 
 
 def test_steps_reuse_what_was_compiled(monkeypatch):
-    made = []
+    compilations = []
     original = conic.CompiledProblem
-    monkeypatch.setattr(conic, "CompiledProblem", lambda *a: made.append(a) or original(*a))
+    monkeypatch.setattr(conic, "CompiledProblem", lambda *a: compilations.append(a) or original(*a))
     solution = Problem(LOSS, [*SIMPLEX, Monotone(range(6))]).solve(collected("kappa > 0", 6, n=40))
     assert solution.steps > 1
-    assert len(made) == 1
+    assert len(compilations) == 1
 
 
 def test_steps_without_end_are_inaccurate(monkeypatch):

@@ -129,8 +129,8 @@ def test_method_equals_its_definition_on_plain_vectors(name, d, scale):
 @pytest.mark.parametrize("name", ["base-cut", "norm-hyb"])
 def test_top_k_puts_the_threshold_at_the_kth_highest_estimate(name, top_k):
     estimate = collected(13, trials=4)
-    found = apply(name, estimate, top_k=top_k).frequencies
-    for row, f in zip(found, estimate.frequencies, strict=True):
+    frequencies = apply(name, estimate, top_k=top_k).frequencies
+    for row, f in zip(frequencies, estimate.frequencies, strict=True):
         expected = literal(name, f.tolist(), estimate, top_k=top_k)
         assert_allclose(row, reference.floats(expected), rtol=0, atol=ROUNDING)
 
@@ -152,8 +152,8 @@ def test_alpha_sets_the_expected_number_of_false_positives(name, alpha):
 @pytest.mark.parametrize("d", [2, 13, 200])
 def test_base_zero_is_base_cut_with_its_own_number_of_false_positives(d, beta):
     estimate = collected(d, trials=5)
-    found = apply("base-zero", estimate, beta=beta)
-    assert_array_equal(found.frequencies, apply("base-cut", estimate, alpha=beta).frequencies)
+    result = apply("base-zero", estimate, beta=beta)
+    assert_array_equal(result.frequencies, apply("base-cut", estimate, alpha=beta).frequencies)
     assert_array_equal(
         apply("base-zero", estimate).frequencies,
         apply("base-zero", estimate, beta=0.05).frequencies,
@@ -161,7 +161,7 @@ def test_base_zero_is_base_cut_with_its_own_number_of_false_positives(d, beta):
     expected = reference.base_cut(
         estimate.frequencies[2].tolist(), reference.threshold(d, estimate.sigma, beta)
     )
-    assert_allclose(found.frequencies[2], expected, rtol=0, atol=ROUNDING)
+    assert_allclose(result.frequencies[2], expected, rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_beta_out_of_range_is_refused_by_name(beta, error):
 @pytest.mark.parametrize("name", TABLE_I)
 def test_a_stack_equals_its_trials_one_by_one(name):
     estimate = collected(20, trials=6)
-    found = apply(name, estimate).frequencies
-    for row, f in zip(found, estimate.frequencies, strict=True):
+    frequencies = apply(name, estimate).frequencies
+    for row, f in zip(frequencies, estimate.frequencies, strict=True):
         alone = apply(name, FrequencyEstimate(f, estimate.n, estimate.oracle)).frequencies
         assert_allclose(row, alone, rtol=0, atol=ROUNDING)
 
@@ -212,10 +212,11 @@ def test_nonnegative_is_as_declared(name, stack):
 @pytest.mark.parametrize("name", METHODS)
 def test_sums_to_one_is_as_declared(name, stack):
     sums = apply(name, stack).frequencies.sum(axis=-1)
-    reaches, exceeds = np.abs(sums - 1).max() <= SUM, sums.max() > 1 + SUM
-    found = "yes" if reaches else "no" if exceeds else "almost"
+    reaches = np.abs(sums - 1).max() <= SUM
+    exceeds = sums.max() > 1 + SUM
+    actual = "yes" if reaches else "no" if exceeds else "almost"
     # Power's sum is near 1 by its fit, and OUE's own is 1 on average: neither is a promise.
-    assert found == METHODS[name].sums_to_one or METHODS[name].sums_to_one == "no"
+    assert actual == METHODS[name].sums_to_one or METHODS[name].sums_to_one == "no"
 
 
 def test_sums_of_methods_that_do_not_normalise_are_not_one(stack):
@@ -234,8 +235,8 @@ def test_a_larger_estimate_never_becomes_the_smaller_one(name, stack):
 
 def test_norm_hyb_does_not_preserve_order_as_it_says():
     assert not METHODS["norm-hyb"].preserves_order
-    found = postprocess([0.31, 0.29, 0.29], "norm-hyb", top_k=1).frequencies
-    assert_allclose(found, [0.31, 0.345, 0.345], rtol=0, atol=ROUNDING)
+    frequencies = postprocess([0.31, 0.29, 0.29], "norm-hyb", top_k=1).frequencies
+    assert_allclose(frequencies, [0.31, 0.345, 0.345], rtol=0, atol=ROUNDING)
 
 
 # --- edge cases -----------------------------------------------------------------------------------
@@ -282,10 +283,10 @@ def test_norm_mul_without_a_positive_value_raises(f):
 def test_all_negative_estimates_still_become_a_distribution():
     estimate = FrequencyEstimate([-0.1, -0.2, -0.4], n=100, oracle=oracles.OUE(epsilon=1.0, d=3))
     for name in ("norm-sub", "norm-hyb", "mle-apx"):
-        found = postprocess(estimate, name).frequencies
+        frequencies = postprocess(estimate, name).frequencies
         expected = literal(name, [-0.1, -0.2, -0.4], estimate)
-        assert_allclose(found, reference.floats(expected), rtol=0, atol=ROUNDING)
-        assert found.min() > 0
+        assert_allclose(frequencies, reference.floats(expected), rtol=0, atol=ROUNDING)
+        assert frequencies.min() > 0
 
 
 def test_norm_cut_of_a_value_above_one_is_zero_and_says_so():
@@ -295,8 +296,8 @@ def test_norm_cut_of_a_value_above_one_is_zero_and_says_so():
 
 def test_norm_cut_warns_for_one_trial_of_a_stack_and_leaves_the_others():
     with pytest.warns(LdpoptWarning):
-        found = postprocess([[1.2, 0.1], [0.6, 0.1]], "norm-cut").frequencies
-    assert found.tolist() == [[0.0, 0.0], [0.6, 0.1]]
+        frequencies = postprocess([[1.2, 0.1], [0.6, 0.1]], "norm-cut").frequencies
+    assert frequencies.tolist() == [[0.0, 0.0], [0.6, 0.1]]
 
 
 @pytest.mark.parametrize(
@@ -354,10 +355,10 @@ def test_norm_hyb_by_hand(f, top_k, expected):
 
 def test_post_pos_clips_answers_and_not_the_vector():
     f = [0.5, -0.3, 0.1]
-    found = postprocess(f, "post-pos")
-    assert found.frequencies.tolist() == f
-    assert found.clip_answers
-    assert_allclose(found.query([[0, 1], [1, 2], [1]]), [0.2, 0.0, 0.0], rtol=0, atol=ROUNDING)
+    result = postprocess(f, "post-pos")
+    assert result.frequencies.tolist() == f
+    assert result.clip_answers
+    assert_allclose(result.query([[0, 1], [1, 2], [1]]), [0.2, 0.0, 0.0], rtol=0, atol=ROUNDING)
     assert_allclose(
         postprocess(f, "base").query([[0, 1], [1, 2]]), [0.2, -0.2], rtol=0, atol=ROUNDING
     )
@@ -409,20 +410,20 @@ def test_a_given_number_of_values_needs_no_noise_level_of_raw_estimates():
 @pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
 def test_extreme_magnitudes(name, f):
     estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
-    found = apply(name, estimate).frequencies
+    frequencies = apply(name, estimate).frequencies
     scale = (
         max(1.0, np.abs(f).max()) if METHODS[name].sums_to_one != "yes" or name == "norm" else 1.0
     )
     assert_allclose(
-        found, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale
+        frequencies, reference.floats(literal(name, f, estimate)), rtol=0, atol=ROUNDING * scale
     )
 
 
 @pytest.mark.parametrize("f", [[1e-300, -1e-300], [1e300, 1e300], [1e300, -1e300], [-5.0, -5.0]])
 def test_power_of_extreme_magnitudes_stays_among_the_counts(f):
     estimate = FrequencyEstimate(f, n=1000, oracle=oracles.OUE(epsilon=1.0, d=2))
-    found = apply("power", estimate).frequencies
-    assert ((found >= 1 / 1000) & (found <= 1)).all()
+    frequencies = apply("power", estimate).frequencies
+    assert ((frequencies >= 1 / 1000) & (frequencies <= 1)).all()
     assert_allclose(apply("power-ns", estimate).frequencies, [0.5, 0.5], rtol=0, atol=ROUNDING)
 
 

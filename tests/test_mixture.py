@@ -387,6 +387,6 @@ def test_the_limit_names_what_does_not_fit():
         metrics.accuracy_limit(raw, [0.2, 0.3, 0.5])
     with pytest.raises(InvalidInputError, match="noise level"):
         metrics.accuracy_limit(FrequencyEstimate([0.5, 0.5]), [0.5, 0.5])
-    known = FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2), is_raw=True)
+    estimate = FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2), is_raw=True)
     with pytest.raises(InvalidInputError, match=r"0 \.\. 1"):
-        metrics.accuracy_limit(known, [-0.5, 1.5])
+        metrics.accuracy_limit(estimate, [-0.5, 1.5])

@@ -58,7 +58,8 @@ def test_products_and_quadratic_forms_are_those_of_the_dense_matrix(oracle):
 @every_small_oracle
 def test_the_variance_of_a_set_is_its_quadratic_form(oracle):
     # Hadamard response puts Norm-Sub estimates for f: at the truth itself both are the same.
-    noise, f = Noise.of_reports(100, oracle), population(oracle.d)
+    noise = Noise.of_reports(100, oracle)
+    f = population(oracle.d)
     sets = np.zeros((3, oracle.d))
     sets[0, :2] = sets[1, 1:] = sets[2] = 1.0
     from scipy.sparse import csr_array
@@ -99,9 +100,9 @@ def test_the_ratio_of_slope_to_constant_must_be_one_number():
 
 def test_n_counts_as_one_where_it_is_not_known():
     assert (Noise(0.5, slope=0.25).a, Noise(0.5, slope=0.25).b) == (0.5, 0.25)
-    known = Noise(0.5, slope=0.25, n=8)
-    assert (known.a, known.b) == (4.0, 2.0)
-    assert known.in_counts() == pytest.approx((8, 8 * 0.5**0.5, 2.0))
+    noise = Noise(0.5, slope=0.25, n=8)
+    assert (noise.a, noise.b) == (4.0, 2.0)
+    assert noise.in_counts() == pytest.approx((8, 8 * 0.5**0.5, 2.0))
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,8 @@ SMALL = {
     [(*case, t) for case in CASES for t in (1.0, None) if attained(*case, t)],
 )
 def test_one_root_and_two_solvers_agree(name, box, total):
-    problem, estimate = (
-        problem_of(name, box, SMALL[box], total),
-        collected(LOSSES[name][1], SMALL[box]),
-    )
+    problem = problem_of(name, box, SMALL[box], total)
+    estimate = collected(LOSSES[name][1], SMALL[box])
     exact = problem.solve(estimate)
     assert exact.path == "closed-form"
     for solver in ("CLARABEL", "OSQP" if name in QUADRATIC else "SCS"):
@@ -164,7 +162,8 @@ def test_the_gap_is_rounding(name, box, d):
 @pytest.mark.parametrize(("name", "box"), CASES)
 def test_a_stack_equals_its_rows(name, box):
     d = 30
-    problem, stack = problem_of(name, box, d), collected(LOSSES[name][1], d, trials=5)
+    problem = problem_of(name, box, d)
+    stack = collected(LOSSES[name][1], d, trials=5)
     together = problem.solve(stack)
     assert together.path == "closed-form"
     assert together.certificate.gap.shape == (5,)
@@ -222,13 +221,12 @@ def test_fixed_values_stay_and_the_others_take_the_rest(name):
 
 def test_a_small_move_along_the_total_fails():
     for name in LOSSES:
-        problem, estimate = problem_of(name, "random", 12), collected(LOSSES[name][1], 12)
+        problem = problem_of(name, "random", 12)
+        estimate = collected(LOSSES[name][1], 12)
         f = problem.solve(estimate).frequencies.copy()
         lower, upper = problem.box(12)
-        source, target = (
-            np.argmax(f - lower),
-            np.argmax(np.where(np.arange(12) == np.argmax(f - lower), 0, upper - f)),
-        )
+        source = np.argmax(f - lower)
+        target = np.argmax(np.where(np.arange(12) == np.argmax(f - lower), 0, upper - f))
         f[source] -= 1e-3
         f[target] += 1e-3
         certificate = certify(problem, estimate, f)
@@ -260,9 +258,11 @@ def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
 @pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0"])
 def test_without_a_total_one_root_clips(name):
     estimate = collected(LOSSES[name][1], 20)
-    found = Problem(LOSSES[name][0](20), [Bounds(0.01, 0.2)]).solve(estimate)
-    assert found.solver == ONE_ROOT
-    assert_allclose(found.frequencies, np.clip(estimate.frequencies, 0.01, 0.2), rtol=0, atol=SUM)
+    solution = Problem(LOSSES[name][0](20), [Bounds(0.01, 0.2)]).solve(estimate)
+    assert solution.solver == ONE_ROOT
+    assert_allclose(
+        solution.frequencies, np.clip(estimate.frequencies, 0.01, 0.2), rtol=0, atol=SUM
+    )
 
 
 @pytest.mark.parametrize("total", [0.0, 1e-9, 1.0, 40.0])
@@ -359,39 +359,39 @@ def test_the_capped_simplex_projection_is_feasible_optimal_and_idempotent(f, cap
     problem = Problem(losses.LeastSquares(), [NonNegative(), Bounds(-INF, cap), SumsTo()])
     solution = problem.solve(f)
     assert solution.solver == ONE_ROOT
-    found = solution.frequencies
-    assert np.all((found >= 0) & (found <= cap))
+    projection = solution.frequencies
+    assert np.all((projection >= 0) & (projection <= cap))
     assert solution.certificate.is_optimal(CERTIFIED)
-    again = problem.solve(found).frequencies
-    assert_allclose(again, found, rtol=0, atol=CERTIFIED)
+    again = problem.solve(projection).frequencies
+    assert_allclose(again, projection, rtol=0, atol=CERTIFIED)
 
 
 @settings(deadline=None)
 @given(f=vectors, seed=st.integers(0, 2**32 - 1))
 def test_the_capped_simplex_projection_is_nearer_than_any_other_point(f, seed):
     problem = Problem(losses.LeastSquares(), [Bounds(0, 0.25), SumsTo()])
-    found = problem.solve(f).frequencies
+    nearest = problem.solve(f).frequencies
     other = problem.solve(np.random.default_rng(seed).normal(0, 1, CAPPED)).frequencies
-    assert np.sum((found - f) ** 2) <= np.sum((other - f) ** 2) + CERTIFIED
-    assert (f - found) @ (other - found) <= CERTIFIED
+    assert np.sum((nearest - f) ** 2) <= np.sum((other - f) ** 2) + CERTIFIED
+    assert (f - nearest) @ (other - nearest) <= CERTIFIED
 
 
 @settings(deadline=None)
 @given(f=vectors)
 def test_a_cap_of_one_does_not_bind(f):
-    found = Problem(losses.LeastSquares(), [Bounds(0, 1), SumsTo()]).solve(f)
-    assert_allclose(found.frequencies, closed_form.norm_sub(f), rtol=0, atol=CERTIFIED)
+    solution = Problem(losses.LeastSquares(), [Bounds(0, 1), SumsTo()]).solve(f)
+    assert_allclose(solution.frequencies, closed_form.norm_sub(f), rtol=0, atol=CERTIFIED)
 
 
 @settings(deadline=None)
 @given(f=vectors, shift=st.floats(-1, 1), seed=st.integers(0, 2**32 - 1))
 def test_the_capped_simplex_projection_ignores_shifts_and_follows_permutations(f, shift, seed):
     problem = Problem(losses.LeastSquares(), [Bounds(0, 0.25), SumsTo()])
-    found = problem.solve(f).frequencies
-    assert_allclose(problem.solve(f + shift).frequencies, found, rtol=0, atol=CERTIFIED)
+    projection = problem.solve(f).frequencies
+    assert_allclose(problem.solve(f + shift).frequencies, projection, rtol=0, atol=CERTIFIED)
     order = np.random.default_rng(seed).permutation(CAPPED)
-    assert_allclose(problem.solve(f[order]).frequencies, found[order], rtol=0, atol=CERTIFIED)
-    assert np.all(np.diff(found[np.argsort(f, kind="stable")]) >= -CERTIFIED)
+    assert_allclose(problem.solve(f[order]).frequencies, projection[order], rtol=0, atol=CERTIFIED)
+    assert np.all(np.diff(projection[np.argsort(f, kind="stable")]) >= -CERTIFIED)
 
 
 # --- absolute deviations --------------------------------------------------------------------------
@@ -427,7 +427,8 @@ def deviations(name):
 @pytest.mark.parametrize("name", DEVIATIONS)
 def test_absolute_deviations_agree_with_linear_programs(name, solver):
     f, problem = deviations(name)
-    exact, numeric = problem.solve(f), problem.solve(f, path="conic", solver=solver)
+    exact = problem.solve(f)
+    numeric = problem.solve(f, path="conic", solver=solver)
     assert (exact.path, exact.solver) == ("closed-form", "clip, then least squares")
     assert_allclose(exact.objective, numeric.objective, rtol=0, atol=OBJECTIVE)
     for solution, accuracy in ((exact, CERTIFIED), (numeric, OBJECTIVE)):

@@ -30,9 +30,9 @@ def test_differences_of_the_loss_are_those_of_the_channel(oracle):
     reports, loss, raw = collect(oracle, 200)
     probability = enumerate_channel(oracle).probability[:, output_indices(oracle, reports)]
     first, second = np.random.default_rng(1).dirichlet(np.ones(oracle.d), 2)
-    found = loss.value(first, raw) - loss.value(second, raw)
+    difference = loss.value(first, raw) - loss.value(second, raw)
     assert_allclose(
-        found,
+        difference,
         -np.mean(np.log(first @ probability) - np.log(second @ probability)),
         rtol=0,
         atol=1e-12,
@@ -70,5 +70,6 @@ def test_of_grr_it_is_the_likelihood_of_counts():
 
 def test_an_impossible_report_is_infinite_loss():
     oracle = GRR(1.0, 2)
-    loss, raw = PerReportMLE(oracle, np.array([0, 1])), oracle.estimate([1, 1], 2)
+    loss = PerReportMLE(oracle, np.array([0, 1]))
+    raw = oracle.estimate([1, 1], 2)
     assert loss.value(np.array([1.0, -0.9]), raw) == np.inf

@@ -98,8 +98,8 @@ INSTANCES = {
 
 
 def build(loss, kinds, d):
-    made = loss(np.linspace(0.5, 2, d)) if loss is WeightedLeastSquares else loss()
-    return Problem(made, [INSTANCES[kind](d) for kind in kinds])
+    instance = loss(np.linspace(0.5, 2, d)) if loss is WeightedLeastSquares else loss()
+    return Problem(instance, [INSTANCES[kind](d) for kind in kinds])
 
 
 def bounded(problem):
@@ -129,7 +129,8 @@ def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
         )  # a first-order method needs more than its iterations for more exponential cones
     if kinds & {Monotone, Unimodal} and solver == "OSQP":
         d = min(d, 50)  # long pools are badly conditioned for a first-order method
-    problem, estimate = build(loss, kinds, d), suitable(loss, kind, d)
+    problem = build(loss, kinds, d)
+    estimate = suitable(loss, kind, d)
     exact = problem.solve(estimate)
     numeric = problem.solve(estimate, path="conic", solver=solver)
     assert (exact.path, numeric.path, numeric.solver) == ("closed-form", "conic", solver)
@@ -148,11 +149,10 @@ def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
 @pytest.mark.parametrize("order", [[4, 1, 5], [3], [], [6, 5, 4, 3, 2, 1, 0]], ids=str)
 @pytest.mark.parametrize("others", [[], [NonNegative()], [NonNegative(), SumsTo()]], ids=str)
 def test_a_known_order_of_some_values_agrees_with_the_solver(others, order):
-    problem, estimate = Problem(LeastSquares(), [Monotone(order), *others]), collected(7)
-    solution, numeric = (
-        problem.solve(estimate),
-        problem.solve(estimate, path="conic", solver="OSQP"),
-    )
+    problem = Problem(LeastSquares(), [Monotone(order), *others])
+    estimate = collected(7)
+    solution = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic", solver="OSQP")
     assert solution.certificate.violation <= SOLVER["CLARABEL"]
     assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
@@ -171,18 +171,14 @@ def test_a_known_order_of_some_values_agrees_with_the_solver(others, order):
 )
 def test_groups_of_any_kind_agree_with_the_solver_or_are_infeasible(parts, totals, total):
     kinds = [GroupTotals([list(part) for part in parts], totals), NonNegative()]
-    problem, estimate = (
-        Problem(LeastSquares(), kinds if total is None else [*kinds, SumsTo(total)]),
-        collected(6),
-    )
+    problem = Problem(LeastSquares(), kinds if total is None else [*kinds, SumsTo(total)])
+    estimate = collected(6)
     if len(parts[0]) == 6 and total not in (None, 0.75):
         with pytest.raises(InfeasibleError):
             problem.solve(estimate)
         return
-    solution, numeric = (
-        problem.solve(estimate),
-        problem.solve(estimate, path="conic", solver="OSQP"),
-    )
+    solution = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic", solver="OSQP")
     assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
@@ -222,7 +218,8 @@ def test_no_solver_takes_a_set_that_is_not_convex():
 @pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
 def test_least_squares_agree_for_other_totals(solver, total):
     problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
-    exact, numeric = problem.solve(collected(20)), problem.solve(collected(20), solver=solver)
+    exact = problem.solve(collected(20))
+    numeric = problem.solve(collected(20), solver=solver)
     assert_allclose(
         numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver] * max(1, total)
     )
@@ -232,18 +229,18 @@ def test_least_squares_agree_for_other_totals(solver, total):
 @pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
 def test_a_domain_of_one_value_agrees(solver, f):
     for problem in (Problem(LeastSquares()), Problem(LeastSquares(), [NonNegative(), SumsTo()])):
-        exact, numeric = problem.solve(f), problem.solve(f, solver=solver)
+        exact = problem.solve(f)
+        numeric = problem.solve(f, solver=solver)
         assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER[solver])
 
 
 @pytest.mark.parametrize("kind", ["kappa > 0", "kappa < 0"])
 @pytest.mark.parametrize("total", [0.25, 0.9])
 def test_weighted_mle_agrees_for_smaller_totals(total, kind):
-    problem, estimate = (
-        Problem(GaussianMLE(), [NonNegative(), SumsTo(total)]),
-        collected(9, ORACLES[kind]),
-    )
-    exact, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
+    problem = Problem(GaussianMLE(), [NonNegative(), SumsTo(total)])
+    estimate = collected(9, ORACLES[kind])
+    exact = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic")
     assert exact.certificate.is_optimal(CERTIFIED)
     assert_allclose(numeric.frequencies, exact.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
@@ -261,8 +258,10 @@ def test_weighted_mle_with_a_total_above_one_is_optimal_or_refused():
 
 
 def test_a_stack_equals_its_trials_on_both_paths():
-    problem, estimate = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0)]), collected(8, trials=3)
-    exact, numeric = problem.solve(estimate), problem.solve(estimate, path="conic")
+    problem = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0)])
+    estimate = collected(8, trials=3)
+    exact = problem.solve(estimate)
+    numeric = problem.solve(estimate, path="conic")
     assert numeric.frequencies.shape == exact.frequencies.shape == (3, 8)
     assert numeric.objective.shape == exact.objective.shape == (3,)
     for trial, row in enumerate(estimate.frequencies):
@@ -523,13 +522,13 @@ def test_explain_says_what_solve_does(name, kind):
     problem = Problem(loss, MATRIX_SETS[kind])
     chosen = (oracles.GRR if name == "multinomial" else oracles.OUE)(epsilon=3.0, d=D)
     estimate = chosen.estimate(chosen.simulate_counts([900, 500, 300, 150, 100, 50], 0), 2000)
-    said = problem.explain(estimate)
+    explanation = problem.explain(estimate)
     if (name, kind) == ("multinomial", "groups"):  # values outside the groups are unbounded
         with pytest.raises(InvalidInputError, match="no minimum, add"):
             problem.solve(estimate)
         return
     solution = problem.solve(estimate)
-    path, _, rest = said.partition(": ")
+    path, _, rest = explanation.partition(": ")
     assert path == solution.path
     assert rest.startswith(f"{loss!r} under ")
     assert solution.solver in rest

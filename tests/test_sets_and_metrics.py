@@ -33,7 +33,8 @@ def test_both_kinds_of_sets_agree_with_a_naive_sum(shape):
         for i, members in enumerate(SETS):
             naive[(*trial, i)] = math.fsum(frequencies[(*trial, v)] for v in members)
     estimate = FrequencyEstimate(frequencies)
-    by_index, by_mask = estimate.query(SETS), estimate.query(boolean(SETS))
+    by_index = estimate.query(SETS)
+    by_mask = estimate.query(boolean(SETS))
     assert by_index.shape == by_mask.shape == (*shape[:-1], len(SETS))
     assert_allclose(by_index, naive, rtol=SUM, atol=SUM)
     assert_allclose(by_mask, naive, rtol=SUM, atol=SUM)
@@ -73,7 +74,9 @@ def test_clipping_acts_on_answers_and_not_on_frequencies():
 
 
 def test_queries_change_neither_sets_nor_frequencies():
-    frequencies, members, mask = np.arange(3.0), np.array([2, 0]), np.array([[True, False, True]])
+    frequencies = np.arange(3.0)
+    members = np.array([2, 0])
+    mask = np.array([[True, False, True]])
     for array in (frequencies, members, mask):
         array.flags.writeable = False
     estimate = FrequencyEstimate(frequencies)
@@ -163,7 +166,7 @@ def test_heavy_hitters_lie_strictly_above_the_threshold():
     st.integers(-1, 5),
 )
 def test_precision_recall_and_f_count_sets(estimates, truth, threshold):
-    found = metrics.identification(np.array(estimates) / 10, np.array(truth) / 10, threshold / 10)
+    scores = metrics.identification(np.array(estimates) / 10, np.array(truth) / 10, threshold / 10)
     real = {v for v, count in enumerate(truth) if count > threshold}
     for row, estimate in enumerate(estimates):
         named = {v for v, count in enumerate(estimate) if count > threshold}
@@ -171,13 +174,16 @@ def test_precision_recall_and_f_count_sets(estimates, truth, threshold):
         recall = len(named & real) / len(real) if real else 1.0
         f_score = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         assert_allclose(
-            [found.precision[row], found.recall[row], found.f_score[row]],
+            [scores.precision[row], scores.recall[row], scores.f_score[row]],
             [precision, recall, f_score],
         )
 
 
 def test_significant_estimates_of_empty_values_are_as_rare_as_the_threshold_says():
-    d, beta, trials, rng = 200, 0.05, 4000, np.random.default_rng(6)
+    d = 200
+    beta = 0.05
+    trials = 4000
+    rng = np.random.default_rng(6)
     threshold = closed_form.significance_threshold(d, 0.01, beta)
     false = metrics.heavy_hitters(0.01 * rng.standard_normal((trials, d)), threshold).sum()
     assert abs(false / trials - beta) <= SIGMAS * math.sqrt(beta / trials)
@@ -215,7 +221,8 @@ def test_errors_of_stacks_that_do_not_match_name_both_shapes():
 
 
 def test_measures_take_estimates():
-    values, truth = [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]
+    values = [0.5, 0.3, 0.2]
+    truth = [0.4, 0.4, 0.2]
     estimate = FrequencyEstimate(values)
     for measure in (metrics.mean_squared_error, metrics.mean_absolute_error):
         assert measure(estimate, truth) == measure(values, truth) > 0
