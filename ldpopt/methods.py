@@ -145,6 +145,7 @@ def _solves(stated: Stated, *, nonnegative: Guarantee | None = None, **row: Any)
     """
     problem = stated()
     if isinstance(problem, Composition):
+        # Any vector will do: what it states has the same bounds and the same total as every other.
         problem = problem.problem_for(FrequencyEstimate([0.75, 0.5], noise=[0.01, 0.01]))
     lower, _ = problem.box(2)  # what holds for two values holds for any number of them
     row["nonnegative"] = nonnegative or ("yes" if (lower >= 0).all() else "no")
@@ -156,6 +157,7 @@ def _base_cut(*, alpha: float = _ALPHA, top_k: int | None = None) -> Problem:
     alpha = validate.real("alpha", alpha, above=0)
     if top_k is None:
         return Problem(HardThreshold(alpha), [NonNegative()])
+    # The default cannot be told from an alpha of 2 that the caller wrote: that one passes.
     if alpha != _ALPHA:
         raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
     return Problem(HardThreshold(top_k=top_k), [NonNegative()])
@@ -300,6 +302,7 @@ _ALL = [
         complexity="O(d log d)",
     ),
     _minimises(
+        # The prior starts at one user: no posterior mean is below 1/n.
         _posterior(priors.PowerLaw),
         name="power",
         label="Power",
@@ -309,6 +312,8 @@ _ALL = [
         nonnegative="yes",
     ),
     _minimises(
+        # E‖f - f'‖² = ‖E f - f'‖² + a constant: on the simplex the minimum is the projection of the
+        # posterior mean, which is Norm-Sub.
         _posterior(priors.PowerLaw),
         *_SIMPLEX,
         name="power-ns",

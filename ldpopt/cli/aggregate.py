@@ -58,6 +58,7 @@ def aggregate(
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     require_writable(out, rejects)
+    # Named after the counts: the same command finds it again.
     state = out.with_name(f".{out.name}.state")
     if state.exists():
         remark(f"Continuing an unfinished run ({state}).")
@@ -78,6 +79,7 @@ def aggregate(
             state=state,
             on_partition=show,
         )
+    # Counts without reports have no estimate: n = 0 would be an error of every later step.
     if result.n == 0:
         raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
     write_counts(out, result)

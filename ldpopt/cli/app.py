@@ -37,6 +37,7 @@ class Interruptible(TyperGroup):
 def _one_line_on_interruption() -> Iterator[None]:
     try:
         yield
+    # Otherwise click prints "Aborted!" and ends with status 1, which a failed check has too.
     except KeyboardInterrupt:
         errors.print("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None
@@ -47,6 +48,7 @@ app = typer.Typer(
     help="Post-process locally differentially private frequency estimates, and check the methods.",
     no_args_is_help=True,
     add_completion=False,
+    # What is no LdpoptError is a defect: the plain traceback is what a report of it needs.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

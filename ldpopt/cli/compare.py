@@ -67,6 +67,7 @@ def compare(
 
     Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL --accuracy low,high --plot plot.png
     """
+    # All options are checked before the first solve: the comparison takes minutes.
     sizes = [_size(part, d) for part in split_list("--d", d)]
     names = [installed(name) for name in split_list("--solvers", solvers)]
     cases = split_list("--problems", problems)

@@ -96,6 +96,7 @@ def estimate(
         write_whole(plot, estimate_figure(values, about, picture_kind(plot)))
     if as_json:
         _print_record(about, values, queries)
+    # The values were just written to a file; the answers to the few sets are worth a look.
     elif queries or out is None:
         from ldpopt.rendering.estimate_table import estimate_table
 
@@ -175,12 +176,14 @@ def _counted(
         read_counts(file, stated, labels, n) if is_counts(file) else count(file, max_reject_rate=0)
     )
     header = counted.header
+    # An option that differs from the file would silently decode the reports with other p and q.
     _agree(file, "--oracle", name, header.protocol["oracle"])
     _agree(file, "--epsilon", epsilon, header.oracle.epsilon)
     _agree(file, "--domain", None if labels is None else labels.d, header.oracle.d)
     _agree(file, "--n", n, counted.n)
     if labels is None:
         return counted, Labels(header.oracle.d)
+    # Two lists of labels of the same length may still differ: their fingerprints tell.
     if labels.texts is not None and header.labels is not None:
         given = Header(header.oracle, labels.fingerprint)
         given.agree(header, f"the list of labels {domain}", str(file))

@@ -51,6 +51,7 @@ def perturb(
             "These reports are not private: anyone who knows the seed can remove the noise.",
             style="yellow",
         )
+    # A name without an ending is a folder, which ``next_part`` makes.
     if out.suffix:
         require_writable(out)
     batches = read_values(values, labelled)

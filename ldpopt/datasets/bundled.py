@@ -22,6 +22,7 @@ def _load(name: str, source: str) -> Dataset:
     set_names = {}
     for family, column in zip(header[2:], columns, strict=True):
         names = tuple(sorted(set(column)))
+        # By name, as ``set_names`` lists them: rows may come in any order.
         of_value = np.array(column)
         sets[family] = [np.flatnonzero(of_value == set_name) for set_name in names]
         set_names[family] = names

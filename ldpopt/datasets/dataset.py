@@ -52,6 +52,7 @@ def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
     counts: NDArray[np.int64] = (products // divisor).astype(np.int64)
     remainders = products % divisor
     by_remainder = np.argsort(-remainders, kind="stable")
+    # Fewer than d, since each floor loses less than 1: no entry gets two.
     missing = total - int(counts.sum())
     counts[by_remainder[:missing]] += 1
     return counts

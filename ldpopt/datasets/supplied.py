@@ -97,6 +97,7 @@ def fire() -> Dataset:
 def _supplied(name: str, origin: str) -> Path:
     """Return the path of a file that only the user can provide."""
     remedy = f"this file must be supplied ({origin})"
+    # There is no address to download these from: without the folder nothing can be done.
     data_folder = folder.data_folder()
     if data_folder is None:
         raise DataUnavailableError(

@@ -48,6 +48,7 @@ def beta() -> Dataset:
     """
     from scipy.special import betainc  # here, so that importing ldpopt.datasets stays fast
 
+    # A bucket's probability is the difference of the distribution function at its ends.
     edges = np.linspace(0.0, 1.0, 401)
     labels = [f"[{low:.4f}, {high:.4f})" for low, high in pairwise(edges)]
     labels[-1] = labels[-1].replace(")", "]")

@@ -107,6 +107,7 @@ class FrequencyEstimate(Immutable):
         if raw is not None:
             _check_raw(raw, values.shape, is_raw)
             is_raw = False
+            # Processing changes frequencies, not what is known of the reports behind them.
             if n is None and oracle is None and noise is None:
                 n = raw.n
                 oracle = raw.oracle
@@ -227,6 +228,7 @@ class FrequencyEstimate(Immutable):
     @property
     def raw(self) -> FrequencyEstimate | None:
         """The estimate before processing: itself unless processed; None if that is not known."""
+        # One of unknown state may be raw itself: ``require_raw`` looks at that.
         return self._ancestor if self._stated is False else self
 
     @cached_property
@@ -237,6 +239,8 @@ class FrequencyEstimate(Immutable):
         """
         if self.is_raw is not False:
             return self.is_raw
+        # Processed, and from what is not known: nothing shows that the noise is still that of raw
+        # ones.
         if self._ancestor is None:
             return False
         shift = self.frequencies - self._ancestor.frequencies
@@ -283,6 +287,8 @@ class FrequencyEstimate(Immutable):
             If a frequency is not finite or the shape differs.
         """
         changes = {"frequencies": frequencies, "method": method, "clip_answers": clip_answers}
+        # The raw estimate, not the last step: a chain of methods still leads to the reports' own
+        # noise.
         return self._with(**changes, is_raw=False, raw=self.raw)
 
     def unclipped(self, method: str) -> FrequencyEstimate:
@@ -382,14 +388,19 @@ class FrequencyEstimate(Immutable):
         noise = self.noise
         raw = self.require_raw("intervals need")
         members = None if sets is None else membership(sets, raw.d)
+        # Bonferroni: each interval gets an equal share of the probability to fail.
         count = raw.d if members is None else members.shape[0]
         each = 1 - (1 - level) / max(count, 1) if simultaneous else level
         consistent = raw is not self
+        # Only the intervals of processed estimates use Σf = 1. That needs how counts vary together,
+        # which not every protocol states.
         lower, upper = intervals.unconstrained_interval(
             raw.frequencies, noise, each, members, centred=consistent and noise.knows_pairs
         )
         if not consistent:
             return lower, upper
+        # Bounds of all values that hold together are a box, and the box can be met with the
+        # simplex. Intervals that hold one by one, or of sets, are no such box.
         if simultaneous and members is None:
             return intervals.on_simplex(lower, upper)
         return intervals.clipped(lower, upper)
@@ -405,12 +416,14 @@ class FrequencyEstimate(Immutable):
             "clip_answers": self.clip_answers,
             "raw": self._ancestor,
         }
+        # Beside a noise these two are known already, and an oracle would contradict it.
         if self._noise is None:
             arguments |= {"n": self.n, "oracle": self.oracle}
         return FrequencyEstimate(**(arguments | changes))
 
     def _largest(self) -> list[tuple[str, float]]:
         """Return the labels (or indices) and frequencies of the largest values of one vector."""
+        # Stable: of equal values the first in the domain is shown.
         order = np.argsort(-self.frequencies, kind="stable")[:_SHOWN]
         names = self.labels or [str(v) for v in range(self.d)]
         return [(names[v], float(self.frequencies[v])) for v in order]
@@ -495,6 +508,7 @@ def _noise_of(
 
 def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
     names = tuple(str(label) for label in labels)
+    # Text is a sequence too, of letters: of d letters, perhaps.
     if isinstance(labels, str) or len(names) != d:
         raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")
     return names

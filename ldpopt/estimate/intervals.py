@@ -80,6 +80,7 @@ def unconstrained_interval(
     shift: Array | float = 0.0
     if centred:
         missing = 1 - frequencies.sum(axis=-1, keepdims=True)
+        # Norm's answer: every value of the set gets its d-th share of what is missing.
         shift = size * missing / frequencies.shape[-1]
     lower, upper = score(answers + shift, constant, slope, z)
     oracle = noise.protocol
@@ -102,6 +103,7 @@ def unconstrained_interval(
             events = events[at]
         counts = n * (size * oracle.q + gap * answers[..., at])
         low, high = clopper_pearson(counts, n * events, level)
+        # From shares of supporting reports back to frequencies: N Eq. 4, summed over the set.
         lower[..., at] = (low * events - size * oracle.q) / gap
         upper[..., at] = (high * events - size * oracle.q) / gap
     return lower, upper
@@ -156,6 +158,7 @@ def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, 
     """
     from scipy.special import betainccinv, betaincinv  # slow to import, and few intervals need them
 
+    # Equal tails: each end fails with half of the probability.
     tail = (1 - level) / 2
     counts = np.clip(np.round(counts), 0, trials)
     where: NDArray[np.intp] | slice = slice(None)
@@ -194,6 +197,7 @@ def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
     lower, upper = clipped(lower, upper)
     smallest = lower.sum(axis=-1, keepdims=True)
     largest = upper.sum(axis=-1, keepdims=True)
+    # Elsewhere the others' bounds would lift a lower end above the upper one.
     met = (smallest <= 1) & (largest >= 1)
     tighter_lower = np.maximum(lower, 1 - (largest - upper))
     tighter_upper = np.minimum(upper, 1 - (smallest - lower))

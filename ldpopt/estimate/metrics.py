@@ -104,6 +104,7 @@ def identification(
     >>> float(found.precision), float(found.recall), float(found.f_score)
     (0.5, 0.5, 0.5)
     """
+    # For its errors alone.
     _difference(estimate, truth)
     named = heavy_hitters(estimate, threshold)
     real = heavy_hitters(truth, threshold)
@@ -180,6 +181,7 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
         raise InvalidInputError(
             f"truth must lie in 0 .. 1, found {true[at]:g} at {validate.where(at)}"
         )
+    # Values with the same truth have the same density: one term stands for all of them.
     f, size = np.unique(true, return_counts=True)
     if not noise.is_common:
         raise InvalidInputError(
@@ -193,6 +195,7 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
     for start in range(0, len(raw), step):
         rows = slice(start, start + step)
         level = fixed - (raw[rows, None] - f) ** 2 / (2 * variance)
+        # Less its maximum: far from every f all densities would underflow to 0.
         weight = np.exp(level - level.max(axis=1, keepdims=True))
         result[rows] = weight @ f / weight.sum(axis=1)
     return result.reshape(estimate.frequencies.shape)

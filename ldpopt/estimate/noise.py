@@ -204,6 +204,7 @@ class Noise(Immutable):
             raise InvalidInputError(f"a covariance is of one vector of shape (d,), got {f.shape}")
         if self.protocol is not None and self.n is not None:
             return self.protocol.covariance(f).scaled(1 / self.n)
+        # Of no rank beyond the diagonal: errors of noise given by hand are independent.
         variance = np.broadcast_to(self.variance(f), f.shape)
         return Covariance(variance, np.zeros((len(f), 0)), np.zeros((0, 0)))
 
@@ -249,6 +250,7 @@ class Noise(Immutable):
             raise InvalidInputError(
                 "this needs the same noise for all values; the variances of this estimate differ"
             )
+        # Var[n f̃] = n a + n b f = n a + b k, where k = n f: hence b, and not b/n.
         sd, slope = (float(np.asarray(x).flat[0]) for x in (self.sd, self.b))
         return n, sd * n, slope
 
@@ -290,6 +292,7 @@ class Noise(Immutable):
             )
             return alpha / self.require_n(), beta / self.require_n()
         d = frequencies.shape[-1]
+        # Errors are independent here, so that the variances of a set's values add up.
         constant, slope = (np.broadcast_to(x, d) for x in (self.constant, self.slope))
         if members is None:
             return constant, slope

@@ -47,6 +47,7 @@ def membership(sets: Sets, d: int) -> csr_array:
         )
     indices = []
     for i, row in enumerate(rows):
+        # As indices True and False would be the values 1 and 0.
         if isinstance(row, np.ndarray) and row.dtype == np.bool_:
             raise InvalidTypeError(
                 f"set {i} is boolean: pass all boolean sets as one array of shape (m, {d})"
@@ -59,6 +60,7 @@ def membership(sets: Sets, d: int) -> csr_array:
             raise InvalidInputError(
                 f"set {i} must be a one-dimensional array of indices, got {row!r}"
             )
+        # An empty list becomes an array of floats, and an empty set is allowed.
         members = members if members.size else np.empty(0, dtype=np.int64)
         members = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
         if np.unique(members).size != members.size:
@@ -77,6 +79,7 @@ def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]
 def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.float64]:
     """Return the same for sets that are already a matrix."""
     flat = frequencies.reshape(-1, frequencies.shape[-1])
+    # scipy multiplies from the left: the domain must be the first axis.
     result: NDArray[np.float64] = (members @ flat.T).T.reshape(
         *frequencies.shape[:-1], members.shape[0]
     )

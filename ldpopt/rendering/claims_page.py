@@ -34,9 +34,11 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpopt.rendering", "templates"),
         autoescape=True,
+        # A name that the template misspells is an error, and not an empty place on the page.
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["evidence"] = _evidence
+    # As text inside the page: it is one file, which can be sent on.
     pictures = {
         result.claim.id: base64.b64encode(agreement_figure(result.finding.agreement)).decode()
         for result in results

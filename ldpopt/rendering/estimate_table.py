@@ -35,5 +35,6 @@ def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any
     for number in numbers:
         table.add_column(number, justify="right", no_wrap=True)
     for name, *values in rows[:_LINES]:
+        # Labels are the user's own: brackets in them are no markup.
         table.add_row(escape(str(name)), *(f"{value:.5f}" for value in values))
     return table

@@ -72,8 +72,8 @@ def _confidence_box(
     if sets is not None:
         matrices.append(membership(sets, d))
     rows: Any = sparse.vstack(matrices, format="csr")
-    # The values' intervals count even where only sets are asked about: all rows must cover jointly
-    # for the truth to lie in the box.
+    # The intervals of the values count even where only sets are of interest: all rows must cover
+    # jointly for the truth to lie in the box.
     each = 1 - (1 - level) / rows.shape[0]
     lower, upper = raw.interval(each)
     lower = lower.copy()

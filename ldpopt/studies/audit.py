@@ -282,6 +282,7 @@ def _trained(
     half = size // 2
     first = [source.table(value, half) for value in inputs]
     second = [source.table(value, half) for value in inputs]
+    # From the first half alone: for the second one, which chooses the threshold, all is settled.
     edges = _edges(np.concatenate(first))
     first_codes = [_codes(table, edges) for table in first]
     second_codes = [_codes(table, edges) for table in second]
@@ -304,6 +305,7 @@ def _codes(table: Array, edges: list[Array]) -> Codes:
     """Return the category of every entry, 0 for entries below all categories."""
     codes = np.empty(table.shape, dtype=np.int64)
     for column, (starts, entries) in enumerate(zip(edges, table.T, strict=True)):
+        # The right side: an entry that equals the start of a category is in it.
         codes[:, column] = np.searchsorted(starts, entries, side="right")
     return codes
 
@@ -317,6 +319,7 @@ def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _
     histograms = _histograms(first, second)
     best = -math.inf
     event = _Event((0, 1), [], 0.0)
+    # Both orders: a ratio may be large in one direction alone.
     pairs = ((i, j) for i in range(len(first)) for j in range(len(first)) if i != j)
     for i, j in pairs:
         weights = list(map(_log_ratio, histograms[i], histograms[j]))
@@ -564,6 +567,7 @@ def audit_oracle(
     size = validate.integer("reports", reports, minimum=100)
     # Three tests share the probability of a false alarm.
     each = 1 - (1 - confidence) / 3
+    # Neighbours, the ends and the middle: errors in indexing show at such places.
     values = sorted({0, 1, oracle.d // 2, oracle.d - 1})
 
     def supported(batch: Any) -> NDArray[np.bool_]:
@@ -609,6 +613,7 @@ def _shares(
     own_hits = 0
     other_hits = 0
     for value in rng.integers(0, oracle.d, _BATCHES):
+        # Never the value itself.
         another = (value + rng.integers(1, oracle.d)) % oracle.d
         counts = np.zeros(oracle.d, dtype=np.int64)
         for start in range(0, batch, _AT_A_TIME):

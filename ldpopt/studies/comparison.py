@@ -181,6 +181,7 @@ def compare_solvers(
     chosen = [validate.lookup("problem", name, CASES) for name in cases]
     for d in sizes:
         for case in chosen:
+            # The same seed for every case: those with the same oracle share their estimate.
             estimate = zipf_estimate(d, np.random.default_rng(seed), oracle=case.oracle)
             problem = Problem(case.loss, case.constraints(estimate))
             first, closed = _timed(partial(problem.solve, estimate))
@@ -201,6 +202,7 @@ def compare_solvers(
 
 
 def _limit(solver: str, seconds: float) -> dict[str, Any]:
+    # Solvers without such an option, as QOCO, run for as long as they take.
     option = SOLVERS[solver].time_limit if solver in SOLVERS else None
     return {} if option is None else {option: seconds}
 

@@ -167,6 +167,7 @@ def without_malicious(
     oracle = estimate.noise.require_protocol()
     validate.real("eta (malicious users per genuine one)", eta, minimum=0)
     if targets is None:
+        # Values with a negative estimate can hardly have been attacked: an attack lifts them.
         presumed = estimate.frequencies > 0
         largest = oracle.d
     else:
@@ -279,6 +280,7 @@ def _trial_of(counts: NDArray[np.int64]) -> str:
 def _crafted_indices(
     form: IndexForm, _: FrequencyOracle, targets: Values, m: int, rng: np.random.Generator
 ) -> Reports:
+    # How many of the targets each index supports.
     supported = form.sums(_indicator(targets, form.d).astype(np.float64))
     return rng.choice(np.flatnonzero(supported == supported.max()), m)
 

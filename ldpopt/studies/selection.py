@@ -207,6 +207,7 @@ def _synthetic_counts(est: FrequencyEstimate, n: int, fit: str) -> NDArray[np.in
 def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
     """Rank the candidates by the mean of their errors, shape (trials, candidates)."""
     means = errors.mean(axis=0)
+    # Of equal errors the candidate that was named first is chosen.
     order = np.argsort(means, kind="stable")
     # Paired differences: the same reports for both methods cancel most of the spread.
     excesses = errors - errors[:, order[:1]]
@@ -217,6 +218,7 @@ def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
         MethodScore(
             method=names[i],
             mean=float(means[i]),
+            # A squared error is never negative, though Student's interval may be.
             low=float(max(means[i] - half_widths[i], 0.0)),
             high=float(means[i] + half_widths[i]),
             excess_low=float(excess_means[i] - excess_half_widths[i]),
