@@ -77,6 +77,9 @@ class Method:
     clip_answers: bool = False
     keeps_raw: bool = False
 
+    def __repr__(self) -> str:
+        return f"Method({self.name!r}: {self.formula or self.description})"
+
     @cached_property
     def problem(self) -> Problem | Composition | None:
         """The problem that it solves with its default options, None if it minimises nothing.
@@ -425,7 +428,7 @@ def postprocess(
     Notes
     -----
     Cost: Table I, for all trials at once. The frequencies are those of
-    ``METHODS[method].problem.solve(estimate)``.
+    ``METHODS[method].problem.solve(estimate)``, where the method has a problem.
 
     Examples
     --------

@@ -28,12 +28,14 @@ def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InvalidInpu
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
     nearest = [in_any_case[match] for match in close]
-    hint = (
-        f"did you mean {' or '.join(map(repr, nearest))}?"
-        if nearest
-        else f"known: {', '.join(names)}"
-    )
+    hint = f"did you mean {_alternatives(nearest)}?" if nearest else f"known: {', '.join(names)}"
     return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
+
+
+def _alternatives(names: list[str]) -> str:
+    """Return names as a list in a sentence: 'a', 'b' or 'c'."""
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def lookup(kind: str, name: str, table: Mapping[str, Item]) -> Item:
@@ -117,11 +119,12 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
     if result.dtype.kind not in "iuf":
-        kind = (
-            f"an array of {result.dtype}"
-            if isinstance(values, np.ndarray | list | tuple)
-            else repr(type(values))
-        )
+        # numpy's name of a type of text is "<U3".
+        kind = "text" if result.dtype.kind in "US" else str(result.dtype)
+        if isinstance(values, np.ndarray | list | tuple):
+            kind = f"an array of {kind}"
+        else:
+            kind = repr(type(values))
         raise InvalidTypeError(f"{what} must be an array of numbers, got {kind}")
     return result
 

@@ -55,6 +55,7 @@ def test_help_lists_what_the_code_knows():
     for command in ("audit", "perturb", "estimate"):
         shown = " ".join(run(command, "--help").out.replace("│", " ").split())
         assert f"One of {', '.join(ORACLES)}" in shown
+    assert "{name: [label or index, ...]}" in shown  # not read as markup
 
 
 def test_methods_prints_table_one():

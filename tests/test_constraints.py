@@ -403,11 +403,11 @@ def test_a_function_that_returns_anything_else_than_constraints_is_refused(retur
 EMPTY = {
     "total above": (
         [Bounds(0, 0.2), SumsTo(1)],
-        "a sum of 1 cannot be met: the bounds let the sum be from 0 to 0.8",
+        "a sum of 1 cannot be met: the bounds allow sums from 0 to 0.8",
     ),
     "total below": (
         [Bounds(0.5, INF), SumsTo(1)],
-        "a sum of 1 cannot be met: the bounds let the sum be from 2 to inf",
+        "a sum of 1 cannot be met: the bounds allow sums from 2 to inf",
     ),
     "fixed above": ([NonNegative(), Fixed([0, 1], [0.75, 0.75]), SumsTo(1)], "cannot be met"),
     "all fixed": ([Fixed([0, 1, 2, 3], [0.25, 0.25, 0.25, 0.5]), SumsTo(1)], "cannot be met"),

@@ -103,7 +103,7 @@ def test_huge_finite_frequencies_are_kept():
         ),
         (50, 100, InvalidInputError, r"counts must have 3 values on the last axis, got shape \(\)"),
         ([], 100, InvalidInputError, "counts must have 3 values on the last axis"),
-        (["50", "25", "0"], 100, InvalidTypeError, "counts must be an array of numbers"),
+        (["50", "25"], 100, InvalidTypeError, "an array of numbers, got an array of text"),
         (
             [True, False, True],
             100,
@@ -421,8 +421,8 @@ def test_one_vector_has_no_trials():
 def test_labels_are_names_of_all_values():
     estimate = FrequencyEstimate([0.5, 0.5], labels=np.array(["x", "y"]))
     assert estimate.labels == ("x", "y")
-    for labels in (["x"], "xy", []):
-        with pytest.raises(InvalidInputError, match="sequence of 2 names"):
+    for labels, given in ((["x"], "got 1"), ("xy", "got the text 'xy'"), ([], "got 0")):
+        with pytest.raises(InvalidInputError, match=f"sequence of 2 names, {given}"):
             FrequencyEstimate([0.5, 0.5], labels=labels)
 
 
@@ -506,3 +506,15 @@ def test_a_representation_shows_what_matters():
     assert "2 trials x d=2" in stack
     assert "sum=0.75 .. 1" in stack
     assert "largest" not in stack
+
+
+def test_heavy_hitters_of_a_solution_are_those_of_its_own_frequencies():
+    simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    solution = Problem(losses.LeastSquares(), simplex).solve([[0.7, 0.4, 0.0], [0.2, 0.3, 0.5]])
+    # Norm-Sub takes 0.05 from each positive value of the first trial: 0.4 falls to 0.35.
+    assert solution.estimate.heavy_hitters(0.37).tolist() == [
+        [True, False, False],
+        [False, False, True],
+    ]
+    with pytest.raises(InvalidInputError, match="threshold must be a finite number"):
+        solution.estimate.heavy_hitters(math.nan)

@@ -275,3 +275,14 @@ def test_equal_frequencies_that_satisfy_all_need_no_program(monkeypatch):
 def test_contradicting_bounds_are_found_without_a_program():
     with pytest.raises(InvalidInputError, match="contradict each other at index 1"):
         Problem(LeastSquares(), [Bounds(0.2, 1), Fixed([1], [0.1])]).solve(ESTIMATE)
+
+
+def test_totals_in_a_conflict_are_named_before_the_bounds_of_many_values():
+    totals = GroupTotals([[0, 1], [2, 3]], [0.7, 0.7])
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1), totals])
+    with pytest.raises(InfeasibleError) as error:
+        problem.solve(np.full(50, 0.02))
+    names = str(error.value).partition("these conflict: ")[2].split("; ")
+    assert all("0 <= f" not in name for name in names[:3])
+    assert names[3] == "0 <= f[4]"
+    assert "(49 rows)" in names[6]

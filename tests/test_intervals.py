@@ -404,6 +404,13 @@ def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
     assert (upper - lower).mean() < 0.95 * (plain[1] - plain[0]).mean()
 
 
+def test_the_end_of_a_range_at_zero_has_no_sign():
+    raw = FrequencyEstimate([0.9, 0.2, -0.1], noise=[1e-4] * 3, is_raw=True)
+    lower, upper = Problem(LeastSquares(), SIMPLEX).interval(raw)
+    assert lower[2] == upper[2] == 0
+    assert not np.signbit([lower[2], upper[2]]).any()
+
+
 def test_constraints_that_the_reports_refute_are_named_as_such():
     for constraint in (
         constraints.Linear([[1, 1, 0, 0, 0]], upper=0.2),

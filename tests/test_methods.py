@@ -390,7 +390,7 @@ def test_methods_that_use_the_noise_level_warn_of_estimates_without_that_noise(n
         postprocess(processed, name)
     else:
         with pytest.warns(
-            LdpoptWarning, match="frequencies by 'norm-sub' have another noise"
+            LdpoptWarning, match="processed by 'norm-sub' have a different one"
         ) as record:
             postprocess(processed, name)
         assert len(record) == 1
@@ -565,7 +565,7 @@ def test_the_formula_is_that_of_the_problem(name, formula):
 def test_a_problem_warns_of_processed_estimates_as_its_method_does(name):
     raw = collected(12, seed=1)
     processed = postprocess(raw, "norm-sub")
-    with pytest.warns(LdpoptWarning, match="frequencies by 'norm-sub' have another") as record:
+    with pytest.warns(LdpoptWarning, match="processed by 'norm-sub' have a different") as record:
         METHODS[name].problem.solve(processed)
     assert len(record) == 1
     assert record[0].filename == __file__
@@ -636,3 +636,9 @@ def test_thresholds_differ_between_values_whose_noise_differs():
     assert_allclose(losses.HardThreshold(0.05).threshold(estimate), [0.195996, 0.0195996], 1e-5)
     estimate = FrequencyEstimate([0.19, 0.19], noise=[0.01, 0.0001])
     assert postprocess(estimate, "base-zero").frequencies.tolist() == [0.0, 0.19]
+
+
+def test_the_representation_of_a_method_states_its_problem():
+    assert repr(METHODS["norm-sub"]) == "Method('norm-sub': min ½‖f-f̃‖², f ≥ 0, Σf = 1)"
+    assert repr(METHODS["post-pos"]).startswith("Method('post-pos': negative answers")
+    assert repr(METHODS["norm-hyb"].problem).startswith("Composition(min ½‖f-f̃‖², f ≥ 0, Σf = 1, ")

@@ -25,6 +25,7 @@ def rules(tmp_path, content, name="module.py"):
         ("To the accuracy asked for.", "asked"),
         ("Return which rows are none.", "none"),
         ("It falls without end.", "idiom"),
+        ("Returns ------- A number.", "section"),
     ],
 )
 def test_phrase_is_found(tmp_path, words, rule):
@@ -41,6 +42,7 @@ def test_phrase_is_found(tmp_path, words, rule):
         "Code that reports a problem, 1 lets a set pass, n times a number.",
         "Raises an error if the file is missing.",
         ">>> said = 'one value a user'",
+        "Returns\n    -------\n    A number.",
     ],
 )
 def test_plain_english_passes(tmp_path, words):

@@ -51,6 +51,14 @@ def test_an_unknown_name_suggests_the_nearest_or_lists_all(name, hint):
         validate.lookup("method", name, table)
 
 
+def test_several_near_names_are_listed_as_in_a_sentence():
+    table = dict.fromkeys(["norm-sub", "norm-mul", "norm", "power"])
+    with pytest.raises(
+        InvalidInputError, match=r"did you mean 'norm-sub', 'norm-mul' or 'norm'\?$"
+    ):
+        validate.lookup("method", "norm-mub", table)
+
+
 def test_a_known_name_is_found():
     assert validate.lookup("method", "b", {"a": 1, "b": 2}) == 2
 

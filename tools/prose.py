@@ -89,6 +89,9 @@ PHRASES = (
     _phrase("idiom", r"\bwhoever\b", 'write "the caller", "anyone who" or "the process that"'),
     _phrase("idiom", r"\bquick to \w+", "state what is fast"),
     _phrase("idiom", r"\bwhere there (?:is|are) none\b", 'write "if there is no ..."'),
+    # Joined by a tool that fills paragraphs: pydoc then shows no section.
+    Phrase("section", re.compile(r"\b(?:Parameters|Returns|Raises|Warns|Notes|Examples) -{3,}"),
+           "put the underline on a line of its own"),
 )  # fmt: skip
 
 _VAGUE = "found asked made said told known own mine room pushes trouble least most"

@@ -56,7 +56,7 @@ def apply(
             method, options = steps[end - 1]
             with warnings.catch_warnings():
                 # K cuts Calibrate's output at the noise of raw estimates, knowing that it has less.
-                warnings.filterwarnings("ignore", "this uses the noise level", LdpoptWarning)
+                warnings.filterwarnings("ignore", "the noise level is that of raw", LdpoptWarning)
                 after = ldpopt.postprocess(before, method, **dict(options))
             done[steps[:end]] = after, spent + time.perf_counter() - start
         result[name], spent = done[steps]

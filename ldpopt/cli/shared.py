@@ -52,7 +52,7 @@ def print_json(record: Any) -> None:
 
 
 def remark(text: str, style: str | None = None) -> None:
-    """Print one line on standard error; brackets in it are no markup."""
+    """Print one line on standard error; brackets in it are not read as markup."""
     errors.print(escape(text), style=style, highlight=False, soft_wrap=True)
 
 

@@ -29,7 +29,7 @@ def norm(f: Array, total: float = 1.0) -> Array:
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
-    """Return γ max(f, 0) with Σ = total: min KL(f' ‖ max(f, 0)) over Σf' = total.
+    """Return γ max(f, 0) with the sum ``total``: min KL(f' ‖ max(f, 0)) over Σf' = total.
 
     Source: Norm-Mul, N IV-B.
 

@@ -18,7 +18,8 @@ def tree_consistency(
 ) -> Array:
     """Return the nearest vector in which every parent is the sum of its children.
 
-    This generalises Hay et al. (2010), who have equal weights and as many children everywhere.
+    This generalises Hay et al. (2010), where all weights are equal and all nodes have equally many
+    children.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ class FrequencyEstimate(Immutable):
         """
         if self._noise is None:
             raise InvalidInputError(
-                "this needs the noise level of the estimate: build it as "
+                "this computation needs the noise level of the estimate: build it as "
                 "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
             )
         return self._noise
@@ -233,7 +233,7 @@ class FrequencyEstimate(Immutable):
 
     @cached_property
     def has_raw_noise(self) -> bool | None:
-        """Whether the frequencies scatter as raw ones do, which a shift by one number keeps.
+        """Whether the frequencies have the noise of raw ones, also after a shift by one number.
 
         None where it is not known whether they are raw.
         """
@@ -272,7 +272,7 @@ class FrequencyEstimate(Immutable):
     def processed(
         self, frequencies: Array, *, method: str = "", clip_answers: bool = False
     ) -> FrequencyEstimate:
-        """Return frequencies made from these, with the noise, labels and raw estimate of these.
+        """Return other frequencies, computed from these; noise, labels and raw estimate are kept.
 
         Parameters
         ----------
@@ -333,6 +333,32 @@ class FrequencyEstimate(Immutable):
         """
         total = answers(self.frequencies, sets)
         return np.maximum(total, 0.0) if self.clip_answers else total
+
+    def heavy_hitters(self, threshold: float) -> NDArray[np.bool_]:
+        """Return which values have a frequency above the threshold (K II-A).
+
+        Parameters
+        ----------
+        threshold
+            A finite number, such as ``closed_form.significance_threshold(d, estimate.sigma,
+            0.05)``: above it, a raw estimate has an expected number of at most 0.05 values that
+            nobody has (K Eq. 22).
+
+        Returns
+        -------
+        Booleans of the frequencies' shape.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the threshold is not a finite number.
+
+        Examples
+        --------
+        >>> FrequencyEstimate([0.5, 0.1, 0.3]).heavy_hitters(threshold=0.2)
+        array([ True, False,  True])
+        """
+        return np.asarray(self.frequencies > validate.real("threshold", threshold))
 
     def interval(
         self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
@@ -473,8 +499,8 @@ def warn_unless_raw_noise(estimate: FrequencyEstimate) -> None:
     if estimate.has_raw_noise is False:
         by = f" by {estimate.method!r}" if estimate.method else ""
         warn(
-            f"this uses the noise level of raw estimates, and processed frequencies{by} have "
-            "another noise: start from the raw estimate (estimate.raw)"
+            f"the noise level is that of raw estimates, and frequencies processed{by} have a "
+            "different one: start from the raw estimate (estimate.raw)"
         )
 
 
@@ -507,9 +533,10 @@ def _noise_of(
 
 
 def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
+    if isinstance(labels, str):  # a sequence too, of letters: of d letters, perhaps
+        raise InvalidInputError(f"labels must be a sequence of {d} names, got the text {labels!r}")
     names = tuple(str(label) for label in labels)
-    # Text is a sequence too, of letters: of d letters, perhaps.
-    if isinstance(labels, str) or len(names) != d:
+    if len(names) != d:
         raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")
     return names
 

@@ -65,18 +65,17 @@ class Identification:
 def heavy_hitters(
     frequencies: FrequencyEstimate | ArrayLike, threshold: float
 ) -> NDArray[np.bool_]:
-    """Return which values have a frequency above the threshold (K II-A), shape (..., d).
+    """Return which values have a frequency above the threshold: see ``FrequencyEstimate``.
 
-    A raw estimate above ``closed_form.significance_threshold(d, sigma, 0.05)`` is significant
-    (K Eq. 22): of the values that nobody has, 0.05 are expected there. An error is raised where
-    a frequency or the threshold is not finite.
+    The result has the shape of the frequencies. An error is raised where a frequency or the
+    threshold is not finite.
 
     Examples
     --------
     >>> heavy_hitters([0.5, 0.1, 0.3], threshold=0.2)
     array([ True, False,  True])
     """
-    return np.asarray(_values(frequencies) > validate.real("threshold", threshold))
+    return FrequencyEstimate.of(frequencies).heavy_hitters(threshold)
 
 
 def identification(

@@ -60,6 +60,10 @@ def membership(sets: Sets, d: int) -> csr_array:
             raise InvalidInputError(
                 f"set {i} must be a one-dimensional array of indices, got {row!r}"
             )
+        if members.dtype.kind in "US":
+            raise InvalidTypeError(
+                f"set {i} must hold indices, got text: look up the index of each label first"
+            )
         # An empty list becomes an array of floats, and an empty set is allowed.
         members = members if members.size else np.empty(0, dtype=np.int64)
         members = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)

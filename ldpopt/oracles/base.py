@@ -360,7 +360,7 @@ class FrequencyOracle(PureProtocol, ABC):
         return counts[0] if trials is None else counts
 
     def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
-        """Draw per user. Overridden where the law of the aggregate is known."""
+        """Draw reports of all users. Overridden where the law of the counts is known."""
         counts = np.zeros((trials, self.d), dtype=np.int64)
         # User i has the first value whose cumulated number of users exceeds i.
         last_user = np.cumsum(true_counts)

@@ -17,8 +17,9 @@ from ldpopt.oracles.rational import exp_below, word_below
 class GRR(FrequencyOracle):
     """Generalised randomised response (N III-A): p = e^ε/(e^ε+d-1), q = 1/(e^ε+d-1).
 
-    The client keeps the value with the largest p of 64 bits that has p (d-1)/(1-p) <= e^ε, and q =
-    (1-p)/(d-1). A report is one value, stored in the smallest unsigned integer type.
+    The client keeps the value with probability p, the largest multiple of 2⁻⁶⁴ for which
+    p (d-1)/(1-p) <= e^ε, and q = (1-p)/(d-1). A report is one value, stored in the smallest
+    unsigned integer type.
 
     Examples
     --------

@@ -23,8 +23,9 @@ class HadamardResponse(FrequencyOracle):
 
     Value v owns row v+1 of the K x K Sylvester-Hadamard matrix, K the smallest power of two above
     d. A report is an index in 0 .. K-1, uniform among the columns where the row is +1 with
-    probability p and among the others otherwise; it supports the values whose rows are +1 there,
-    half of which any two rows share. p is the largest of 64 bits that has p/(1-p) <= e^ε.
+    probability p and among the others otherwise; it supports the values whose rows are +1 there.
+    Any two rows are +1 together in a quarter of the columns. p is the largest multiple of 2⁻⁶⁴ for
+    which p/(1-p) <= e^ε.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def pair_support(self) -> tuple[float, float]:
-        """Rows are orthogonal: pq and q², but for values whose row is the product of the two."""
+        """Rows are orthogonal: pq and q², unless the user's row is the product of the two."""
         return self.p * self.q, self.q**2
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:

@@ -31,10 +31,10 @@ class LocalHashing(FrequencyOracle):
 
     A report is a record of a 64-bit ``seed``, which selects the user's hash function, and the
     randomised ``bucket``. It supports every value that the hash sends to the bucket. The server
-    evaluates n·d hashes in a compiled kernel on all cores; about a nanosecond each. p is the
-    largest of 64 bits that has p (g-1)/(1-p) <= e^ε: privacy rests on it alone, whatever the hash
-    functions. That other values are supported with q = 1/g is true of an ideal family; this one
-    keeps it to 2⁻³² and as far as the tests can see.
+    evaluates n·d hashes in a compiled kernel on all cores, at about a nanosecond per hash. p is the
+    largest multiple of 2⁻⁶⁴ for which p (g-1)/(1-p) <= e^ε: privacy rests on p alone, whatever the
+    hash functions. An ideal family supports other values with q = 1/g; for this one q differs from
+    that by at most 2⁻³², and the tests detect no other deviation.
     """
 
     simulation = IDEAL_HASH

@@ -70,9 +70,9 @@ def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
 def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray[np.uint8]:
     """Return n rows of d independent bits, packed into bytes as by ``np.packbits``.
 
-    Padding bits are zero. A bit is true if a uniform number u < T/2⁶⁴. Comparing 64 lanes at
-    once from the leading binary digit on, each random word settles half of the lanes that are still
-    open, so about eight words are drawn where a plain comparison needs 64.
+    Padding bits are zero. A bit is true if a uniform number u < T/2⁶⁴. 64 lanes are compared
+    at once, from the leading binary digit on: each random word settles half of the lanes that are
+    still open, so about eight words are drawn where a plain comparison needs 64.
     """
     width = -(-d // 8)
     # Rows of bytes are drawn as words, all rows in one; the last word may have bytes to spare.

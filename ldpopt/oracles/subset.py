@@ -1,4 +1,4 @@
-"""Subset selection: a k-subset of the domain that likely contains the own value."""
+"""Subset selection: a k-subset of the domain that likely contains the user's value."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CELLS = 1 << 21
 class SubsetSelection(FrequencyOracle):
     """Subset selection (Ye and Barg 2018, Wang et al. 2016) with k = max(1, round(d/(e^ε+1))).
 
-    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1), with the largest p of 64 bits
-    that has p (d-k)/((1-p) k) <= e^ε. A report is the k chosen values in ascending order, so that
-    their order tells nothing.
+    p = k e^ε/(k e^ε + d - k), q = p (k-1)/(d-1) + (1-p) k/(d-1), with the largest multiple
+    p of 2⁻⁶⁴ for which p (d-k)/((1-p) k) <= e^ε. A report is the k chosen values in ascending
+    order, so that their order reveals nothing.
 
     Examples
     --------

@@ -48,8 +48,9 @@ class UnaryEncoding(FrequencyOracle):
 class SUE(UnaryEncoding):
     """Symmetric unary encoding, basic RAPPOR (Erlingsson et al. 2014).
 
-    p = e^{ε/2}/(e^{ε/2}+1) and q = 1-p: p is the largest of 64 bits that has (p/q)² <= e^ε. p +
-    q = 1, so κ = 0 and the weighted MLE is exactly the least-squares estimate.
+    p = e^{ε/2}/(e^{ε/2}+1) and q = 1-p: p is the largest multiple of 2⁻⁶⁴ for which
+    (p/q)² <= e^ε. Since p + q = 1, κ = 0 and the weighted MLE is exactly the least-squares
+    estimate.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class SUE(UnaryEncoding):
 class OUE(UnaryEncoding):
     """Optimised unary encoding (Wang et al. 2017; N III-C): p = 1/2, q = 1/(e^ε+1).
 
-    q is the smallest of 64 bits that has (1-q)/q <= e^ε.
+    q is the smallest multiple of 2⁻⁶⁴ for which (1-q)/q <= e^ε.
 
     Examples
     --------

@@ -111,7 +111,7 @@ class PowerLaw(Density):
         """Return the power law with the given mean (K Eq. 17 for one parameter).
 
         A mean above (n+1)/2, that of equal weights, has a rising law, alpha < 0. A mean below 1 or
-        above n has none, and the limit next to it is returned. Both raise a warning.
+        above n belongs to no power law, and the nearest limit is returned. Both raise a warning.
 
         Examples
         --------

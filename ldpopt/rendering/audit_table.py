@@ -21,14 +21,14 @@ def audit_table(audit: OracleAudit) -> Table:
         "privacy loss, exactly", claimed, _exact_loss(audit), _outcome(audit.loss <= epsilon)
     )
     bound = audit.reports
-    pair = f"{bound.reports:,} reports each of {bound.pair[0]} and {bound.pair[1]}"
+    pair = f"{bound.reports:,} reports of each value, {bound.pair[0]} and {bound.pair[1]}"
     table.add_row(
         f"privacy loss, by reports\n[dim]{escape(pair)}[/]",
         claimed,
         f">= {bound.lower:.4f}",
         _outcome(bound.passed),
     )
-    _add_share(table, "support of the own value", audit.own)
+    _add_share(table, "support of the user's value", audit.own)
     _add_share(table, "support of another value", audit.other)
     return table
 

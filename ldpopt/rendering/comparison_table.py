@@ -45,8 +45,8 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
 
 
 def _number_headings(everything: bool) -> list[str]:
-    headings = ["again s", "× closed", "max |Δ|", "gap", "violat."]
-    return ["compile", *headings] if everything else headings
+    headings = ["repeat s", "× closed", "max |Δ|", "gap", "violat."]
+    return ["compile s", *headings] if everything else headings
 
 
 def _numbers(row: ComparisonRow, everything: bool) -> list[str]:

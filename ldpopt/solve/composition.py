@@ -44,6 +44,9 @@ class Composition:
     name: str
     formula: str
 
+    def __repr__(self) -> str:
+        return f"Composition({self.formula})"
+
     def problem_for(self, estimate: FrequencyEstimate | ArrayLike) -> Problem:
         """Return the problem that one vector states; an error is raised as by ``first``."""
         return self.stated_by(self.first.accept(estimate))

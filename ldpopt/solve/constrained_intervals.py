@@ -54,7 +54,8 @@ def interval(
             weights = members[[i]].toarray()[0]
             lower[(*trial, i)] = -maximum(-weights)
             upper[(*trial, i)] = maximum(weights)
-    return lower, upper
+    # A minimum of 0 is found as the maximum of -f, which makes it -0.0.
+    return lower + 0.0, upper + 0.0
 
 
 def _confidence_box(

@@ -99,8 +99,10 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
     # In the order in which ``stacked`` puts the rows, so that a multiplier's index finds its owner.
     owners = [(member, row) for member, rows in zip(members, parts, strict=True)
               for row in range(len(rows.lower))]  # fmt: skip
-    conflicting = [owners[i] for i in np.flatnonzero(multipliers)]
-    names = [member.row_name(row, d) for member, row in conflicting]
+    # Totals and orders first: a message that lists f_v >= 0 for six of many values says nothing.
+    entries = np.diff(stacked(parts, d).matrix.tocsr().indptr)
+    conflicting = sorted(np.flatnonzero(multipliers), key=lambda i: entries[i] == 1)
+    names = [owners[i][0].row_name(owners[i][1], d) for i in conflicting]
     # Rows of several constraints may have the same name, such as f[0] >= 0: each is named once.
     shown = "; ".join(dict.fromkeys(names[:_SHOWN]))
     if len(names) > _SHOWN:

@@ -201,8 +201,8 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
         largest = float(upper.sum())
         if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
             raise InfeasibleError(
-                f"a sum of {total:g} cannot be met: the bounds let the sum be from {smallest:g} "
-                f"to {largest:g}"
+                f"a sum of {total:g} cannot be met: the bounds allow sums from {smallest:g} to "
+                f"{largest:g}"
             )
     # A constraint that is neither bounds nor a total ties values together in a way of its own.
     separate = (

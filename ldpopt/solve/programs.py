@@ -229,7 +229,10 @@ class ConeProgram:
         try:
             self.problem.get_problem_data(self.solver)
         except cp.error.SolverError as error:
-            message = f"{self.solver} cannot take this problem: {error}"
+            message = (
+                f"{self.solver} cannot take this problem ({error}): use another solver, such as "
+                "CLARABEL"
+            )
             raise UnsupportedProblemError(message) from None
 
     def solve(self, options: Mapping[str, Any] | None = None) -> ConeSolution:

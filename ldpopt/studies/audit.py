@@ -420,7 +420,7 @@ def report_classes(oracle: FrequencyOracle) -> tuple[ReportClass, ...]:
 
 @dataclass(frozen=True)
 class Share:
-    """A probability by definition, and the Clopper–Pearson interval of how often it occurred."""
+    """A probability as the protocol states it, and as observed: a Clopper–Pearson interval."""
 
     expected: float
     low: float
@@ -479,7 +479,7 @@ class OracleAudit:
                 f"reports of {first} and {second} prove ε >= {self.reports.lower:.4f}, "
                 f"more than {claim}"
             )
-        for share, what in ((self.own, "the own value"), (self.other, "another value")):
+        for share, what in ((self.own, "the user's value"), (self.other, "another value")):
             if not share.passed:
                 sentences.append(
                     f"reports support {what} with probability {share.low:.5f} .. {share.high:.5f}, "

@@ -230,7 +230,7 @@ class _Reference:
         )
 
     def _allowed(self, trial: tuple[int, ...], excess: float, outside: float, size: float) -> float:
-        """Return how far a point may be from the optimum whose objective is ``excess`` above it."""
+        """Return how far from the optimum a point may be whose objective is ``excess`` higher."""
         curvature = float(self.curvature[trial])
         # A flat loss, or NaN, says nothing about distances.
         if not curvature > 0:

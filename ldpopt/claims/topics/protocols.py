@@ -39,7 +39,7 @@ def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
 
 
 def _budgets(instances: InstanceSet, quick: int, full: int) -> list[float]:
-    """Return so many budgets from 0.05 to 5."""
+    """Return ``quick`` or ``full`` budgets, equally spaced from 0.05 to 5."""
     points = quick if instances.quick else full
     return [float(epsilon) for epsilon in np.linspace(0.05, 5.0, points)]
 

@@ -297,7 +297,7 @@ def at_most(instances: InstanceSet) -> Finding:
 def _advantage(
     solution: Array, vector: Array, points: Array, parts: Array, outside: Array
 ) -> float:
-    """Return by how much the best support's squared distance is below a solution's, relative.
+    """Return by what share a solution's squared distance exceeds that of the best support.
 
     ``points`` solve the problem on each support; ``outside`` are the squares that it drops.
     """
@@ -412,8 +412,8 @@ def norm_hyb_cls(instances: InstanceSet) -> Finding:
 def _kept(vector: Array, threshold: float) -> NDArray[np.bool_]:
     """Return what D 3.3 keeps: the estimates above T, or the k highest with a sum below 1.
 
-    The second applies where the first have a sum above 1. Where every value is kept, D leaves open
-    what to adjust; all of them, here.
+    The second rule applies where the estimates above T sum to more than 1. D does not state what
+    to adjust where every value is kept; here all values are adjusted.
     """
     kept = vector >= threshold
     if vector[kept].sum() > 1:

@@ -65,7 +65,7 @@ class Certificate:
         What is certified: the problem, or the convex part of it that was solved last.
 
     Multipliers are NaN where a constraint is a cvxpy expression; gap and violation are always
-    there.
+    computed.
     """
 
     gap: Array

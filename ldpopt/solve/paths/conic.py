@@ -302,7 +302,7 @@ class ConicPath:
         solver: str,
         reported: str,
     ) -> Exception:
-        """Return the error for a solver that reports no point: infeasible only if that is so."""
+        """Return the error for a solver that returned no point; "infeasible" is verified."""
         if reported not in _INFEASIBLE:
             return SolverError(
                 f"{solver} returned no point (status {reported}): try another solver or accuracy"
