@@ -134,6 +134,32 @@ def test_a_point_that_a_solver_calls_optimal_and_is_not_is_inaccurate(constraint
         assert Problem(LeastSquares(), constraints).solve(F, path="conic").status == "inaccurate"
 
 
+@pytest.mark.parametrize(
+    "constraints", [SIMPLEX, [*SIMPLEX, Monotone([0, 1])]], ids=["box", "order"]
+)
+@pytest.mark.parametrize("status", ["optimal_inaccurate", "user_limit"])
+def test_a_right_point_is_optimal_whatever_the_solver_says_of_it(status, constraints, monkeypatch):
+    original = ConeProgram.solve
+
+    def solve(self, options=None):
+        solution = original(self, options)
+        return programs.ConeSolution(status, solution.points, 0.0, solution.raw, solution.data)
+
+    problem = Problem(LeastSquares(), constraints)
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    solution = problem.solve(F, path="conic")  # a warning would be an error
+    assert solution.status == "optimal"
+    assert solution.certificate.gap <= ACCURACIES["high"].gap
+
+
+def test_an_infinite_gap_is_no_proof_of_a_point_at_which_a_solver_stopped():
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    estimate = FrequencyEstimate([0.7, 0.4, -0.1], n=1000, oracle=oracle)
+    problem = Problem(GaussianMLE(), [Bounds(-0.5, np.inf)])
+    with pytest.warns(LdpoptWarning, match="CLARABEL stopped before it met its tolerances"):
+        assert problem.solve(estimate, path="conic", max_iter=4).status == "inaccurate"
+
+
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 @pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
 def test_optimal_means_what_the_table_says(solver, accuracy):

@@ -28,11 +28,13 @@ class Status(StrEnum):
 
     OPTIMAL = (
         "optimal",
-        "the path met its own tolerances, and no check found a violation or gap above the accuracy",
+        "the path met its own tolerances, or its certificate proves the point although it did not; "
+        "no check found a violation or gap above the accuracy",
     )
     INACCURATE = (
         "inaccurate",
-        "the path stopped early, or a check of its point failed: look at the certificate first",
+        "the path stopped early at a point that nothing proves, or a check of its point failed: "
+        "look at the certificate first",
     )
 
 
