@@ -12,8 +12,8 @@ for the accuracy:
   certificate is read.
 
 A gap of infinity means that no bound is known, as on unbounded sets (see ``Certificate.gap``): it
-does not make a point inaccurate. A loss of infinity does. Where a path stopped before it met its own
-tolerances, its point is optimal only if a finite gap proves that.
+does not make a point inaccurate. A loss of infinity does. Where a path stopped before it met its
+own tolerances, its point is optimal only if a finite gap proves that.
 """
 
 from __future__ import annotations
