@@ -36,6 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _output = Console()
+# Progress and remarks go here, so that what `list --json` prints can be piped.
 _errors = Console(stderr=True)
 
 
@@ -135,9 +136,11 @@ def run(
         raise typer.BadParameter(
             "--dask uses the workers of its cluster: leave out --workers", param_hint="--workers"
         )
-    executor: Executor = (
-        Dask(dask) if dask is not None else Processes(workers) if workers > 1 else InProcess()
-    )
+    executor: Executor = InProcess()
+    if dask is not None:
+        executor = Dask(dask)
+    elif workers > 1:
+        executor = Processes(workers)
     start = time.perf_counter()
     planned = plan(chosen, seed=seed, trials=trials, quick=quick)
     with Store(store or out / "cells.sqlite") as results:
@@ -184,6 +187,7 @@ def _compute(
     planned: Plan, results: Store, executor: Executor, summary: Summary, *, fresh: bool
 ) -> None:
     tasks = planned.distinct
+    # The bar runs by cost: cells differ in it by orders of magnitude.
     cells = sum(task.cell.cost for task in tasks.values())
     columns = (
         TextColumn("{task.description}"),

@@ -33,6 +33,7 @@ class InProcess:
         for task in tasks:
             try:
                 yield task, compute(task)
+            # A cell that fails must not take the others with it: the error is its outcome.
             except Exception as error:
                 yield task, error
 
@@ -46,6 +47,7 @@ class Processes:
     def run(self, tasks: Sequence[Task]) -> Iterator[Finished]:
         pool = ProcessPoolExecutor(
             min(self.workers, len(tasks)),
+            # Not forked: a forked child inherits the locks of the threads of BLAS.
             multiprocessing.get_context("spawn"),
             initializer=leave_interrupts,
         )
@@ -89,6 +91,7 @@ class Dask:
                 "leave out --dask"
             ) from None
         with closing(client):
+            # Without workers Dask would wait, and say nothing.
             if not client.scheduler_info()["workers"]:
                 raise ExperimentError(
                     f"the Dask cluster at {self.address} has no workers: start some, then run this "

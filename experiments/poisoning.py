@@ -55,6 +55,7 @@ def recovered(raw: FrequencyEstimate, method: str, eta: float, targets: list[int
     if not method.startswith("ldp-recover"):
         return ldpopt.postprocess(raw, method).frequencies
     knowledge: dict[str, object] = {} if method == "ldp-recover" else {"targets": targets}
+    # A report of GRR supports one value, which is the default already.
     if method == "ldp-recover-attack" and not isinstance(raw.oracle, GRR):
         knowledge["supported"] = len(targets)
     return poisoning.ldp_recover(raw, eta, **knowledge).frequencies
@@ -70,7 +71,9 @@ def rows(
         oracle = make(epsilon, data.d)
         for attack in poisoning.ATTACKS:
             for share in SHARES:
+                # Without the attack: all attacks meet the same genuine reports.
                 rng = np.random.default_rng([seed, ORACLES.index(make), round(1000 * share)])
+                # So that m/(n + m) is the share.
                 m = round(n * share / (1 - share))
                 counts = oracle.simulate_counts(data.counts, rng, trials=trials)
                 if m:

@@ -28,6 +28,7 @@ from ldpopt.estimate.sets import answers
 
 OUT = Path(__file__).parent / "results"
 BUILD = Path(__file__).parent.parent / "build" / "priors"
+# Ten blocks; a block is what an interrupted run can lose.
 DRAWS = 100
 BLOCK = 10
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -71,6 +72,7 @@ def true_counts(name: str) -> np.ndarray:
         raise DataUnavailableError(f"no {path.name} in the folder that LDPOPT_DATA names")
     if name == "kosarak-prefix":
         return datasets.read_transactions(path).to_dataset(name, "").counts
+    # The histograms of DPBench are of many sizes: all are scaled to a million users.
     return apportion(np.load(path), 1_000_000)
 
 
@@ -78,6 +80,7 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
     """Yield (draw, method, metric -> mean squared error) of a block; the limit is a method too."""
     counts = true_counts(name)
     oracle = oracles.OUE(epsilon, len(counts))
+    # By setting and block: a resumed run draws what an uninterrupted one would have drawn.
     seed = np.random.SeedSequence([block, int(10 * epsilon), *name.encode()])
     rng = np.random.default_rng(seed)
     raw = oracle.estimate(oracle.simulate_counts(counts, rng, trials=BLOCK), int(counts.sum()))

@@ -31,6 +31,8 @@ def draw() -> Figure:
         error = float(np.mean((f - data.frequencies) ** 2))
         axes.plot(rank, f[order], ".", color="#0072B2", markersize=3, alpha=0.6, label="estimate")
         axes.plot(rank, data.frequencies[order], color="black", linewidth=1.2, label="truth")
+        # Negative estimates must be seen, as well as frequencies that differ by orders of
+        # magnitude.
         axes.set_yscale("symlog", linthresh=1e-3)
         axes.set(xscale="log", xlabel="emoji by true rank")
         axes.set_title(f"{title}: sum {f.sum():.2f}, MSE {error:.1e}", fontsize=10)

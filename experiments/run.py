@@ -49,6 +49,7 @@ def plan(
     failed: dict[str, str] = {}  # by file: a download that failed is not tried again
     for figure in figures:
         experiment = figure.experiment.quick() if quick else figure.experiment
+        # Figures of the data themselves have no trials.
         if trials is not None and experiment.oracle:
             experiment = replace(experiment, trials=trials)
         result.figures[figure.name] = replace(figure, experiment=experiment)
@@ -184,6 +185,7 @@ def _pictures(
     """Yield the pictures in the order of the jobs; each takes a second, so processes share them."""
     from experiments.pictures.draw import draw  # matplotlib is slow to import
 
+    # A new process must import matplotlib first: for one or two pictures that is not worth it.
     if workers == 1 or len(jobs) < 3:
         yield from (draw(figure, rows) for figure, rows in jobs)
         return
@@ -200,6 +202,7 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Write a file in one step: readers see the old one or the whole new one."""
+    # In the same folder, since only within a file system a file can be replaced in one step.
     part = path.with_name(path.name + ".part")
     try:
         part.write_bytes(content)

@@ -53,6 +53,8 @@ class Store:
                 )
             )
             if not tables:
+                # Two runs may open a new file at the same time: the second one waits here, then
+                # finds the table.
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -86,6 +88,7 @@ class Store:
         )
         try:
             with self._connection as connection:
+                # With --fresh a cell is there already.
                 connection.execute("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", row)
         except sqlite3.Error as error:
             raise ExperimentError(

@@ -100,6 +100,8 @@ def pairs(figure: Figure, cells: Cells) -> list[Pair]:
     seen = set()
     for panel, cell, moments in _shown(figure, cells):
         if (
+            # No interval from one trial; and a pair for each of thousands of values would fill the
+            # file.
             cell.trials < 2
             or panel.shown == "variance / n"
             or moments.query == "value"
@@ -156,6 +158,7 @@ def _parameters(panel: Panel, moments: Moments) -> list[tuple[int, Label]]:
     if moments.query not in ("value", "items") or len(chosen) <= 2 * _ALL_RANKS:
         return chosen
     decades = math.log10(len(chosen) / _ALL_RANKS)
+    # Evenly along the logarithmic axis on which ranks are drawn.
     further = np.geomspace(_ALL_RANKS, len(chosen) - 1, round(decades * _RANKS_PER_DECADE))
     return [chosen[i] for i in sorted({*range(_ALL_RANKS), *further.round().astype(int).tolist()})]
 
@@ -177,6 +180,8 @@ def _numbers(
         elif panel.shown == "effective n":
             oracle = ORACLES[cell.oracle](cell.epsilon, cell.d)
             users = (oracle.a + oracle.b / cell.d) / mean  # n′ of MSE = a/n′ + b/(d n′) (N V-C)
+            # By the delta method: n′ is inversely proportional to the error, so both have one
+            # relative sd.
             yield method, users, users * sd / mean
         else:
             yield method, mean, sd
@@ -191,6 +196,7 @@ def _regret(moments: Moments, k: int) -> tuple[float, float]:
     s = moments.methods.index(SELECTED)
     b = moments.methods.index(best)
     c = moments.covariance[k]
+    # The delta method for the ratio of two means on the same trials.
     variance = c[s, s] - 2 * ratio * c[s, b] + ratio**2 * c[b, b]
     return ratio - 1, math.sqrt(max(float(variance), 0.0)) / float(means[best])
 

@@ -160,7 +160,7 @@ def _base_cut(*, alpha: float = _ALPHA, top_k: int | None = None) -> Problem:
     alpha = validate.real("alpha", alpha, above=0)
     if top_k is None:
         return Problem(HardThreshold(alpha), [NonNegative()])
-    # The default cannot be told from an alpha of 2 that the caller wrote: that one passes.
+    # An alpha of 2 that the caller wrote looks like the default: it passes.
     if alpha != _ALPHA:
         raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
     return Problem(HardThreshold(top_k=top_k), [NonNegative()])

@@ -63,11 +63,13 @@ class _Monitor:
 
     def _enter(self, code: CodeType, offset: int) -> Any:
         self.codes.add(code)
+        # Once per test is enough to know.
         return self.monitoring.DISABLE
 
     def start(self) -> None:
         """Start to record the calls of one test."""
         self.codes = set()
+        # What the last test has switched off, function by function, reports again.
         self.monitoring.restart_events()
         self.monitoring.set_events(self.tool, self.event)
 

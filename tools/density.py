@@ -54,6 +54,7 @@ class Measurement:
         self.comments += len(comments)
         self.docstring_lines += len(docstrings)
         for number, line in enumerate(lines, 1):
+            # A comment behind code leaves its line a code line.
             is_comment = comments.get(number) == len(line) - len(line.lstrip())
             if line.strip() and number not in docstrings and not is_comment:
                 self.widths.append(len(line))

@@ -52,10 +52,12 @@ def build(name: str, python: str, *options: str) -> Path:
     """Return the Python of an environment with the package and what develops it."""
     place = PLACE / name
     uv = [sys.executable, "-m", "uv"]
+    # A missing Python is skipped with a line that says so, and not fetched.
     environment = os.environ | {"UV_PYTHON_DOWNLOADS": "never"}
     if not (place / "bin" / "python").exists():
         subprocess.run([*uv, "venv", "-q", "--python", python, place], env=environment, check=True)
     target = place / "bin" / "python"
+    # Every time, since requirements may have changed.
     install = [*uv, "pip", "install", "-q", "--python", str(target), *options, "-e", ".[dev]"]
     subprocess.run(install, cwd=ROOT, env=environment, check=True)
     return target
@@ -69,6 +71,7 @@ def run(name: str, arguments: list[str]) -> int:
         print(f"environments: {name}: SKIPPED, Python {version} is not installed here", flush=True)
         return 0
     oldest = name == "oldest"
+    # Of direct requirements alone, which are those that pyproject.toml states bounds for.
     resolution = ["--resolution", "lowest-direct"] if oldest else []
     target = build(name, python, *resolution)
     warnings = _OLD_WARNINGS if oldest else ()

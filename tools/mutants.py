@@ -151,6 +151,7 @@ class Copy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        # A copy that an interrupted run left may still have its error planted.
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         for name in COPIED:
@@ -220,6 +221,7 @@ def drawn(count: int, seed: int, only: str) -> list[Mutation]:
         for kind, pairs in ranked.items()
     }
     chosen: list[Mutation] = []
+    # In turn, because some kinds have many more places than others.
     while len(chosen) < count and any(queues.values()):
         for kind in KINDS:
             if queues[kind] and len(chosen) < count:
@@ -249,6 +251,7 @@ class Results:
 
     def add(self, result: Result) -> None:
         """Keep a result."""
+        # Workers are threads of this process: the lock keeps their lines apart.
         with self.lock, self.path.open("a", encoding="utf-8") as file:
             self.by_key[result.key] = result
             file.write(json.dumps(asdict(result)) + "\n")
@@ -256,6 +259,7 @@ class Results:
     def kept(self, key: str, tests: str) -> Result | None:
         """Return the result of an error, if it still holds: new tests may kill a survivor."""
         result = self.by_key.get(key)
+        # What was noticed stays noticed: only survivors are tried again when tests change.
         if result is not None and result.survived and result.tests != tests:
             return None
         return result
@@ -282,6 +286,7 @@ def examine(mutation: Mutation, copy: Copy, calls: CallMap, tests: str) -> Resul
         if failing is None and files:
             whole = [test for file in files for test in calls.by_file[file]]
             failing = copy.failing(files, _limit(calls.duration(whole)))
+    # Whatever happened: the next error must be the only one in the copy.
     finally:
         copy.write(mutation.path, source)
     status = "noticed" if failing else "survived" if quick else "untested"
@@ -312,6 +317,7 @@ def run(
         results.add(result)
         print(f"{result.status:9} {result.seconds:6.1f} s  {mutation}", flush=True)
 
+    # Threads suffice, since each of them waits for a process of pytest.
     with ThreadPoolExecutor(max(workers, 1)) as pool:
         list(pool.map(one, open_ones))
     _forget_failures_without_error(open_ones, results, copies, tests)

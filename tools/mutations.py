@@ -129,6 +129,7 @@ class _Places:
         first = self.of(left)[1]
         last = self.of(right)[0]
         gap = self.source[first:last]
+        # A comment may hold the operator too, and then its place is not certain.
         if b"#" in gap or gap.count(operator.encode()) != 1:
             return None
         start = first + gap.index(operator.encode())
@@ -190,6 +191,7 @@ def _sign(node: ast.AST, places: _Places) -> Iterator[Change]:
         start, _ = places.of(node)
         yield "sign", start, start + 1, ""
     elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        # Text has no difference: the error would be a crash that any call notices.
         if _is_text(node.left) or _is_text(node.right):
             return
         text, replacement = _OPERATORS[type(node.op)]
@@ -209,6 +211,7 @@ def _constant(node: ast.AST, places: _Places) -> Iterator[Change]:
     if isinstance(node.value, bool):
         yield "constant", *places.of(node), str(not node.value)
     elif isinstance(node.value, int):
+        # Sizes and limits hardly react to one more: they are doubled.
         other = node.value + 1 if node.value < 10 else 2 * node.value
         yield "constant", *places.of(node), str(other)
     elif isinstance(node.value, float):
@@ -229,6 +232,7 @@ def _index(node: ast.AST, places: _Places) -> Iterator[Change]:
     for part in parts:
         text = places.text(part)
         if text.lstrip("-").isdigit():
+            # First and last change places; other indices move by one.
             other = {"0": "-1", "-1": "0"}.get(text, str(int(text) - 1))
             yield "index", *places.of(part), other
 

@@ -68,6 +68,7 @@ class Variant:
 
 def _blas(name: str, core: str, *needs: str) -> Variant:
     environment = {"OPENBLAS_CORETYPE": core}
+    # numpy and scipy each load a copy of OpenBLAS: both must have followed.
     return Variant(name, environment, needs, lambda probe: set(probe["blas"]) == {core})
 
 
@@ -156,6 +157,7 @@ def _report(variant: Variant, here: Probe, arguments: list[str]) -> bool:
     if obstacle is not None:
         print(f"portable: {variant.name}: SKIPPED, {obstacle}", flush=True)
         return True
+    # In a new process, because kernels are chosen when the libraries are loaded.
     probe = _probe(variant.environment)
     if not variant.in_use(probe):
         print(f"portable: {variant.name}: NOT IN USE with {settings}; running: {probe}", flush=True)

@@ -255,6 +255,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(_table(remaining))
     else:
         print(*remaining, sep="\n", end="\n" if remaining else "")
+    # With part of the files only, an exception for another part would look unused.
     if paths is None:
         for entry in unused:
             print(f"{EXCEPTIONS.name}: exception no longer needed: {entry}")

@@ -49,6 +49,7 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
                 timing = measure(partial(aggregate, path), repeats=settings["repeats"])
                 width = path.stat().st_size / n
             bare = measure(partial(oracle.support_counts, reports), repeats=settings["repeats"])
+            # A speed without the right counts would be worth nothing.
             if not np.array_equal(timing.value.counts, bare.value):
                 raise AssertionError(f"{name}: the file and the reports differ")
             rate = n / timing.best
@@ -131,6 +132,7 @@ def cores(settings: Mapping[str, Any]) -> list[Row]:
 def sample(oracle: FrequencyOracle, n: int) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(0)
     distinct = oracle.perturb(rng.integers(oracle.d, size=min(n, _DISTINCT)), rng=rng)
+    # Perturbing takes longer than counting, and counting does not depend on repeated reports.
     return np.resize(distinct, (n, *distinct.shape[1:]))
 
 

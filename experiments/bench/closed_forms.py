@@ -149,6 +149,7 @@ def _levels(tree: Hierarchy, sigma: float, rng: np.random.Generator) -> Frequenc
     """Return estimates of all nodes, as noisy as an oracle's, of Zipf frequencies at the leaves."""
     exact = np.zeros(len(tree.parents))
     exact[tree.leaves] = rng.permutation(populations.zipf(len(tree.leaves)))
+    # Leaves have nearly all the weight: the inner nodes become their sums.
     trust = np.full(len(exact), 1e-9)
     trust[tree.leaves] = 1.0
     summed = closed_form.tree_consistency(exact, tree.parents, trust)

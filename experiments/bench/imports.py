@@ -17,6 +17,7 @@ REFERENCES = ("numpy", "cvxpy")
 def run(settings: Mapping[str, Any]) -> list[Row]:
     """Return the import's time beside numpy's, which it needs, and cvxpy's, which it defers."""
     repeats = settings["repeats"]
+    # Otherwise the start of Python itself would count on both sides of the ratio.
     bare = _start("pass", repeats)
     ours = _start("import ldpopt", repeats) - bare
     return [

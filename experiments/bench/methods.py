@@ -28,6 +28,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
     estimate = oracle.estimate(
         oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
     )
+    # Most of these methods fit a prior to every trial, which takes milliseconds.
     a_few = estimate[:few]
     fast = [
         time(name, estimate, repeats)

@@ -76,6 +76,8 @@ def direct_power(estimate: FrequencyEstimate, alpha: float) -> np.ndarray:
     for v, y in enumerate(estimate.frequencies * n):
         nearest = min(max(y, 1), n)
         near = slice(max(1, int(nearest - 10 * noise)) - 1, min(n, int(nearest + 10 * noise) + 1))
+        # In place, as a careful user of numpy writes it: the reference must not lose by
+        # allocations.
         weight = counts[near] - y
         weight *= weight
         weight *= -0.5 / noise**2

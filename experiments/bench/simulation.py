@@ -27,6 +27,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         timing = measure(
             partial(oracle.simulate_counts, data.counts, rng, trials=trials), repeats=repeats
         )
+        # A pass over as many doubles as counts were drawn.
         counts = timing.value.astype(np.float64)
         one_pass = measure(lambda x=counts: np.maximum(x, 0).sum(), repeats=repeats)
         rows.append(

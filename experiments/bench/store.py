@@ -42,6 +42,7 @@ class Store:
         _replace(self.folder / "bench.csv", self._csv())
 
     def _csv(self) -> str:
+        # Settings stand in every line: results of other settings are kept in the same file.
         lines = [
             {"benchmark": result["benchmark"], "settings": json.dumps(result["settings"]), **row}
             for result in self._results.values()

@@ -62,12 +62,15 @@ class Cell:
         """Return the cell as JSON takes it."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            # By their steps: a treatment that is redefined must not find the numbers of its old
+            # meaning.
             "methods": {name: treatments.TREATMENTS[name].steps for name in self.methods},
             "measures": [{"measure": type(m).__name__} | asdict(m) for m in self.measures],
         }
 
     def key(self, seed: int) -> str:
         """Return the name of the result: a hash of declaration, seed, format and versions."""
+        # Another version may draw or compute something else.
         made_by = {"format": FORMAT, "ldpopt": ldpopt.__version__, "numpy": np.__version__}
         text = json.dumps(self.declaration() | {"seed": seed} | made_by, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -89,6 +92,8 @@ class Cell:
         Methods, measures and the number of trials are not part of that identity: all experiments
         on the same population, oracle and budget see the same reports.
         """
+        # By what the cell is, and not by its place in the run: it draws the same first or last,
+        # alone or beside others, in any process.
         identity = json.dumps([self.population, self.n, self.oracle, self.epsilon, *branch])
         spawn_key = np.frombuffer(hashlib.sha256(identity.encode()).digest(), dtype="<u4")
         return np.random.default_rng(
@@ -141,6 +146,7 @@ def compute(task: Task) -> Outcome:
             data.counts, cell.generator(seed, "reports", number), trials=trials
         )
         raw = oracle.estimate(counts, data.n)
+        # A stream of its own: measures that simulate leave the reports as they are.
         inner = cell.generator(seed, "inner", number)
         with warnings.catch_warnings():
             # A power law without an exponent falls back to its limit: with little signal this
@@ -150,5 +156,6 @@ def compute(task: Task) -> Outcome:
             part = [
                 moments for evaluate in evaluations for moments in evaluate(raw, estimates, inner)
             ]
+        # Merged chunk by chunk: memory does not grow with the number of trials.
         total = [a.merged(b) for a, b in zip(total, part, strict=True)] if total else part
     return Outcome(tuple(total), time.perf_counter() - start, seconds)

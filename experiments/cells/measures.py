@@ -166,6 +166,7 @@ class Top:
         ) -> list[Moments]:
             errors = []
             for e in estimates.values():
+                # One cumulative sum gives the error for every k.
                 sums = np.cumsum((_values(e)[:, order] - data.frequencies[order]) ** 2, axis=-1)
                 errors.append(sums[:, last] / (last + 1))
             return [Moments.of("top k", "mse", self.ks, [*estimates], _stack(errors))]
@@ -239,6 +240,7 @@ class Selection:
                     by_name = {error.method: error.mean for error in choice.scores}
                     simulated[trial, row] = [by_name[m] for m in names]
                     chosen[trial, row, names.index(choice.method)] = 1.0
+            # One of the methods is 1 in ``chosen``: this is its error on the real data.
             picked = np.einsum("tfm,tm->tf", chosen, real)[:, :, None]
             both = np.concatenate(
                 [np.broadcast_to(real[:, None], simulated.shape), picked], axis=-1
@@ -315,7 +317,9 @@ class Noise:
     ) -> Evaluate:
         sd = oracle.sd(data.n) * data.n
         edges = np.linspace(-4 * sd, 4 * sd, self.bins + 1)
+        # As the tables print them: a label that is read back from a CSV file is equal.
         centres = [float(f"{c:.6g}") for c in (edges[1:] + edges[:-1]) / 2]
+        # K Eq. 14's Gaussian law, in counts.
         predicted = np.exp(-0.5 * (np.array(centres) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
 
         def evaluate(

@@ -89,6 +89,7 @@ class Moments:
         m = self.methods.index(method)
         r = self.methods.index(reference)
         c = self.covariance
+        # Rounding may leave the variance of two nearly equal methods just below 0.
         return np.sqrt(np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0))
 
 
@@ -114,6 +115,7 @@ def dumps(results: Sequence[Moments]) -> bytes:
 
 def loads(content: bytes) -> tuple[Moments, ...]:
     """Return what ``dumps`` was given."""
+    # Without pickles a results file from elsewhere cannot run code.
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         heads = json.loads(str(arrays["heads"]))
         return tuple(

@@ -46,6 +46,7 @@ def one_item_per_line(name: str, lines: Transactions, *, by_largest_id: bool = F
     The domain is the items that occur in any line; with ``by_largest_id`` it is all numbers up to
     the largest.
     """
+    # A fixed seed: the draw is part of the data set, and not of a trial.
     rng = np.random.default_rng(2019)
     drawn = lines.items[lines.offsets[:-1] + rng.integers(0, np.diff(lines.offsets))]
     ids = np.arange(lines.items.max() + 1) if by_largest_id else np.unique(lines.items)
@@ -100,5 +101,6 @@ def digest(data: Dataset) -> str:
     for family in sorted(data.sets):
         text.update(family.encode())
         for members in data.sets[family]:
+            # The separator tells {1}, {2} from {1, 2}.
             text.update(np.asarray(members, dtype=np.int64).tobytes() + b";")
     return text.hexdigest()[:16]

@@ -48,6 +48,7 @@ def apply(
     result = {}
     for name in names:
         steps = TREATMENTS[name].steps
+        # From the shortest beginning on: PowerNS finds what Power has computed already.
         for end in range(1, len(steps) + 1):
             if steps[:end] in done:
                 continue

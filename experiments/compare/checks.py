@@ -82,6 +82,8 @@ class Ratio:
                     if (
                         _key(row) in below
                         and self.at(x)
+                        # Without a side this is 0 >= 0: every point passes. With one only points
+                        # beyond the middle do.
                         and (x - middle) * self.side >= bool(self.side) * 1e-9
                     ):
                         where = f"{over} / {under}, {_spot(row, self.along)}"
@@ -227,6 +229,7 @@ def _quotient(over: Measured, under: Measured) -> Measured:
         return Measured(value, value, value)
     return within_factor(
         over.value / under.value,
+        # Half-widths on the logarithmic scale, where the intervals are symmetric.
         math.hypot(math.log(over.high / over.value), math.log(under.high / under.value)),
     )
 
@@ -268,4 +271,6 @@ def _spot(row: Row, along: str) -> str:
 
 
 def _short(x: object) -> str:
-    return f"{x:g}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else str(x)
+    if isinstance(x, float):
+        return f"{x:g}"
+    return f"{x:,}" if isinstance(x, int) else str(x)

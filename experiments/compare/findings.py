@@ -98,6 +98,7 @@ def judge(statement: Statement, results: Results) -> Finding:
     readings, complete = _read(statement.checks, results)
     correction = CORRECTIONS.get(statement.id)
     corrected, corrected_complete = _read(correction.checks, results) if correction else ((), False)
+    # A statement about two data sets is not judged by one of them.
     if not complete or not readings:
         verdict = Verdict.NOT_MEASURED
     elif _holds(readings):
@@ -116,6 +117,7 @@ def _read(checks: tuple[Check, ...], results: Results) -> tuple[tuple[Reading, .
 
 
 def _holds(readings: tuple[Reading, ...]) -> bool:
+    # Of hundreds of readings some lie outside by chance: only a whole interval outside counts.
     return any(reading.agrees for reading in readings) and not any(
         reading.contradicts for reading in readings
     )

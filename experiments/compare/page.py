@@ -67,6 +67,7 @@ def write_page(out: Path) -> None:
 
 def extremes(finding: Finding) -> list:
     """Return the readings that contradict most; where all agree, the lowest and the highest."""
+    # Readings that contradict come first: they decide the verdict.
     against = sorted((r for r in finding.readings if not r.agrees), key=lambda r: not r.contradicts)
     if against:
         return against[:_SHOWN]

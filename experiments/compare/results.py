@@ -60,9 +60,11 @@ class Results:
         variances = [0.0 if math.isnan(row.std) else row.std**2 for row in (over, under)]
         covariance = 0.0
         pairs = self.pairs(over.figure)
+        # The table holds each pair once, in one of the two orders.
         for first, second in ((over, under), (under, over)):
             pair = pairs.get((*_place(first), first.method, second.method))
             if pair is not None and _place(over) == _place(under):
+                # From Var(x - y) = Var x + Var y - 2 Cov(x, y).
                 covariance = (sum(variances) - pair.std**2) / 2
         if not value > 0 or over.trials < 2 or math.isinf(value):
             return Measured(value, value, value)

@@ -64,6 +64,7 @@ class Experiment:
             self,
             epsilons=_thinned(self.epsilons),
             ns=_thinned(self.ns),
+            # The bias of a single value needs more trials to be seen than an error over the domain.
             trials=min(self.trials, QUICK if self.trials < 1000 else 50),
             measures=tuple(_quick(m) for m in self.measures),
         )

@@ -32,6 +32,7 @@ _NINE = (
 )
 _FITS = ("norm-sub", "power-ns")
 
+# An experiment may serve several figures: its cells are computed once.
 _BIAS = Experiment(("zipf",), "olh", (1.0,), _NINE, (ByRank(),), trials=5_000)
 _BY_EPSILON = Experiment(_BOTH, "olh", _EPSILONS, _ALL, (FullDomain(),))
 _BY_N = Experiment(

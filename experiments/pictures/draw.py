@@ -43,6 +43,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
         )
         axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
         for panels, row in zip(figure.rows, axes, strict=True):
+            # A row may have fewer panels than the widest one.
             for panel, ax in zip(panels, row, strict=False):
                 shown = [r for r in rows if r.panel == panel.name]
                 ax.set_title(panel.title)
@@ -88,6 +89,7 @@ def _saved(page: Page, suffix: str) -> bytes:
     """Return the page as a file, small enough to be kept: the same picture gives the same bytes."""
     file = io.BytesIO()
     if suffix == "svg":
+        # A date would make every run another file.
         page.savefig(file, format="svg", metadata={"Date": None})
         return _LONG_NUMBER.sub(rb"\1", file.getvalue())
     page.savefig(file, format="png", dpi=150, metadata={"Software": None})

@@ -65,6 +65,7 @@ class SolverRecord:
         """Whether the solver converged often enough, and always to the closed form's point."""
         given = self.converged + self.not_converged
         return (
+            # A solver that no vector was given to confirms nothing.
             given > 0
             and self.converged >= CONVERGED * given
             and self.ratio <= 1
@@ -123,6 +124,7 @@ class Agreement:
     def holds(self) -> bool:
         """Whether the closed form is certified, and every solver converged to the same point."""
         return (
+            # Without vectors all bounds below would hold.
             self.vectors > 0
             and self.gap <= GAP
             and self.violation <= GAP
@@ -188,6 +190,7 @@ class _Reference:
         cls, problem: Problem, instance: Instance, points: Array, certificate: Certificate
     ) -> _Reference:
         estimate = instance.estimate
+        # Multipliers are shadow prices: by so much the minimum falls per unit of violation.
         price = np.abs(certificate.sum_multiplier)
         for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
             price = price + np.abs(_finite(multipliers)).sum(axis=-1)
@@ -214,6 +217,8 @@ class _Reference:
         size = 1 + abs(value)
         violations = [float(c.violation(solution.frequencies)) for c in self.problem.constraints]
         outside = max(violations, default=0.0)
+        # An objective far below the closed form's is not sorted out here: it would refute the
+        # claim.
         if outside > EXCESS or solution.objective - value > EXCESS * size:
             return SolverRecord(not_converged=vectors)
         # A point outside the set may lie below the optimum: by at most price times its violation.
@@ -272,6 +277,7 @@ def compare_with_solvers(
     for instance in instances:
         estimate = instance.estimate
         points = closed_form(estimate)
+        # The certificate needs no solver: it is the proof, and the solvers a second opinion.
         certificate = certify(problem, estimate, points)
         slopes = np.abs(_finite(problem.loss.gradient(points, estimate)))
         # A rounding of one unit of mass costs the largest slope.
@@ -287,6 +293,7 @@ def compare_with_solvers(
             record = _solve(reference, solver, options.get(solver, {}))
             result.solvers[solver].add(record)
             confirmed += record.not_converged == 0
+        # One solver alone could share an error with the closed form.
         if instance.kind == "real" and confirmed < 2:
             result.unconfirmed.append(instance.name)
     return result

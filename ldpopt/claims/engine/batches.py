@@ -95,6 +95,7 @@ def _in_blocks(constraint: Constraint, copies: int, d: int) -> Constraint:
     rows = constraint.rows(d)
     if rows is None:
         raise TypeError(f"{constraint!r} has neither bounds nor rows, so it cannot be joined")
+    # Block diagonal: every vector keeps its own rows, and nothing ties two vectors together.
     matrix = sparse.kron(sparse.eye_array(copies), rows.matrix, format="csr")
     return Linear(matrix, np.tile(rows.lower, copies), np.tile(rows.upper, copies))
 
@@ -120,6 +121,7 @@ def batches(instance: Instance) -> list[Instance]:
 
 def _with_size(protocol: PureProtocol, d: int) -> PureProtocol:
     """Return a protocol with the same probabilities on d values."""
+    # Losses take p and q alone from it; an oracle of this size could have others, as GRR's.
     return PureProtocol(protocol.epsilon, d, p=protocol.p, q=protocol.q)
 
 

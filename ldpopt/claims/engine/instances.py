@@ -81,6 +81,7 @@ class InstanceSet:
                 oracle = make(float(rng.choice(_BUDGETS)), d)
                 n = int(rng.choice([300, 3_000, 30_000]))
                 rows = []
+                # A population per row: the rows of a stack differ by more than noise.
                 for _ in range(populations):
                     users = _population(rng, d, n)
                     counts = oracle.simulate_counts(users, rng, trials=1)
@@ -126,9 +127,12 @@ class InstanceSet:
         tied = np.tile(np.repeat([0.03, -0.01], 32), (2, 1))  # two tied groups
         tied[1] += 1e-10 * rng.standard_normal(64)  # and nearly tied ones
         signs = np.sign(rng.standard_normal((8, 16)))
+        # Below 1 in size, so that MLE-Apx's 1 + κ f̃ stays positive under each of the oracles
+        # below.
         scales = 0.9 * signs * 10.0 ** rng.uniform(-9, 0, (8, 16))
         stacks = {"small": small, "tied": tied, "scales": scales}
         instances = []
+        # Their κ is positive, zero and negative, in this order.
         for oracle_type in (OUE, SUE, HadamardResponse):
             for name, stack in stacks.items():
                 oracle = oracle_type(epsilon=1.0, d=stack.shape[1])
@@ -195,6 +199,8 @@ def small_reports() -> tuple[FrequencyOracle, NDArray[np.int64]]:
 
     There it is often wrong to zero negative values first.
     """
+    # Here the positive estimates often sum to less than 1: δ is then positive, and lifts negative
+    # values.
     weights = np.arange(1, 9) ** -3.0
     return OUE(epsilon=1.0, d=8), apportion(weights, 10_000)
 

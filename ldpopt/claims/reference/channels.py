@@ -45,6 +45,7 @@ class Channel:
         support indicators.
         """
         mean = self.expectation
+        # both[v, u, w]: the probability that a report of v supports u and w together.
         both = np.einsum("ru,rw,rv->vuw", self.supports, self.supports, self.probability)
         of_value = both - np.einsum("uv,wv->vuw", mean, mean)
         return np.asarray(np.einsum("v,vuw->uw", frequency, of_value))
@@ -62,6 +63,7 @@ def channel(oracle: FrequencyOracle) -> Channel:
     supports = oracle.report_form.supports()
     # A report is drawn without regard to the value, once it is settled whether it supports it.
     blind = np.ones(len(supports))
+    # Every other bit is on with probability q; the factor of the own bit cancels below.
     if oracle.report_form.kind == "bits":
         blind = np.prod(np.where(supports, oracle.q, 1 - oracle.q), axis=1)
     inside = blind[:, None] * supports
@@ -126,6 +128,7 @@ def marginal_law(oracle: FrequencyOracle, n: int, owners: int) -> Array:
     """
     from scipy.stats import binom
 
+    # Users' values are fixed, so that the count is not one binomial: see `counts-binomial`.
     of_owners = binom.pmf(np.arange(owners + 1), owners, oracle.p)
     of_others = binom.pmf(np.arange(n - owners + 1), n - owners, oracle.q)
     return np.convolve(of_owners, of_others)

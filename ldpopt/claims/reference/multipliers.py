@@ -28,6 +28,7 @@ def multiplier(solution: Array, raw: Array, kappa: float) -> Array:
     >>> multiplier(np.array([0.75, 0.25]), np.array([0.5, 0.0]), kappa=0.0)
     array(0.25)
     """
+    # At a value of zero the clip hides t, and at a small one the quotient would lose digits.
     top = np.argmax(solution, axis=-1, keepdims=True)
     high = np.take_along_axis(solution, top, axis=-1)[..., 0]
     before = np.take_along_axis(raw, top, axis=-1)[..., 0]

@@ -37,6 +37,7 @@ class CountedArray(np.ndarray[Any, Any]):
 
     def __array_function__(self, func: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
         """Run one of numpy's functions on plain arrays; a sort of m elements counts m log2 m."""
+        # On plain arrays here too, for numpy's functions are made of counted operations themselves.
         result = func(*_plain(args), **_plain(kwargs))
         size = max((x.size for x in _arrays([args, *kwargs.values()])), default=0)
         passes = math.log2(max(size, 2)) if func.__name__ in _SORTS else 1

@@ -18,6 +18,7 @@ def exact_solution(f: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
     >>> exact_solution(np.array([1e17, 0.2]), kappa=0.0)
     array([1., 0.])
     """
+    # A double is a fraction: nothing is rounded on the way in.
     values = [Fraction(float(x)) for x in f]
     slope = Fraction(float(kappa))
     # Σ max(f + t, 0) + κt = 1 over the k largest values gives t; the right k is the last one that

@@ -65,6 +65,7 @@ def base_pos_accuracy(instances: InstanceSet) -> Finding:
     for truth, raw in _draws(instances):
         before = np.abs(raw.frequencies - truth)
         after = np.abs(postprocess(raw, "base-pos").frequencies - truth)
+        # Without tolerance: differences round monotonically.
         worse += int(np.count_nonzero(after > before))
         better += int(np.count_nonzero(after < before))
         values += before.size
@@ -158,6 +159,8 @@ def norm_sub_nearer(instances: InstanceSet) -> Finding:
     pairs = [(raw.frequencies, [truth]) for truth, raw in _draws(instances)]
     for instance in instances.all:
         d = instance.estimate.d
+        # The theorem is about every point of the simplex: its centre, a vertex, and one near its
+        # faces.
         others = [np.full(d, 1 / d), np.eye(d)[-1], rng.dirichlet(np.full(d, 0.1))]
         pairs.append((instance.estimate.frequencies, others))
     slacks = []
@@ -207,6 +210,8 @@ def set_symmetry(instances: InstanceSet) -> Finding:
             if name == "norm-mul" and not (raw.frequencies > 0).any(axis=-1).all():
                 continue
             estimate = raw[:_FITTED_TRIALS] if name in _FITTED else raw
+            # Errors sum to 0 where both sum to 1: the error of a set is minus that of its
+            # complement.
             errors = postprocess(estimate, name).frequencies - truth
             differences.append(_asymmetry(errors, sets))
             answers += len(errors) * len(sets)
@@ -292,6 +297,7 @@ def oue_zero_sets(instances: InstanceSet) -> Finding:
     raw = oracle.estimate(counts, data.n)
     significance = closed_form.significance_threshold(data.d, raw.sigma, alpha=0.05)
     zeroed = postprocess(raw, "base-cut", alpha=0.05).frequencies
+    # Below 1 the threshold lies under the cut, above 1 beyond it: the two halves of the statement.
     factors = np.linspace(0.05, 3.0, 60)
     wrong = 0
     for factor in factors:

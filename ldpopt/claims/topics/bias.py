@@ -38,6 +38,7 @@ def _expected(oracle: FrequencyOracle, method: str, users: NDArray[np.int64] = _
     """Return E f' of a method, exactly: every count vector with its probability."""
     counts, weights = count_law(oracle, users)
     estimate = oracle.estimate(counts, int(users.sum()))
+    # The probabilities sum to 1 up to rounding, which is divided out.
     return np.asarray(weights @ postprocess(estimate, method).frequencies / weights.sum())
 
 
@@ -209,6 +210,8 @@ def _bias_signs(oracle: FrequencyOracle) -> str:
     """Return the signs of Norm-Sub's bias for a value that 0, 1, .. 6 of 12 users have."""
     n = 12
     signs = ""
+    # From a value that nobody has to one that half of the users have: small answers are lifted, and
+    # large ones pay for it.
     for owners in range(n // 2 + 1):
         users = np.array([n - owners, 0, owners])
         bias = float(_expected(oracle, "norm-sub", users)[-1]) - owners / n
@@ -225,6 +228,7 @@ def _bias(answers: Array, truth: Array) -> tuple[Array, float]:
     The second is in standard deviations of that mean. Values are ordered by their rank.
     """
     error = answers - truth
+    # Zipf's values are already in the order of their frequencies.
     rare = error[:, len(truth) // 2 :].mean(axis=1)
     score = float(rare.mean() / rare.std(ddof=1) * math.sqrt(len(rare)))
     return error.mean(axis=0), score
@@ -251,6 +255,7 @@ def norm_mul_bias(instances: InstanceSet) -> Finding:
     answers = postprocess(raw, "norm-mul").frequencies
     bias, rare_score = _bias(answers, truth)
     top = bias[:8]
+    # Norm-Mul scales: the largest value, which is positive, shows its factor.
     gamma = answers.max(axis=-1) / raw.frequencies.max(axis=-1)
     share = float(np.mean((gamma >= 0) & (gamma <= 1)))
     return Finding(
@@ -320,6 +325,7 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     sigma = oracle.sd(n)
     threshold = closed_form.significance_threshold(d, sigma)
     estimates = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
+    # Base-Cut removes this part of the unbiased estimate: its bias is minus the part's mean.
     cut_part = np.where(estimates < threshold, estimates, 0.0)
     # Every twelfth number of owners: the bias changes slowly beside σ.
     owners = [0, *range(4, round(n * (threshold + 9 * sigma)), 12)]
@@ -329,6 +335,7 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     above = {k: largest(bias[f >= threshold + k * sigma]) for k in (2, 4, 6)}
     return Finding(
         holds=(
+            # The sign changes between the first two points, and nowhere else.
             bias[0] > 0 > bias[1]
             and len(sign_changes) == 1
             and smallest(bias) < -1
@@ -355,6 +362,7 @@ def _tail(oracle: FrequencyOracle, n: int, alpha: float, owners: int = 0) -> flo
     exact_count = n * (oracle.q + (oracle.p - oracle.q) * threshold)
     needed = math.ceil(exact_count - FORMULA)  # a whole number stays itself after rounding
     if owners == 0:  # without the n + 1 probabilities of large n
+        # scipy's sf is the probability of *more than* its argument.
         return float(binom.sf(needed - 1, n, oracle.q))
     return float(marginal_law(oracle, n, owners)[needed:].sum())
 
@@ -426,6 +434,7 @@ def _simulated_false_positives(
     kept = postprocess(raw, "base-cut").frequencies[:, 1:]
     mean = float(np.count_nonzero(kept, axis=-1).mean())
     exact = (oracle.d - 1) * _tail(oracle, n, alpha=2.0)
+    # The number of false positives is nearly Poisson: its variance is its mean.
     return mean, abs(mean - exact) / math.sqrt(exact / trials)
 
 
@@ -450,6 +459,7 @@ def false_positive_share(instances: InstanceSet) -> Finding:
     empty = _tail(oracle, n, alpha)
     rare = _tail(oracle, n, alpha, owners=2)
     share = empty / (empty + rare)  # there are as many of either kind
+    # OUE's bits are independent: so are the events of two empty values.
     any_false = 1 - (1 - empty) ** (d // 2)
     return Finding(
         holds=share <= alpha,

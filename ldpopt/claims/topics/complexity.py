@@ -71,6 +71,7 @@ def table1_complexity(instances: InstanceSet) -> Finding:
         oracle = OUE(epsilon=1.0, d=d)
         users = apportion(np.arange(1, d + 1) ** -1.5, n)
         f = oracle.estimate(oracle.simulate_counts(users, rng), n).frequencies
+        # Computed outside of what is counted.
         threshold = closed_form.significance_threshold(d, oracle.sd(n))
         for name, method in _methods(threshold, oracle.kappa).items():
             costs.setdefault(name, []).append(operations(method, f))

@@ -221,6 +221,7 @@ def _formulas(
     size = np.count_nonzero(active, axis=-1, keepdims=True)
     slope = (p - q) * (1 - p - q)
     x = (p - q) * (1 - mass) / (size * q * (1 - q) + sign * slope)
+    # N Eq. 12 itself has the right signs; x_v, γ and δ below have not.
     fraction = (q * (1 - q) * x + f * (p - q)) / (p - q - slope * x)
     denominator = p - q - sign * slope * x
     gamma = (p - q) / denominator
@@ -256,6 +257,7 @@ def _draft(estimate: FrequencyEstimate) -> Array:
     """Return D's Eq. 14 in terms of c/n, iterated as D 3.4 states."""
     oracle = estimate.noise.require_protocol()
     p, q = oracle.p, oracle.q
+    # D writes its formula in c/n, the share of supporting reports.
     share = q + (p - q) * estimate.frequencies
     active = np.ones(share.shape, dtype=np.bool_)
     # At least one value leaves the active set in every round but the last.
@@ -329,6 +331,7 @@ def mle_cls_bound(instances: InstanceSet) -> Finding:
         mle = _apply_mle_apx(estimate)
         cls = closed_form.norm_sub(raw)
         distance = np.sum(np.abs(mle - cls), axis=-1)
+        # Rescaling and shift each move the mass |κ t|: hence the factor of two.
         bound = 2 * abs(kappa) * np.abs(multiplier(mle, raw, kappa))
         within &= bool(np.all(distance <= bound + IDENTITY))
         if kappa >= 0:

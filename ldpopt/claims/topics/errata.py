@@ -51,6 +51,7 @@ def olh_p(instances: InstanceSet) -> Finding:
     sd = math.sqrt(corrected * (1 - corrected) / _REPORTS)
 
     def fits(p: float) -> bool:
+        # The privacy of randomised response on g buckets: its largest ratio of probabilities.
         ratio = p / ((1 - p) / (oracle.g - 1))
         return abs(share - p) < SIGMAS * sd and math.isclose(ratio, e, rel_tol=FORMULA)
 
@@ -83,6 +84,7 @@ def oue_estimator(instances: InstanceSet) -> Finding:
     rng = instances.rng()
     oracle = OUE(epsilon=1.0, d=d)
     users = rng.multinomial(_REPORTS, rng.dirichlet(np.ones(d)))
+    # By the client, user by user: nothing of the simulation of counts is used.
     counts = oracle.support_counts(oracle.perturb(np.repeat(np.arange(d), users), rng=rng))
     truth = users / _REPORTS
     sd = np.sqrt(oracle.variance(_REPORTS, truth))
@@ -160,6 +162,7 @@ def olh_random_projection(instances: InstanceSet) -> Finding:
     where e^ε + 1 is nearer to 2.
     """
     points = 20 if instances.quick else 200
+    # Short of ln 2, where e^ε + 1 is 3 up to rounding.
     epsilons = [float(e) for e in np.linspace(0.01, math.log(2) - 1e-6, points)]
     same = True
     for epsilon in epsilons:
@@ -303,6 +306,7 @@ def norm_delta(instances: InstanceSet) -> Finding:
     average_noise = np.mean(raw - users / n, axis=-1)
     with_plus = largest(delta - (1 / d + average_noise))
     with_minus = largest(delta - (1 / d - average_noise))
+    # The better of the two signs: the statement leaves it open.
     printed = min(with_plus, with_minus)
     corrected = largest(delta + average_noise)
     # The formula for f' printed below it is consistent.
@@ -344,6 +348,7 @@ def kkt_multiplier(instances: InstanceSet) -> Finding:
         slope = (p - q) * (1 - p - q)
         raw = instance.estimate.frequencies
         f = closed_form.mle_apx(raw, oracle.kappa)
+        # x_v of D's Appendix A, from the solution instead of the other way round.
         x = (p - q) * (raw - f) / (q * (1 - q) + slope * f)
         draft_condition = slope * x**2 + 2 * (p - q) * x
         ndss_x = -x  # N's x has the other sign

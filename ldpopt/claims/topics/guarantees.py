@@ -82,6 +82,7 @@ def table1_nonnegative(instances: InstanceSet) -> Finding:
             vectors += len(singles)
         lowest = smallest(answers)
         evidence[f"{name}: lowest answer"] = lowest
+        # Both ways: a method that is better than its flag makes the table wrong as well.
         as_stated &= (lowest >= 0) == (METHODS[name].nonnegative == "yes")
     return Finding(holds=as_stated, instances=vectors, evidence=evidence)
 
@@ -123,6 +124,7 @@ def _inversions(before: Array, after: Array) -> int:
 
     Differences of rounding size do not count.
     """
+    # Neighbours suffice: answers that never fall from one to the next are in order altogether.
     order = np.argsort(before, axis=-1, kind="stable")
     steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
     distinct = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1) > 0
@@ -254,6 +256,7 @@ def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
         kept = closed_form.norm_cut(f)
         if not (kept > 0).any(axis=-1).all():
             continue  # θ is undefined where Norm-Cut keeps nothing
+        # θ by its meaning, the smallest value that is kept; with ties at θ itself none is.
         theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1, keepdims=True)
         distance = np.sum(np.abs(closed_form.norm_hyb(f, theta) - kept), axis=-1)
         unexplained.append(largest(distance - (1 - kept.sum(axis=-1))))
@@ -326,6 +329,7 @@ def norm_idle_hr(instances: InstanceSet) -> Finding:
     )
     missing = 1 - float(raw.frequencies.sum())
     share = float((postprocess(raw, "norm").frequencies - raw.frequencies).max())
+    # The change must be what Norm is defined to do.
     explained = math.isclose(raw.d * share, missing)
     oracle = HadamardResponse(epsilon=1.0, d=5)
     columns = range(oracle.columns)

@@ -170,6 +170,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
     trials = 20 if instances.quick else 100
     n = 5_000
     d = 64
+    # Few values and a large ε: there a report often supports its user's value and few others.
     users = apportion(datasets.load("zipf").counts[:d], n)
     values = np.repeat(np.arange(d), users)
     evidence: dict[str, float | int | str] = {}
@@ -232,6 +233,7 @@ def gamma_near_one(instances: InstanceSet) -> Finding:
             oracle = OLH(epsilon=epsilon, d=data.d)
             raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
             mle, cls, t = _both(raw)
+            # N's scale factor, written with the multiplier t.
             gamma = 1 / (1 - oracle.kappa * t)
             departures.append(largest(gamma - 1))
             mle_error = np.mean((mle - data.frequencies) ** 2)
@@ -283,6 +285,7 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
         distance = np.sum(np.abs(mle - cls), axis=-1)
         bound = 2 * oracle.kappa * np.abs(t)
         within_bound &= bool(np.all(distance <= bound + IDENTITY))
+        # f's part of the variance over the constant part, where it is largest.
         part = oracle.kappa * float(data.frequencies.max())
         farthest = largest(distance)
         dominated_but_far |= part < 0.01 and farthest > 0.01
@@ -290,6 +293,8 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
         name = f"ε = {epsilon:g}, n = {n:,}: κ f of the top value; 2κ|t|; ‖f_MLE - f_CLS‖₁"
         evidence[name] = f"{part:.3g}; {largest(bound):.2g}; {farthest:.2g}"
         vectors += len(distance)
+    # The distance is proportional to κ, so that the ratio must be a thousand; at a vertex of the
+    # simplex both are 0.
     distances = _distances_at_small_kappa(rng)
     vanishes = distances[0] == 0 or math.isclose(distances[0] / distances[1], 1e3, rel_tol=0.01)
     return Finding(

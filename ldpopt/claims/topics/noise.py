@@ -68,6 +68,7 @@ class Simulation(NamedTuple):
 
     def variance_score(self, estimates: Array, variance: Array) -> float:
         """Return the largest error of a sample variance, in its standard deviations."""
+        # The variance of m Gaussian draws has the relative standard deviation sqrt(2/(m-1)).
         ratio = estimates.var(axis=0, ddof=1) / variance
         return largest(ratio - 1) / math.sqrt(2 / (len(estimates) - 1))
 
@@ -184,6 +185,7 @@ def variance_closed_forms(instances: InstanceSet) -> Finding:
         for d in (2, 3, 10, 1024, 42_178):
             grr = GRR(epsilon=epsilon, d=d)
             oue = OUE(epsilon=epsilon, d=d)
+            # Both sides are affine in f: two points would do.
             for f in (0.0, 0.3, 1.0):
                 grr_form = (d - 2 + e) / (e - 1) ** 2 + f * (d - 2) / (e - 1)
                 oue_form = 4 * e / (e - 1) ** 2 + f
@@ -300,6 +302,7 @@ def independent(instances: InstanceSet) -> Finding:
     for name, oracle in _small():
         covariance = channel(oracle).covariance(_truth(oracle.d))
         sd = np.sqrt(np.diag(covariance))
+        # Less the diagonal, where every estimate has the correlation 1 with itself.
         correlation = covariance / np.outer(sd, sd) - np.eye(oracle.d)
         correlations.setdefault(name, []).append(largest(correlation))
     worst = {name: largest(values) for name, values in correlations.items()}
@@ -439,6 +442,7 @@ def _distance_to_gaussian(oracle: FrequencyOracle, n: int, owners: int) -> tuple
     law = marginal_law(oracle, n, owners)
     mean = owners * oracle.p + (n - owners) * oracle.q
     variance = float(_printed_variance(oracle, np.array(owners / n)))
+    # The printed variance is n Var f̃, and the count is n (q + (p-q) f̃).
     sd = (oracle.p - oracle.q) * math.sqrt(n * variance)
     gaussian = ndtr((np.arange(n + 1) - mean) / sd)
     up_to = np.cumsum(law)
@@ -461,6 +465,7 @@ def _outside_band(instances: InstanceSet) -> float:
     for simulation in _simulated(instances):
         oracle = simulation.oracle
         n = simulation.n
+        # The inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant.
         band = math.sqrt(math.log(2 / 1e-6) / (2 * len(simulation.estimates)))
         shares = oracle.q + (oracle.p - oracle.q) * simulation.estimates
         counts = np.rint(n * shares).astype(int)
@@ -496,6 +501,7 @@ def noise_common(instances: InstanceSet) -> Finding:
     for name in ("oue", "olh", "grr"):
         oracle = ORACLES[name](1.0, data.d)
         raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), n)
+        # Over the items of a collection, as K's figure shows it, and not over collections.
         mean_square = float(n * n * np.mean((raw.frequencies - f) ** 2))
         printed = n * oracle.q * (1 - oracle.q) / (oracle.p - oracle.q) ** 2
         corrected = n * (oracle.a + oracle.b / data.d)

@@ -76,6 +76,8 @@ def power_order(instances: InstanceSet) -> Finding:
     """
     y = _observed(400 if instances.quick else 4_000)
     some = y[::40]  # the sums of squares take n terms each
+    # The posterior mean is smooth at the scale of the noise: a fiftieth of it is a small step, and
+    # still far above rounding.
     half_step = 0.02 * _NOISE
     steps = []
     slope_errors = []
@@ -142,6 +144,7 @@ def power_shrinkage(instances: InstanceSet) -> Finding:
     for alpha in _EXPONENTS:
         power = PowerLaw(alpha, 40_000)  # 300 s is beyond the other claims' n
         change = far - power.posterior_mean(far, _NOISE)
+        # The farthest of the three alone: nearer ones still have terms of higher order.
         limits.append(abs(change[-1] * far[-1] / (alpha * _NOISE**2) - 1))
         change = y - power.posterior_mean(y, _NOISE)
         sign_changes = np.flatnonzero(np.diff(np.sign(change)))
@@ -222,6 +225,7 @@ def power_density(instances: InstanceSet) -> Finding:
         count = PowerLaw(s, n).posterior_mean(np.array([f * n]), sigma * n)[0]
         sums[n] = float(count) / n
     return Finding(
+        # A convergent integral would no longer change with so small a lower end.
         holds=math.isclose(integrals[1e-24], integrals[1e-18], rel_tol=1e-3),
         corrected=integrals[1e-24] < 1e-6 < min(sums.values()),
         instances=len(lower_ends),
@@ -269,6 +273,7 @@ def power_window(instances: InstanceSet) -> Finding:
         errors.append(relative_error(windowed_mean, weights @ _COUNTS))
     oracle = OUE(epsilon=1.0, d=1_024)
     terms = {n: 20 * n * oracle.sd(n) for n in (10_000, 1_000_000)}
+    # 100 is the ratio of the two n.
     exponent = math.log(terms[1_000_000] / terms[10_000]) / math.log(100)
     return Finding(
         holds=largest(errors) < POSTERIOR and math.isclose(exponent, 0.5, abs_tol=FORMULA),
@@ -313,6 +318,7 @@ def calibrate_optimal(instances: InstanceSet) -> Finding:
         for shift in shifts:
             increase = _risk(weights, best + shift) - risk
             increases.append(smallest(increase))
+            # Relative to the risk, whose rounding the difference of two risks carries.
             increase_errors.append(largest((increase - shift**2) / (1 + risk)))
     draws = 20_000 if instances.quick else 60_000
     ratios, margins = _rivals(instances.rng(), draws)
@@ -354,6 +360,7 @@ def _rivals(rng: np.random.Generator, draws: int) -> tuple[dict[str, float], lis
     law = _COUNTS**-2.0 / np.sum(_COUNTS**-2.0)
     truth = rng.choice(_COUNTS, size=draws, p=law)
     estimate = truth + noise * rng.standard_normal(draws)
+    # Fitted to the truth itself, which no method can do.
     slope = np.cov(truth, estimate)[0, 1] / np.var(estimate)
     rivals = {
         "the estimate itself": estimate,
@@ -403,6 +410,7 @@ def calibrate_moments(instances: InstanceSet) -> Finding:
     means = counts.mean(axis=1)
     variances = counts.var(axis=1)
     printed = users.var() + n * oracle.a
+    # Over d items the variance about their own mean loses a d-th of the noise: the factor 1 - 1/d.
     exact = users.var() + n * (oracle.a + oracle.b / d) * (1 - 1 / d)
     mean_score = abs(means.mean() - users.mean()) / means.std() * math.sqrt(trials)
     variance_score = abs(variances.mean() - exact) / variances.std() * math.sqrt(trials)
@@ -479,6 +487,7 @@ def power_ns_optimal(instances: InstanceSet) -> Finding:
         [power_answers],
         solvers=("CLARABEL", "OSQP"),
     )
+    # The first two are what a user would take instead.
     rivals = [closed_form.norm_sub(raw.frequencies), closed_form.norm_mul(means)]
     # Near PowerNS, where the risk differs least.
     for _ in range(20):
@@ -516,6 +525,7 @@ def _power_ns_risks(
     identity_errors = []
     for trial in range(min(len(answers), 20)):
         counts = n * raw.frequencies[trial]
+        # The prior that ``power`` fits to this very vector, by the mean count (K III-C).
         prior = PowerLaw.fit_mean(float(counts.sum()) / raw.d, n)
         weights = _weights(counts, n * float(raw.sigma), prior.alpha, n)
         risk = _expected_error(weights, answers[trial])
@@ -552,6 +562,7 @@ def power_bias_sum(instances: InstanceSet) -> Finding:
     trials = 500 if instances.quick else 2_000
     counts = oracle.simulate_counts(data.counts, instances.rng(), trials=trials)
     answers = postprocess(oracle.estimate(counts, data.n), "power").frequencies
+    # True frequencies sum to 1: the errors of all values add up to the sum of the answers less 1.
     sums = (answers.sum(axis=-1) - 1) * data.n
     mean = float(sums.mean())
     departure = mean / _PRINTED_BIAS_SUM - 1

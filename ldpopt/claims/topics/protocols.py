@@ -64,6 +64,7 @@ def pure_private(instances: InstanceSet) -> Finding:
         for epsilon, d in SMALL:
             oracle = make(epsilon, d)
             law = channel(oracle)
+            # Purity: p on the diagonal and one q everywhere else.
             pure = oracle.q + (oracle.p - oracle.q) * np.eye(d)
             losses.append(largest(law.privacy_loss - epsilon))
             impurities.append(largest(law.expectation - pure))
@@ -100,6 +101,7 @@ def grr_oue(instances: InstanceSet) -> Finding:
         grr = GRR(epsilon=epsilon, d=d)
         oue = OUE(epsilon=epsilon, d=d)
         grr_below = grr.a < oue.a
+        # No pair of the grid lies on the border itself, since e^ε is irrational there.
         wrong += grr_below != (d - 2 < 3 * math.exp(epsilon))
         # f's part adds b/d to the mean over the domain.
         with_frequency += grr_below != (grr.a + grr.b / d < oue.a + oue.b / d)
@@ -295,6 +297,7 @@ def ss_variance(instances: InstanceSet) -> Finding:
     # The q that the papers derive with p = 1/2 and k = d/(e^ε + 1), in exact arithmetic.
     e = Fraction(3)
     d = 12
+    # d, e and k are whole: nothing is rounded in this instance.
     k = d / (e + 1)
     from_subsets = (2 * k - 1) / (2 * (d - 1))
     as_printed = (d - (e + 1) / 2) / ((e + 1) * (d - 1))
@@ -340,6 +343,7 @@ def blh_hr(instances: InstanceSet) -> Finding:
         oue = OUE(epsilon=epsilon, d=8)
         formula_errors.append(relative_error(blh.a / oue.a, math.cosh(epsilon / 2) ** 2))
         differences.append(relative_error(blh.a, hadamard.a))
+        # At small ε OLH has g = 2 and is BLH: the margin keeps rounding from counting.
         olh_worse += blh.a < olh.a * (1 - PROBABILITY)
         if blh.a > olh.a * (1 + FORMULA):
             olh_better_from = min(olh_better_from, epsilon)
@@ -408,7 +412,9 @@ def _supported_rows(d: int) -> list[int]:
     """Return how many of the first d Hadamard rows are +1 in each column but the constant one."""
     size = 1 << (d - 1).bit_length()
     return [
-        sum((row & column).bit_count() % 2 == 0 for row in range(d)) for column in range(1, size)
+        # In Sylvester's matrix an entry is -1 to the number of bits that row and column share.
+        sum((row & column).bit_count() % 2 == 0 for row in range(d))
+        for column in range(1, size)
     ]
 
 

@@ -82,6 +82,7 @@ def _with_every_level(instance: Instance) -> Instance:
         totals[..., tree.parents[node]] += totals[..., node]
     # By n and d, so that both kinds of weights see the same noise.
     rng = np.random.default_rng(n + oracle.d)
+    # Each level collected by as many users as the leaves: hence the same σ.
     noise = instance.estimate.sigma * rng.standard_normal(totals.shape)
     noise[..., tree.leaves] = 0.0  # the leaves have theirs
     protocol = PureProtocol(oracle.epsilon, nodes, p=oracle.p, q=oracle.q)
@@ -94,6 +95,7 @@ def _tree_case(d: int, weights_rng: np.random.Generator | None, others: list[Con
     tree = Hierarchy.balanced(d, _BRANCHING, total=_ROOT)
     weights = None
     if weights_rng is not None:
+        # Far enough from equal that ignoring the weights would be seen.
         weights = weights_rng.uniform(0.5, 4.0, len(tree.parents))
 
     def two_passes(estimate: FrequencyEstimate) -> Array:

@@ -138,6 +138,7 @@ def group_totals(instances: InstanceSet) -> Finding:
     """
 
     def make(d: int) -> Case:
+        # Random groups: runs of neighbours would hide a mistake in the indices.
         groups = np.array_split(instances.rng().permutation(d), 3)
         totals = np.array([0.6, 0.3, 0.1])
         problem = Problem(LeastSquares(), [NonNegative(), GroupTotals(groups, totals)])
@@ -219,6 +220,7 @@ def multinomial_mle(instances: InstanceSet) -> Finding:
         shares = MultinomialMLE.shares(estimate)
         return closed_form.water_filling(shares, oracle.q / (oracle.p - oracle.q))
 
+    # Its counts are multinomial; with more values per report they would not be.
     chosen = [i for i in instances.random if _fixed_size(i) == 1]
     crowd = [i for i in instances.crowd if _fixed_size(i) == 1]
     return _likelihood(MultinomialMLE(), water_filling, chosen, crowd)
@@ -271,6 +273,7 @@ def at_most(instances: InstanceSet) -> Finding:
             exact = np.array([exact_solution(part, kappa=0.0) for part in parts])
             advantages.append(_advantage(solution, vector, exact, parts, outside))
             supports_tried += len(parts)
+    # Every fourteenth vector, so that several oracles are among them.
     solver_differences = _at_most_by_solvers(vectors[::14], k=3)
     advantage = float(np.max(advantages))
     return Finding(
@@ -302,6 +305,7 @@ def _advantage(
     ``points`` solve the problem on each support; ``outside`` are the squares that it drops.
     """
     distance = np.sum((solution - vector) ** 2)
+    # What a support drops is at a distance of its own size from zero.
     best = np.min(np.sum((points - parts) ** 2, axis=-1) + outside)
     return float((distance - best) / (1 + best))
 

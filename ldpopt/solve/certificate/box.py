@@ -250,8 +250,8 @@ def _kinked_minimum(loss: Loss, start: FrequencyEstimate, kinks: Kinks, bounds: 
     if total is None:
         return minimum
     missing = total - clipped.sum(axis=-1)
-    # Off its kink a value lies at the bound next to it. It can only move away from the kink, so
-    # that its slope lasts.
+    # A value off its kink lies at the bound beside it. It can only move away from the kink, so that
+    # its slope lasts.
     rising = np.where(clipped >= kinks.place, kinks.above, kinks.below)
     falling = -np.where(clipped <= kinks.place, kinks.below, kinks.above)
     rise = _fill(rising, upper - clipped, missing)
