@@ -22,7 +22,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_readme_examples_print_what_the_readme_says():
     snippets = re.findall(r"```python\n(.*?)```\s*```text\n(.*?)```", README, flags=re.S)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     names: dict[str, object] = {}
     for code, expected in snippets:
         printed = io.StringIO()

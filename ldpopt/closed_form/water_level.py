@@ -157,8 +157,8 @@ def _fill_long(vessel: _Vessel, ceiling: float) -> tuple[Index | slice, Array]:
 def _guess(heights: Array, ceiling: float, slope: float, volume: Array) -> _Guess:
     """Return a level from the head, taken whole, and a sample of the rest.
 
-    Each value of the sample stands for many, which a few huge ones would make useless: so
-    everything above the sample's ninth highest value is looked at.
+    Each value of the sample stands for many others. A few huge values would distort the guess, so
+    that every value above the sample's ninth highest is examined.
     """
     stride = len(heights) // _SAMPLE
     sample = falling(heights[::stride])

@@ -230,7 +230,7 @@ class Hierarchy(Polyhedron):
 
 
 def _check_grouping(name: str, level: Index, groups: int) -> None:
-    """Raise an error if a group is not one of so many, or has no member."""
+    """Raise an error if a group is outside 0 .. ``groups`` - 1, or has no member."""
     validate.whole_numbers(name, level, low=0, high=groups - 1)
     empty = np.setdiff1d(np.arange(groups), level)
     if len(empty):

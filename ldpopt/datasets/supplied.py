@@ -110,7 +110,7 @@ def _supplied(name: str, origin: str) -> Path:
 def _compare(
     path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int
 ) -> None:
-    """Warn if the file has not the size of the published one."""
+    """Warn if the file does not have the size of the published one."""
     if (n, d) != (expected_n, expected_d):
         warnings.warn(
             f"{path} has {n:,} {rows} and {d:,} {values}; the published data set has "

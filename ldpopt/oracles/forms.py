@@ -254,7 +254,7 @@ class HashForm(ReportForm):
     """A record of a 64-bit ``seed``, which selects a hash function, and one of ``g`` buckets.
 
     A report supports the values that its hash function sends to its bucket. The server evaluates
-    n·d hashes in a compiled kernel on all cores; about a nanosecond each.
+    n·d hashes in a compiled kernel on all cores, at about a nanosecond per hash.
 
     Parameters
     ----------

@@ -104,8 +104,8 @@ class EstimatedCounts:
 def freeze(instance: object, **values: object) -> None:
     """Set attributes of a frozen dataclass to values in canonical form; arrays become read-only.
 
-    What a prior derives from its parameters is kept, so these must never change: arrays are ones
-    that nobody else holds.
+    What a prior derives from its parameters is kept, so these must never change: the arrays passed
+    here belong to the caller alone.
     """
     for name, value in values.items():
         object.__setattr__(instance, name, locked(value))

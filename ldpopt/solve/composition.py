@@ -62,7 +62,7 @@ class Composition:
     def solve(self, estimate: FrequencyEstimate | ArrayLike) -> Solution:
         """Return the minimiser for one vector or a stack of trials.
 
-        Any other path is that of ``problem_for(vector).solve``. An estimate that ``first`` does
+        Other paths are those of ``problem_for(vector).solve``. An estimate that ``first`` does
         not accept raises its error. Cost: that of the closed form; the certificate, on demand,
         takes one problem per trial.
         """

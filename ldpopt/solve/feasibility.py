@@ -54,7 +54,7 @@ class SupportConstraint(Fixed):
 def conditions(
     formulation: Formulation, support: NDArray[np.bool_] | None
 ) -> tuple[Constraint, ...]:
-    """Return the constraints of a problem, and those that its loss makes by being infinite.
+    """Return the constraints of a problem, and those that follow from where its loss is finite.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class CountedArray(np.ndarray[Any, Any]):
         return self._count(np.size(_plain(key)), _plain(self)[_plain(key)])
 
     def _count(self, operations: float, result: Any) -> Any:
-        """Add operations to the tally, and let the result of them count on."""
+        """Add operations to the tally, and return their result as an array that counts too."""
         self.tally[0] += operations
         if not isinstance(result, np.ndarray):
             return result

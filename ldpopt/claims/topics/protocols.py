@@ -1,4 +1,4 @@
-"""Claims about the protocols themselves: privacy, and which of them is how accurate."""
+"""Claims about the protocols themselves: privacy, and how accurate each of them is."""
 
 from __future__ import annotations
 
