@@ -405,7 +405,7 @@ def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
 
 
 def test_the_end_of_a_range_at_zero_has_no_sign():
-    raw = FrequencyEstimate([0.9, 0.2, -0.1], noise=[1e-4] * 3, is_raw=True)
+    raw = FrequencyEstimate([0.9, 0.2, -0.1], noise=[1e-3] * 3, is_raw=True)
     lower, upper = Problem(LeastSquares(), SIMPLEX).interval(raw)
     assert lower[2] == upper[2] == 0
     assert not np.signbit([lower[2], upper[2]]).any()
