@@ -238,7 +238,7 @@ def next_part(
     """Return a name for the next part file of a folder, which is created where missing.
 
     Raises InvalidInputError if the folder has reports of another protocol, or either it or the new
-    part has client ids and the other has not.
+    part has client ids and the other does not.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

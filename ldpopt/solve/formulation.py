@@ -150,7 +150,8 @@ class Formulation:
     def accept(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         """Return the estimate as such; raises an error unless loss and constraints fit it.
 
-        A part that was changed around its seal is an error: what is kept is not about it.
+        A loss or constraint that was changed in spite of its seal is an error: what was compiled
+        belongs to its old values.
         """
         start = FrequencyEstimate.of(estimate)
         for part in (start, self.loss, *self.constraints):
@@ -215,7 +216,8 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
     """Return the total that the constraints agree on, if any; several raise an error."""
     values = sorted({value for value in totals if value is not None})
     if len(values) > 1:
-        raise InfeasibleError(f"the frequencies cannot have different totals: {values}")
+        stated = " and ".join(map(repr, values))
+        raise InfeasibleError(f"the constraints state different totals: {stated}; keep one of them")
     return values[0] if values else None
 
 
