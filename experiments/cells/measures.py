@@ -269,7 +269,9 @@ class HeavyHitters:
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
+        # K Eq. 22 in counts, at β = 0.05.
         significant = data.n * significance_threshold(data.d, oracle.sd(data.n), alpha=0.05)
+        # Rounded, because they are the labels of the tables.
         thresholds = [round(float(significant * multiple), 1) for multiple in self.multiples]
 
         def evaluate(
@@ -316,6 +318,7 @@ class Noise:
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
         sd = oracle.sd(data.n) * data.n
+        # Four standard deviations: of 42,178 values two or three lie beyond.
         edges = np.linspace(-4 * sd, 4 * sd, self.bins + 1)
         # As the tables print them: a label that is read back from a CSV file is equal.
         centres = [float(f"{c:.6g}") for c in (edges[1:] + edges[:-1]) / 2]

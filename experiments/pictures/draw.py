@@ -177,6 +177,7 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     for row in rows:
         if row.metric == "bias sum (counts)":
             ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
+    # Linear near 0: biases have both signs.
     scale = {"linthresh": 100} if figure.yscale == "symlog" else {}
     ax.set_xscale(figure.xscale)
     ax.set_yscale(figure.yscale, **scale)
@@ -235,6 +236,7 @@ def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) ->
     _curves(ax, figure, panel, rows)
     x, zero, _ = _points(panel, rows, "oue-zero")
     _, calibrated, _ = _points(panel, rows, "oue-calibrate")
+    # Other definitions of an improvement give other numbers: see ``calibrate_retail``.
     for at, height, better in zip(x, zero, 1 - calibrated / zero, strict=True):
         ax.annotate(
             f"{better:+.0%}".replace("-", "−"),

@@ -48,6 +48,7 @@ def audit(
         print_json(outcome.to_dict())
     else:
         output.print(audit_table(outcome))
+    # After the table and on standard error, where scripts that read the JSON do not meet them.
     for finding in outcome.findings:
         errors.print(f"[bold red]Failed:[/] {escape(finding)}", highlight=False, soft_wrap=True)
     if not outcome.passed:

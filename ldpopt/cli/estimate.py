@@ -83,6 +83,7 @@ def estimate(
     processed = postprocess(counted.estimate, method)
     values = _columns("value", labels.names, processed, interval)
     queries = _columns("set", list(sets), processed, interval, list(sets.values())) if sets else {}
+    # What the numbers mean goes with them into every file.
     about = {**counted.header.protocol, "n": counted.n, "method": method}
     if interval is not None:
         about["interval"] = interval
@@ -173,6 +174,8 @@ def _counted(
     if labels is not None and name is not None and epsilon is not None:
         stated = make_oracle(name, epsilon, labels.d)
     counted = (
+        # No row is set aside here: to leave out rows is a decision, for which there is ``ldpopt
+        # aggregate``.
         read_counts(file, stated, labels, n) if is_counts(file) else count(file, max_reject_rate=0)
     )
     header = counted.header

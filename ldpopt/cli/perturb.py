@@ -62,6 +62,7 @@ def perturb(
     has_ids = first[1] is not None
     path = out if out.suffix else next_part(out, client, labels=labelled.texts, has_ids=has_ids)
     n = 0
+    # Batch by batch: the file of values may be larger than memory.
     with ReportWriter(path, client, labels=labelled.texts) as writer:
         for indices, ids in chain([first], batches):
             writer.write(client.perturb(indices, rng=rng), ids)

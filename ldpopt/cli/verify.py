@@ -67,6 +67,7 @@ def verify(
         write_whole(ledger_file, to_json(results).encode())
         write_whole(page_file, claims_page(checked, figure_run).encode())
         report_written(ledger_file, page_file)
+    # On standard error, like all that is not a result: with --json the output stays JSON.
     errors.print(claims_summary(results), highlight=False, soft_wrap=True)
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)

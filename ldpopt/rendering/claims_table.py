@@ -20,6 +20,7 @@ def claims_table(results: Iterable[Result]) -> Table:
     """Return one row per claim: its statement and source, its verdict, the size of its check."""
     table = Table(box=box.SIMPLE_HEAD, title="Claims ledger", title_justify="left")
     table.add_column("claim")
+    # Statements give way where the terminal is narrow; a broken verdict would be hard to find.
     table.add_column("verdict", no_wrap=True)
     table.add_column("checks", justify="right", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)

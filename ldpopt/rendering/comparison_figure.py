@@ -48,12 +48,14 @@ def comparison_figure(rows: Sequence[ComparisonRow], kind: str = "png") -> bytes
     handles = _legend_handles(rows, looks)
     columns = min(len(panels), _COLUMNS)
     lines = math.ceil(len(panels) / columns)
+    # Whichever is taller, the panels or the legend beside them.
     height = max(3.4 * lines, _LEGEND_LINE * len(handles) + 0.6)
     figure = Figure(figsize=(4.2 * columns + 1.2, height), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     ceiling = _ceiling(rows)
     for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
         _draw_panel(axes, [row for row in rows if (row.problem, row.d) == panel], looks, ceiling)
+    # Places of the last line that no panel fills.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     for axes in figure.axes[::columns]:

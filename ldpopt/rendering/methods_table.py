@@ -18,6 +18,7 @@ def methods_table() -> Table:
     for heading in ("≥ 0", "Σ = 1", "order", "cost"):
         table.add_column(heading, no_wrap=True)
     for method in METHODS.values():
+        # In the order of the papers' Table I, which METHODS has.
         table.add_row(
             method.name,
             _description(method),

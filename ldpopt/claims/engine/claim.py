@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     """How a claim ended."""
 
     HOLDS = "holds"
+    # False as printed, and true in a version that the evidence states.
     CORRECTED = "holds-as-corrected"
     FAILS = "fails"
 

@@ -23,6 +23,7 @@ class Result:
     @property
     def as_expected(self) -> bool:
         """Whether the verdict is the one that the ledger expects."""
+        # "Fails" may be what is expected: a paper's wrong statement stays in the ledger as wrong.
         return self.finding.verdict == self.claim.expected
 
 

@@ -137,6 +137,7 @@ def _contradictions(raw: FrequencyEstimate) -> int:
     """Return in how many draws Post-Pos's answers to two disjoint sets and their union disagree."""
     # Two disjoint sets, and their union.
     middle = raw.d // 2
+    # Without the value 0: the answer to the whole domain is near 1, and hardly ever clipped.
     left = np.arange(1, middle)
     right = np.arange(middle, raw.d)
     answers = postprocess(raw, "post-pos").query([left, right, np.arange(1, raw.d)])
@@ -264,6 +265,7 @@ def norm_cut_threshold(instances: InstanceSet) -> Finding:
             raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
             kept = closed_form.norm_cut(raw.frequencies)
             theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1)
+            # Where Norm-Cut keeps nothing θ is infinite here, and counts as not below.
             below = theta < closed_form.significance_threshold(data.d, raw.sigma)
             shares.append(float(below.mean()))
             lower += int(below.sum())

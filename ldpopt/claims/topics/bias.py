@@ -64,6 +64,7 @@ def lemma_1(instances: InstanceSet) -> Finding:
     E max(f̃, 0) - f = E max(-f̃, 0): a sum of positive terms over the counts below nq, so that
     even the smallest bias is exact. Red if a bias is not positive, without tolerance.
     """
+    # Few users: the smallest bias is a tail probability, which must not underflow.
     n = 400
     d = 64
     biases: dict[tuple[str, int], float] = {}
@@ -114,6 +115,7 @@ def lemma_2(instances: InstanceSet) -> Finding:
         sums.append(float(np.sum(_expected(GRR(epsilon=1.0, d=3), method) - truth)))
     _, raw = _zipf_draws(instances)
     n = raw.noise.require_n()
+    # A check that every method passes would show nothing: these must fail it.
     other_sums = {}
     for method in _NOT_NORMALISED:
         totals = postprocess(raw, method).frequencies.sum(axis=-1)
@@ -382,6 +384,7 @@ def false_positives(instances: InstanceSet) -> Finding:
     standard deviations or more from the exact one.
     """
     zipf_olh = OLH(epsilon=1.0, d=1_024)
+    # Many users and q not small: counts are nearly Gaussian there.
     usual = {
         "OLH, Zipf's d and n": (zipf_olh, 1_000_000),
         "OUE, Zipf's d and n": (OUE(epsilon=1.0, d=1_024), 1_000_000),

@@ -182,6 +182,7 @@ class _FormulaErrors:
         self.printed_mass.append(largest(fraction.sum(axis=-1) - 1))
         self.printed_line.append(largest(line - best))
         excess = loss.value(line, estimate) - loss.value(best, estimate)
+        # Outside the set a point may lie below the minimum, which would prove nothing.
         feasible = line.min(axis=-1) >= 0
         self.printed_excess.append(float(np.max(np.where(feasible, excess, 0.0))))
         fraction, line = _formulas(estimate, best > 0, sign=1)
@@ -288,6 +289,7 @@ def mle_cls_identical(instances: InstanceSet) -> Finding:
     rng = instances.rng()
     estimates = [i.estimate for i in instances.all if isinstance(i.estimate.oracle, SUE)]
     for epsilon in (0.1, 1.0, 4.0):
+        # GRR has κ = 0 on two values alone.
         stack = rng.normal(0.5, 1.0, size=(200, 2))
         estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon), is_raw=True))
     differences = []

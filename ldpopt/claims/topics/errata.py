@@ -120,6 +120,7 @@ def oue_flip(instances: InstanceSet) -> Finding:
     Red if the loss is ε with the printed one (then the statement holds), or is not with
     1/(e^ε + 1), to FORMULA, or if the p and q of OUE and OLH differ where OLH's g is e^ε + 1.
     """
+    # p is 1/2 in both: the flip of a 0 bit alone is in question.
     printed = {epsilon: _unary_loss(0.5, math.exp(-epsilon)) for epsilon in _EPSILONS}
     corrected = {epsilon: _unary_loss(0.5, 1 / (math.exp(epsilon) + 1)) for epsilon in _EPSILONS}
     # OLH has q = 1/g with g = e^ε + 1, which is a whole number at ε = ln 2, ln 3, …
@@ -310,6 +311,7 @@ def norm_delta(instances: InstanceSet) -> Finding:
     printed = min(with_plus, with_minus)
     corrected = largest(delta + average_noise)
     # The formula for f' printed below it is consistent.
+    # D writes it with the sum over all other values.
     others = raw.sum(axis=-1, keepdims=True) - raw
     printed_below = 1 / d + ((d - 1) * raw - others) / d
     return Finding(
@@ -353,6 +355,7 @@ def kkt_multiplier(instances: InstanceSet) -> Finding:
         draft_condition = slope * x**2 + 2 * (p - q) * x
         ndss_x = -x  # N's x has the other sign
         ndss_condition = slope * ndss_x**2 - 2 * (p - q) * ndss_x
+        # Values at zero have an inequality in place of this condition.
         active = f > 0
         high = np.max(np.where(active, draft_condition, -np.inf), axis=-1)
         low = np.min(np.where(active, draft_condition, np.inf), axis=-1)

@@ -244,6 +244,7 @@ def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
     be what Norm-Cut leaves. Red if both agree to FORMULA everywhere (then the statement holds), or
     if the distance is not what Norm-Cut leaves, to FORMULA.
     """
+    # .6 + .3 + .2 exceeds 1: Norm-Cut keeps the first two and leaves .1.
     example = np.array([0.6, 0.3, 0.2, -0.1])
     cut = closed_form.norm_cut(example)
     hyb = closed_form.norm_hyb(example, 0.3)

@@ -130,6 +130,7 @@ def exact_mle(instances: InstanceSet) -> Finding:
     for setting in _settings():
         for loss in setting.losses:
             excess = excess_over_norm_sub(setting, loss, rng, trials)
+            # The approximate likelihood is shown beside the exact one.
             is_exact = not isinstance(loss, GaussianMLE)
             name = f"exact {loss!r}" if is_exact else repr(loss)
             evidence[f"{setting.name}, {name}: MSE above Norm-Sub's"] = str(excess)
@@ -179,6 +180,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
     for oracle in (OUE(epsilon=3.0, d=d), OLH(epsilon=3.0, d=d), OUE(epsilon=1.0, d=d)):
         errors: dict[str, list[float]] = {"reports": [], "counts": [], "Norm-Sub": []}
         for _ in range(trials):
+            # By the client: simulated counts do not show which values are supported together.
             reports = oracle.perturb(values, rng=rng)
             raw = oracle.estimate(oracle.support_counts(reports), n)
             losses = (PerReportMLE(oracle, reports), BinomialMLE(), LeastSquares())
@@ -288,6 +290,7 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
         # f's part of the variance over the constant part, where it is largest.
         part = oracle.kappa * float(data.frequencies.max())
         farthest = largest(distance)
+        # Dominated is below 1 %, and undominated above the constant part itself.
         dominated_but_far |= part < 0.01 and farthest > 0.01
         close_undominated |= part > 1 and farthest < 1e-3
         name = f"ε = {epsilon:g}, n = {n:,}: κ f of the top value; 2κ|t|; ‖f_MLE - f_CLS‖₁"
@@ -333,6 +336,7 @@ def normaliser_vanishes(instances: InstanceSet) -> Finding:
     n = 100, and a hundred times less for each hundred times as many users.
     """
     oracle = OUE(epsilon=2.0, d=2)
+    # A sum other than 1: otherwise the estimate itself would be the maximum.
     raw = np.array([0.72, 0.31])
     without = float(closed_form.mle_apx(raw, oracle.kappa)[0])
     sizes = (100, 10_000, 1_000_000)

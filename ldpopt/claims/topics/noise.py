@@ -77,6 +77,7 @@ class Simulation(NamedTuple):
 def _simulated(instances: InstanceSet) -> list[Simulation]:
     """Return a simulation of every oracle: ε = 1, d = 8, 500 users."""
     d = 8
+    # Few enough users for the exact laws of the counts, which are computed beside the draws.
     n = 500
     trials = 400 if instances.quick else 4_000
     rng = instances.rng()
@@ -104,6 +105,7 @@ def unbiased(instances: InstanceSet) -> Finding:
     errors = []
     for _, oracle in _small():
         f = _truth(oracle.d)
+        # The expected share of reports that support each value.
         support = channel(oracle).expectation @ f
         errors.append(largest((support - oracle.q) / (oracle.p - oracle.q) - f))
     scores = {}
@@ -182,6 +184,7 @@ def variance_closed_forms(instances: InstanceSet) -> Finding:
     settings = 0
     for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
         e = math.exp(epsilon)
+        # At d = 2 GRR's slope vanishes; 42,178 is Kosarak's size.
         for d in (2, 3, 10, 1024, 42_178):
             grr = GRR(epsilon=epsilon, d=d)
             oue = OUE(epsilon=epsilon, d=d)
@@ -220,6 +223,7 @@ def counts_binomial(instances: InstanceSet) -> Finding:
     counts = np.arange(n + 1)
     mean = float(law @ counts)
     variance = float(law @ (counts - mean) ** 2)
+    # One law for all users, of the mean share mean/n.
     binomial = mean * (1 - mean / n)
     of_owners = owners * oracle.p * (1 - oracle.p)
     of_others = (n - owners) * oracle.q * (1 - oracle.q)
@@ -264,6 +268,7 @@ def variance_approximation(instances: InstanceSet) -> Finding:
         f = datasets.load(data_name).frequencies
         for epsilon in epsilons:
             oracle = OUE(epsilon=epsilon, d=len(f))
+            # σ² is the variance at f = 0; n cancels.
             excess = oracle.variance(1, f) / oracle.variance(1) - 1
             top_errors.append(float(excess.max()))
             mean_errors.append(float(excess.mean()))
@@ -326,6 +331,7 @@ def independent(instances: InstanceSet) -> Finding:
 def _uncorrelated_norm_variance(variance: Array) -> Array:
     """Return Var f'_v of Norm from the variances of uncorrelated estimates."""
     d = len(variance)
+    # Norm is f̃ + 1/d - S/d: V - 2 Cov(f̃, S)/d + Var S/d², where Cov(f̃_v, S) = V_v.
     return np.asarray(variance * (1 - 2 / d) + variance.sum() / d**2)
 
 
@@ -354,6 +360,7 @@ def norm_variance(instances: InstanceSet) -> Finding:
         linear = closed_form.norm(np.eye(d)) - closed_form.norm(np.zeros(d))
         before = np.diag(covariance)
         after = np.diag(linear.T @ covariance @ linear)
+        # The last value, which nobody has: its variance is σ².
         ratios.setdefault(name, []).append(float(after[-1] / before[-1] / ((d - 1) / d)))
         if has_uncorrelated_counts(oracle):
             errors.append(relative_error(after, _uncorrelated_norm_variance(before)))
@@ -413,6 +420,7 @@ def noise_gaussian(instances: InstanceSet) -> Finding:
             laws = [_distance_to_gaussian(oracle, n, owners) for owners in (0, n // 100, n // 3)]
             distances.append(largest([distance for distance, _ in laws]))
             ratios.extend(distance / bound for distance, bound in laws)
+        # The theorem predicts a quarter, then a half; 0.6 leaves room for the lattice of counts.
         falling &= all(late < 0.6 * early for early, late in itertools.pairwise(distances))
         key = f"Kolmogorov distance, {name}, n = {listed_sizes}"
         evidence[key] = ", ".join(f"{x:.4f}" for x in distances)
@@ -546,6 +554,7 @@ def mse_any_distribution(instances: InstanceSet) -> Finding:
         d = oracle.d
         formula = oracle.a + oracle.b / d
         for f in (np.eye(d)[0], np.full(d, 1 / d), _truth(d), rng.dirichlet(np.ones(d))):
+            # The estimate is unbiased: its expected MSE over the domain is its mean variance.
             errors.append(relative_error(np.trace(_exact_covariance(oracle, f)) / d, formula))
     return Finding(
         holds=largest(errors) < ENUMERATED,

@@ -109,6 +109,7 @@ def power_positive(instances: InstanceSet) -> Finding:
     The prior starts at one user, so that no posterior mean is below 1. For three exponents. Red if
     an estimate is below 1 by more than POSTERIOR.
     """
+    # Far beyond any draw, where a quotient of two underflowing sums would be NaN.
     far_below = [-1e3 * _NOISE, -1e6 * _NOISE]
     y = np.concatenate([_observed(400 if instances.quick else 4_000), far_below])
     lowest = smallest([smallest(_power(y, alpha)) for alpha in _EXPONENTS])
@@ -181,6 +182,7 @@ def power_sigma(instances: InstanceSet) -> Finding:
     """
     alpha = 1.5
     sigma = OUE(epsilon=1.0, d=64).sd(_N)
+    # Off the whole numbers: the nearest count then differs from the estimate.
     y = np.linspace(1.3, 6 * _N * sigma, 200)
     with np.errstate(under="ignore"):  # as printed, nearly all weights are below 1e-308
         printed = _weights(y, sigma, alpha, _N) @ _COUNTS

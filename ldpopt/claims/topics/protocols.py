@@ -34,6 +34,7 @@ _ROUNDINGS: tuple[Rounding, ...] = ("nearest", "floor")
 def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
     """Return pairs (ε, d) that cover the papers' settings: ε up to 5, d up to Kosarak's."""
     epsilons = np.linspace(0.1, 5.0, 15 if instances.quick else 99)
+    # The four sizes of the papers' data are 915, 1,024, 1,573 and 42,178.
     sizes = [2, 3, 4, 5, 8, 16, 33, 100, 915, 1024, 1573, 42_178]
     return [(float(epsilon), d) for epsilon in epsilons for d in sizes]
 
@@ -150,6 +151,7 @@ def olh_best_g(instances: InstanceSet) -> Finding:
         above_minimum.append(beside[1] / min(beside) - 1)
         # The best integer changes from g to g + 1 where e^ε = sqrt(g(g-1)), a little before N's
         # e^ε = g - 1/2.
+        # Convex in h with its minimum at e: the best whole number is next to it.
         whole = range(max(1, int(e) - 2), int(e) + 4)
         best = min(_hashing_variance(h, e) for h in whole)
         for rounding in _ROUNDINGS:
@@ -203,6 +205,7 @@ def olh_oue(instances: InstanceSet) -> Finding:
     epsilons = np.array(_budgets(instances, quick=100, full=2_000))
     nearest = np.array([_olh_over_oue(epsilon) for epsilon in epsilons])
     floor = np.array([_olh_over_oue(epsilon, rounding="floor") for epsilon in epsilons])
+    # There g = e^ε + 1 is a whole number, and nothing is rounded.
     whole = largest([_olh_over_oue(math.log(e)) for e in (2, 3, 5, 20, 100)])
     usual = epsilons >= 0.7  # where e^ε + 1 > 3
     return Finding(
@@ -242,6 +245,7 @@ def ss_p(instances: InstanceSet) -> Finding:
     Red if p = 1/2 exceeds no budget (then the statement holds), or if the loss with
     p = k e^ε/(k e^ε + d - k) is not ε, each to FORMULA.
     """
+    # On two values subset selection is GRR, and p = 1/2 would be noise alone.
     grid = [(epsilon, d) for epsilon, d in _grid(instances) if d > 2]
     excesses = []
     errors = []
@@ -393,6 +397,7 @@ def sue_oue(instances: InstanceSet) -> Finding:
         excesses.append(oue.a / best - 1)
         formula_errors.append(relative_error(sue.a / oue.a, math.cosh(epsilon / 4) ** 2))
     excess = float(np.max([0.0, *excesses]))
+    # OUE's variance grows with the slope 1 in f, and SUE's is constant: they meet at this f.
     crossing = {e: SUE(epsilon=e, d=8).a - OUE(epsilon=e, d=8).a for e in (1.0, 2.0, 4.0)}
     return Finding(
         holds=excess < FORMULA and largest(formula_errors) < FORMULA,
@@ -410,6 +415,7 @@ def sue_oue(instances: InstanceSet) -> Finding:
 
 def _supported_rows(d: int) -> list[int]:
     """Return how many of the first d Hadamard rows are +1 in each column but the constant one."""
+    # D uses the constant row too. The library does not, hence its K is above d, not at least d.
     size = 1 << (d - 1).bit_length()
     return [
         # In Sylvester's matrix an entry is -1 to the number of bits that row and column share.

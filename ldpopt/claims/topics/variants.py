@@ -185,6 +185,7 @@ def _likelihood(
         compare_with_solvers(
             problem, solution, chosen, solvers, largest=_SCS_LIMIT, options=_CLARABEL_REACH
         ),
+        # The certificate needs no solver: the crowd is proved optimal all the same.
         compare_with_solvers(problem, solution, crowd, solvers=()),
     ]
     return Finding.of(Agreement.merged(parts))
@@ -266,6 +267,7 @@ def at_most(instances: InstanceSet) -> Finding:
     supports_tried = 0
     for k in range(1, d):
         solutions = closed_form.at_most(vectors, k)
+        # A point outside of the set could beat every support.
         violations.append(_at_most_violation(solutions, k))
         for vector, solution in zip(vectors, solutions, strict=True):
             parts, outside = _supported_parts(vector, k)
