@@ -51,6 +51,7 @@ def truth_as_prior(counts: np.ndarray, n: int) -> priors.Histogram:
     is a limit, since it needs the truth.
     """
     values, how_often = np.unique(counts, return_counts=True)
+    # Each count becomes a bin of width 1; between them the mass is 0.
     edges = np.unique(np.concatenate([values, values + 1]))
     masses = np.zeros(len(edges) - 1)
     masses[np.searchsorted(edges, values)] = how_often

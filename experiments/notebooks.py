@@ -55,6 +55,8 @@ def execute(path: Path) -> nbformat.NotebookNode:
 def main(names: list[str]) -> None:
     """Execute the notebooks, all or those named, and store them with their outputs."""
     for path in paths():
+        # Each is stored when it is done: an error in one leaves the fresh outputs of those before
+        # it.
         if not names or path.stem in names:
             nbformat.write(execute(path), path)
 

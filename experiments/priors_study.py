@@ -31,6 +31,7 @@ BUILD = Path(__file__).parent.parent / "build" / "priors"
 # Ten blocks; a block is what an interrupted run can lose.
 DRAWS = 100
 BLOCK = 10
+# Of the domain in a set, as N's ρ from 10 to 90.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SETS = 20
 TOP = 16
@@ -148,9 +149,11 @@ def run(path: Path, draws: int) -> None:
                     for draw, method, of in errors(name, epsilon, block)
                 ]
             except DataUnavailableError as error:
+                # Once per data set is enough.
                 if block == 0:
                     print(f"{name} skipped: {error}", file=sys.stderr)
                 continue
+            # A whole block in one write: a run that is killed leaves no half of a block.
             with path.open("a", encoding="utf-8") as file:
                 file.write("\n".join(rows) + "\n")
 
@@ -172,6 +175,8 @@ def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[fl
         for (method, metric), values in measured.items():
             limit = np.array(measured["limit", metric])
             value = np.array(values)
+            # The ratio of the means, not the mean of ratios: the error of a method is its mean over
+            # draws.
             ratio = value.mean() / limit.mean()
             error = (
                 np.std(value - ratio * limit, ddof=1) / np.sqrt(len(value)) / limit.mean()

@@ -97,6 +97,7 @@ def pairs(figure: Figure, cells: Cells) -> list[Pair]:
     from scipy.special import stdtrit
 
     result = []
+    # Panels may share methods: a pair stands in the table once.
     seen = set()
     for panel, cell, moments in _shown(figure, cells):
         if (
@@ -179,6 +180,7 @@ def _numbers(
             yield method, sd**2 / cell.n, math.nan
         elif panel.shown == "effective n":
             oracle = ORACLES[cell.oracle](cell.epsilon, cell.d)
+            # Base's MSE is a/n + b/(d n): solved for the n at which Base would have this error.
             users = (oracle.a + oracle.b / cell.d) / mean  # n′ of MSE = a/n′ + b/(d n′) (N V-C)
             # By the delta method: n′ is inversely proportional to the error, so both have one
             # relative sd.

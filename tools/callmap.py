@@ -100,6 +100,7 @@ class Recorder:
         called = {
             function_key(str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname)
             for code in codes
+            # Functions of numpy and of the tests themselves are not of interest.
             if code.co_filename.startswith(prefix)
         }
         self.tests.setdefault(item.nodeid, {})["functions"] = sorted(called)

@@ -110,6 +110,7 @@ class CallMap:
         chosen: list[str] = []
         for test in tests:
             total += self.seconds[test]
+            # The first test runs however long it takes: otherwise some functions would have none.
             if chosen and total > QUICK_SECONDS:
                 break
             chosen.append(test)
@@ -327,6 +328,7 @@ def _forget_failures_without_error(
     examined: list[Mutation], results: Results, copies: "Queue[Copy]", tests: str
 ) -> None:
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
+    # A test that fails by itself would count every error it meets as noticed.
     keys = [mutation.key(source_of(mutation.path)) for mutation in examined]
     noticing = sorted({results.by_key[key].test for key in keys} - {"", "time limit"})
     noticing = [test for test in noticing if not test.startswith("pytest status")]

@@ -162,6 +162,7 @@ def _enclosing(node: ast.AST, function: str | None) -> str | None:
 
 def _irrelevant(name: str, child: ast.AST) -> bool:
     """Return whether a child holds types, messages or settings that no test should depend on."""
+    # Types change nothing at run time here, and most wrong decorators fail at import.
     if name in ("annotation", "returns", "decorator_list"):
         return True
     if isinstance(child, ast.Raise | ast.JoinedStr):

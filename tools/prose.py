@@ -173,6 +173,7 @@ def _parallel(node: ast.AST, place: Path) -> Iterator[Finding]:
 
 def _belong_together(target: ast.Tuple) -> bool:
     names = [ast.unparse(element) for element in target.elts]
+    # By the last word: ``smallest_lower, smallest_upper`` belong together as ``lower, upper`` do.
     last_words = tuple(re.split(r"[_.]", name)[-1] for name in names)
     return last_words in PAIRS
 

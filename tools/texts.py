@@ -48,6 +48,7 @@ def texts(path: Path) -> Iterator[Text]:
     elif path.suffix == ".ipynb":
         yield from _notebook(content)
     else:
+        # Code is no prose; blank lines in its place keep the line numbers.
         blank_fences = _FENCE.sub(lambda fence: "\n" * fence.group().count("\n"), content)
         yield _text(blank_fences, 1)
 

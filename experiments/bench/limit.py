@@ -29,6 +29,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
             f"the process of {function.__name__} died without an answer"
         ) from None
     finally:
+        # Also after an answer: nothing of the process may run into the next measurement.
         process.kill()
         process.join()
     if error is not None:

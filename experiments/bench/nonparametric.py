@@ -43,6 +43,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
     )
     for method in METHODS:
+        # The stack repeats the fit for every trial: one run is an average already.
         timing = measure(partial(ldpopt.postprocess, stack, method), repeats=1)
         rows.append(
             Row(

@@ -87,6 +87,7 @@ def rows_of(
     )
     secure = measure(lambda: oracle.perturb(values), repeats=repeats)
     ours = client.median + server.median
+    # Targets are set against the fastest one; the others would be easier to beat.
     fastest = min(peers, key=lambda library: peers[library]["total"])
     rows = []
     for library, peer in peers.items():
@@ -140,6 +141,7 @@ def environment(library: str) -> Path:
     folder = ENVIRONMENTS / library
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     wanted = "\n".join(REQUIREMENTS[library])
+    # Written last: an installation that was interrupted is begun anew.
     ready = folder / "installed.txt"
     if not ready.exists() or ready.read_text("utf-8") != wanted:
         _run(

@@ -49,6 +49,7 @@ def measure(
     """
     first, value = _once(warm_up or call)
     seconds: list[float] = []
+    # At least one call is timed, however slow it is.
     while len(seconds) < max(repeats, 1) and max(seconds, default=0.0) <= patience:
         elapsed, value = _once(call)
         seconds.append(elapsed)

@@ -42,6 +42,7 @@ def _improvement(
 def _score(figure: str, data_name: str) -> tuple[Statement, ...]:
     """Return the statements about both data sets' precision, recall and F."""
     fig = figure.removeprefix("calibrate-")
+    # Figures 5 and 6 run along the threshold, 8 and 9 along ε.
     varies = "parameter" if fig in ("fig5", "fig6") else "epsilon"
 
     def ratio(over: str, under: str, metric: str, low: float, high: float) -> Ratio:

@@ -34,6 +34,7 @@ _D = (
     "power",
 )
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
+# Methods that leave frequent values where they are, but for a common shift.
 _UNTOUCHED = ("base", "base-pos", "post-pos", "norm")
 _ZIPF = {"dataset": "zipf"}
 _EMOJI = {"dataset": "emoji"}

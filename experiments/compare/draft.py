@@ -20,6 +20,7 @@ _ALL = (
     "norm-hyb",
     "power",
 )
+# Those whose answers sum to 1, Norm-Cut's almost.
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "norm-hyb")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
 _ZIPF = {"dataset": "zipf"}

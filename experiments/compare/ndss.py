@@ -21,8 +21,10 @@ _ALL = (
     "power-ns",
 )
 _RIGHT = ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns")
+# Those whose answers sum to 1, Norm-Cut's almost.
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "power-ns")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
+# MLE-Apx is not in N's Figure 2.
 _ZERO_SUM = ("norm", "norm-mul", "norm-cut", "norm-sub", "power-ns")
 _ZIPF = {"dataset": "zipf"}
 _EMOJI = {"dataset": "emoji"}

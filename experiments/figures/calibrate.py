@@ -8,6 +8,7 @@ from experiments.figures.declaration import Experiment, Figure, Panel
 
 _BOTH = ("kosarak", "retail")
 _THREE = ("oue", "oue-zero", "oue-calibrate")
+# K cuts Calibrate's output too, to show that it changes next to nothing.
 _FOUR = (*_THREE, "oue-calibrate-zero")
 _SCORES = ("precision", "recall", "f-score")
 _MULTIPLES = tuple(

@@ -12,6 +12,7 @@ _BOTH = ("zipf", "us-cities")
 _TITLES = ("Zipf's", "US cities")
 _FOUR = ("beta", "pos", "fire", "kosarak-sessions")
 _FOUR_TITLES = ("Beta", "POS", "Fire", "Kosarak")
+# The order of the panels of D Fig. 6.
 _SIX = ("us-cities", "kosarak-sessions", "pos", "fire", "beta", "zipf")
 
 _BY_EPSILON = Experiment(_BOTH, "oue", _EPSILONS, _ALL, (FullDomain(),))
