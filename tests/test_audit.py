@@ -29,7 +29,9 @@ def seeded(perturb, seed=0):
 def with_other_q(factor, d):
     """Return an OUE client whose flips are off by a factor."""
     oracle = OUE(1.0, d)
-    oracle.exact_q = word_below(oracle.exact_q * factor)
+    object.__setattr__(
+        oracle, "exact_q", word_below(oracle.exact_q * factor)
+    )  # around the seal: a faulty oracle
     return oracle
 
 
@@ -187,7 +189,7 @@ def test_classes_are_a_law_with_the_p_and_q_of_the_oracle(name):
 
 def test_a_report_that_only_one_value_can_send_is_an_infinite_loss():
     oracle = OUE(1.0, 16)
-    oracle.exact_q = oracle.exact_both
+    object.__setattr__(oracle, "exact_q", oracle.exact_both)  # around the seal
     assert audit_oracle(oracle, client=seeded(OUE(1.0, 16).perturb), reports=1_000).loss == math.inf
 
 
