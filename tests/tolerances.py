@@ -59,3 +59,15 @@ STANDARD_ERROR = 0.35
 FINITE_DIFFERENCE = 1e-6
 """Gradients of order 1 against central differences of step 1e-5: its square, and rounding divided
 by it."""
+
+PRINTED = 1.001
+"""Printed numbers, in units of their last digit. The numbers behind them differ by 1e-13 at most
+between the kernels of five processors, so only a number halfway between two roundings can print
+otherwise; the last thousandth is the rounding of this comparison."""
+
+RESIDUE_FACTOR = 100.0
+"""What a solver leaves of a gap, a violation or a difference: its last iteration divides it by 10
+to 100, and versions of a solver stop one iteration earlier or later."""
+
+KEPT = 1.001e-5
+"""Kept tables of figures, relative: one unit of the last of their six significant digits."""
