@@ -28,11 +28,12 @@ from ldpopt.losses import (
     GaussianMLE,
     KullbackLeibler,
     LeastSquares,
+    NormalisedGaussianMLE,
     WeightedLeastSquares,
 )
 from ldpopt.solve import feasibility, programs
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.paths import conic
+from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
 from ldpopt.solve.programs import ConeProgram
 from ldpopt.solve.status import ACCURACIES
@@ -149,6 +150,16 @@ def test_a_right_point_is_optimal_whatever_the_solver_says_of_it(status, constra
     monkeypatch.setattr(ConeProgram, "solve", solve)
     solution = problem.solve(F, path="conic")  # a warning would be an error
     assert solution.status == "optimal"
+    assert solution.certificate.gap <= ACCURACIES["high"].gap
+
+
+def test_the_small_gap_of_a_convex_part_is_no_proof_of_the_problem(monkeypatch):
+    monkeypatch.setattr(convex_concave, "MAX_STEPS", 1)
+    oracle = oracles.OUE(epsilon=1.0, d=3)
+    estimate = oracle.estimate([400_000, 380_000, 268_000], 1_000_000)
+    with pytest.warns(LdpoptWarning, match="convex-concave stopped before"):
+        solution = Problem(NormalisedGaussianMLE(), SIMPLEX).solve(estimate)
+    assert solution.status == "inaccurate"
     assert solution.certificate.gap <= ACCURACIES["high"].gap
 
 
