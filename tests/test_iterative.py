@@ -400,3 +400,16 @@ def test_it_has_no_closed_form_and_needs_the_noise_level():
         Problem(LOSS, SIMPLEX).solve(collected("kappa > 0", 3), path="closed-form")
     with pytest.raises(InvalidInputError, match="noise level"):
         Problem(LOSS, SIMPLEX).solve([0.5, 0.5])
+
+
+def test_mixture_weights_are_for_the_whole_simplex_alone():
+    oracle = oracles.OUE(1.0, 4)
+    reports, estimate = reported(oracle, 100)
+    loss = PerReportMLE(oracle, reports)
+    for where, path in (
+        ([NonNegative(), SumsTo(1.0)], "iterative"),
+        ([Bounds(0.1, np.inf), SumsTo(1.0)], "conic"),
+        ([Bounds(0.0, 0.5), SumsTo(1.0)], "conic"),
+        ([NonNegative()], "conic"),
+    ):
+        assert Problem(loss, where).plan(estimate).path == path

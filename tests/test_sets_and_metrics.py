@@ -257,3 +257,9 @@ def test_the_limit_of_accuracy_by_hand():
     raw = FrequencyEstimate([0.5, 0.5], 100, protocol, is_raw=True)
     limit = metrics.accuracy_limit(raw, [0.2, 0.8])
     assert_allclose(limit, (0.2 * 1.36993 + 0.8 * 1.56968) / (1.36993 + 1.56968), rtol=1e-5)
+
+
+def test_the_limit_of_accuracy_counts_values_of_the_same_truth():
+    raw = FrequencyEstimate([0.4, 0.4, 0.4], noise=[0.01] * 3, is_raw=True)
+    # 0.4 is as far from 0.2 as from 0.6, and two of three values have the truth 0.2.
+    assert_allclose(metrics.accuracy_limit(raw, [0.2, 0.2, 0.6]), 1 / 3, rtol=1e-12)
