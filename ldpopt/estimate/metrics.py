@@ -181,12 +181,12 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
             f"truth must lie in 0 .. 1, found {true[at]:g} at {validate.where(at)}"
         )
     # Values with the same truth have the same density: one term stands for all of them.
-    f, size = np.unique(true, return_counts=True)
+    f, first, size = np.unique(true, return_index=True, return_counts=True)
     if not noise.is_common:
         raise InvalidInputError(
             "accuracy_limit is about rules that treat all values alike; here their noise differs"
         )
-    variance = noise.variance(f)
+    variance = noise.variance(true)[first]  # a noise given by hand has d variances
     fixed = np.log(size) - 0.5 * np.log(variance)
     raw = raw.ravel()
     result = np.empty_like(raw)
