@@ -60,6 +60,8 @@ class Method:
         Of one vector.
     clip_answers
         Whether it acts on the answers to queries rather than on the vector.
+    fits_prior
+        Whether it fits a prior to each estimate.
     keeps_raw
         Whether it returns the estimate itself, so that a raw one is still raw.
     """
@@ -75,19 +77,28 @@ class Method:
     stated: Stated | None = None
     transform: Callable[[FrequencyEstimate], Array] | None = None
     clip_answers: bool = False
+    fits_prior: bool = False
     keeps_raw: bool = False
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}: {self.formula or self.description})"
 
-    @cached_property
+    @property
     def problem(self) -> Problem | Composition | None:
         """The problem that it solves with its default options, None if it minimises nothing.
 
         A ``Composition`` states another problem for each vector.
         """
-        # It is kept, since stating it costs more than a closed form for a thousand values.
-        return None if self.stated is None else self.stated()
+        if self.stated is None:
+            return None
+        # A problem keeps the priors that it fitted: a new one fits, and warns, again.
+        return self.stated() if self.fits_prior else self._kept_problem
+
+    @cached_property
+    def _kept_problem(self) -> Problem | Composition:
+        """The problem, kept: stating it costs more than a closed form for a thousand values."""
+        assert self.stated is not None  # problem asks for it
+        return self.stated()
 
     @property
     def formula(self) -> str:
@@ -308,6 +319,7 @@ _ALL = [
         # The prior starts at one user: no posterior mean is below 1/n.
         _posterior(priors.PowerLaw),
         name="power",
+        fits_prior=True,
         label="Power",
         description="posterior mean under a fitted power law",
         source="N IV-E, K III",
@@ -320,6 +332,7 @@ _ALL = [
         _posterior(priors.PowerLaw),
         *_SIMPLEX,
         name="power-ns",
+        fits_prior=True,
         label="PowerNS",
         description="Norm-Sub after Power",
         source="N IV-E",
@@ -336,6 +349,7 @@ _ALL = [
     _minimises(
         _posterior(priors.NPMLE),
         name="npmle",
+        fits_prior=True,
         label="NPMLE",
         description="posterior mean under the likeliest prior of all",
         source="Kiefer, Wolfowitz 1956",
@@ -346,6 +360,7 @@ _ALL = [
         _posterior(priors.NPMLE),
         *_SIMPLEX,
         name="npmle-ns",
+        fits_prior=True,
         label="NPMLE-NS",
         description="Norm-Sub after NPMLE",
         source="Kiefer, Wolfowitz 1956",
@@ -356,6 +371,7 @@ _ALL = [
     _minimises(
         _posterior(priors.Mixture, total=1.0),
         name="mixture",
+        fits_prior=True,
         label="Mixture",
         description="posterior mean under a prior mixed from simple shapes",
         source="ours",
@@ -366,6 +382,7 @@ _ALL = [
         _posterior(priors.Mixture, total=1.0),
         *_SIMPLEX,
         name="mixture-ns",
+        fits_prior=True,
         label="Mixture-NS",
         description="Norm-Sub after the mixture's posterior mean",
         source="ours",

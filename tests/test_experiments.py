@@ -408,7 +408,7 @@ def test_a_prefix_of_kosarak_is_not_taken_for_kosarak(tmp_path, monkeypatch):
     assert "sha256" in plan([FIGURES["calibrate-fig4"]]).missing["kosarak"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_figure_from_data_to_picture(tmp_path, tiny, name):
     """On small populations, Kosarak, POS and Fire too: a table with every panel, and pictures."""
     result = invoke("run", name, "--quick", "--trials", 3, "--out", tmp_path)

@@ -641,3 +641,14 @@ def test_the_representation_of_a_method_states_its_problem():
     assert repr(METHODS["norm-sub"]) == "Method('norm-sub': min ½‖f-f̃‖², f ≥ 0, Σf = 1)"
     assert repr(METHODS["post-pos"]).startswith("Method('post-pos': negative answers")
     assert repr(METHODS["norm-hyb"].problem).startswith("Composition(min ½‖f-f̃‖², f ≥ 0, Σf = 1, ")
+
+
+def test_the_warning_of_a_fit_comes_each_time_through_both_doors():
+    protocol = oracles.OUE(epsilon=1.0, d=3)
+    # Counts far below those of noise alone: the mean count is negative, which no power law has.
+    raw = protocol.estimate([2_000, 2_100, 2_200], 10_000)
+    for _ in range(2):
+        with pytest.warns(LdpoptWarning):
+            postprocess(raw, "power")
+        with pytest.warns(LdpoptWarning):
+            METHODS["power"].problem.solve(raw)
