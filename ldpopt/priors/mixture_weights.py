@@ -310,10 +310,15 @@ class _Quadratic:
             image = self.times(step)
             slope = float(step @ image)
             length = square / slope if slope > 0 else math.inf
-            if not math.isfinite(length):  # no curvature is left along the step
+            # Where next to no curvature is left along the step, the minimum is out of reach of
+            # doubles: which step overflows depends on the last bits of the sums.
+            with np.errstate(over="ignore", invalid="ignore"):
+                move = length * step
+                change = length * image
+            if not (np.isfinite(move).all() and np.isfinite(change).all()):
                 return False
-            self.y += length * step
-            self.residual -= length * image
+            self.y += move
+            self.residual -= change
             gradient = np.where(free, self.residual, 0.0)
             next_square = float(gradient @ gradient)
             step = gradient + next_square / square * step
