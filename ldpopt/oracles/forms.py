@@ -155,7 +155,7 @@ class IndexForm(ReportForm):
     def support_counts(self, reports: Reports) -> Counts:
         """Count indices first, so that the cost of ``counts`` does not grow with n."""
         # Sums of whole numbers below 2⁵³ are exact in floats.
-        histogram = np.bincount(reports, minlength=self.size).astype(np.float64)
+        histogram = np.bincount(_positions(reports), minlength=self.size).astype(np.float64)
         return np.rint(self.counts(histogram)).astype(np.int64)
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
@@ -166,7 +166,7 @@ class IndexForm(ReportForm):
 
         def back(w: Array) -> Array:
             # Without reports bincount returns whole numbers.
-            histogram = np.bincount(reports, w, self.size).astype(np.float64)
+            histogram = np.bincount(_positions(reports), w, self.size).astype(np.float64)
             return self.counts(histogram)
 
         return forward, back
@@ -393,7 +393,7 @@ class SubsetForm(ReportForm):
         """Count values."""
         counts = np.zeros(self.d, dtype=np.int64)
         for block in self._blocks(reports):
-            counts += np.bincount(reports[block].reshape(-1), minlength=self.d)
+            counts += np.bincount(_positions(reports[block]), minlength=self.d)
         return counts
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
@@ -409,7 +409,7 @@ class SubsetForm(ReportForm):
             counts = np.zeros(self.d)
             for block in self._blocks(reports):
                 weights = np.repeat(w[block], self.k)
-                counts += np.bincount(reports[block].reshape(-1), weights, minlength=self.d)
+                counts += np.bincount(_positions(reports[block]), weights, minlength=self.d)
             return counts
 
         return forward, back
@@ -495,3 +495,9 @@ def _check_integers(reports: Reports, *, high: int, columns: int | None = None) 
         raise InvalidInputError(
             f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}"
         )
+
+
+def _positions(indices: Reports) -> NDArray[np.intp]:
+    """Return checked indices as one row of the type that ``bincount`` counts."""
+    # numpy below 2.3 refuses unsigned numbers of 64 bits; smaller ones it copies to this type too.
+    return indices.reshape(-1).astype(np.intp, copy=False)
