@@ -200,11 +200,11 @@ def test_errors_are_drawn_of_every_kind_and_the_same_ones_again():
 def test_results_survive_a_kill_and_survivors_wait_for_new_tests(tmp_path):
     path = tmp_path / "results.jsonl"
     first = mutants.Results(path)
-    first.add(mutants.Result("a", "noticed", "t", 1.0, "old"))
+    first.add(mutants.Result("a", "failed", "t", 1.0, "old"))
     first.add(mutants.Result("b", "survived", "", 1.0, "old"))
     path.write_text(path.read_text() + '{"key": "c", "sta')
     second = mutants.Results(path)
-    assert second.kept("a", "new").status == "noticed"
+    assert second.kept("a", "new").status == "failed"
     assert second.kept("b", "new") is None
     assert second.kept("b", "old").survived
     assert second.kept("c", "old") is None
@@ -232,6 +232,52 @@ def test_tests_of_a_function_come_quickest_first(tmp_path):
     assert calls.whole_files(in_f) == ["tests/test_docs.py"]
     (at_top,) = mutations.mutations("ldpopt/m.py", b"LIMIT = 1\n")
     assert calls.quick(at_top) == ["tests/test_docs.py::quick", "tests/test_tools.py::other"]
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "expected"),
+    [
+        (0, "3 passed", None),
+        (1, "FAILED tests/test_a.py::b - x\n1 failed", ("failed", "tests/test_a.py::b")),
+        (2, "ERROR tests/test_a.py - x", ("ended", "tests/test_a.py")),
+        (-11, "..", ("ended", "the running test")),
+        (-24, "FAILED tests/test_a.py::b - x", ("time limit", "the running test")),
+    ],
+)
+def test_how_a_run_of_tests_notices_an_error(status, output, expected):
+    assert mutants._outcome(status, output, "the running test") == expected
+
+
+ENDLESS = """
+import os
+
+def test_quick():
+    pass
+
+def test_endless():
+    while True:
+        pass
+
+def test_crash():
+    os._exit(3)
+"""
+
+
+def test_an_endless_loop_is_a_time_limit_of_the_test_that_runs(tmp_path):
+    (tmp_path / "test_a.py").write_text(ENDLESS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "tools").symlink_to(texts.ROOT / "tools")
+    record = tmp_path / "callmap.json"
+    record.write_text(json.dumps({"functions": [], "tests": {}}))
+    calls = mutants.CallMap(record)
+    calls.seconds["test_a.py::test_endless"] = -mutants.TEST_SECONDS / mutants.TEST_FACTOR
+    copy = mutants.Copy.__new__(mutants.Copy)
+    copy.root = tmp_path
+    quick, endless, crash = (f"test_a.py::test_{name}" for name in ("quick", "endless", "crash"))
+    assert copy.run([quick], calls) is None
+    assert copy.run(["test_a.py"], calls, passed=[endless, crash]) is None
+    assert copy.run([quick, endless], calls) == ("time limit", endless)
+    assert copy.run([crash, endless], calls) == ("ended", crash)
 
 
 @pytest.mark.parametrize("name", ["haswell", "skylakex", "nehalem", "numpy", "numba"])

@@ -7,6 +7,7 @@ a wider scope than one test call is recorded for the whole file: any of its test
 """
 
 import json
+import resource
 import sys
 import threading
 from collections import defaultdict
@@ -127,12 +128,24 @@ class Recorder:
 
 
 class Selector:
-    """Keep only the tests of a list, in its order; a file in the list stands for all its tests."""
+    """Keep only the tests of a list, in its order; a file in the list stands for all its tests.
 
-    def __init__(self, names: list[str]) -> None:
-        self.order = {name: number for number, name in enumerate(names)}
+    Each test has a limit of processor time, beyond which the process is killed: waiting for a busy
+    machine does not count. The name of the running test is kept in a file, so that the name of the
+    last one can be read after the process has died.
+    """
+
+    def __init__(self, selection: Path) -> None:
+        wanted = json.loads(selection.read_text(encoding="utf-8"))
+        self.order = {name: number for number, name in enumerate(wanted["tests"])}
+        self.passed = frozenset(wanted["passed"])
+        self.limits: dict[str, float] = wanted["limits"]
+        self.default_limit: float = wanted["default_limit"]
+        self.current = selection.with_suffix(".current")
 
     def _place(self, item: pytest.Item) -> int | None:
+        if item.nodeid in self.passed:
+            return None
         file = item.nodeid.split("::")[0]
         return self.order.get(item.nodeid, self.order.get(file))
 
@@ -141,6 +154,15 @@ class Selector:
         placed = [(self._place(item), number, item) for number, item in enumerate(items)]
         chosen = [(place, number, item) for place, number, item in placed if place is not None]
         items[:] = [item for _, _, item in sorted(chosen, key=lambda entry: entry[:2])]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Keep the name of the test and start its processor time."""
+        self.current.write_text(nodeid, encoding="utf-8")
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        limit = usage.ru_utime + usage.ru_stime + self.limits.get(nodeid, self.default_limit)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        # The signal at the soft limit kills a loop in compiled code too.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, hard))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -156,5 +178,4 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(target))
     selection = config.getoption("--selection")
     if selection is not None:
-        names = selection.read_text(encoding="utf-8").splitlines()
-        config.pluginmanager.register(Selector(names))
+        config.pluginmanager.register(Selector(selection))

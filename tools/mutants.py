@@ -10,6 +10,10 @@ function run, the quickest first and up to a limit of seconds, in a copy of the 
 test files run whole if those tests pass. Which test calls what is recorded once, by a run of all
 tests.
 
+A test notices an error by failing, by ending the process, or by exceeding a limit of processor time
+that it does not exceed without the error. Every test that noticed one runs again without any error:
+if it fails then too, what became of its errors is unclear, and they count as survivors.
+
 Results are kept per error in ``build/mutants``: a run that was interrupted goes on where it
 stopped, and a file that did not change is not tested again. Survivors are listed with a reason in
 ``tools/mutants.toml``; the exit status is 1 if one is not, or if more than 5 % survive.
@@ -21,6 +25,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -29,7 +34,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from queue import Queue
@@ -50,15 +55,25 @@ QUICK_SECONDS = 45.0
 WHOLE_SECONDS = 200.0
 """Recorded seconds of the whole test files that run when those pass."""
 
-TIME_LIMIT = 8.0
-"""A run of tests counts as noticing the error, by an endless loop, beyond this multiple of its
-recorded seconds and a minute."""
+TEST_SECONDS = 60.0
+TEST_FACTOR = 4.0
+"""A test may take this processor time and this multiple of its recorded seconds: a change of
+compiled code is compiled anew, and the record may come from a quicker machine."""
+
+WAITING_SECONDS = 600.0
+WAITING_FACTOR = 10.0
+"""A run of tests that takes longer than this and this multiple of its recorded seconds waits for
+something that does not happen."""
 
 SKIPPED = {
     ("ldpopt/rendering", "constant"): "sizes and positions in figures and pages: judged by eye",
     ("ldpopt/rendering", "sign"): "sizes and positions in figures and pages: judged by eye",
 }
 """Errors that are not drawn, by folder and kind, each with the reason."""
+
+
+NOTICED = ("failed", "time limit", "ended")
+"""How a test notices an error: it fails, takes too long, or the whole process ends."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +88,8 @@ class Result:
 
     @property
     def survived(self) -> bool:
-        """Whether no test noticed the error."""
-        return self.status in ("survived", "untested")
+        """Whether no test noticed the error, as far as is certain."""
+        return self.status not in NOTICED
 
 
 class CallMap:
@@ -126,15 +141,24 @@ class CallMap:
         total = 0.0
         chosen: list[str] = []
         for file, _ in calls.most_common():
-            total += self.duration(self.by_file[file])
+            total += self.duration([file])
             if chosen and total > WHOLE_SECONDS:
                 break
             chosen.append(file)
         return chosen
 
     def duration(self, tests: Iterable[str]) -> float:
-        """Return the recorded seconds of some tests."""
-        return sum(self.seconds.get(test, 0.0) for test in tests)
+        """Return the recorded seconds of some tests, or of all tests of some files."""
+        singles = (part for test in tests for part in self.by_file.get(test, [test]))
+        return sum(self.seconds.get(test, 0.0) for test in singles)
+
+    def quickest(self, file: str) -> str:
+        """Return the quickest test of a file, or the file itself if none is recorded."""
+        return min(self.by_file[file], key=self.seconds.__getitem__, default=file)
+
+    def limit(self, test: str) -> float:
+        """Return the processor time that a test may take."""
+        return TEST_SECONDS + TEST_FACTOR * self.seconds.get(test, 0.0)
 
 
 def _files_that_name(mutation: Mutation) -> list[str]:
@@ -171,12 +195,26 @@ class Copy:
         target.write_bytes(source)
         os.utime(target, (self.second, self.second))
 
-    def failing(self, tests: list[str], limit: float) -> str | None:
-        """Run tests until one fails; return its name, or None if all pass."""
-        selection = self.root / "selection.txt"
-        selection.write_text("\n".join(tests), encoding="utf-8")
+    def run(
+        self, tests: list[str], calls: CallMap, passed: Iterable[str] = ()
+    ) -> tuple[str, str] | None:
+        """Run tests until one fails; return how and its name, or None if all pass."""
+        selection = self.root / "selection.json"
+        limits = {name: calls.limit(name) for name in calls.seconds}
+        wanted = {
+            "tests": tests,
+            "passed": list(passed),
+            "limits": limits,
+            "default_limit": TEST_SECONDS,
+        }
+        selection.write_text(json.dumps(wanted), encoding="utf-8")
+        current = selection.with_suffix(".current")
+        current.write_text("before the first test", encoding="utf-8")
         files = sorted({test.split("::")[0] for test in tests})
+        waiting = WAITING_SECONDS + WAITING_FACTOR * calls.duration(tests)
         present = [file for file in files if (self.root / file).exists()]
+        if not present:
+            return None
         arguments = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "tools.callmap"]
         command = [sys.executable, "-m", "pytest", *arguments, "--selection", str(selection)]
         environment = os.environ | {"PYTHONPATH": str(self.root)}
@@ -189,24 +227,30 @@ class Copy:
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 text=True,
-                timeout=limit,
+                timeout=waiting,
             )
         except subprocess.TimeoutExpired:
-            return "time limit"
-        if done.returncode in (0, 5):  # 5: none of the tests exists any more
-            return None
-        failures = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERR"))]
-        return failures[0].split(" ")[1] if failures else f"pytest status {done.returncode}"
+            return "time limit", current.read_text(encoding="utf-8")
+        return _outcome(done.returncode, done.stdout, current.read_text(encoding="utf-8"))
+
+
+def _outcome(status: int, output: str, current: str) -> tuple[str, str] | None:
+    """Return how a run of tests noticed an error and in which test, or None if it did not."""
+    if status in (0, 5):  # 5: none of the tests exists any more
+        return None
+    if status == -signal.SIGXCPU:
+        return "time limit", current
+    failures = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if status == 1 and failures:
+        return "failed", failures[0].split(" ")[1]
+    # Among others, a test file that cannot be imported, and a crash of compiled code.
+    return "ended", failures[0].split(" ")[1] if failures else current
 
 
 @cache
 def source_of(path: str) -> bytes:
     """Return the content of a file as it was when the errors were drawn."""
     return (ROOT / path).read_bytes()
-
-
-def _limit(seconds: float) -> float:
-    return 60.0 + TIME_LIMIT * seconds
 
 
 def drawn(count: int, seed: int, only: str) -> list[Mutation]:
@@ -283,15 +327,14 @@ def examine(mutation: Mutation, copy: Copy, calls: CallMap, tests: str) -> Resul
     files = calls.whole_files(mutation)
     copy.write(mutation.path, mutation.applied(source))
     try:
-        failing = copy.failing(quick, _limit(calls.duration(quick))) if quick else None
-        if failing is None and files:
-            whole = [test for file in files for test in calls.by_file[file]]
-            failing = copy.failing(files, _limit(calls.duration(whole)))
+        noticed = copy.run(quick, calls) if quick else None
+        if noticed is None and files:
+            noticed = copy.run(files, calls, passed=quick)
     # Whatever happened: the next error must be the only one in the copy.
     finally:
         copy.write(mutation.path, source)
-    status = "noticed" if failing else "survived" if quick else "untested"
-    return Result(key, status, failing or "", round(time.monotonic() - start, 1), tests)
+    how, test = noticed or ("survived" if quick else "untested", "")
+    return Result(key, how, test, round(time.monotonic() - start, 1), tests)
 
 
 def run(
@@ -316,31 +359,35 @@ def run(
         finally:
             copies.put(copy)
         results.add(result)
-        print(f"{result.status:9} {result.seconds:6.1f} s  {mutation}", flush=True)
+        print(f"{result.status:10} {result.seconds:6.1f} s  {mutation}", flush=True)
 
     # Threads suffice, since each of them waits for a process of pytest.
     with ThreadPoolExecutor(max(workers, 1)) as pool:
         list(pool.map(one, open_ones))
-    _forget_failures_without_error(open_ones, results, copies, tests)
+    if not copies.empty():
+        _forget_failures_without_error(open_ones, results, copies.get(), calls)
 
 
 def _forget_failures_without_error(
-    examined: list[Mutation], results: Results, copies: "Queue[Copy]", tests: str
+    examined: list[Mutation], results: Results, copy: Copy, calls: CallMap
 ) -> None:
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
     # A test that fails by itself would count every error it meets as noticed.
     keys = [mutation.key(source_of(mutation.path)) for mutation in examined]
-    noticing = sorted({results.by_key[key].test for key in keys} - {"", "time limit"})
-    noticing = [test for test in noticing if not test.startswith("pytest status")]
-    while noticing:
-        failing = copies.queue[0].failing(noticing, 3600.0)
-        if failing is None or failing not in noticing:
+    noticing = {result.test for key in keys if not (result := results.by_key[key]).survived}
+    # A file that could not be imported is imported now, with the quickest of its tests.
+    tests = {calls.quickest(name) if "::" not in name else name: name for name in noticing}
+    while tests:
+        noticed = copy.run(sorted(tests), calls)
+        if noticed is None or noticed[1] not in tests:
             return
-        print(f"mutants: {failing} fails without an error; its findings do not count", flush=True)
-        noticing.remove(failing)
+        how, test = noticed
+        print(f"mutants: {test}: {how} without an error too; it notices nothing", flush=True)
+        name = tests.pop(test)
         for key in keys:
-            if results.by_key[key].test == failing:
-                results.add(Result(key, "unclear", failing, 0.0, tests))
+            result = results.by_key[key]
+            if result.test == name:
+                results.add(replace(result, status="unclear"))
 
 
 @dataclass(frozen=True)
@@ -386,10 +433,24 @@ def summary(chosen: list[Mutation], results: Results) -> int:
             unexplained += 1
             print("  NOT EXPLAINED: write a test, or into tools/mutants.toml:")
             print(_entry(mutation))
+    _print_counts(chosen, results)
     share = len(surviving) / max(len(chosen), 1)
     print(f"\nmutants: {len(chosen)} planted, {len(surviving)} survived ({share:.1%}),", end=" ")
     print(f"{unexplained} of them not explained; at most {MAX_SURVIVING:.0%} may survive")
     return 1 if unexplained or share > MAX_SURVIVING else 0
+
+
+def _print_counts(chosen: list[Mutation], results: Results) -> None:
+    """Print what became of the errors of each kind."""
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    for mutation in chosen:
+        result = results.by_key.get(mutation.key(source_of(mutation.path)))
+        counts[mutation.kind][result.status if result else "not examined"] += 1
+    total = sum(counts.values(), Counter())
+    print()
+    for kind, of_kind in {**counts, "all": total}.items():
+        words = ", ".join(f"{count} {status}" for status, count in sorted(of_kind.items()))
+        print(f"{kind:10} {of_kind.total():4}: {words}")
 
 
 def _entry(mutation: Mutation) -> str:
