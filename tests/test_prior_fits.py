@@ -18,6 +18,7 @@ from ldpopt.priors import (
     Poisson,
     PowerLaw,
     ZeroInflated,
+    fitting,
 )
 from ldpopt.protocol import PureProtocol
 from tests.prior_estimates import N, collected, drawn, stack
@@ -116,6 +117,25 @@ def test_a_likelihood_without_a_maximum_says_so():
         fit = Gaussian.maximum_likelihood(estimate)
     assert not fit.converged
     assert np.isinf(list(fit.standard_errors.values())).all()
+
+
+# For x² one step arrives. For x⁴ a step takes x to 2x/3, so that 20 steps from 100 end at 0.03,
+# where the decrement d·4x⁴/3 is still above the limit for d = 10⁹. For √(1 + x²) a step takes x
+# to -x³, and thus climbs from 2 to -8. For -x² no step descends.
+@pytest.mark.parametrize(
+    ("cost", "start", "d", "end", "confirmed"),
+    [
+        (lambda x: x[0] ** 2, 1.0, 1, 0.0, True),
+        (lambda x: x[0] ** 4, 100.0, 10**9, 100 * (2 / 3) ** 20, False),
+        (lambda x: (1 + x[0] ** 2) ** 0.5, 2.0, 1, 2.0, False),
+        (lambda x: -(x[0] ** 2), 1.0, 1, 1.0, False),
+    ],
+    ids=["minimum", "too slow", "climbs", "concave"],
+)
+def test_only_a_minimum_that_newton_steps_have_reached_is_confirmed(cost, start, d, end, confirmed):
+    reached, _, is_minimum = fitting._newton(cost, np.array([start]), d)
+    assert is_minimum is confirmed
+    assert_allclose(reached, end, rtol=1e-2, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", [Gaussian, Laplace, LogNormal])

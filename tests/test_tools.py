@@ -160,6 +160,7 @@ PLANTED = {
     "np.max(x)": {"np.min(x)"},
     "'a' + x": set(),
     "isinstance(x, y)": set(),
+    "np.multiply(max(x, y), z)": {"np.multiply(min(x, y), z)", "np.multiply(z, max(x, y))"},
     "f(strict=True)": set(),
 }
 

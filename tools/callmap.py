@@ -2,15 +2,17 @@
 
     python -m pytest -p tools.callmap --callmap build/mutants/callmap.json
 
-``tools.mutants`` reads the record to run only the tests that can notice a change. What fixtures of
-a wider scope than one test call is recorded for the whole file: any of its tests may depend on it.
+``tools.mutants`` reads the record to run the tests that can notice a change. What is computed once
+for several tests, by a fixture or a cache, is recorded for the first of them alone: that is why
+``tools.mutants`` runs whole files before it calls an error a survivor.
 """
 
 import json
+import os
 import resource
 import sys
 import threading
-from collections import defaultdict
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -80,18 +82,27 @@ class _Monitor:
         return self.codes
 
 
+def _processor_seconds() -> float:
+    """Return the processor time used so far, by processes that have ended too.
+
+    On a busy machine it says more about a test than the time on the clock.
+    """
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
+
+
 class Recorder:
     """Which functions are entered by which test."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.calls = _Monitor() if sys.version_info >= (3, 12) else _Trace()
-        self.tests: dict[str, dict[str, Any]] = {}
-        self.files: dict[str, set[str]] = defaultdict(set)
+        self.tests: dict[str, tuple[float, list[str]]] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Record the calls of a test, its fixtures included."""
+        """Record the calls of a test and its processor time, its fixtures included."""
+        start = _processor_seconds()
         self.calls.start()
         try:
             result = yield
@@ -104,23 +115,16 @@ class Recorder:
             # Functions of numpy and of the tests themselves are not of interest.
             if code.co_filename.startswith(prefix)
         }
-        self.tests.setdefault(item.nodeid, {})["functions"] = sorted(called)
-        self.files[item.nodeid.split("::")[0]].update(called)
+        self.tests[item.nodeid] = (round(_processor_seconds() - start, 4), sorted(called))
         return result
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up the seconds of a test and its fixtures."""
-        entry = self.tests.setdefault(report.nodeid, {})
-        entry["seconds"] = round(entry.get("seconds", 0.0) + report.duration, 4)
 
     def pytest_sessionfinish(self) -> None:
         """Write the record."""
-        names = sorted(set().union(*self.files.values()))
+        names = sorted(set().union(*(called for _, called in self.tests.values())))
         index = {name: number for number, name in enumerate(names)}
         tests = {
-            test: [entry.get("seconds", 0.0), [index[name] for name in entry["functions"]]]
-            for test, entry in self.tests.items()
-            if "functions" in entry
+            test: [seconds, [index[name] for name in called]]
+            for test, (seconds, called) in self.tests.items()
         }
         self.target.parent.mkdir(parents=True, exist_ok=True)
         record = {"functions": names, "tests": tests}

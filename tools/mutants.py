@@ -50,10 +50,10 @@ COPIED = ("ldpopt", "experiments", "tests", "tools", "notebooks")
 MAX_SURVIVING = 0.05
 
 QUICK_SECONDS = 45.0
-"""Recorded seconds of the first tests that run: most errors are noticed by the first few."""
+"""Recorded processor time of the first tests that run: most errors are noticed by the first few."""
 
 WHOLE_SECONDS = 200.0
-"""Recorded seconds of the whole test files that run when those pass."""
+"""Recorded processor time of the whole test files that run when those pass."""
 
 TEST_SECONDS = 60.0
 TEST_FACTOR = 4.0

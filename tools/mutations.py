@@ -44,8 +44,9 @@ _CHECKS = ("real", "integer", "whole_numbers", "array", "frequencies")
 _IRRELEVANT_KEYWORDS = frozenset({"stacklevel", "strict", "slots", "frozen", "eq", "repr"})
 """Arguments that change a warning's place, a failure that cannot happen, or speed."""
 
-_ANY_ORDER = ("cast", "isinstance", "issubclass", "print")
-"""Functions whose swapped arguments change types or messages alone, or fail at once."""
+_ANY_ORDER = ("cast", "isinstance", "issubclass", "print", "max", "min", "maximum", "minimum")
+"""Functions whose swapped arguments change nothing, change types or messages alone, or fail at
+once."""
 
 KINDS = ("comparison", "sign", "constant", "index", "arguments", "check", "condition")
 
@@ -241,7 +242,7 @@ def _index(node: ast.AST, places: _Places) -> Iterator[Change]:
 def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return
-    if isinstance(node.func, ast.Name) and node.func.id in _ANY_ORDER:
+    if _called_name(node) in _ANY_ORDER:
         return
     first, second = node.args[:2]
     if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
@@ -252,6 +253,13 @@ def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
     if places.text(first) != places.text(second) and "#" not in middle:
         swapped = places.text(second) + middle + places.text(first)
         yield "arguments", start, end, swapped
+
+
+def _called_name(call: ast.Call) -> str:
+    """Return the last part of the name of the function that is called, or an empty string."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def _check(node: ast.AST, places: _Places) -> Iterator[Change]:
@@ -285,8 +293,7 @@ def _condition(node: ast.AST, places: _Places) -> Iterator[Change]:
         start, _ = places.of(node)
         yield "condition", start, start + len("not "), ""
     elif isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else None
-        name = node.func.id if isinstance(node.func, ast.Name) else name
+        name = _called_name(node)
         if name in _OPPOSITES:
             _, end = places.of(node.func)
             yield "condition", end - len(name), end, _OPPOSITES[name]
