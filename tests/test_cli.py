@@ -345,6 +345,8 @@ INTERRUPTED_AT = textwrap.dedent(
                 print("now", file=sys.stderr, flush=True)
                 signal.raise_signal(signal.SIGINT)
 
+    # A program that a script starts in the background ignores interruptions unless it says so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.meta_path.insert(0, Interrupter())
     sys.argv[1:] = arguments
     runpy.run_module(package, run_name="__main__", alter_sys=True)

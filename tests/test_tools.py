@@ -279,6 +279,7 @@ def test_an_endless_loop_is_a_time_limit_of_the_test_that_runs(tmp_path):
     assert copy.run(["test_a.py"], calls, passed=[endless, crash]) is None
     assert copy.run([quick, endless], calls) == ("time limit", endless)
     assert copy.run([crash, endless], calls) == ("ended", crash)
+    copy.close()
 
 
 @pytest.mark.parametrize("name", ["haswell", "skylakex", "nehalem", "numpy", "numba"])

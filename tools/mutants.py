@@ -35,7 +35,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -216,22 +216,36 @@ class Copy:
         if not present:
             return None
         arguments = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "tools.callmap"]
-        command = [sys.executable, "-m", "pytest", *arguments, "--selection", str(selection)]
-        environment = os.environ | {"PYTHONPATH": str(self.root)}
-        try:
-            done = subprocess.run(
-                [*command, *present],
-                cwd=self.root,
-                env=environment,
-                check=False,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                timeout=waiting,
-            )
-        except subprocess.TimeoutExpired:
-            return "time limit", current.read_text(encoding="utf-8")
-        return _outcome(done.returncode, done.stdout, current.read_text(encoding="utf-8"))
+        output = self.root / "output.txt"
+        order = {
+            "arguments": [*arguments, "--selection", str(selection), *present],
+            "output": str(output),
+            "seconds": waiting,
+        }
+        assert self.preloaded.stdin is not None
+        assert self.preloaded.stdout is not None
+        self.preloaded.stdin.write(json.dumps(order) + "\n")
+        self.preloaded.stdin.flush()
+        status = int(self.preloaded.stdout.readline())
+        words = output.read_text(encoding="utf-8", errors="replace")
+        return _outcome(status, words, current.read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        """End the process that runs pytest."""
+        with self.preloaded as process:
+            process.terminate()
+
+    @cached_property
+    def preloaded(self) -> "subprocess.Popen[str]":
+        """The process that runs pytest in the copy."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tools.preloaded"],
+            cwd=self.root,
+            env=os.environ | {"PYTHONPATH": str(self.root)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
 
 def _outcome(status: int, output: str, current: str) -> tuple[str, str] | None:
@@ -364,8 +378,11 @@ def run(
     # Threads suffice, since each of them waits for a process of pytest.
     with ThreadPoolExecutor(max(workers, 1)) as pool:
         list(pool.map(one, open_ones))
-    if not copies.empty():
-        _forget_failures_without_error(open_ones, results, copies.get(), calls)
+    for number in range(copies.qsize()):
+        copy = copies.get()
+        if number == 0:
+            _forget_failures_without_error(open_ones, results, copy, calls)
+        copy.close()
 
 
 def _forget_failures_without_error(
