@@ -47,6 +47,8 @@ def test_the_help_of_every_command_has_an_example(command):
     assert shown.status == 0
     assert "Usage" in shown.out
     assert f"Example: ldpopt {command} " in " ".join(shown.out.split())
+    # Whether brackets are markup, and need one, depends on the version of typer.
+    assert "\\" not in shown.out
 
 
 def test_help_lists_what_the_code_knows():
@@ -55,7 +57,6 @@ def test_help_lists_what_the_code_knows():
     for command in ("audit", "perturb", "estimate"):
         shown = " ".join(run(command, "--help").out.replace("│", " ").split())
         assert f"One of {', '.join(ORACLES)}" in shown
-    assert "{name: [label or index, ...]}" in shown  # not read as markup
 
 
 def test_methods_prints_table_one():
@@ -337,6 +338,8 @@ INTERRUPTED_AT = textwrap.dedent(
     import runpy, signal, sys
 
     module, package, *arguments = sys.argv[1:]
+    # What a shell starts in the background ignores interruptions, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Interrupter:
         def find_spec(self, name, path=None, target=None):

@@ -52,7 +52,7 @@ def estimate(
     ] = None,
     query: Annotated[
         Path | None,
-        typer.Option(help="JSON file of sets of values: {name: \\[label or index, ...]}."),
+        typer.Option(help="JSON file of sets of values: a list of labels or indices per name."),
     ] = None,
     answers: Annotated[
         Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")

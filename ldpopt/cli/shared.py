@@ -32,16 +32,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 
 def progress_bar() -> Progress:
     """Return a bar on standard error that disappears at the end."""
+    # In a file or a log each step of the bar would leave a line, and rich before 14.3 writes an
+    # empty one even where the bar is disabled.
+    shown = errors.is_terminal
     return Progress(
         SpinnerColumn(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
-        console=errors,
+        console=errors if shown else Console(quiet=True),
         transient=True,
-        # In a file or a log each step of the bar would leave a line.
-        disable=not errors.is_terminal,
+        disable=not shown,
     )
 
 
