@@ -4,24 +4,39 @@
     python -m tools.environments 3.12 3.13   # other versions of Python, if they are installed here
 
 Each environment is built by uv in ``build/environments`` and kept. Arguments after ``--`` go to
-pytest.
+pytest. A Python that is not installed is skipped with a line that says so. The status is 1 if a
+test fails, if an environment cannot be built, or if a lower bound of pyproject.toml is lower than
+what can be installed, and so was never tested.
 """
 
 import argparse
+import importlib.util
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.runs import run_tests, without_paths
 from tools.texts import ROOT
 
 PLACE = ROOT / "build" / "environments"
+OLDEST = "oldest"
 OLDEST_PYTHON = "3.11"
+UV = (sys.executable, "-m", "uv")
 
 # Old releases call each other's, and new indirect dependencies', deprecated functions.
 _OLD_WARNINGS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
+
+_BOUND = re.compile(r"^([\w.-]+)(?:\[.*\])?>=([\d.]+)$")
+
+
+class BuildError(Exception):
+    """An environment could not be built; the message is that of uv."""
 
 
 def candidates(version: str) -> Iterator[str]:
@@ -48,52 +63,134 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def build(name: str, python: str, *options: str) -> Path:
-    """Return the Python of an environment with the package and what develops it."""
+def _uv(*arguments: str | Path) -> str:
+    """Return what a command of uv printed; an error with its message if it failed."""
+    done = subprocess.run(
+        [*UV, *arguments],
+        cwd=ROOT,
+        # A missing Python is skipped with a line that says so, and not fetched.
+        env=os.environ | {"UV_PYTHON_DOWNLOADS": "never"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise BuildError(without_paths(done.stderr.strip()))
+    return done.stdout
+
+
+def build(name: str, python: str) -> Path:
+    """Return the Python of an environment with the package and what develops it.
+
+    Raises
+    ------
+    BuildError
+        If uv cannot build it.
+    """
     place = PLACE / name
-    uv = [sys.executable, "-m", "uv"]
-    # A missing Python is skipped with a line that says so, and not fetched.
-    environment = os.environ | {"UV_PYTHON_DOWNLOADS": "never"}
-    if not (place / "bin" / "python").exists():
-        subprocess.run([*uv, "venv", "-q", "--python", python, place], env=environment, check=True)
     target = place / "bin" / "python"
-    # Every time, since requirements may have changed.
-    install = [*uv, "pip", "install", "-q", "--python", str(target), *options, "-e", ".[dev]"]
-    subprocess.run(install, cwd=ROOT, env=environment, check=True)
+    if not target.exists():
+        # What is left of an environment whose Python is gone is in the way.
+        shutil.rmtree(place, ignore_errors=True)
+        _uv("venv", "-q", "--python", python, place)
+    # Of direct requirements alone, which are those that pyproject.toml states bounds for.
+    resolution = ["--resolution", "lowest-direct"] if name == OLDEST else []
+    # Every time and anew: requirements may have changed, and uv keeps what still satisfies them.
+    _uv("pip", "install", "-q", "--upgrade", "--python", target, *resolution, "-e", ".[dev]")
     return target
 
 
-def run(name: str, arguments: list[str]) -> int:
-    """Run the tests in the environment of this name; return the exit status, 0 if it is missing."""
-    version = OLDEST_PYTHON if name == "oldest" else name
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version without trailing zeros: 1.15 is 1.15.0."""
+    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def untested_bounds(requirements: list[str], installed: dict[str, str]) -> list[str]:
+    """Return a sentence for each lower bound that is not the version installed.
+
+    Parameters
+    ----------
+    requirements
+        As pyproject.toml states them; those without a lower bound are passed over.
+    installed
+        Versions by the names of packages, in any spelling.
+    """
+    versions = {_canonical(name): version for name, version in installed.items()}
+    sentences = []
+    for requirement in requirements:
+        match = _BOUND.match(requirement)
+        if match is not None:
+            name, bound = match.groups()
+            version = versions[_canonical(name)]
+            if release(version) != release(bound):
+                sentences.append(
+                    f"{requirement} was tested from {version} alone, the oldest that can be "
+                    "installed beside the others: raise the bound to it"
+                )
+    return sentences
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _check_bounds(target: Path) -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [*project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        requirements += extra
+    listed = json.loads(_uv("pip", "list", "--format", "json", "--python", target))
+    installed = {package["name"]: package["version"] for package in listed}
+    return untested_bounds(requirements, installed)
+
+
+def run(name: str, arguments: list[str]) -> bool:
+    """Run the tests in the environment of this name; return whether it passed or is missing."""
+    version = OLDEST_PYTHON if name == OLDEST else name
     python = interpreter(version)
     if python is None:
         print(f"environments: {name}: SKIPPED, Python {version} is not installed here", flush=True)
-        return 0
-    oldest = name == "oldest"
-    # Of direct requirements alone, which are those that pyproject.toml states bounds for.
-    resolution = ["--resolution", "lowest-direct"] if oldest else []
-    target = build(name, python, *resolution)
-    warnings = _OLD_WARNINGS if oldest else ()
-    command = [target, "-m", "pytest", "-q", "-p", "no:cacheprovider", *warnings, *arguments]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    print(f"environments: {name}: {'passed' if status == 0 else 'FAILED'}", flush=True)
-    return status
+        return True
+    try:
+        target = build(name, python)
+        untested = _check_bounds(target) if name == OLDEST else []
+    except BuildError as error:
+        print(f"environments: {name}: FAILED, uv could not build it:\n{error}", flush=True)
+        return False
+    warnings = _OLD_WARNINGS if name == OLDEST else ()
+    outcome = run_tests(target, [*warnings, *arguments], shown=True)
+    print(f"environments: {name}: {outcome.report()}", flush=True)
+    for sentence in untested:
+        print(f"environments: {name}: FAILED, {sentence}", flush=True)
+    return outcome.passed and not untested
+
+
+def _name(text: str) -> str:
+    if text != OLDEST and re.fullmatch(r"3\.\d+", text) is None:
+        raise argparse.ArgumentTypeError(f'"oldest" or a version such as 3.12, got {text!r}')
+    return text
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tests in each environment; return the worst exit status."""
+    """Run the tests in each environment; return 1 if one of them failed, 2 if uv is missing."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.environments",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="+", help='"oldest" or versions of Python')
+    parser.add_argument("names", nargs="+", type=_name, help='"oldest" or versions of Python')
     words = sys.argv[1:] if arguments is None else arguments
     split = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])
+    if importlib.util.find_spec("uv") is None:
+        print("environments: uv, which builds them, is missing: pip install uv", file=sys.stderr)
+        return 2
     passed_on = words[split + 1 :] or ["-n", "logical", "--dist", "worksteal"]
-    return max([run(name, passed_on) for name in options.names])
+    failed = [name for name in options.names if not run(name, passed_on)]
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
 OpenBLAS, numpy and numba choose their kernels by the processor that they find, and each kernel adds
 in another order. A variant sets the choice by environment variables. Before its tests run, a probe
 in the same environment states which kernels are in use: a variant that this processor cannot run is
-skipped with a line that says so, and one that the libraries ignored is an error.
+skipped with a line that says so, and one that the libraries ignored is an error. The status is 1 if
+a variant failed; the failing tests are named at the end.
 """
 
 import argparse
@@ -16,15 +17,17 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from tools.runs import run_tests, without_paths
 from tools.texts import ROOT
 
 Probe = dict[str, Any]
+
+MODULE = "tools.portable"
 
 NOT_NUMERICAL = (
     "tests/test_architecture.py",
@@ -37,6 +40,7 @@ NOT_NUMERICAL = (
     "tests/test_collection_layout.py",
     "tests/test_contributing.py",
     "tests/test_datasets.py",
+    "tests/test_environments.py",
     "tests/test_tools.py",
     "tests/test_validate.py",
 )
@@ -119,63 +123,87 @@ def kernels() -> Probe:
     }
 
 
+class ProbeError(Exception):
+    """A process with the variables of a variant does not start; the message is what it printed."""
+
+
 def _probe(environment: dict[str, str]) -> Probe:
     """Return the kernels of a new process with these variables."""
-    command = [sys.executable, "-m", "tools.portable", "--probe"]
+    command = [sys.executable, "-m", MODULE, "--probe"]
     done = subprocess.run(
         command,
         cwd=ROOT,
         env=os.environ | environment,
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
     )
+    if done.returncode != 0:
+        raise ProbeError(without_paths(done.stderr.strip()))
     result: Probe = json.loads(done.stdout)
     return result
 
 
-def _run(variant: Variant, arguments: list[str]) -> tuple[int, str]:
-    """Return the exit status and the output of the tests under a variant."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | variant.environment,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return done.returncode, done.stdout
+@dataclass(frozen=True)
+class Result:
+    """Whether a variant passed or cannot run here, and what is printed of it."""
+
+    fine: bool
+    lines: str
 
 
-def _report(variant: Variant, here: Probe, arguments: list[str]) -> bool:
-    """Run one variant and print what came of it; return whether it is fine."""
-    settings = " ".join(f"{key}={value!r}" for key, value in variant.environment.items())
+def _run(variant: Variant, here: Probe, arguments: list[str]) -> Result:
+    """Run one variant, print what came of it and return it."""
+    result = _result(variant, here, arguments)
+    print(f"portable: {result.lines}", flush=True)
+    return result
+
+
+def _result(variant: Variant, here: Probe, arguments: list[str]) -> Result:
     obstacle = variant.obstacle(here)
     if obstacle is not None:
-        print(f"portable: {variant.name}: SKIPPED, {obstacle}", flush=True)
-        return True
-    # In a new process, because kernels are chosen when the libraries are loaded.
-    probe = _probe(variant.environment)
+        return Result(True, f"{variant.name}: SKIPPED, {obstacle}")
+    settings = " ".join(f"{key}={value!r}" for key, value in variant.environment.items())
+    name = f"{variant.name} ({settings})"
+    try:
+        # In a new process, because kernels are chosen when the libraries are loaded.
+        probe = _probe(variant.environment)
+    except ProbeError as error:
+        return Result(False, f"{name}: FAILED to start:\n{error}")
     if not variant.in_use(probe):
-        print(f"portable: {variant.name}: NOT IN USE with {settings}; running: {probe}", flush=True)
-        return False
-    start = time.monotonic()
-    status, output = _run(variant, arguments)
-    seconds = time.monotonic() - start
-    lines = output.strip().splitlines() or ["no output"]
-    print(f"portable: {variant.name} ({settings}): {lines[-1]} [{seconds:.0f} s]", flush=True)
-    if status != 0:
-        print(output, flush=True)
-    return status == 0
+        return Result(False, f"{name}: FAILED, not in use; what runs: {kernels_line(probe)}")
+    outcome = run_tests(sys.executable, arguments, variant.environment)
+    if not outcome.passed:
+        # At once and whole, because variants may run beside each other.
+        print(f"portable: output of {variant.name}:\n{outcome.output}", flush=True)
+    return Result(outcome.passed, f"{name}: {outcome.report()}")
+
+
+def kernels_line(probe: Probe) -> str:
+    """Return the kernels in use, as one line."""
+    parts = {
+        "OpenBLAS": ", ".join(sorted(set(probe["blas"]))) or "none",
+        "numpy": ", ".join(probe["numpy"]) or "its baseline",
+        "numba": probe["numba"],
+    }
+    return "; ".join(f"{library} {kernel}" for library, kernel in parts.items())
+
+
+def _chosen(names: str | None, offered: list[Variant]) -> list[Variant]:
+    """Return the variants of these names, separated by commas; all of them by default."""
+    if names is None:
+        return offered
+    by_name = {variant.name: variant for variant in offered}
+    unknown = [name for name in names.split(",") if name not in by_name]
+    if unknown:
+        raise ValueError(f"no variant {unknown[0]!r}, only {', '.join(by_name)}")
+    return [by_name[name] for name in names.split(",")]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the variants; return 1 if a test fails under one of them."""
+    """Run the variants; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(
-        prog="python -m tools.portable",
+        prog=f"python -m {MODULE}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -188,17 +216,26 @@ def main(arguments: list[str] | None = None) -> int:
     if options.probe:
         print(json.dumps(kernels()))
         return 0
-    here = _probe({})
-    chosen = short_variants(here) if options.short else variants(here)
-    if options.only:
-        names = options.only.split(",")
-        chosen = [variant for variant in chosen if variant.name in names]
-    print(f"portable: by default OpenBLAS {here['blas']}, numpy {here['numpy']}", flush=True)
+    try:
+        here = _probe({})
+    except ProbeError as error:
+        print(f"portable: FAILED to start:\n{error}", file=sys.stderr)
+        return 1
+    try:
+        chosen = _chosen(options.only, short_variants(here) if options.short else variants(here))
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"portable: by default {kernels_line(here)}", flush=True)
     full = [f"--ignore={path}" for path in NOT_NUMERICAL]
     tests = options.pytest or (list(CORE) if options.short else full)
+
     with ThreadPoolExecutor(options.workers) as pool:
-        fine = list(pool.map(lambda variant: _report(variant, here, tests), chosen))
-    return 0 if all(fine) else 1
+        results = list(pool.map(lambda variant: _run(variant, here, tests), chosen))
+    failed = [result for result in results if not result.fine]
+    if failed and len(results) > 1:
+        # Again at the end, where the outputs of several variants do not hide it.
+        print("\n".join(["portable: in short", *(result.lines for result in failed)]), flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

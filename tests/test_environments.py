@@ -1,0 +1,228 @@
+"""The tools that run the tests elsewhere: what they print, and that a failure is one."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tools import environments, portable, runs, texts
+
+HERE = {"blas": ["Zen"], "numpy": ["X86_V3"], "numba": "host", "processor": ["SSE42", "AVX2"]}
+"""A processor as the probe of tools.portable describes it."""
+
+FAILING = """
+import sys
+
+def test_right():
+    pass
+
+def test_wrong():
+    print("FAILED nothing.py::test_printed")
+    assert "{home}/x" == sys.prefix
+"""
+
+
+@pytest.fixture
+def failing(tmp_path):
+    path = tmp_path / "test_of_two.py"
+    path.write_text(FAILING.format(home=Path.home()))
+    return ["-p", "no:xdist", "-c", "/dev/null", "-rf", str(path)]
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What the tests of a variant print, instead of the tests."""
+    outcomes = {}
+
+    def run_tests(python, arguments, variables=None, *, shown=False):
+        return outcomes.get(variables.get("OPENBLAS_CORETYPE"), runs.Outcome(0, "9 passed\n", 1.0))
+
+    def probe(variables):
+        changed = {}
+        if "OPENBLAS_CORETYPE" in variables:
+            changed["blas"] = [variables["OPENBLAS_CORETYPE"]]
+        if "NPY_DISABLE_CPU_FEATURES" in variables:
+            changed["numpy"] = []
+        return HERE | changed
+
+    monkeypatch.setattr(portable, "run_tests", run_tests)
+    monkeypatch.setattr(portable, "_probe", probe)
+    return outcomes
+
+
+@pytest.fixture
+def uv(monkeypatch):
+    """A uv that always refuses, whether or not there is a true one."""
+    refusal = "import sys; sys.exit(f'refused by {sys.prefix}')"
+    monkeypatch.setattr(environments, "UV", (sys.executable, "-c", refusal))
+    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: "uv")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_a_run_names_the_failing_test_and_no_folder_of_this_machine(failing, capsys):
+    outcome = runs.run_tests(sys.executable, failing, shown=True)
+    assert not outcome.passed
+    assert outcome.summary.startswith("1 failed, 1 passed in ")
+    (line,) = outcome.failures
+    assert "test_of_two.py::test_wrong" in line
+    assert outcome.report().splitlines()[1:] == [f"  {line}"]
+    assert outcome.seconds > 0
+    assert outcome.output == capsys.readouterr().out
+    for folder in (texts.ROOT, sys.prefix, Path.home(), tempfile.gettempdir()):
+        assert f"{folder}/" not in outcome.output
+    assert "~/x" in outcome.output
+
+
+def test_variables_reach_the_run(tmp_path):
+    path = tmp_path / "test_variable.py"
+    path.write_text("import os\n\ndef test_it():\n    assert os.environ['ANSWER'] == '42'\n")
+    arguments = ["-p", "no:xdist", "-c", "/dev/null", str(path)]
+    outcome = runs.run_tests(sys.executable, arguments, {"ANSWER": "42"})
+    assert outcome.passed
+    assert outcome.report().startswith("1 passed in ")
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "line"),
+    [
+        (4, "ERROR: file not found: tests/test_none.py\n", "pytest ended with status 4"),
+        (-9, "", "pytest ended with status -9"),
+        (
+            2,
+            "== short test summary info ==\nERROR tests/test_a.py - ImportError\n1 error in 1s\n",
+            "  ERROR tests/test_a.py - ImportError",
+        ),
+    ],
+)
+def test_a_run_that_breaks_off_is_a_failure(status, output, line):
+    outcome = runs.Outcome(status, output, 1.0)
+    assert not outcome.passed
+    assert line in outcome.report()
+    assert outcome.report().startswith("FAILED: ")
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def test_kernels_that_pass_end_with_status_zero(answers, capsys):
+    assert portable.main(["--only", "nehalem,skylakex"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
+        "portable: by default OpenBLAS Zen; numpy X86_V3; numba host",
+        "portable: nehalem (OPENBLAS_CORETYPE='Nehalem'): 9 passed; 1 s of processor time",
+        "portable: skylakex: SKIPPED, this processor has no AVX512_SKX",
+    ]
+
+
+def test_kernels_that_fail_are_named_at_the_end(answers, capsys):
+    answers["Nehalem"] = runs.Outcome(
+        1, "x\n= short test summary info =\nFAILED tests/test_a.py::test_b - 1 != 2\n1 failed\n", 2
+    )
+    assert portable.main(["--only", "nehalem,numpy"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[printed.index("portable: in short") :] == [
+        "portable: in short",
+        "nehalem (OPENBLAS_CORETYPE='Nehalem'): FAILED: 1 failed; 2 s of processor time",
+        "  FAILED tests/test_a.py::test_b - 1 != 2",
+    ]
+
+
+def test_kernels_that_the_libraries_ignored_are_a_failure(answers, capsys):
+    assert portable.main(["--only", "numba"]) == 1
+    assert "FAILED, not in use; what runs: OpenBLAS Zen;" in capsys.readouterr().out
+
+
+def test_kernels_of_no_such_name_are_an_error(answers, capsys):
+    with pytest.raises(SystemExit) as stop:
+        portable.main(["--only", "nehalem,pentium"])
+    assert stop.value.code == 2
+    assert "no variant 'pentium', only haswell, skylakex, nehalem" in capsys.readouterr().err
+
+
+def test_a_probe_that_does_not_start_says_why(monkeypatch, capsys):
+    monkeypatch.setattr(portable, "MODULE", "tools.no_such_tool")
+    assert portable.main([]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("portable: FAILED to start:\n")
+    assert "no_such_tool" in shown
+    assert str(Path.home()) not in shown
+
+
+# --- environments ---------------------------------------------------------------------------------
+
+
+def test_a_python_that_is_missing_is_skipped_by_name(uv, capsys):
+    assert environments.main(["3.99"]) == 0
+    assert capsys.readouterr().out == (
+        "environments: 3.99: SKIPPED, Python 3.99 is not installed here\n"
+    )
+
+
+def test_this_python_is_found():
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert environments.interpreter(version) == sys.executable
+
+
+def test_an_environment_of_no_such_name_is_an_error(capsys):
+    with pytest.raises(SystemExit) as stop:
+        environments.main(["newest"])
+    assert stop.value.code == 2
+    assert "\"oldest\" or a version such as 3.12, got 'newest'" in capsys.readouterr().err
+
+
+def test_a_missing_uv_is_named_with_its_remedy(monkeypatch, capsys):
+    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
+    assert environments.main(["oldest"]) == 2
+    assert capsys.readouterr().err.endswith("is missing: pip install uv\n")
+
+
+def test_an_environment_that_cannot_be_built_gives_the_reason_of_uv(
+    uv, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(environments, "interpreter", lambda version: sys.executable)
+    monkeypatch.setattr(environments, "PLACE", tmp_path)
+    assert environments.main(["3.12", "--", "tests/test_a.py"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "environments: 3.12: FAILED, uv could not build it:",
+        "refused by <environment>",
+    ]
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (1, 1)])
+def test_the_oldest_environment_runs_with_its_own_warnings(uv, monkeypatch, capsys, status, code):
+    called = []
+
+    def run_tests(python, arguments, variables=None, *, shown=False):
+        called.append((python, arguments))
+        return runs.Outcome(status, "3 of 4\n", 5.0)
+
+    monkeypatch.setattr(environments, "interpreter", lambda version: sys.executable)
+    monkeypatch.setattr(environments, "build", lambda name, python: Path(name))
+    monkeypatch.setattr(environments, "_check_bounds", lambda target: [])
+    monkeypatch.setattr(environments, "run_tests", run_tests)
+    assert environments.main(["oldest", "3.12", "--", "-x"]) == code
+    (oldest, with_warnings), (newer, plain) = called
+    assert (oldest, newer) == (Path("oldest"), Path("3.12"))
+    assert with_warnings[-1] == "-x"
+    assert "ignore::DeprecationWarning" in with_warnings
+    assert plain == ["-x"]
+    assert "3 of 4; 5 s of processor time" in capsys.readouterr().out
+
+
+def test_a_bound_that_was_not_tested_fails(monkeypatch, capsys):
+    monkeypatch.setattr(environments, "build", lambda name, python: Path(name))
+    monkeypatch.setattr(environments, "_check_bounds", lambda target: ["a>=1 is wrong"])
+    passed = runs.Outcome(0, "1 passed\n", 1.0)
+    monkeypatch.setattr(environments, "run_tests", lambda *_, **__: passed)
+    assert not environments.run("oldest", [])
+    assert "environments: oldest: FAILED, a>=1 is wrong" in capsys.readouterr().out
+
+
+def test_bounds_are_compared_as_numbers():
+    installed = {"Numba": "0.61.2", "scipy_stubs": "1.15.0.0", "scs": "3.3.1", "b": "1"}
+    requirements = ["numba>=0.61", "scipy-stubs>=1.15", "scs[x]>=3.3.1", "b==1", "ldpopt[dask]"]
+    (sentence,) = environments.untested_bounds(requirements, installed)
+    assert sentence.startswith("numba>=0.61 was tested from 0.61.2 alone")
