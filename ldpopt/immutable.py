@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABCMeta
 from dataclasses import FrozenInstanceError
 from functools import cached_property
+from itertools import chain
 from operator import is_
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -14,12 +15,22 @@ from ldpopt.errors import InvalidInputError
 
 
 class _Seal(NamedTuple):
-    """The class and the attributes at the end of construction, with the immutable ones apart."""
+    """The class and the attributes at the end of construction.
+
+    ``held`` are the immutable objects in each attribute, itself or members of a tuple, and
+    ``parts`` those of all attributes.
+    """
 
     kind: type
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
+    attributes: dict[str, Any]
+    held: dict[str, tuple[Immutable, ...]]
     parts: tuple[Immutable, ...]
+
+    @classmethod
+    def of(
+        cls, kind: type, attributes: dict[str, Any], held: dict[str, tuple[Immutable, ...]]
+    ) -> _Seal:
+        return cls(kind, attributes, held, tuple(chain.from_iterable(held.values())))
 
 
 class _SealsInstances(ABCMeta):
@@ -62,10 +73,23 @@ class Immutable(metaclass=_SealsInstances):
         attributes.pop("_sealed", None)
         for name, value in attributes.items():
             attributes[name] = locked(value)
-        values = tuple(attributes.values())
-        members = (member for v in values for member in (v if type(v) is tuple else (v,)))
-        parts = tuple(member for member in members if isinstance(member, Immutable))
-        attributes["_sealed"] = _Seal(type(self), tuple(attributes), values, parts)
+        held = {name: _immutables(value) for name, value in attributes.items()}
+        attributes["_sealed"] = _Seal.of(type(self), attributes.copy(), held)
+
+    def _altered(self, **changes: Any) -> Self:
+        """Return a sealed copy with other values of some attributes.
+
+        No constructor runs, so that what stays costs nothing: the values must fit each other.
+        """
+        seal = vars(self)["_sealed"]
+        attributes = seal.attributes.copy()
+        held = seal.held.copy()
+        for name, value in changes.items():
+            attributes[name] = locked(value)
+            held[name] = _immutables(attributes[name])
+        copy: Self = object.__new__(seal.kind)
+        vars(copy).update(attributes, _sealed=_Seal.of(seal.kind, attributes, held))
+        return copy
 
     def require_unchanged(self) -> None:
         """Raise an error if an attribute was set, deleted or added around the seal.
@@ -83,8 +107,8 @@ class Immutable(metaclass=_SealsInstances):
         if seal is None or seal.kind is not type(self):
             self._report("__class__")
         # Attributes stand in the order of their construction, the seal behind them.
-        as_sealed = len(attributes) == len(seal.values) + 1
-        if not as_sealed or not all(map(is_, attributes.values(), seal.values)):
+        as_sealed = len(attributes) == len(seal.attributes) + 1
+        if not as_sealed or not all(map(is_, attributes.values(), seal.attributes.values())):
             self._look_for_changes(seal)
         for part in seal.parts:
             part.require_unchanged()
@@ -92,10 +116,10 @@ class Immutable(metaclass=_SealsInstances):
     def _look_for_changes(self, seal: _Seal) -> None:
         """Raise an error that names what changed, if anything but a cached property did."""
         attributes = vars(self)
-        for name, value in zip(seal.names, seal.values, strict=True):
+        for name, value in seal.attributes.items():
             if name not in attributes or attributes[name] is not value:
                 self._report(name)
-        for name in attributes.keys() - set(seal.names) - {"_sealed"}:
+        for name in attributes.keys() - seal.attributes.keys() - {"_sealed"}:
             # A cached property keeps its value among the attributes.
             if not isinstance(getattr(seal.kind, name, None), cached_property):
                 self._report(name)
@@ -129,6 +153,13 @@ class Immutable(metaclass=_SealsInstances):
         raise FrozenInstanceError(
             f"{kind} is immutable, so its attribute {name!r} cannot change: build a new {kind}"
         )
+
+
+def _immutables(value: Any) -> tuple[Immutable, ...]:
+    """Return the immutable objects among a value and, if it is a tuple, its members."""
+    members = value if type(value) is tuple else (value,)
+    # By the metaclass: an abstract base class takes five times as long to answer isinstance.
+    return tuple(member for member in members if isinstance(type(member), _SealsInstances))
 
 
 def locked(value: Any) -> Any:

@@ -143,7 +143,7 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
     # A finite sum proves finiteness in one pass; only its failure (or overflow) needs the mask.
     with np.errstate(over="ignore", invalid="ignore"):
         total = result.sum()
-    if not np.isfinite(total):
+    if not math.isfinite(total):
         bad = ~np.isfinite(result)
         if bad.any():
             at = first(bad)

@@ -518,3 +518,13 @@ def test_heavy_hitters_of_a_solution_are_those_of_its_own_frequencies():
     ]
     with pytest.raises(InvalidInputError, match="threshold must be a finite number"):
         solution.estimate.heavy_hitters(math.nan)
+
+
+def test_processed_frequencies_of_another_shape_are_refused():
+    with pytest.raises(InvalidInputError, match=r"shape of the estimate, \(2,\), got \(3,\)"):
+        FrequencyEstimate([0.5, 0.25]).processed(np.zeros(3))
+
+
+def test_a_slice_without_trials_is_refused():
+    with pytest.raises(InvalidInputError, match=r"has no trial: the leading axes .* \(2,\)"):
+        _ = FrequencyEstimate([[0.5, 0.25], [0.5, 0.25]])[2:]

@@ -25,6 +25,7 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
+from ldpopt.errors import InvalidInputError
 from ldpopt.immutable import Immutable
 from ldpopt.losses.normalised import TiltedGaussianMLE
 
@@ -375,3 +376,35 @@ def test_the_frequencies_of_a_solution_cannot_be_written_to():
     solution = Problem(losses.LeastSquares(), SIMPLEX).solve(F)
     with pytest.raises(ValueError, match="read-only"):
         solution.frequencies[0] = 9.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("frequencies", np.zeros(2)), ("labels", ("c", "d")), ("method", "other"), ("note", 1)],
+)
+def test_a_processed_estimate_is_sealed_as_one_that_was_constructed(name, value):
+    raw = FrequencyEstimate([0.5, 0.25], noise=[0.01, 0.01], labels=("a", "b"))
+    processed = raw.processed(np.array([0.6, 0.4]), method="by hand")
+    assert processed.labels == ("a", "b")
+    assert processed.noise is raw.noise
+    processed.require_unchanged()
+    with pytest.raises(FrozenInstanceError):
+        setattr(processed, name, value)
+    object.__setattr__(processed, name, value)
+    with pytest.raises(InvalidInputError, match=name):
+        processed.require_unchanged()
+
+
+def test_an_estimate_notices_changes_of_the_one_that_it_was_processed_from():
+    raw = FrequencyEstimate([0.5, 0.25], noise=[0.01, 0.01])
+    processed = raw.processed(np.array([0.6, 0.4]))
+    object.__setattr__(raw, "method", "other")
+    with pytest.raises(InvalidInputError, match="method"):
+        processed.require_unchanged()
+
+
+def test_the_frequencies_of_a_processed_estimate_are_a_copy():
+    given = np.array([0.6, 0.4])
+    processed = FrequencyEstimate([0.5, 0.25]).processed(given)
+    given[0] = 7.0
+    assert processed.frequencies[0] == 0.6

@@ -13,9 +13,9 @@ def sums(values: Array) -> Array:
     return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
-def counts(values: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Return how many entries of each vector are true or not zero, from (..., d) to (..., 1)."""
-    return np.asarray(np.count_nonzero(values, axis=-1, keepdims=True))
+def counts(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return how many entries of each vector are true, from shape (..., d) to (..., 1)."""
+    return np.asarray(flags.sum(axis=-1, keepdims=True))
 
 
 def falling(values: Array) -> Array:

@@ -44,9 +44,7 @@ def norm_sub(f: Array, total: float | Array = 1.0) -> Array:
     >>> norm_sub(np.array([0.5, 0.2, -0.01])).round(3)
     array([0.603, 0.303, 0.093])
     """
-    top = np.max(f, axis=-1, keepdims=True)
-    totals = np.broadcast_to(np.asarray(total, dtype=np.float64), top.shape)
-    return fill_to_level(f, top, 0.0, totals)
+    return fill_to_level(f, f.max(axis=-1, keepdims=True), 0.0, total)
 
 
 def at_most(f: Array, k: int, total: float = 1.0) -> Array:
@@ -115,13 +113,21 @@ def mle_apx(f: Array, kappa: float, total: float = 1.0) -> Array:
     array([0.61 , 0.303, 0.087])
     """
     check_weighted_domain(f, kappa)
+    return weighted_projection(f, kappa, total)
+
+
+def weighted_projection(f: Array, kappa: float, total: float) -> Array:
+    """Return ``mle_apx(f, kappa, total)`` where 1 + κ f_v > 0 is known to hold.
+
+    A problem looks at that when it accepts an estimate, and once is enough. A total without a
+    closed form raises the error of ``mle_apx``.
+    """
     if not 1 + kappa * total > 0:
         raise InvalidInputError(
             f"the weighted MLE has no closed form for a total of {total:g} with kappa = "
             f"{kappa:g}: 1 + kappa total must be > 0"
         )
-    top = np.max(f, axis=-1, keepdims=True)
-    filled = fill_to_level(f, top, total * kappa, np.full(top.shape, float(total)))
+    filled = fill_to_level(f, f.max(axis=-1, keepdims=True), total * kappa, total)
     return _rescaled(filled, total)  # its sum is total·(1 - κt)
 
 

@@ -40,7 +40,7 @@ _MARGIN = 8
 _WIDEN = 4
 
 
-def fill_to_level(f: Array, top: Array, slope: float, total: Array) -> Array:
+def fill_to_level(f: Array, top: Array, slope: float, total: float | Array) -> Array:
     """Return max(f + t, 0) for every vector, where t solves Σ max(f_v + t, 0) + slope·t = total.
 
     Parameters
@@ -52,7 +52,7 @@ def fill_to_level(f: Array, top: Array, slope: float, total: Array) -> Array:
     slope
         A number > -1.
     total
-        A number >= 0 per vector, shape (..., 1).
+        A number >= 0, or one per vector with shape (..., 1).
 
     Notes
     -----
@@ -82,17 +82,23 @@ def _sorted_level(heights: Array, slope: float, volume: Array) -> Array:
     """Return the level of every vector of heights, by sorting it."""
     ordered = falling(heights)
     ranks = np.arange(1, heights.shape[-1] + 1)
-    levels = (volume - np.cumsum(ordered, axis=-1)) / (ranks + slope)
-    positive = np.maximum(counts(ordered + levels > 0), 1)
-    level = np.take_along_axis(levels, positive - 1, axis=-1)
+    levels = (volume - ordered.cumsum(axis=-1)) / (ranks + slope)
+    # The left side is the largest of the lines that the k highest values alone give, so that none
+    # of their levels lies below the right one, and one of them meets it.
+    level = levels.min(axis=-1, keepdims=True)
     # A running sum of d terms carries d roundings, a Newton step from there only its residual's.
     depth = np.maximum(heights + level, 0.0)
-    return np.asarray(level - _newton_step(depth, level, slope, volume))
+    return np.asarray(level - _newton_step(depth, depth > 0, level, slope, volume))
 
 
-def _newton_step(depth: Array, level: Array, slope: float, volume: Array) -> Array:
-    """Return by how much Newton's method lowers the level; depth is max(heights + level, 0)."""
-    positive = np.maximum(counts(depth), 1)
+def _newton_step(
+    depth: Array, filled: NDArray[np.bool_], level: Array, slope: float, volume: Array
+) -> Array:
+    """Return by how much Newton's method lowers the level.
+
+    ``depth`` is max(heights + level, 0), and ``filled`` says where it is positive.
+    """
+    positive = np.maximum(counts(filled), 1)
     excess = sums(depth) - (volume - slope * level)
     return np.asarray(excess / (positive + slope))
 
@@ -104,7 +110,8 @@ def _settle(heights: Array, level: Array, slope: float, volume: Array) -> Array:
     """
     depth = np.add(heights, level, out=heights)
     np.maximum(depth, 0.0, out=depth)
-    depth -= _newton_step(depth, level, slope, volume) * (depth > 0)
+    filled = depth > 0
+    depth -= _newton_step(depth, filled, level, slope, volume) * filled
     return np.maximum(depth, 0.0, out=depth)
 
 
@@ -195,7 +202,7 @@ def _fill_dense(heights: Array, guess: _Guess, ceiling: float, vessel: _Vessel) 
         positive = int(np.count_nonzero(depth))
         if positive == before:
             break
-        level = level - _newton_step(depth, level, slope, volume)
+        level = level - _newton_step(depth, depth > 0, level, slope, volume)
     else:
         level = _sorted_level(heights, slope, volume)
     return _settle(heights, level, slope, volume)

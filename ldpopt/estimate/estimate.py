@@ -286,14 +286,25 @@ class FrequencyEstimate(Immutable):
         InvalidInputError
             If a frequency is not finite or the shape differs.
         """
-        changes = {"frequencies": frequencies, "method": method, "clip_answers": clip_answers}
+        values = validate.frequencies(frequencies)
+        if values.shape != self.frequencies.shape:
+            raise InvalidInputError(
+                f"frequencies must have the shape of the estimate, {self.frequencies.shape}, "
+                f"got {values.shape}"
+            )
         # The raw estimate, not the last step: a chain of methods still leads to the reports' own
         # noise.
-        return self._with(**changes, is_raw=False, raw=self.raw)
+        return self._altered(
+            frequencies=values,
+            method=method,
+            clip_answers=clip_answers,
+            _stated=False,
+            _ancestor=self.raw,
+        )
 
     def unclipped(self, method: str) -> FrequencyEstimate:
         """Return the same frequencies under another name, with answers that are not clipped."""
-        return self._with(method=method, clip_answers=False)
+        return self._altered(method=method, clip_answers=False)
 
     def __getitem__(self, trial: Any) -> FrequencyEstimate:
         """Return one trial of a stack, or several (a slice): everything else is kept.
@@ -311,7 +322,11 @@ class FrequencyEstimate(Immutable):
                 f"estimate[{trial!r}] is not a trial: the leading axes have the shape {leading}"
             ) from None
         ancestor = None if self._ancestor is None else self._ancestor[trial]
-        return self._with(frequencies=chosen, raw=ancestor)
+        if not chosen.size:
+            raise InvalidInputError(
+                f"estimate[{trial!r}] has no trial: the leading axes have the shape {leading}"
+            )
+        return self._altered(frequencies=chosen, _ancestor=ancestor)
 
     def __iter__(self) -> Iterator[FrequencyEstimate]:
         """Iterate over the trials of a stack, along its first axis; one vector raises an error."""
@@ -430,22 +445,6 @@ class FrequencyEstimate(Immutable):
         if simultaneous and members is None:
             return intervals.on_simplex(lower, upper)
         return intervals.clipped(lower, upper)
-
-    def _with(self, **changes: Any) -> FrequencyEstimate:
-        """Return a copy with other arguments."""
-        arguments: dict[str, Any] = {
-            "frequencies": self.frequencies,
-            "noise": self._noise,
-            "is_raw": self._stated,
-            "labels": self.labels,
-            "method": self.method,
-            "clip_answers": self.clip_answers,
-            "raw": self._ancestor,
-        }
-        # Beside a noise these two are known already, and an oracle would contradict it.
-        if self._noise is None:
-            arguments |= {"n": self.n, "oracle": self.oracle}
-        return FrequencyEstimate(**(arguments | changes))
 
     def _largest(self) -> list[tuple[str, float]]:
         """Return the labels (or indices) and frequencies of the largest values of one vector."""

@@ -120,7 +120,9 @@ class Noise(Immutable):
     @property
     def is_common(self) -> bool:
         """Whether all values have the same variance at the same frequency."""
-        # Single numbers, as those of a protocol are, need no pass over an array.
+        # Single numbers, as those of a protocol always are, need no pass over an array.
+        if self.protocol is not None:
+            return True
         return all(np.ndim(part) == 0 or np.ptp(part) == 0 for part in (self.constant, self.slope))
 
     @property

@@ -175,7 +175,7 @@ class GaussianMLE(SeparableLoss):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the noise is unknown or the model's variance would be negative."""
-        check_weighted_domain(estimate.frequencies, self.constants(estimate)[0])
+        check_weighted_domain(estimate.frequencies, estimate.noise.kappa)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,6 @@ from ldpopt.immutable import closed
 from ldpopt.losses import Loss
 
 Array = NDArray[np.float64]
-Kind = TypeVar("Kind", bound=Constraint)
 
 _ROUNDING = 1e-9  # by how much rounding may put a total outside what the bounds allow
 
@@ -34,15 +33,19 @@ class Region(NamedTuple):
     is_box
         Whether the constraints are bounds and at most one total, so that values interact through
         one multiplier only.
-    distinct
-        The constraints without those that repeat another one.
+    by_kind
+        The constraints by their types, without those that repeat another one; empty where two of
+        one type differ.
+    kinds
+        The types of all constraints, None where two of one type differ.
     """
 
     lower: Array
     upper: Array
     total: float | None
     is_box: bool
-    distinct: tuple[Constraint, ...]
+    by_kind: Mapping[type[Constraint], Constraint]
+    kinds: frozenset[type[Constraint]] | None
 
 
 @dataclass(frozen=True)
@@ -160,11 +163,6 @@ class Formulation:
         self.validate_for(start.d)
         return start
 
-    def only(self, kind: type[Kind], d: int) -> Kind:
-        """Return the one constraint of a kind."""
-        (match,) = (c for c in self.region(d).distinct if type(c) is kind)
-        return match
-
     def violation(self, f: Array) -> Array:
         """Return the largest violation of a constraint by f of shape (..., d), shape (...)."""
         violations = [constraint.violation(f) for constraint in self.constraints]
@@ -209,7 +207,17 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     separate = (
         box is not None or value is not None for box, value in zip(boxes, totals, strict=True)
     )
-    return Region(lower, upper, total, all(separate), _distinct(constraints, boxes, totals))
+    distinct = _distinct(constraints, boxes, totals)
+    by_kind = {type(constraint): constraint for constraint in distinct}
+    is_simple = len(by_kind) == len(distinct)
+    return Region(
+        lower,
+        upper,
+        total,
+        all(separate),
+        by_kind if is_simple else {},
+        frozenset(by_kind) if is_simple else None,
+    )
 
 
 def _common_total(totals: Sequence[float | None]) -> float | None:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.status import Status
 
 Path = Literal["closed-form", "iterative", "conic"]
@@ -51,16 +52,23 @@ class Plan:
         ``"closed-form"``, ``"iterative"`` or ``"conic"``; None where no path solves the problem.
     name
         The closed form, algorithm or solver; empty without a path.
-    reason
-        Why, as a sentence about the problem.
+    formulation, verdict
+        What is solved, and the rest of a sentence about it: why by this path.
     run
         The function that follows the plan; None where no path solves the problem.
     """
 
     path: Path | None
     name: str
-    reason: str
+    formulation: Formulation
+    verdict: str
     run: Run | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """Why this path, as a sentence that begins with the problem."""
+        # Put together when it is read: stating a problem in words takes as long as to plan it.
+        return f"{self.formulation.statement} {self.verdict}"
 
     def __str__(self) -> str:
         return f"{self.path or 'none'}: {self.reason}"

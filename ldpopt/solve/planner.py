@@ -104,19 +104,18 @@ class Planner:
         names = dict.fromkeys(algorithms)
         name = request.solver if request.solver is not None else algorithms[0]
         validate.lookup("algorithm", name, names)
-        reason = (
-            f"{formulation.statement} has no closed form; it is solved by {' or '.join(algorithms)}"
-        )
+        verdict = f"has no closed form; it is solved by {' or '.join(algorithms)}"
         if name == convex_concave.NAME:
             stages = Request("auto", None, request.accuracy, request.options)
-            return Plan("iterative", name, reason, self._steps(formulation, start, stages))
+            steps = self._steps(formulation, start, stages)
+            return Plan("iterative", name, formulation, verdict, steps)
 
         def run() -> Outcome:
             return mixture_weights.solve_mixture(
                 formulation, start, name, request.accuracy, request.options
             )
 
-        return Plan("iterative", name, reason, run)
+        return Plan("iterative", name, formulation, verdict, run)
 
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
         rigid = next((c for c in formulation.constraints if not c.convex), None)
@@ -125,25 +124,27 @@ class Planner:
             return Plan(
                 None,
                 "",
-                f"{formulation.statement} is not convex and has no closed form, which "
+                formulation,
+                "is not convex and has no closed form, which "
                 f"{type(rigid).__name__} needs: {rigid.remedy}",
             )
         solver = solvers.DEFAULT_SOLVER
         if request.solver is not None:
             solver = solvers.installed(request.solver)
-        reason = f"{formulation.statement} has no closed form; {solver} solves it through cvxpy"
+        verdict = f"has no closed form; {solver} solves it through cvxpy"
         if request.path == "conic":
-            reason = f"{formulation.statement} is solved by {solver} through cvxpy"
+            verdict = f"is solved by {solver} through cvxpy"
         if not formulation.loss.convex:
             # Every stage is convex: the requested solver takes it, though not the whole problem.
             stages = Request("conic", solver, request.accuracy, request.options)
-            return Plan("conic", solver, reason, self._steps(formulation, start, stages))
+            steps = self._steps(formulation, start, stages)
+            return Plan("conic", solver, formulation, verdict, steps)
         chosen = solvers.settings(solver, request.accuracy, request.options)
 
         def run() -> Outcome:
             return self.conic.solve(formulation, start, solver, chosen, request.options)
 
-        return Plan("conic", solver, reason, run)
+        return Plan("conic", solver, formulation, verdict, run)
 
     def _steps(self, formulation: Formulation, start: FrequencyEstimate, stages: Request) -> Run:
         """Return the function that runs convex-concave steps, each planned by itself."""
@@ -171,8 +172,7 @@ def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | N
     def run() -> Outcome:
         return Outcome(match.evaluate())
 
-    reason = f"{formulation.statement} is solved by {match.name}"
-    return Plan("closed-form", match.name, reason, run)
+    return Plan("closed-form", match.name, formulation, f"is solved by {match.name}", run)
 
 
 def _algorithms(formulation: Formulation, start: FrequencyEstimate) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility
 from ldpopt.solve.acceptance import judge
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
 from ldpopt.solve.solution import Solution
@@ -190,12 +191,12 @@ class Problem(Formulation):
         array([0.625, 0.375])
         """
         start = self.accept(estimate)
-        plan = self._planner.plan(self, start, Request())
-        if plan.path != "closed-form" or plan.run is None:
+        form = closed_form_for(self, start)
+        if form is None:
             return self.solve(start).frequencies
         if self.loss.uses_noise:
             warn_unless_raw_noise(start)
-        return plan.run().frequencies
+        return form.evaluate()
 
     def interval(
         self, estimate: FrequencyEstimate, level: float = 0.95, sets: Sets | None = None

@@ -59,12 +59,12 @@ def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
 
 def _by_types(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form that is registered for these types, if its condition holds."""
-    kinds = [type(constraint) for constraint in formulation.region(estimate.d).distinct]
-    if len(set(kinds)) < len(kinds):
+    kinds = formulation.region(estimate.d).kinds
+    if kinds is None:
         return None
     # By the family: the posterior mean, say, is least squares from another target, and has its
     # forms.
-    form = CLOSED_FORMS.get((formulation.loss.family, frozenset(kinds)))
+    form = CLOSED_FORMS.get((formulation.loss.family, kinds))
     if form is None:
         return None
     arguments = form.arguments(formulation, estimate)

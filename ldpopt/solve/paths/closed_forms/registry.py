@@ -45,8 +45,8 @@ class ClosedForm:
 
     def arguments(self, formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Any, ...]:
         """Return what the function takes, out of a problem with exactly these kinds."""
-        constraints = (formulation.only(kind, estimate.d) for kind in self.constraints)
-        return formulation.loss, estimate, *constraints
+        by_kind = formulation.region(estimate.d).by_kind
+        return formulation.loss, estimate, *(by_kind[kind] for kind in self.constraints)
 
 
 class Registry(Mapping[Key, ClosedForm]):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
+from ldpopt.closed_form.simplex import weighted_projection
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, MultinomialMLE
@@ -58,7 +59,8 @@ def _has_positive_variance(
 @solves(GaussianMLE, NonNegative, SumsTo, name="mle-apx", applies=_has_positive_variance)
 def _weighted(_: GaussianMLE, estimate: FrequencyEstimate, __: NonNegative, total: SumsTo) -> Array:
     # N Eq. (12) with signs that agree, which are those of D Eq. (14): see the claims on errata.
-    return closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa, total.total())
+    # The loss has checked that every 1 + κ f̃ is positive.
+    return weighted_projection(estimate.frequencies, estimate.noise.kappa, total.total())
 
 
 @solves(MultinomialMLE, NonNegative, SumsTo, name="water-filling")
