@@ -40,11 +40,18 @@ def test_what_was_written_is_read(name, suffix, tmp_path):
     reports = reports_of(oracle, 30)
     path = tmp_path / f"reports{suffix}"
     files.write_reports(path, oracle, reports, client_ids=[f"«client», {i}" for i in range(30)])
-    oracle, read = files.read_reports(path)
+    read_oracle, read = files.read_reports(path)
     assert np.array_equal(read, reports)
-    assert (type(oracle), oracle.epsilon, oracle.d) == (type(oracle), oracle.epsilon, oracle.d)
-    assert (oracle.p, oracle.q) == (oracle.p, oracle.q)
+    assert type(read_oracle) is type(oracle)
+    assert (read_oracle.epsilon, read_oracle.d) == (oracle.epsilon, oracle.d)
+    assert (read_oracle.p, read_oracle.q) == (oracle.p, oracle.q)
     assert files.open_reports(path).has_ids
+
+
+def test_a_writer_makes_the_folders_above_its_file(tmp_path):
+    path = tmp_path / "2026" / "november" / "r.csv"
+    files.write_reports(path, GRR(1.0, 3), [2, 0])
+    assert files.read_reports(path)[1].tolist() == [2, 0]
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, np.nextafter(1, 2)])

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -30,6 +31,9 @@ LIBRARIES = (
 )
 """What most test files import, and what imports slowly."""
 
+MEMORY = 6 * 2**30
+"""Bytes that the tests may use: a planted loop that fills memory must not harm the machine."""
+
 _PAUSE = 0.02  # seconds between two looks at the fork
 
 
@@ -37,6 +41,7 @@ def _run(arguments: list[str], output: Path, seconds: float) -> int:
     """Run pytest in a fork; return its status, negative if a signal ended it."""
     child = os.fork()
     if child == 0:
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         os.setsid()  # so that all processes that the tests start can be ended
         with output.open("w", encoding="utf-8") as file:
             os.dup2(file.fileno(), 1)

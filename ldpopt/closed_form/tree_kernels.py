@@ -251,8 +251,7 @@ def _downwards(
             if nonnegative and z[node] < 0:
                 zero[node] = True
                 found_zero = True
+        # Without spread all leaves below are zeros: then the sum is 0 and stays.
         elif spreads[node] > 0:
             sums[node] = (z[node] - sums[node]) / spreads[node]
-        else:
-            sums[node] = 0.0
     return found_zero

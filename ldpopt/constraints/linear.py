@@ -110,7 +110,7 @@ class GroupTotals(Polyhedron):
         """Return the total of the only group if that holds all d values."""
         # Indices are distinct, so that d of them are all.
         if len(self.groups) == 1 and len(self.groups[0]) == d:
-            return float(self.totals[0])
+            return float(self.totals.item())
         return None
 
     @property

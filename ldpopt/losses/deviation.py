@@ -53,4 +53,5 @@ class LeastAbsolute(Loss):
         import cvxpy as cp
 
         # Times d: solvers' tolerances are absolute, and frequencies of order 1/d.
-        return cp.norm1(f.size * (f - data[0])), []
+        (estimate,) = data
+        return cp.norm1(f.size * (f - estimate)), []

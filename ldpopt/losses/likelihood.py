@@ -211,15 +211,17 @@ class MultinomialMLE(_Likelihood):
         import cvxpy as cp
 
         floor, slope = constants
+        (share,) = data
         # The factor d within the logarithm brings its arguments to order 1.
-        return -(data[0] @ cp.log(f.size * (floor + slope * f))), []
+        return -(share @ cp.log(f.size * (floor + slope * f))), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f with P = (p-q) c/(n μ); infinite for μ <= 0."""
         floor, slope = constants
+        (share,) = data
         # For other multipliers the loss plus μ f falls for ever.
         with np.errstate(divide="ignore", invalid="ignore"):
-            probability = np.where(mu > 0, slope * data[0] / mu, np.inf)
+            probability = np.where(mu > 0, slope * share / mu, np.inf)
         return np.asarray((probability - floor) / slope)
 
 

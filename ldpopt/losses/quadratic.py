@@ -64,7 +64,8 @@ class LeastSquares(SeparableLoss):
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f̃ - μ."""
-        return data[0] - mu
+        (target,) = data
+        return target - mu
 
     def strong_convexity(
         self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
@@ -139,12 +140,14 @@ class WeightedLeastSquares(SeparableLoss):
 
         # One factor for f and one for f̃: a product with their difference would not be DPP.
         factor = f.size * np.sqrt(self.weights / self.weights.mean())
-        residual = cp.multiply(factor, f) - cp.multiply(factor, data[0])
+        (estimate,) = data
+        residual = cp.multiply(factor, f) - cp.multiply(factor, estimate)
         return 0.5 * cp.sum_squares(residual), []
 
     def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
         """Return f̃ - μ/w."""
-        return data[0] - mu / self.weights
+        (estimate,) = data
+        return estimate - mu / self.weights
 
     def strong_convexity(
         self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf

@@ -191,7 +191,7 @@ def audit(
     lower = _bound(np.array(hits[:1]), np.array(hits[1:]), size, confidence)
     return Audit(
         epsilon=epsilon,
-        lower=float(lower[0]),
+        lower=lower.item(),
         confidence=confidence,
         pair=(inputs[event.pair[0]], inputs[event.pair[1]]),
         hits=(hits[0], hits[1]),
