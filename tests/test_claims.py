@@ -251,6 +251,10 @@ BREAKS = {
         protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}
     ),
     "unbiased": lambda patch: _add_to_counts(patch, 10),
+    # Nothing reaches the threshold: then Base finds no more than Base-Cut.
+    "oue-zero-sets": lambda patch: patch.setattr(
+        closed_form, "significance_threshold", lambda *_, **__: 20.0
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from ldpopt.claims.reference.channels import marginal_law
 from ldpopt.claims.topics import (
     accuracy,
     bias,
+    complexity,
     equivalences,
     errata,
     guarantees,
@@ -32,6 +33,17 @@ def estimate_of(*rows, oracle=None):
     frequencies = np.array(rows)
     oracle = oracle or OUE(epsilon=1.0, d=frequencies.shape[-1])
     return FrequencyEstimate(frequencies, 100, oracle, is_raw=True)
+
+
+# --- complexity -----------------------------------------------------------------------------------
+
+
+def test_the_methods_whose_cost_is_counted_take_the_threshold_last():
+    methods = complexity._methods(threshold=0.3, kappa=0.1)
+    assert methods["base-cut"](np.array([0.5, 0.2, -0.1])).tolist() == [0.5, 0.0, 0.0]
+    # 0.5 stays, and what is missing goes to the others equally: 0.2 + 0.2 and -0.1 + 0.2.
+    hybrid = methods["norm-hyb"](np.array([0.5, 0.2, -0.1]))
+    np.testing.assert_allclose(hybrid, [0.5, 0.4, 0.1], rtol=1e-12)
 
 
 # --- equivalences ---------------------------------------------------------------------------------

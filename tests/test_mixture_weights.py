@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ldpopt.closed_form import water_filling
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError, LdpoptWarning
-from ldpopt.priors.mixture_weights import mixture_weights
+from ldpopt.priors.mixture_weights import _Quadratic, mixture_weights
 from tests.tolerances import OBJECTIVE, SUM
 
 TOL = 1e-9  # the default gap
@@ -408,6 +408,19 @@ def test_an_operator_is_only_multiplied():
 
     operator = LinearOperator(likelihoods.shape, matvec=matvec, rmatvec=rmatvec, dtype=np.float64)
     assert mixture_weights(operator).products == len(seen)
+
+
+def test_a_step_that_overflows_in_one_value_is_not_taken():
+    # H is 1e-200 times the identity, so that the step to the minimum multiplies the residual by
+    # 1e200: 1e320 is beyond doubles, and the other value, 1e200, is not.
+    quadratic = object.__new__(_Quadratic)
+    quadratic.times = lambda v: 1e-200 * v
+    quadratic.y = np.zeros(2)
+    quadratic.residual = np.array([1e120, 1.0])
+    quadratic.tolerance = TOL
+    quadratic.iterations = 0
+    assert not quadratic.solve_on(np.array([True, True]))
+    assert quadratic.y.tolist() == [0.0, 0.0]
 
 
 def test_input_is_not_changed():

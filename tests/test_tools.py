@@ -239,7 +239,7 @@ def test_tests_of_a_function_come_quickest_first(tmp_path):
     ("status", "output", "expected"),
     [
         (0, "3 passed", None),
-        (1, "FAILED tests/test_a.py::b - x\n1 failed", ("failed", "tests/test_a.py::b")),
+        (1, "FAILED tests/test_a.py::b[a - b] - x", ("failed", "the running test")),
         (2, "ERROR tests/test_a.py - x", ("ended", "tests/test_a.py")),
         (-11, "..", ("ended", "the running test")),
         (-24, "FAILED tests/test_a.py::b - x", ("time limit", "the running test")),

@@ -254,11 +254,11 @@ def _outcome(status: int, output: str, current: str) -> tuple[str, str] | None:
         return None
     if status == -signal.SIGXCPU:
         return "time limit", current
-    failures = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if status == 1 and failures:
-        return "failed", failures[0].split(" ")[1]
-    # Among others, a test file that cannot be imported, and a crash of compiled code.
-    return "ended", failures[0].split(" ")[1] if failures else current
+    if status == 1:
+        return "failed", current
+    # A crash of compiled code, among others, or a test file that cannot be imported.
+    errors = [line for line in output.splitlines() if line.startswith("ERROR ")]
+    return "ended", errors[0].split(" ")[1] if errors else current
 
 
 @cache
