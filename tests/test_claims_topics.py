@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference.channels import marginal_law
 from ldpopt.claims.topics import (
@@ -226,6 +227,22 @@ def test_an_integral_over_a_flat_prior_is_the_truncated_mean():
 
 
 @pytest.mark.parametrize(
+    ("rows", "given"),
+    [
+        (([0.5, -0.1], [0.2, -0.1]), True),
+        (([0.5, 0.1], [-0.2, -0.1]), False),
+    ],
+    ids=["each row has a positive value", "one row has none"],
+)
+def test_norm_mul_is_given_stacks_with_a_positive_value_in_every_row(rows, given):
+    instances = InstanceSet(quick=True)
+    vars(instances)["random"] = [Instance("x", "random", estimate_of(*rows))]
+    vars(instances)["real"] = []
+    assert len(list(guarantees._instances(instances, "norm-mul"))) == given
+    assert len(list(guarantees._instances(instances, "norm"))) == 1
+
+
+@pytest.mark.parametrize(
     ("totals", "flag"),
     [
         ([1.0, 1 + 1e-10], "yes"),
@@ -372,6 +389,14 @@ def test_variances_of_hashing_by_hand():
     assert protocols._hashing_variance(3, 3.0) == pytest.approx(3.0)
     assert protocols._hashing_variance(1, 3.0) == pytest.approx(4.0)
     assert protocols._hashing_variance(9, 3.0) == pytest.approx(4.0)
+
+
+def test_the_standard_deviation_of_a_share_of_olh_by_hand():
+    # g = round(e) + 1 = 4 buckets: p = e/(e + 3) = 0.4753668864, √(p (1-p)/200,000) = 1.11668e-3.
+    finding = LEDGER["olh-p"].check(InstanceSet(quick=True))
+    assert finding.evidence["standard deviation of the share"] == pytest.approx(
+        1.11668e-3, rel=1e-5
+    )
 
 
 def test_privacy_losses_by_hand():
