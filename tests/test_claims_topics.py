@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ldpopt.claims import LEDGER
+from ldpopt.claims import LEDGER, Verdict
 from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference.channels import marginal_law
 from ldpopt.claims.topics import (
@@ -299,6 +299,16 @@ def test_random_sets_come_after_single_values():
 
 
 # --- bias -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "verdict"),
+    [(-0.1, 0.1, Verdict.HOLDS), (0.1, 0.2, Verdict.FAILS), (-0.1, -0.2, Verdict.FAILS)],
+    ids=["from below 0", "from above 0", "falls"],
+)
+def test_the_bias_of_norm_mul_rises_from_below_zero(monkeypatch, first, last, verdict):
+    monkeypatch.setattr(bias, "_bias", lambda *_: (np.linspace(first, last, 8), 1.0))
+    assert LEDGER["norm-mul-bias"].check(InstanceSet(quick=True)).verdict is verdict
 
 
 def test_biases_by_rank_and_of_the_rarer_half_by_hand():
