@@ -374,6 +374,13 @@ def test_an_interruption_is_one_line_and_status_130(module, command):
     assert result.returncode == 130
 
 
+def test_a_place_that_cannot_be_written_is_an_error_before_the_long_part(monkeypatch):
+    monkeypatch.setattr("ldpopt.claims.run_claim", None)
+    result = run("verify", "--out", "/dev/null/here")
+    assert result.status != 0
+    assert "cannot write to /dev/null/here/claims.json" in result.err
+
+
 def test_an_interruption_at_work_is_one_line(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

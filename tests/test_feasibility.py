@@ -25,6 +25,7 @@ from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.losses import KullbackLeibler, LeastSquares
 from ldpopt.solve import feasibility
 from ldpopt.solve.paths.conic import CompiledProblem
+from ldpopt.solve.programs import ConeProgram, ConeSolution
 
 D = 5
 ESTIMATE = [0.5, 0.3, 0.2, -0.05, 0.05]
@@ -211,6 +212,23 @@ def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatc
     monkeypatch.setattr(feasibility, "LARGEST", 4)
     with pytest.raises(InfeasibleError, match=r"these conflict: .*group 0"):
         Problem(LeastSquares(), CONFLICTS["overlapping groups"][0]).solve(ESTIMATE)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [("optimal", "feasible"), ("optimal_inaccurate", "undecided"), ("infeasible", "infeasible")],
+)
+def test_only_an_optimal_point_proves_that_constraints_agree(status, outcome, monkeypatch):
+    original = ConeProgram.solve
+
+    def solve(self, options=None):
+        solution = original(self, options)
+        return ConeSolution(status, solution.points, 0.0, solution.raw, solution.data)
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    found, point = feasibility._search([SumsTo(1), NonNegative()], 3)
+    assert found == outcome
+    assert (point is not None) == (outcome == "feasible")
 
 
 def test_looking_for_a_conflict_warns_of_nothing():

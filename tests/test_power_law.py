@@ -301,6 +301,14 @@ def test_a_warning_of_a_stack_counts_its_trials():
         priors.posterior_mean(estimate, PowerLaw)
 
 
+def test_one_trial_with_a_rising_law_is_enough_for_the_warning():
+    # The mean counts are 10 and 60; equal weights on 1 .. 100 have the mean 50.5.
+    frequencies = np.array([[0.1] * 4, [0.6] * 4])
+    estimate = FrequencyEstimate(frequencies, n=100, oracle=oracles.OUE(epsilon=1.0, d=4))
+    with pytest.warns(LdpoptWarning, match=r"mean 60 of the estimated counts is above 50\.5"):
+        priors.posterior_mean(estimate, PowerLaw)
+
+
 def test_a_warning_points_at_the_line_that_called_the_library():
     estimate = FrequencyEstimate(np.full(4, -0.1), n=100, oracle=oracles.OUE(epsilon=1.0, d=4))
     with pytest.warns(LdpoptWarning) as caught:
