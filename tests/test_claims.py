@@ -22,7 +22,7 @@ from ldpopt.claims import (
     topics,
 )
 from ldpopt.claims.engine.ledger import collect
-from ldpopt.claims.topics import noise, protocols
+from ldpopt.claims.topics import bias, errata, noise, protocols
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.errors import DataUnavailableError
 from ldpopt.oracles import OUE
@@ -250,7 +250,12 @@ BREAKS = {
     "pure-private": lambda patch: patch.setattr(
         protocols, "ORACLES", {"oue": lambda e, d: OUE(epsilon=1.1 * e, d=d)}
     ),
+    # Where the number is below 2 in one setting alone, the statement does not hold.
+    "false-positives": lambda patch: patch.setattr(
+        bias, "_tail", lambda oracle, n, alpha: (1.9 if type(oracle) is OUE else 3.0) / oracle.d
+    ),
     "unbiased": lambda patch: _add_to_counts(patch, 10),
+    "oue-flip": lambda patch: patch.setattr(errata, "_unary_loss", lambda p, q: 0.0),
     # Nothing reaches the threshold: then Base finds no more than Base-Cut.
     "oue-zero-sets": lambda patch: patch.setattr(
         closed_form, "significance_threshold", lambda *_, **__: 20.0

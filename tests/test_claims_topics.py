@@ -440,4 +440,7 @@ def test_the_words_of_norm_sub_by_hand():
     # Zeroed first and never raised: .3 is shared by two; the second row loses one value on the way.
     rows = np.array([[0.5, 0.2, -0.01], [1.5, 0.2, -0.5]])
     assert errata._zero_first(rows) == pytest.approx(np.array([[0.65, 0.35, 0.0], [1.0, 0, 0]]))
+    # A value of exactly 0 is not raised either.
+    tied = np.array([[0.5, 0.3, 0.0]])
+    assert errata._zero_first(tied) == pytest.approx(np.array([[0.6, 0.4, 0.0]]))
     assert errata._differing(rows, rows + np.array([[0.0], [1e-8]])) == 1

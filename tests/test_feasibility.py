@@ -215,10 +215,10 @@ def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome"),
+    ("status", "expected"),
     [("optimal", "feasible"), ("optimal_inaccurate", "undecided"), ("infeasible", "infeasible")],
 )
-def test_only_an_optimal_point_proves_that_constraints_agree(status, outcome, monkeypatch):
+def test_only_an_optimal_point_proves_that_constraints_agree(status, expected, monkeypatch):
     original = ConeProgram.solve
 
     def solve(self, options=None):
@@ -226,8 +226,8 @@ def test_only_an_optimal_point_proves_that_constraints_agree(status, outcome, mo
         return ConeSolution(status, solution.points, 0.0, solution.raw, solution.data)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
-    found, point = feasibility._search([SumsTo(1), NonNegative()], 3)
-    assert found == outcome
+    outcome, point = feasibility._search([SumsTo(1), NonNegative()], 3)
+    assert outcome == expected
     assert (point is not None) == (outcome == "feasible")
 
 
