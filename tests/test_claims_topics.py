@@ -311,6 +311,11 @@ def test_the_bias_of_norm_mul_rises_from_below_zero(monkeypatch, first, last, ve
     assert LEDGER["norm-mul-bias"].check(InstanceSet(quick=True)).verdict is verdict
 
 
+def test_lemma_4_is_tried_on_so_many_instances():
+    # Two methods on seven oracles, two more on GRR, and the signs for 0 .. 6 users.
+    assert LEDGER["lemma-4"].check(InstanceSet(quick=True)).instances == 2 * 7 + 2 + 7
+
+
 def test_biases_by_rank_and_of_the_rarer_half_by_hand():
     answers = np.array([[0.6, 0.2, 0.1, 0.2], [0.4, 0.4, 0.2, 0.3]])
     truth = np.array([0.4, 0.3, 0.2, 0.1])
@@ -399,6 +404,13 @@ def test_variances_of_hashing_by_hand():
     assert protocols._hashing_variance(3, 3.0) == pytest.approx(3.0)
     assert protocols._hashing_variance(1, 3.0) == pytest.approx(4.0)
     assert protocols._hashing_variance(9, 3.0) == pytest.approx(4.0)
+
+
+def test_the_evidence_on_norms_variance_by_hand():
+    # Norm leaves GRR's estimates as they are: the ratio is d/(d - 1), largest at d = 3.
+    evidence = LEDGER["norm-variance"].check(InstanceSet(quick=True)).evidence
+    (ratio,) = (value for name, value in evidence.items() if name.endswith("nobody has, grr"))
+    assert ratio == pytest.approx(1.5, rel=1e-12)
 
 
 def test_the_standard_deviation_of_a_share_of_olh_by_hand():

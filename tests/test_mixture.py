@@ -105,6 +105,7 @@ def test_intervals_hold_their_share_of_the_support():
     ("support", "weights", "words"),
     [
         ([3.0, 2.0], [1, 1], "ascending"),
+        ([2.0, 2.0], [1, 1], "ascending"),
         ([0.0, 11.0], [1, 1], "within 0 .. 10"),
         ([0.0, 1.0], [1], "2 support points need as many weights"),
         ([0.0, 1.0], [1, -1], "none negative"),
