@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
+from enum import Enum
 from functools import cached_property
-from itertools import chain
+from numbers import Number
 from operator import is_
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 
 from ldpopt.errors import InvalidInputError
 
 
+class _Container(NamedTuple):
+    """An object in an attribute that can still be changed, and what it held at first."""
+
+    name: str
+    value: Any
+    contents: tuple[Any, ...]
+
+
+class _Held(NamedTuple):
+    """What an attribute holds that needs a look: itself, or in tuples, lists and the like.
+
+    ``parts`` are immutable objects, ``containers`` those that can be changed. ``foreign`` states
+    whether there is an object of an unknown kind.
+    """
+
+    parts: tuple[Immutable, ...]
+    containers: tuple[_Container, ...]
+    foreign: bool
+
+
 class _Seal(NamedTuple):
     """The class and the attributes at the end of construction.
 
-    ``held`` are the immutable objects in each attribute, itself or members of a tuple, and
-    ``parts`` those of all attributes.
+    ``held`` has an entry for each attribute that needs a look; the others join these entries.
     """
 
     kind: type
     attributes: dict[str, Any]
-    held: dict[str, tuple[Immutable, ...]]
+    held: dict[str, _Held]
     parts: tuple[Immutable, ...]
+    containers: tuple[_Container, ...]
+    foreign: bool
 
     @classmethod
-    def of(
-        cls, kind: type, attributes: dict[str, Any], held: dict[str, tuple[Immutable, ...]]
-    ) -> _Seal:
-        return cls(kind, attributes, held, tuple(chain.from_iterable(held.values())))
+    def of(cls, kind: type, attributes: dict[str, Any], held: dict[str, _Held]) -> _Seal:
+        parts: tuple[Immutable, ...] = ()
+        containers: tuple[_Container, ...] = ()
+        foreign = False
+        for one in held.values():
+            parts += one.parts
+            containers += one.containers
+            foreign |= one.foreign
+        return cls(kind, attributes, held, parts, containers, foreign)
 
 
 class _SealsInstances(ABCMeta):
@@ -46,10 +75,12 @@ class Immutable(metaclass=_SealsInstances):
     """Base of classes whose instances cannot change after construction.
 
     A constructor sets attributes as usual. Afterwards an array that is an attribute, or a member
-    of a tuple that is one, is a copy in memory that cannot be written to, whatever its flags are
-    set to; setting or deleting an attribute raises ``FrozenInstanceError``, an ``AttributeError``.
-    Copies and pickles are sealed too. Equality is identity. Python has ways around this, such as
-    ``object.__setattr__``: ``require_unchanged`` notices them.
+    of one, is a copy in memory that cannot be written to, whatever its flags are set to; setting
+    or deleting an attribute raises ``FrozenInstanceError``, an ``AttributeError``. Lists, sets,
+    dictionaries and scipy's sparse matrices are copies that nobody else holds. Copies and pickles
+    are sealed too. Equality is identity. Python has ways around this, such as
+    ``object.__setattr__`` and ``append`` of a list: ``require_unchanged`` notices them. What it
+    cannot look into, such as a function or an object of another class, makes ``is_settled`` false.
 
     Examples
     --------
@@ -68,12 +99,16 @@ class Immutable(metaclass=_SealsInstances):
 
     _sealed: _Seal | None = None
 
+    _kept: ClassVar[frozenset[str]] = frozenset()
+    """Names of attributes whose objects the class itself takes care of, such as a memory."""
+
     def _seal(self) -> None:
         attributes = vars(self)
         attributes.pop("_sealed", None)
+        held = {}
         for name, value in attributes.items():
             attributes[name] = locked(value)
-        held = {name: _immutables(value) for name, value in attributes.items()}
+            self._look_into(name, attributes[name], held)
         attributes["_sealed"] = _Seal.of(type(self), attributes.copy(), held)
 
     def _altered(self, **changes: Any) -> Self:
@@ -86,10 +121,39 @@ class Immutable(metaclass=_SealsInstances):
         held = seal.held.copy()
         for name, value in changes.items():
             attributes[name] = locked(value)
-            held[name] = _immutables(attributes[name])
+            held.pop(name, None)
+            self._look_into(name, attributes[name], held)
         copy: Self = object.__new__(seal.kind)
         vars(copy).update(attributes, _sealed=_Seal.of(seal.kind, attributes, held))
         return copy
+
+    @classmethod
+    def _look_into(cls, name: str, value: Any, held: dict[str, _Held]) -> None:
+        """Note what an attribute holds that needs a look, if it holds anything."""
+        # Most are numbers, text or arrays.
+        if isinstance(value, _SETTLED) or _is_locked(value):
+            return
+        parts = []
+        containers = []
+        foreign = False
+        for part in _parts(value):
+            # By the metaclass: an abstract base class takes five times as long to answer.
+            if isinstance(type(part), _SealsInstances):
+                parts.append(part)
+                continue
+            contents = _contents(part)
+            if contents is not None:
+                containers.append(_Container(name, part, contents))
+            elif name not in cls._kept:
+                foreign = True
+        if parts or containers or foreign:
+            held[name] = _Held(tuple(parts), tuple(containers), foreign)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every attribute is of a kind whose changes are prevented or noticed."""
+        seal = vars(self)["_sealed"]
+        return not seal.foreign and all(part.is_settled for part in seal.parts)
 
     def require_unchanged(self) -> None:
         """Raise an error if an attribute was set, deleted or added around the seal.
@@ -110,6 +174,10 @@ class Immutable(metaclass=_SealsInstances):
         as_sealed = len(attributes) == len(seal.attributes) + 1
         if not as_sealed or not all(map(is_, attributes.values(), seal.attributes.values())):
             self._look_for_changes(seal)
+        for name, value, contents in seal.containers:
+            now = _contents(value)
+            if now is None or len(now) != len(contents) or not all(map(is_, now, contents)):
+                self._report(name)
         for part in seal.parts:
             part.require_unchanged()
 
@@ -155,27 +223,106 @@ class Immutable(metaclass=_SealsInstances):
         )
 
 
-def _immutables(value: Any) -> tuple[Immutable, ...]:
-    """Return the immutable objects among a value and, if it is a tuple, its members."""
-    members = value if type(value) is tuple else (value,)
-    # By the metaclass: an abstract base class takes five times as long to answer isinstance.
-    return tuple(member for member in members if isinstance(type(member), _SealsInstances))
+# Values of these kinds cannot change.
+_SETTLED = (type(None), str, bytes, Number, range, type, np.generic, np.dtype, Enum)
+
+# The most frequent of them, for long tuples such as labels: one pass over their types is quick.
+_PLAIN = frozenset((type(None), str, int, float))
+
+# Formats of scipy's sparse matrices that consist of arrays. The others hold lists or dictionaries.
+_OF_ARRAYS = ("bsr", "coo", "csc", "csr", "dia")
 
 
 def locked(value: Any) -> Any:
     """Return an array in memory that cannot be written to; other values as they are.
 
-    A tuple is returned with its members locked.
+    Of a tuple, list, set, dictionary or sparse matrix it is a copy with its members locked.
     """
-    if type(value) is tuple:
-        return tuple(locked(member) for member in value)
-    if not isinstance(value, np.ndarray):
+    if isinstance(value, _SETTLED):
         return value
+    if isinstance(value, np.ndarray):
+        return _locked_array(value)
+    kind = type(value)
+    if kind is tuple or kind is list:
+        if kind is tuple and _PLAIN.issuperset(map(type, value)):
+            return value
+        return kind(map(locked, value))
+    if kind is dict:
+        return {key: locked(member) for key, member in value.items()}
+    # The members of a set can be keys: they are no arrays.
+    if kind is set or kind is bytearray:
+        return kind(value)
+    return _locked_matrix(value) if _is_sparse(value) else value
+
+
+def _locked_array(values: Any) -> Any:
+    """Return an array in memory that cannot be written to."""
+    if values.dtype.hasobject:
+        # Such memory holds addresses, which bytes would not keep alive: a flag must do.
+        values = values.copy()
+        values.flags.writeable = False
+        return values
     # The owner of an array may set its flags again, and a view's base may be writable: bytes
     # never are.
-    if isinstance(value.base, bytes) or _is_closed(value):
-        return value
-    return np.ndarray(value.shape, value.dtype, buffer=value.tobytes())
+    if isinstance(values.base, bytes) or _is_closed(values):
+        return values
+    return np.ndarray(values.shape, values.dtype, buffer=values.tobytes())
+
+
+def _is_locked(value: Any) -> bool:
+    """Return whether a value is an array that stays as it is, after ``locked``."""
+    return isinstance(value, np.ndarray) and not value.dtype.hasobject
+
+
+def _is_sparse(value: Any) -> bool:
+    # scipy.sparse is slow to import, and while nobody has imported it there is no matrix of it.
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(value))
+
+
+def _locked_matrix(matrix: Any) -> Any:
+    """Return a sparse matrix of the same format, or else CSR, whose arrays cannot be written to."""
+    kept = matrix.copy() if matrix.format in _OF_ARRAYS else matrix.tocsr()
+    if kept.format != "dia":
+        # Some operations do this on demand and in place, which locked arrays would not allow.
+        kept.sum_duplicates()
+    for name, value in vars(kept).items():
+        if isinstance(value, np.ndarray | tuple):
+            vars(kept)[name] = locked(value)
+    return kept
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Return what needs a look among a value and what tuples, lists, sets and dictionaries hold."""
+    kind = type(value)
+    members: Any = ()
+    if kind is tuple or kind is list or kind is set or kind is frozenset:
+        members = value
+    elif kind is dict:
+        members = (*value.keys(), *value.values())
+    elif isinstance(value, _SETTLED) or _is_locked(value):
+        return
+    if kind is not tuple and kind is not frozenset:
+        yield value
+    if not _PLAIN.issuperset(map(type, members)):
+        for member in members:
+            yield from _parts(member)
+
+
+def _contents(value: Any) -> tuple[Any, ...] | None:
+    """Return what an object that can be changed holds now, or None for one of another kind."""
+    kind = type(value)
+    if kind is list or kind is bytearray:
+        return tuple(value)
+    if kind is dict:
+        return (*value.keys(), *value.values())
+    if kind is set:
+        return tuple(sorted(value, key=id))  # any order will do that depends on the members alone
+    if isinstance(value, np.ndarray):
+        return tuple(value.ravel())
+    if _is_sparse(value):
+        return tuple(x for x in vars(value).values() if isinstance(x, np.ndarray | tuple))
+    return None
 
 
 def closed(values: Any) -> Any:

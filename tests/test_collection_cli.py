@@ -317,9 +317,15 @@ def test_counts_of_another_program(tmp_path):
         ("value,count\n0,1\n1,2\n2,3\n", "no count of the value '3'"),
         (COUNTS + "0,5\n", "'0' is twice"),
         (COUNTS + "4,5\n", "'4' is not in the domain"),
-        (COUNTS.replace("50", "-50"), "whole number"),
-        (COUNTS.replace("50", "5.5"), "whole number"),
-        (COUNTS.replace("50", "nan"), "whole number"),
+        (
+            COUNTS.replace("50", "-3"),
+            "line 3: the count of the value '0' must be a whole number >= 0, found '-3'",
+        ),
+        (COUNTS.replace("50", "5.5"), "must be a whole number >= 0, found '5.5'"),
+        (COUNTS.replace("50", "nan"), "must be a whole number >= 0, found 'nan'"),
+        (COUNTS.replace("50", ""), "must be a whole number >= 0, found ''"),
+        (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
+        (COUNTS.replace("50", "9" * 5000), "counts must lie in 0 .. 4611686018427387904"),
         (COUNTS.replace("50", "9" * 40), "counts must lie in 0 .. 4611686018427387904"),
         (COUNTS.replace("value", "label"), "needs the columns"),
         ("", "needs the columns"),
@@ -332,6 +338,9 @@ def test_counts_of_another_program(tmp_path):
         "negative",
         "fraction",
         "nan",
+        "no count",
+        "three columns",
+        "too long to read",
         "long",
         "heading",
         "empty",
@@ -341,6 +350,19 @@ def test_counts_of_another_program(tmp_path):
 def test_counts_that_cannot_be_right_are_refused(content, words, tmp_path):
     (tmp_path / "counts.csv").write_text(content)
     assert words in str(run("estimate", tmp_path / "counts.csv", *GRR).exception)
+
+
+def test_counts_whose_sum_leaves_64_bits_do_not_wrap(tmp_path):
+    # 4 * 2**62 is 2**64, which is 0 in 64 bits; the 20 would stand for all reports.
+    path = tmp_path / "counts.csv"
+    path.write_text(f"value,count\n0,{2**62}\n1,{2**62}\n2,{2**62}\n3,{2**62 - 20}\n")
+    assert "at most 2**62" in str(run("estimate", path, *GRR).exception)
+
+
+def test_empty_lines_between_counts_are_skipped(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS.replace("0,50", "\n0,50") + "\n")
+    assert json.loads(ran("estimate", path, *GRR, "--json").stdout)["n"] == 100
 
 
 @pytest.mark.parametrize(

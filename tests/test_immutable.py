@@ -1,6 +1,7 @@
 """Losses and constraints stay as they were built: through writes, rebinding, copies and pickles."""
 
 import copy
+import gc
 import pickle
 from dataclasses import FrozenInstanceError
 
@@ -214,6 +215,145 @@ def test_a_subclass_is_sealed_after_its_own_constructor():
     assert loss.shift.tolist() == [0.1, 0.2]
     with pytest.raises(FrozenInstanceError, match="Shifted is immutable"):
         loss.shift = shift
+
+
+class Capped(Constraint):
+    """Upper bounds that come from an attribute of any kind."""
+
+    def __init__(self, held, read):
+        self.held = held
+        self.read = read
+
+    def _caps(self, d):
+        return np.asarray(self.read(self.held), dtype=np.float64)
+
+    def violation(self, f):
+        return np.maximum(f - self._caps(f.shape[-1]), 0).max(axis=-1)
+
+    def cone_form(self, f):
+        return [f <= self._caps(f.size)]
+
+    def box(self, d):
+        return np.full(d, -np.inf), self._caps(d)
+
+
+class Table(Capped):
+    """The same without a function among the attributes: nothing is foreign."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def _caps(self, d):
+        return np.array([float(x) for x in self._flat()])
+
+    def _flat(self):
+        if sparse.issparse(self.held):
+            return self.held.toarray()[0]
+        return self.held.values() if isinstance(self.held, dict) else self.held
+
+
+class Limits:
+    """An object of a class that the library does not know."""
+
+    def __init__(self):
+        self.caps = [0.5, 0.5, 0.5]
+
+
+def lowered(held):
+    """Change an object as its class allows."""
+    if isinstance(held, sparse.csr_array):
+        held.data = np.array([0.1, 0.5, 0.5])
+    else:
+        held[0] = 0.1
+
+
+CAPS = [0.5, 0.5, 0.5]
+HOLDERS = {
+    "list": lambda: list(CAPS),
+    "dict": lambda: dict(enumerate(CAPS)),
+    "matrix": lambda: sparse.csr_array([CAPS]),
+    "array of objects": lambda: np.array(CAPS, dtype=object),
+}
+
+
+@pytest.mark.parametrize("make", HOLDERS.values(), ids=HOLDERS)
+def test_what_was_passed_to_a_class_of_a_user_can_be_changed_without_effect(make):
+    given = make()
+    problem = Problem(losses.LeastSquares(), [Table(given), SumsTo(1.0)])
+    assert problem.is_settled
+    before = problem.solve(F).frequencies
+    lowered(given)
+    assert_array_equal(problem.solve(F).frequencies, before)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+@pytest.mark.parametrize("make", HOLDERS.values(), ids=HOLDERS)
+def test_what_a_class_of_a_user_holds_cannot_change_unnoticed(make, path):
+    problem = Problem(losses.LeastSquares(), [Table(make()), SumsTo(1.0)])
+    problem.solve(F, path=path)
+    held = problem.constraints[0].held
+    if isinstance(held, np.ndarray):
+        with pytest.raises(ValueError, match="read-only"):
+            lowered(held)
+        held.flags.writeable = True  # of an array of objects the flag alone can protect
+    lowered(held)
+    with pytest.raises(ValueError, match="'held' of this Table was changed"):
+        problem.solve(F, path=path)
+
+
+def test_the_numbers_of_a_sparse_matrix_that_a_user_holds_cannot_be_written_to():
+    for kind in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok"):
+        held = Table(sparse.csr_array([CAPS]).asformat(kind)).held
+        with pytest.raises(ValueError, match="read-only"):
+            held.data[...] = 1.0
+        assert held.toarray().tolist() == [CAPS]
+
+
+def test_lists_within_lists_and_objects_within_them_are_looked_at():
+    weights = losses.WeightedLeastSquares([1.0, 1.0, 1.0])
+    table = Table([0.5, 0.5, 0.5])
+    for deep in ([[1], {"a": [weights, {2}]}], ([1], (weights, {2}))):
+        table = Table([*CAPS])
+        vars(table)["held"] = deep
+        table._seal()
+        table.require_unchanged()
+        inner = table.held[1]["a"] if isinstance(deep, list) else table.held[1]
+        inner[1].add(3)
+        with pytest.raises(ValueError, match="'held' of this Table was changed"):
+            table.require_unchanged()
+        inner[1].remove(3)
+        table.require_unchanged()
+        before = weights.weights
+        forged(weights, "weights", np.ones(3))
+        with pytest.raises(ValueError, match="'weights' of this WeightedLeastSquares"):
+            table.require_unchanged()
+        forged(weights, "weights", before)
+
+
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_objects_of_unknown_classes_are_read_anew_for_each_solve(path):
+    limits = Limits()
+    problem = Problem(losses.LeastSquares(), [Capped(limits, lambda held: held.caps), SumsTo(1.0)])
+    assert not problem.is_settled
+    assert problem.solve(F, path=path).frequencies.max() == pytest.approx(0.5, abs=1e-6)
+    limits.caps[0] = 0.1
+    assert problem.solve(F, path=path).frequencies[0] == pytest.approx(0.1, abs=1e-6)
+
+
+def test_the_losses_and_constraints_of_the_library_are_settled_but_for_custom():
+    assert [thing for thing in EVERYTHING if not thing.is_settled] == [CONSTRAINTS[-1]]
+
+
+def test_an_array_of_objects_outlives_the_one_that_was_passed():
+    class Holder(Immutable):
+        def __init__(self, values):
+            self.values = values
+
+    given = np.array([["a"], ["b"]], dtype=object)
+    held = Holder(given)
+    given[0] = None
+    gc.collect()
+    assert held.values.tolist() == [["a"], ["b"]]
 
 
 def test_a_read_only_view_is_copied_because_its_base_may_change():

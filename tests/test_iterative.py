@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, oracles
-from ldpopt.constraints import Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Bounds, Fixed, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.losses import (
     GaussianMLE,
@@ -377,6 +377,47 @@ def test_steps_reuse_what_was_compiled(monkeypatch):
     solution = Problem(LOSS, [*SIMPLEX, Monotone(range(6))]).solve(collected("kappa > 0", 6, n=40))
     assert solution.steps > 1
     assert len(compilations) == 1
+
+
+@pytest.mark.parametrize("chosen", [{"path": "iterative"}, {"solver": "convex-concave"}])
+def test_steps_take_their_number_and_the_gap_at_which_to_stop(chosen):
+    problem = Problem(LOSS, SIMPLEX)
+    estimate = collected("kappa > 0", 6, n=20)
+    whole = problem.solve(estimate, **chosen)
+    assert whole.steps > 2
+    with pytest.warns(LdpoptWarning, match="convex-concave stopped"):
+        assert problem.solve(estimate, max_steps=2, **chosen).steps == 2
+    loose = problem.solve(estimate, tol=1e-4, **chosen)
+    assert loose.steps < whole.steps
+    assert whole.certificate.gap < float(loose.certificate.gap) <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"max_iter": 5}, "option of convex-concave 'max_iter'.*'max_steps'.*need path='conic'"),
+        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
+        ({"tol": -1.0}, "tol must be a finite number > 0, got -1.0"),
+    ],
+)
+def test_other_options_of_the_steps_are_errors(options, match):
+    with pytest.raises(InvalidInputError, match=match):
+        Problem(LOSS, SIMPLEX).solve(collected("kappa > 0", 3), path="iterative", **options)
+
+
+def test_few_values_with_a_loss_that_is_not_convex_are_refused_in_the_words_of_the_problem():
+    problem = Problem(LOSS, [*SIMPLEX, AtMost(2)])
+    estimate = collected("kappa > 0", 3)
+    stated = r"NormalisedGaussianMLE\(\) under NonNegative\(\), SumsTo\(1\), AtMost\(2\) is not"
+    assert problem.plan(estimate).path is None
+    with pytest.raises(InvalidInputError, match=f"^{stated} convex and has no closed form"):
+        problem.solve(estimate)
+    for path in ("closed-form", "iterative"):
+        with pytest.raises(InvalidInputError, match=f"^path='{path}' is not available: {stated}"):
+            problem.solve(estimate, path=path)
+    with pytest.raises(InvalidInputError, match=r"^AtMost\(2\) is not convex"):
+        problem.solve(estimate, path="conic")
+    assert repr(LOSS.majorant(np.full(3, 1 / 3), estimate)) == "NormalisedGaussianMLE()"
 
 
 def test_steps_without_end_are_inaccurate(monkeypatch):

@@ -3,6 +3,7 @@
 import gc
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
 from ldpopt.constraints import AtMost, Bounds, GroupTotals, Monotone, NonNegative, SumsTo
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import Noise
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
@@ -615,6 +616,38 @@ def test_residuals_are_in_units_of_the_noise_but_at_most_of_the_uniform_frequenc
     assert GAUSSIAN.constants(estimate) == (1.0, 25.0, 2.0)
     single = FrequencyEstimate([1.0], noise=Noise(0.25, 0.25, 100))
     assert GAUSSIAN.constants(single) == (1.0, 25.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        FrequencyEstimate([0.6, 0.4001, -0.00002], n=10**9, oracle=oracles.OUE(epsilon=1.0, d=3)),
+        FrequencyEstimate([0.6, 0.400002, -1e-6], noise=[1e-12, 2e-12, 3e-12]),
+        FrequencyEstimate([0.6, 0.40000002, -1e-8], noise=Noise([1e-16, 2e-16, 3e-16])),
+    ],
+    ids=["a billion reports", "variances of 1e-12", "variances of 1e-16"],
+)
+def test_a_solver_is_within_a_thousandth_of_small_noise(estimate):
+    problem = Problem(GAUSSIAN, [NonNegative(), SumsTo()])
+    closed = problem.solve(estimate)
+    with warnings.catch_warnings():
+        # The gap is in units of the noise, where the constraints' rounding is large.
+        warnings.simplefilter("ignore", LdpoptWarning)
+        conic = problem.solve(estimate, path="conic")
+    difference = (conic.frequencies - closed.frequencies) / estimate.noise.sd
+    assert np.abs(difference).max() < 1e-3
+
+
+def test_units_become_finer_only_where_residuals_are_small():
+    estimate = FrequencyEstimate([0.5, 0.25, 0.25], noise=Noise(1e-8, 0.0))
+    first = GAUSSIAN.constants(estimate)
+    assert first[2] == 3.0
+    near = estimate.frequencies + 2e-4
+    assert GAUSSIAN.finer_constants(near, estimate, first) == (*first[:2], 1000.0)
+    assert GAUSSIAN.finer_constants(near, estimate, (*first[:2], 1000.0)) is None
+    assert GAUSSIAN.finer_constants(estimate.frequencies, estimate, first) == (*first[:2], 1e4)
+    assert GAUSSIAN.finer_constants(estimate.frequencies + 0.5, estimate, first) is None
+    assert losses.LeastSquares().finer_constants(near, estimate, ()) is None
 
 
 def test_the_binomial_likelihood_of_many_reports_is_steep_enough_for_loose_tolerances():

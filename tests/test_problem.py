@@ -329,7 +329,10 @@ def test_a_closed_form_that_does_not_exist_is_refused_with_the_reason():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"solver": "OSQP"}, "takes no solver"), ({"max_iter": 5}, "need a solver")],
+    [
+        ({"solver": "OSQP"}, "takes no solver"),
+        ({"max_iter": 5}, "those of a solver or an algorithm"),
+    ],
 )
 def test_a_closed_form_takes_no_solver(options, message):
     with pytest.raises(InvalidInputError, match=message):

@@ -25,6 +25,7 @@ _MARK = f"# {_KIND} "
 
 # Counts beyond this would overflow int64 once added up.
 _LARGEST = 2**62
+_DIGITS = len(str(_LARGEST))
 
 
 def write_counts(path: Path, aggregate: Aggregate) -> None:
@@ -100,7 +101,7 @@ def read_counts(
         record = _record(path, lines[0][len(_MARK) :])
         # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
-        return _from_record(path, record, _column(path, lines[1:], numbers))
+        return _from_record(path, record, _column(path, lines, numbers, skipped=1))
     if oracle is None or labels is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its counts: give --oracle, --epsilon and "
@@ -108,7 +109,8 @@ def read_counts(
         )
     counts = _column(path, lines, labels)
     if n is None:
-        n = _number_of_reports(path, oracle, int(counts.sum()))
+        # Python's integers: sums of large counts leave 64 bits.
+        n = _number_of_reports(path, oracle, sum(counts.tolist()))
     return Aggregate(Header(oracle, labels.fingerprint), counts, n)
 
 
@@ -141,9 +143,14 @@ def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregat
     return Aggregate(header, checked, n, **more)
 
 
-def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int64]:
-    """Return the counts of rows of text, in the order of the domain."""
-    rows = csv.reader(io.StringIO("\n".join(lines)))
+def _column(
+    path: Path, lines: Sequence[str], labels: Labels, skipped: int = 0
+) -> NDArray[np.int64]:
+    """Return the counts of a table in text, in the order of the domain.
+
+    It begins with its heading, after so many skipped lines.
+    """
+    rows = csv.reader(io.StringIO("\n".join(lines[skipped:])))
     heading = next(rows, [])
     if not {"value", "count"} <= set(heading):
         raise InvalidInputError(
@@ -154,14 +161,19 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
     # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)
     for row in rows:
-        if len(row) != len(heading) or not row[at_count].strip().isdecimal():
-            raise InvalidInputError(f"{path}: {','.join(row)!r} is not a value with a whole number")
+        if not row:  # an empty line
+            continue
+        place = f"{path}, line {skipped + rows.line_num}"
+        if len(row) != len(heading):
+            raise InvalidInputError(
+                f"{place}: expected {len(heading)} columns ({','.join(heading)}), "
+                f"found {len(row)} in {','.join(row)!r}"
+            )
         value = row[at_value]
         if counts.get(value) != -1:
             what = "twice" if value in counts else "not in the domain"
-            raise InvalidInputError(f"{path}: the value {value!r} is {what}")
-        # A longer number would not fit into 64 bits; it is refused below.
-        counts[value] = min(int(row[at_count]), _LARGEST + 1)
+            raise InvalidInputError(f"{place}: the value {value!r} is {what}")
+        counts[value] = _count(f"{place}: the count of the value {value!r}", row[at_count].strip())
     missing = [value for value, count in counts.items() if count < 0]
     if missing:
         raise InvalidInputError(
@@ -169,3 +181,12 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         )
     column = np.array(list(counts.values()), dtype=np.uint64)
     return validate.whole_numbers("counts", column, low=0, high=_LARGEST)
+
+
+def _count(what: str, text: str) -> int:
+    """Return the count that a text states."""
+    if not text.isdecimal():
+        raise InvalidInputError(f"{what} must be a whole number >= 0, found {text!r}")
+    # Python reads numbers of up to 4,300 digits, and 64 bits hold 19: a longer one is refused by
+    # its size, with the others.
+    return _LARGEST + 1 if len(text.lstrip("0")) > _DIGITS else min(int(text), _LARGEST + 1)

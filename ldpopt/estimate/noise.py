@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# By how much ratios of slope to constant may differ, relative to the largest: a slope computed as a
+# multiple of the constants rounds.
+_SAME_RATIO = 4 * float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noise(Immutable):
@@ -137,7 +141,7 @@ class Noise(Immutable):
         if self.protocol is not None:
             return self.protocol.kappa
         ratio = np.asarray(self.slope) / self.constant
-        if np.ptp(ratio) > 0:
+        if np.ptp(ratio) > _SAME_RATIO * np.abs(ratio).max():
             raise InvalidInputError(
                 "this needs one ratio of slope to constant for all values; this noise has several"
             )

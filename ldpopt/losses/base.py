@@ -157,6 +157,16 @@ class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
         """Return the numbers that are compiled into the solver's problem."""
         return ()
 
+    def finer_constants(
+        self, f: Array, estimate: FrequencyEstimate, constants: tuple[float, ...]
+    ) -> tuple[float, ...] | None:
+        """Return the constants for a second solve, or None where those of the first one fit.
+
+        ``f`` is the point of the first solve, shape (d,): a loss whose ``constants`` hold its units
+        sees there how large its terms are.
+        """
+        return None
+
     @abstractmethod
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]

@@ -93,6 +93,10 @@ class TiltedGaussianMLE(GaussianMLE):
     def __init__(self, slopes: Array) -> None:
         self.slopes = slopes
 
+    def __repr__(self) -> str:
+        # A step of that loss: messages name what the user wrote.
+        return repr(NormalisedGaussianMLE())
+
     @property
     def compiled_key(self) -> type[TiltedGaussianMLE]:
         """Its type: the slopes are data, so that all steps share what was compiled."""

@@ -66,6 +66,8 @@ class PerReportMLE(Loss):
     ('accelerated', True)
     """
 
+    _kept = frozenset({"_support"})  # made from a copy of the reports
+
     def __init__(self, oracle: FrequencyOracle, reports: ArrayLike) -> None:
         if not isinstance(oracle, FrequencyOracle):
             raise InvalidTypeError(f"oracle must be an oracle from ldpopt.oracles, got {oracle!r}")

@@ -54,6 +54,7 @@ class PosteriorMean(LeastSquares):
 
     solved_for: ClassVar[str] = "the posterior mean"
     formula: ClassVar[str] = "E‖f-f′‖²"
+    _kept = frozenset({"_means", "_variances"})
 
     def __init__(self, prior: Prior | type[Prior], *, total: float | None = None) -> None:
         is_family = isinstance(prior, type) and issubclass(prior, Prior)

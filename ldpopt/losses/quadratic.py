@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# A unit that is this many times the largest residual is too coarse for a solver: its tolerance of
+# 1e-9 for the mean square is one of 3e-5 for residuals in that unit, and of 1e-3 relative to them.
+_COARSE = 30
+
 
 class LeastSquares(SeparableLoss):
     """½ ‖f - f̃‖² (N IV-C).
@@ -209,6 +213,23 @@ class GaussianMLE(SeparableLoss):
         noise = estimate.noise
         sd = math.sqrt(np.mean(noise.constant))
         return noise.kappa, float(np.mean(noise.a)), min(float(estimate.d), 1 / sd)
+
+    def finer_constants(
+        self, f: Array, estimate: FrequencyEstimate, constants: tuple[float, ...]
+    ) -> tuple[float, ...] | None:
+        """Return them with a unit near the largest residual at f, or σ, if both are far below it.
+
+        At first only a unit of order 1/d is safe: in units of σ a residual could be 10⁶, which
+        solvers do not bear. Yet where it turns out to be small, their absolute tolerances in the
+        first unit would leave errors of many σ.
+        """
+        kappa, a, unit = constants
+        sd = math.sqrt(np.mean(estimate.noise.constant))
+        finest = 1 / max(sd, float(np.abs(f - estimate.frequencies).max()))
+        if finest < _COARSE * unit:
+            return None
+        # A power of ten, so that most estimates share what is compiled.
+        return kappa, a, 10.0 ** math.floor(math.log10(finest))
 
     def cone_form(
         self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]

@@ -98,6 +98,15 @@ class Formulation:
         return self.loss.convex and all(constraint.convex for constraint in self.constraints)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether what is computed from loss and constraints may be kept for later solves.
+
+        Otherwise a function, or an object of a class that is not of this library, may change what
+        they state.
+        """
+        return self.loss.is_settled and all(c.reusable and c.is_settled for c in self.constraints)
+
+    @property
     def statement(self) -> str:
         """The problem in words: ``LeastSquares() under NonNegative(), SumsTo(1)``."""
         where = ", ".join(map(repr, self.constraints)) or "no constraints"
@@ -159,6 +168,8 @@ class Formulation:
         start = FrequencyEstimate.of(estimate)
         for part in (start, self.loss, *self.constraints):
             part.require_unchanged()
+        if not self.is_settled:
+            self._regions.clear()
         self.loss.validate_for(start)
         self.validate_for(start.d)
         return start

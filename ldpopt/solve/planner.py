@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -47,8 +49,8 @@ class Request:
             )
         if self.options and self.solver is None and self.path not in ("conic", "iterative"):
             raise InvalidInputError(
-                f"options of a solver ({', '.join(self.options)}) need a solver: name one, or use "
-                "path='conic'"
+                f"options ({', '.join(self.options)}) are those of a solver or an algorithm: name "
+                "it with solver=..., or use path='conic' or path='iterative'"
             )
 
 
@@ -72,6 +74,13 @@ class Planner:
         path = request.path
         if path == "conic":
             return self._conic(formulation, start, request)
+        if not _has_convex_steps(formulation, start):
+            nowhere = _nowhere(formulation)
+            if path != "auto":
+                raise InvalidInputError(f"path={path!r} is not available: {nowhere.reason}")
+            # With a solver that is named the constraint raises the error, as on path="conic".
+            if request.solver in (None, convex_concave.NAME):
+                return nowhere
         # A solver that is named is wanted, even where a closed form would be shorter.
         if path == "closed-form" or request.solver is None:
             plan = None if path == "iterative" else _closed_form(formulation, start)
@@ -104,10 +113,11 @@ class Planner:
         names = dict.fromkeys(algorithms)
         name = request.solver if request.solver is not None else algorithms[0]
         validate.lookup("algorithm", name, names)
+        _check_options(name, request.options)
         verdict = f"has no closed form; it is solved by {' or '.join(algorithms)}"
         if name == convex_concave.NAME:
-            stages = Request("auto", None, request.accuracy, request.options)
-            steps = self._steps(formulation, start, stages)
+            stages = Request("auto", None, request.accuracy)
+            steps = self._steps(formulation, start, stages, request.options)
             return Plan("iterative", name, formulation, verdict, steps)
 
         def run() -> Outcome:
@@ -118,16 +128,10 @@ class Planner:
         return Plan("iterative", name, formulation, verdict, run)
 
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
-        rigid = next((c for c in formulation.constraints if not c.convex), None)
         # With path="conic" the constraint itself raises the error, in its cone form.
-        if rigid is not None and request.path == "auto" and request.solver is None:
-            return Plan(
-                None,
-                "",
-                formulation,
-                "is not convex and has no closed form, which "
-                f"{type(rigid).__name__} needs: {rigid.remedy}",
-            )
+        is_rigid = not all(constraint.convex for constraint in formulation.constraints)
+        if is_rigid and request.path == "auto" and request.solver is None:
+            return _nowhere(formulation)
         solver = solvers.DEFAULT_SOLVER
         if request.solver is not None:
             solver = solvers.installed(request.solver)
@@ -137,7 +141,7 @@ class Planner:
         if not formulation.loss.convex:
             # Every stage is convex: the requested solver takes it, though not the whole problem.
             stages = Request("conic", solver, request.accuracy, request.options)
-            steps = self._steps(formulation, start, stages)
+            steps = self._steps(formulation, start, stages, {})
             return Plan("conic", solver, formulation, verdict, steps)
         chosen = solvers.settings(solver, request.accuracy, request.options)
 
@@ -146,7 +150,13 @@ class Planner:
 
         return Plan("conic", solver, formulation, verdict, run)
 
-    def _steps(self, formulation: Formulation, start: FrequencyEstimate, stages: Request) -> Run:
+    def _steps(
+        self,
+        formulation: Formulation,
+        start: FrequencyEstimate,
+        stages: Request,
+        options: Mapping[str, Any],
+    ) -> Run:
         """Return the function that runs convex-concave steps, each planned by itself."""
 
         def solve_stage(loss: Loss) -> Outcome:
@@ -158,7 +168,9 @@ class Planner:
             return plan.run()
 
         def run() -> Outcome:
-            return convex_concave.solve_by_steps(formulation, start, stages.accuracy, solve_stage)
+            return convex_concave.solve_by_steps(
+                formulation, start, stages.accuracy, solve_stage, options
+            )
 
         return run
 
@@ -173,6 +185,38 @@ def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | N
         return Outcome(match.evaluate())
 
     return Plan("closed-form", match.name, formulation, f"is solved by {match.name}", run)
+
+
+def _nowhere(formulation: Formulation) -> Plan:
+    """Return the plan of a problem that no path solves, because of a set that is not convex."""
+    rigid = next(c for c in formulation.constraints if not c.convex)
+    verdict = (
+        f"is not convex and has no closed form, which {type(rigid).__name__} needs: {rigid.remedy}"
+    )
+    return Plan(None, "", formulation, verdict)
+
+
+def _has_convex_steps(formulation: Formulation, start: FrequencyEstimate) -> bool:
+    """Return whether convex-concave steps, if the loss needs them, can be solved by some path.
+
+    Solvers take convex sets only. On others every step needs a closed form, which depends on the
+    kinds of loss and constraints alone: that of the first step stands for all.
+    """
+    if formulation.loss.convex or all(c.convex for c in formulation.constraints):
+        return True
+    uniform = np.full(start.frequencies.shape, 1 / start.d)
+    first = Formulation(formulation.loss.majorant(uniform, start), formulation.constraints)
+    return _closed_form(formulation, start) is not None or _closed_form(first, start) is not None
+
+
+def _check_options(algorithm: str, options: Mapping[str, Any]) -> None:
+    """Raise an error that names the first option which an algorithm of this library lacks."""
+    is_stepwise = algorithm == convex_concave.NAME
+    names = convex_concave.OPTIONS if is_stepwise else mixture_weights.OPTIONS
+    for option in options:
+        if option not in names:
+            error = validate.unknown_name(f"option of {algorithm}", option, names)
+            raise InvalidInputError(f"{error}; options of a solver need path='conic'")
 
 
 def _algorithms(formulation: Formulation, start: FrequencyEstimate) -> tuple[str, ...]:

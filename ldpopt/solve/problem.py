@@ -120,7 +120,9 @@ class Problem(Formulation):
             ``"low"`` (tolerances of 1e-4), ``"default"`` (what the solver chooses) or ``"high"``
             (``solvers.SOLVERS``). ``status.ACCURACIES`` states what an optimal status promises.
         **solver_options
-            Passed to the solver, over those settings.
+            Passed to the solver, over those settings; or to the iterative algorithm, which takes
+            ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
+            likelihoods of reports, ``progress`` (called with step and gap).
 
         Raises
         ------
@@ -151,9 +153,9 @@ class Problem(Formulation):
         plan = self._planner.plan(self, start, request)
         if plan.path is None or plan.run is None:
             raise InvalidInputError(plan.reason)
-        if not all(constraint.reusable for constraint in self.constraints):
-            # The function of Custom may read what has changed since it was compiled.
-            self._planner.conic.compiled.clear()
+        if not self.is_settled:
+            # The function of Custom, say, may read what has changed since it was compiled.
+            self._planner.conic.forget()
         began = time.perf_counter()
         outcome = plan.run()
         seconds = time.perf_counter() - began

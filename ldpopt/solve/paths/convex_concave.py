@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import certify
@@ -18,6 +20,9 @@ NAME = "convex-concave"
 # A handful of steps suffices unless the concave part outweighs the convex one.
 MAX_STEPS = 200
 
+OPTIONS = ("max_steps", "tol")
+"""What ``Problem.solve`` passes on: the number of steps and the gap at which to stop."""
+
 # Fall of the loss, relative, that is a solver's rounding rather than a step.
 STALL_RTOL = 1e-13
 
@@ -27,6 +32,7 @@ def solve_by_steps(
     start: FrequencyEstimate,
     accuracy: Accuracy,
     solve_stage: Callable[[Loss], Outcome],
+    options: Mapping[str, Any],
 ) -> Outcome:
     """Return a stationary point of a loss that is the sum of a convex and a concave one.
 
@@ -46,7 +52,16 @@ def solve_by_steps(
         Names the gap at which the steps end: ``Tolerances.stop``.
     solve_stage
         From a convex loss to its minimiser under the same constraints.
+    options
+        ``max_steps``, by default 200, and ``tol``, by default the gap of the accuracy.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an option has no valid value.
     """
+    max_steps = validate.integer("max_steps", options.get("max_steps", MAX_STEPS), minimum=1)
+    tol = validate.real("tol", options.get("tol", ACCURACIES[accuracy].stop), above=0)
     loss = formulation.loss
     f = np.full(start.frequencies.shape, 1 / start.d)
     value_before = np.full(f.shape[:-1], np.inf)
@@ -54,7 +69,7 @@ def solve_by_steps(
     compile_seconds = 0.0
     solver_seconds = 0.0
     status = Status.INACCURATE
-    for step in range(1, MAX_STEPS + 1):  # noqa: B007 - the number of steps is returned
+    for step in range(1, max_steps + 1):  # noqa: B007 - the number of steps is returned
         stage = solve_stage(loss.majorant(f, start))
         f = stage.frequencies
         compile_seconds += stage.compile_seconds
@@ -66,7 +81,7 @@ def solve_by_steps(
         )
         # Trials are solved as one stack, which goes on until the last of them is done: a further
         # step does not raise the loss of the others.
-        if np.all(stalled | (gap <= ACCURACIES[accuracy].stop)):
+        if np.all(stalled | (gap <= tol)):
             status = stage.status
             break
         value_before = value

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ldpopt import validate
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.mixture_weights import mixture_weights
@@ -19,7 +18,8 @@ from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 ALGORITHMS = ("accelerated", "em")
 """The algorithms of ``priors.mixture_weights``, the faster one first."""
 
-_OPTIONS = ("max_steps", "progress")
+OPTIONS = ("max_steps", "progress", "tol")
+"""What ``Problem.solve`` passes on to them."""
 
 
 def applies(formulation: Formulation, d: int) -> bool:
@@ -54,12 +54,12 @@ def solve_mixture(
     accuracy
         Names the gap at which the algorithm stops: ``Tolerances.stop``.
     options
-        ``max_steps`` and ``progress``, as ``priors.mixture_weights`` takes them.
+        Values of ``OPTIONS``, as ``priors.mixture_weights`` takes them.
 
     Raises
     ------
     InvalidInputError
-        If the total is 0, which makes every report impossible, or an option is unknown.
+        If the total is 0, which makes every report impossible, or an option has no valid value.
     """
     total = formulation.region(start.d).total
     channel = formulation.loss.channel
@@ -69,12 +69,10 @@ def solve_mixture(
         raise InvalidInputError(
             "with SumsTo(0) every report is impossible: the likelihood needs a positive total"
         )
-    for option in options:
-        if option not in _OPTIONS:
-            raise validate.unknown_name(f"option of {algorithm}", option, _OPTIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdpoptWarning)  # Problem.solve warns of what it returns
-        fit = mixture_weights(channel, method=algorithm, tol=ACCURACIES[accuracy].stop, **options)
+        stopping: dict[str, Any] = {"tol": ACCURACIES[accuracy].stop, **options}
+        fit = mixture_weights(channel, method=algorithm, **stopping)
     status = Status.OPTIMAL if fit.converged else Status.INACCURATE
     # -mean log(W f) only changes by a constant when f is scaled: the best weights of sum 1 are
     # scaled.
