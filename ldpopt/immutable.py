@@ -105,7 +105,7 @@ class Immutable(metaclass=_SealsInstances):
     def _seal(self) -> None:
         attributes = vars(self)
         attributes.pop("_sealed", None)
-        held = {}
+        held: dict[str, _Held] = {}
         for name, value in attributes.items():
             attributes[name] = locked(value)
             self._look_into(name, attributes[name], held)
