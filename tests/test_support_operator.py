@@ -97,9 +97,15 @@ def test_zeros_of_f_change_nothing(name):
 def test_columns_and_whole_numbers_are_vectors_too(name):
     oracle = ORACLES[name](1.0, 10)
     operator = oracle.support_operator(some_reports(oracle, 6))
-    assert operator.matvec(np.ones((10, 1))).shape == (6, 1)
-    assert operator.rmatvec(np.ones((6, 1))).shape == (10, 1)
-    assert operator.matvec(np.arange(10)).dtype == np.float64
+    # By products alone: from scipy 1.18 on, matvec takes no column.
+    f = np.arange(10)
+    w = np.arange(6)
+    for columns in (1, 2):
+        products = operator @ np.repeat(f[:, None], columns, axis=1)
+        assert_array_equal(products, np.repeat(operator.matvec(f)[:, None], columns, axis=1))
+        products = operator.H @ np.repeat(w[:, None], columns, axis=1)
+        assert_array_equal(products, np.repeat(operator.rmatvec(w)[:, None], columns, axis=1))
+    assert operator.matvec(f).dtype == np.float64
 
 
 @every_oracle

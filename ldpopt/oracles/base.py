@@ -290,7 +290,7 @@ class FrequencyOracle(PureProtocol, ABC):
         forward, back = self.report_form.support_products(checked)
 
         def flat(product: Product) -> Product:
-            # scipy hands on columns as (d, 1).
+            # Before 1.18 scipy hands the columns of a matrix on as (d, 1).
             return lambda x: product(np.asarray(x, dtype=np.float64).reshape(-1))
 
         return LinearOperator(
