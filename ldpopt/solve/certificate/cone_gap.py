@@ -1,0 +1,248 @@
+"""The gap on sets that only cvxpy can state, from any multipliers of their cones.
+
+For a convex loss with gradient g at f and second derivatives of at least m,
+
+    L(f) - min L <= max over s in the set of g·(f - s) - ½ m ‖f - s‖².
+
+cvxpy compiles the set to A_f s + A_t t + slack = b, slack in K, with auxiliary variables t. The
+theorem of ``conic_program`` at x̂ = (f, t̂) bounds the maximum whatever multipliers z in K* are:
+
+    z·(b - A_f f - A_t t̂) + Σ_v max [r_v (f_v - s_v) - ½ m (f_v - s_v)²] + Σ_t max r_t (t̂ - t)
+
+with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.cone_ranges import Empty
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
+from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual_cones import project
+from ldpopt.solve.certificate.multipliers import best
+from ldpopt.solve.certificate.ranges import Box, propagate
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+# What a gap is worth polishing to, relative to Σ |g_v f_v|.
+_TARGET = 1e-11
+
+
+class ConeGap(NamedTuple):
+    """An upper bound of how far the loss at a point is above its minimum over a set.
+
+    Attributes
+    ----------
+    gap
+        The bound, >= 0; ``inf`` where nothing is proved.
+    multipliers
+        cvxpy's multipliers of each constraint, by its id; empty if there is no bound.
+    residual
+        The largest |r| of a frequency strictly inside its range: what the multipliers of all
+        constraints leave of the gradient.
+    reason
+        Why the gap is infinite, in a sentence; empty where it is finite.
+    """
+
+    gap: float
+    multipliers: Mapping[int, Any]
+    residual: float
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class ConeSet:
+    """A set of frequencies that cvxpy constraints and bounds state, compiled once.
+
+    Attributes
+    ----------
+    program
+        The rows and cones; without an objective.
+    columns
+        Where the frequencies stand among the variables.
+    box
+        Ranges of all variables; None where the constraints contradict each other.
+    """
+
+    program: ConicProgram
+    columns: slice
+    box: Box | None
+    chain: Any
+    inverse: Any
+
+    @classmethod
+    def of(
+        cls, variable: cp.Variable, forms: Sequence[cp.Constraint], lower: Array, upper: Array
+    ) -> ConeSet:
+        """Compile constraints on a variable of shape (d,) that also lies in lower … upper."""
+        import cvxpy as cp
+
+        # The sum only makes sure that the variable occurs; its coefficients are not used.
+        problem = cp.Problem(cp.Minimize(cp.sum(variable)), list(forms))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+        program = ConicProgram.of(data)
+        first = data["param_prob"].var_id_to_col[variable.id]
+        columns = slice(first, first + variable.size)
+        size = len(program.linear)
+        box = Box(np.full(size, -np.inf), np.full(size, np.inf))
+        box.lower[columns] = lower
+        box.upper[columns] = upper
+        ranges: Box | None
+        try:
+            ranges = propagate(program.matrix, program.right, program.cones, box)
+        except Empty:
+            ranges = None
+        return cls(program, columns, ranges, chain, inverse)
+
+    def gap(
+        self, gradient: Array, gradient_error: Array | float, f: Array, modulus: float
+    ) -> ConeGap:
+        """Return the gap at f; see ``cone_gap``."""
+        if self.box is None:
+            return ConeGap(np.inf, {}, np.nan, "the constraints contradict each other")
+        size = len(self.program.linear)
+        slope = np.zeros(size)
+        error = np.zeros(size)
+        curvature = np.zeros(size)
+        slope[self.columns] = gradient
+        error[self.columns] = gradient_error
+        curvature[self.columns] = modulus
+        tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
+        target = _TARGET * float(np.abs(gradient) @ np.abs(f))
+        solvable = self._solvable(tangent, f, modulus)
+
+        def solve(tolerance: float) -> Multipliers | None:
+            solved = solvable.solve(tolerance)
+            return None if solved is None else self._at(f, solved)
+
+        result = best(tangent, self.box, curvature, target, solve)
+        if result is None:
+            return ConeGap(np.inf, {}, np.nan, "Clarabel returned no multipliers")
+        point, rise = result
+        return ConeGap(
+            max(rise.value, 0.0),
+            self._by_constraint(point),
+            self._unexplained(rise, f),
+            "" if np.isfinite(rise.value) else self._reason(rise),
+        )
+
+    def _at(self, f: Array, solved: Multipliers) -> Multipliers:
+        """Return f with a solver's auxiliary variables, and the multipliers of the set's rows.
+
+        Those of the bounds are left out: ranges do their work.
+        """
+        assert self.box is not None
+        x = np.clip(solved.x, self.box.lower, self.box.upper)
+        x[self.columns] = f
+        first = self.program.cones.zero
+        extra = len(solved.z) - len(self.program.right)
+        return Multipliers(x, np.concatenate([solved.z[:first], solved.z[first + extra :]]))
+
+    def _solvable(self, tangent: ConicProgram, f: Array, modulus: float) -> ConicProgram:
+        """Return the program of the gap as a solver takes it: with the bounds as rows.
+
+        A frequency that can only have one value gets no slope: it would hide those of the others,
+        as tolerances are relative to the largest, and it changes no other multiplier.
+        """
+        from scipy import sparse
+
+        assert self.box is not None
+        lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
+        width = upper - lower
+        is_open = width > 16 * EPS * (np.abs(lower) + np.abs(upper))
+        slope = tangent.linear.copy()
+        slope[self.columns] = np.where(is_open, slope[self.columns] - modulus * f, 0.0)
+        program = self.program
+        numbers = np.arange(len(slope))[self.columns]
+        below = numbers[np.isfinite(lower) & is_open]
+        above = numbers[np.isfinite(upper) & is_open]
+        unit = sparse.eye_array(len(slope), format="csr")
+        bounds = sparse.vstack([-unit[below], unit[above]], format="csr")
+        values = np.concatenate([-self.box.lower[below], self.box.upper[above]])
+        first = program.cones.zero
+        matrix = sparse.vstack(
+            [program.matrix[:first], bounds, program.matrix[first:]], format="csc"
+        )
+        right = np.concatenate([program.right[:first], values, program.right[first:]])
+        quadratic = None
+        if modulus > 0:
+            curvature = np.zeros(len(slope))
+            curvature[self.columns] = np.where(is_open, modulus, 0.0)
+            quadratic = sparse.diags_array(curvature, format="csc")
+        cones = replace(program.cones, nonneg=program.cones.nonneg + len(values))
+        return ConicProgram(quadratic, slope, matrix, right, cones)
+
+    def _by_constraint(self, point: Multipliers) -> Mapping[int, Any]:
+        """Return cvxpy's multipliers by the ids of its constraints."""
+        result = SimpleNamespace(
+            x=point.x,
+            z=project(point.z, self.program.cones),
+            status="Solved",
+            obj_val=0.0,
+            solve_time=0.0,
+            iterations=0,
+        )
+        return dict(self.chain.invert(result, self.inverse).dual_vars)
+
+    def _unexplained(self, rise: Rise, f: Array) -> float:
+        """Return the largest |r_v| whose value is strictly inside its range."""
+        assert self.box is not None
+        residual = rise.residual[self.columns]
+        near = np.where(
+            residual > 0, f - self.box.lower[self.columns], self.box.upper[self.columns] - f
+        )
+        return float(np.max(np.abs(residual[near > 1e-9]), initial=0.0))
+
+    def _reason(self, rise: Rise) -> str:
+        """Return what has no bound."""
+        if not len(rise.open):
+            return "the multipliers are not finite"
+        position = int(rise.open[0]) - self.columns.start
+        if 0 <= position < self.columns.stop - self.columns.start:
+            return f"frequency {position} has no bound on the side to which the tangent falls"
+        return f"auxiliary variable {int(rise.open[0])} of the cones has no finite bound"
+
+
+def cone_gap(
+    gradient: Array,
+    gradient_error: Array | float,
+    f: Array,
+    modulus: float,
+    lower: Array,
+    upper: Array,
+    variable: cp.Variable,
+    forms: Sequence[cp.Constraint],
+) -> ConeGap:
+    """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in a set that cvxpy states.
+
+    Parameters
+    ----------
+    gradient, gradient_error
+        g up to an error, shape (d,) or a number.
+    f
+        The point, in the set or not.
+    modulus
+        m >= 0.
+    lower, upper
+        Bounds of s that hold beside the constraints; infinite where none is known.
+    variable, forms
+        A cvxpy variable of shape (d,) and convex constraints on it.
+
+    Notes
+    -----
+    ``ConeSet.of`` compiles the set once for many points.
+    """
+    return ConeSet.of(variable, forms, lower, upper).gap(gradient, gradient_error, f, modulus)

@@ -1,0 +1,348 @@
+"""Certificates of points for any convex cvxpy problem, from any source.
+
+The point's own value and its violation come from what the user wrote, the bound of the minimum from
+the program that cvxpy compiles for Clarabel: see ``conic_program`` for the theorem. What is taken
+for granted:
+
+- the compiled program states the problem: cvxpy's reductions are right, and the numbers in it,
+  doubles, are the problem's own;
+- its quadratic part is positive semidefinite, as cvxpy's rules (DCP) have found;
+- the objective's value at the point is what numpy computes, up to a few units in the last place of
+  the largest of its terms.
+
+Nothing is assumed about the point or about a solver.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.solve.certificate.cone_ranges import Empty
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
+from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual_cones import project
+from ldpopt.solve.certificate.multipliers import best
+from ldpopt.solve.certificate.reach import ranges_below
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+# What a solution is worth polishing to, relative to the size of the objective's terms.
+_TARGET = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramCertificate:
+    """How far a point is from the optimum of a cvxpy problem.
+
+    Attributes
+    ----------
+    gap
+        Upper bound of the distance of the point's value from the optimal value, in the units of the
+        objective; ``inf`` where nothing can be proved.
+    violation
+        Largest violation of a constraint or of a variable's attributes, as cvxpy measures it.
+    value, bound
+        The objective at the point, and the bound of its optimum: from below if minimised.
+    scale
+        The sum of the sizes of the objective's terms: what ``is_optimal`` means by relative.
+    size
+        The largest entry of the point, at least 1: to what its violation is relative.
+    reason
+        Why the gap is infinite, in a sentence; empty where it is finite.
+    duals
+        The multipliers that prove the bound by constraint, with cvxpy's signs; empty where there is
+        no bound.
+    """
+
+    gap: float
+    violation: float
+    value: float
+    bound: float
+    scale: float
+    size: float
+    reason: str = ""
+    duals: Mapping[Any, Any] = field(default_factory=dict, repr=False)
+
+    def is_optimal(self, tol: float = 1e-8, *, relative: bool = True) -> bool:
+        """Return whether gap and violation are at most tol, by default times scale and size."""
+        tol = validate.real("tol", tol, above=0)
+        if not np.isfinite(self.gap):
+            return False
+        scale, size = (self.scale, self.size) if relative else (1.0, 1.0)
+        return bool(self.gap <= tol * scale and self.violation <= tol * size)
+
+
+def certify_program(
+    problem: cp.Problem, point: Mapping[cp.Variable, ArrayLike] | None = None
+) -> ProgramCertificate:
+    """Return the certificate of a point for any convex cvxpy problem.
+
+    Parameters
+    ----------
+    problem
+        A problem that follows cvxpy's rules (DCP), minimised or maximised.
+    point
+        The value of every variable; those that the variables hold if left out.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the arguments are of another type.
+    InvalidInputError
+        If the problem is not DCP, a parameter or a variable has no value, or a value has another
+        shape or is not finite.
+    UnsupportedProblemError
+        If variables are integers, or Clarabel does not take the problem.
+
+    Notes
+    -----
+    Cost: about that of solving the problem a few times with Clarabel.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> x = cp.Variable(2)
+    >>> nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
+    >>> certify_program(nearest, {x: [0.5, 0.5]}).is_optimal()
+    True
+    >>> certify_program(nearest, {x: [0.25, 0.25]}).is_optimal()
+    False
+    """
+    _require_convex(problem)
+    values = _checked(problem, point)
+    with _holding(values):
+        value = _number(problem.objective.value)
+        violation = _violation(problem, values)
+    size = max([1.0, *(float(np.max(np.abs(v), initial=0.0)) for v in values.values())])
+    sign = -1.0 if _is_maximised(problem) else 1.0
+    nothing = ProgramCertificate(np.inf, violation, value, -sign * np.inf, np.inf, size)
+    reason = _approximation(problem)
+    if not np.isfinite(value):
+        reason = f"the objective is {value} at the point"
+    if reason:
+        return _with(nothing, reason=reason)
+    return _bounded_by_program(problem, sign, nothing)
+
+
+def _with(certificate: ProgramCertificate, **changes: Any) -> ProgramCertificate:
+    from dataclasses import replace
+
+    return replace(certificate, **changes)
+
+
+def _is_maximised(problem: cp.Problem) -> bool:
+    import cvxpy as cp
+
+    return isinstance(problem.objective, cp.Maximize)
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(np.real(np.asarray(value)).item())
+
+
+def _require_convex(problem: cp.Problem) -> None:
+    """Raise an error unless the problem is convex by cvxpy's rules and complete."""
+    import cvxpy as cp
+
+    if not isinstance(problem, cp.Problem):
+        raise InvalidTypeError(f"certify_program takes a cvxpy.Problem first, got {problem!r}")
+    empty = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
+    if empty:
+        raise InvalidInputError(f"parameter {empty[0]} has no value: set its .value first")
+    if problem.is_mixed_integer():
+        raise UnsupportedProblemError(
+            "variables are integers or booleans: only convex problems have certificates"
+        )
+    if not problem.is_dcp():
+        parts = [problem.objective, *problem.constraints]
+        wrong = next((str(part) for part in parts if not part.is_dcp()), "the problem")
+        raise InvalidInputError(f"not convex by cvxpy's rules (DCP): {wrong}")
+
+
+def _checked(
+    problem: cp.Problem, point: Mapping[cp.Variable, ArrayLike] | None
+) -> dict[cp.Variable, Any]:
+    """Return a finite value of the right shape for every variable."""
+    if point is not None and not isinstance(point, Mapping):
+        raise InvalidTypeError(f"the point must map variables to values, got {point!r}")
+    values = {}
+    for variable in problem.variables():
+        value = variable.value if point is None else point.get(variable)
+        if value is None:
+            where = "set its .value" if point is None else "add it to the point"
+            raise InvalidInputError(f"variable {variable.name()} has no value: {where}")
+        kind = np.complex128 if variable.is_complex() else np.float64
+        dense = value.toarray() if hasattr(value, "toarray") else value
+        array = np.asarray(dense, dtype=kind)
+        if array.shape != variable.shape:
+            raise InvalidInputError(
+                f"variable {variable.name()} has shape {variable.shape}, "
+                f"its value has shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise InvalidInputError(f"the value of variable {variable.name()} is not finite")
+        values[variable] = array
+    return values
+
+
+@contextmanager
+def _holding(values: Mapping[cp.Variable, Any]) -> Iterator[None]:
+    """Let variables hold values for a while; the setter would refuse points outside."""
+    before = {variable: variable.value for variable in values}
+    for variable, value in values.items():
+        variable.save_value(value)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        for variable, value in before.items():
+            variable.save_value(value)
+
+
+def _violation(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
+    """Return the largest violation of constraints and of attributes, such as ``nonneg=True``."""
+    sizes = [0.0]
+    for constraint in problem.constraints:
+        violation = np.asarray(constraint.violation())
+        # NaN: an expression that is not defined at the point.
+        sizes.append(float(np.max(np.nan_to_num(violation, nan=np.inf), initial=0.0)))
+    for variable, value in values.items():
+        if value.size:
+            sizes.append(float(np.max(np.abs(value - np.asarray(variable.project(value))))))
+    return max(sizes)
+
+
+def _approximation(problem: cp.Problem) -> str:
+    """Return a sentence if cvxpy compiles another problem than the one stated; empty if not."""
+    nodes: list[Any] = [problem.objective.expr, *problem.constraints]
+    while nodes:
+        node = nodes.pop()
+        error = getattr(node, "approx_error", 0.0) or 0.0
+        if error > 4 * EPS:
+            return (
+                f"cvxpy replaces the exponents of {node} by fractions: state it with approx=False"
+            )
+        if type(node).__name__ in ("RelEntrConeQuad", "OpRelEntrConeQuad"):
+            return f"cvxpy replaces {type(node).__name__} by a quadrature, which is no bound"
+        nodes.extend(getattr(node, "args", []))
+    return ""
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """The program that cvxpy makes of a problem, and how to read its multipliers."""
+
+    program: ConicProgram
+    offset: float
+    chain: Any
+    inverse: Any
+
+    def duals(self, point: Multipliers) -> dict[int, Any]:
+        """Return cvxpy's multipliers by the ids of its constraints."""
+        result = SimpleNamespace(
+            x=point.x,
+            z=project(point.z, self.program.cones),
+            status="Solved",
+            obj_val=0.0,
+            solve_time=0.0,
+            iterations=0,
+        )
+        return dict(self.chain.invert(result, self.inverse).dual_vars)
+
+
+def _compiled(problem: cp.Problem) -> _Compiled | None:
+    """Return the compiled program; None if nothing is left to choose."""
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        # Advice on speed, and on approximations that are dealt with by ``_approximation``.
+        warnings.simplefilter("ignore")
+        try:
+            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+        except cp.error.SolverError as error:
+            raise UnsupportedProblemError(f"Clarabel does not take this problem: {error}") from None
+    # What has no variables is not compiled.
+    if not isinstance(data, dict):
+        return None
+    return _Compiled(ConicProgram.of(data), float(inverse[-1]["offset"]), chain, inverse)
+
+
+def _bounded_by_program(
+    problem: cp.Problem, sign: float, nothing: ProgramCertificate
+) -> ProgramCertificate:
+    """Return the certificate with the bound that the compiled program gives."""
+    compiled = _compiled(problem)
+    if compiled is None:
+        return _with(nothing, gap=0.0, bound=nothing.value, scale=abs(nothing.value))
+    program = compiled.program
+    # The point's value in the program's units.
+    level = sign * nothing.value - compiled.offset
+    level += 4 * EPS * (abs(nothing.value) + abs(compiled.offset))
+    terms = abs(nothing.value) + abs(compiled.offset)
+    try:
+        box = ranges_below(program, level, terms)
+    except Empty:
+        # No feasible point has a value near the point's own: the point is not feasible.
+        return _with(nothing, gap=0.0, bound=nothing.value, scale=terms)
+
+    def solve(tolerance: float) -> Multipliers | None:
+        solved = program.solve(tolerance)
+        if solved is None:
+            return None
+        return solved._replace(x=np.clip(solved.x, box.lower, box.upper))
+
+    result = best(program, box, program.curvature, _TARGET * terms, solve)
+    if result is None:
+        return _with(nothing, reason="Clarabel returned no multipliers")
+    point, rise = result
+    if not np.isfinite(rise.value):
+        return _with(nothing, reason=_reason(problem, program, rise))
+    value, error = program.value(point.x)
+    scale = terms + float(np.abs(program.linear) @ np.abs(point.x))
+    gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
+    gap = max(float(gap), 0.0)
+    duals = compiled.duals(point)
+    return _with(
+        nothing,
+        gap=gap,
+        bound=nothing.value - sign * gap,
+        scale=scale,
+        duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
+    )
+
+
+def _reason(problem: cp.Problem, program: ConicProgram, rise: Rise) -> str:
+    """Return why there is no bound, with the name of a variable where one is the reason."""
+    if not len(rise.open):
+        return "Clarabel returned no multipliers from which a finite bound follows"
+    return (
+        f"{len(rise.open)} of {len(program.linear)} variables of the compiled program have no "
+        f"finite bounds (first: {_name(problem, int(rise.open[0]))}): bound the variables by "
+        "constraints, if the problem has a minimum"
+    )
+
+
+def _name(problem: cp.Problem, column: int) -> str:
+    """Return the user's name for the variable in a column of the compiled program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = problem.get_problem_data("CLARABEL", solver_opts={})[0]
+    starts = data["param_prob"].var_id_to_col
+    for variable in problem.variables():
+        start = starts.get(variable.id)
+        if start is not None and start <= column < start + variable.size:
+            return f"entry {column - start} of {variable.name()}"
+    return f"auxiliary variable {column}"

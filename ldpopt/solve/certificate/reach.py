@@ -1,0 +1,155 @@
+"""Bounds of variables that propagation leaves without: one cone program per variable and side.
+
+Multipliers of max ±x_j over the feasible points of objective at most a level prove, for all j in
+the set J of variables without bounds,
+
+    |x_j - x̂_j| <= F_j + Σ_{k in J} R_jk |x_k - x̂_k|,
+
+where R is what the multipliers leave of the gradients and F holds all the rest, which is finite.
+If R has row sums below 1, so ‖x_J - x̂_J‖∞ <= max F / (1 - ‖R‖∞): nothing about the variables is
+assumed, and the solver's tolerances are in R.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.cone_ranges import outward
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.ranges import Box, propagate
+
+Array = NDArray[np.float64]
+
+# Each variable costs two programs.
+_MOST = 60
+
+_TOLERANCE = 1e-8
+
+# Accuracy of a point that only has to lie near the others.
+_LOOSE = 1e-6
+
+# How far above the level points are still looked at: solvers need a set with an inside.
+_FAR = 0.1
+
+
+def ranges_below(program: ConicProgram, level: float, terms: float) -> Box:
+    """Return ranges of the variables where the objective is at most a little above the level.
+
+    A bound that rests on them is one of the minimum or of what is above the level, whichever is
+    smaller.
+
+    Parameters
+    ----------
+    program
+        What is minimised.
+    level
+        A value that is attained, or any other number.
+    terms
+        The size of the terms that the level is a sum of.
+
+    Raises
+    ------
+    Empty
+        If no point of the program has such an objective.
+    """
+    size = len(program.linear)
+    above = level + _FAR * (terms + float(np.abs(program.linear).sum()))
+    free = Box(np.full(size, -np.inf), np.full(size, np.inf))
+    box = propagate(program.matrix, program.right, program.cones, free, program.cut(above))
+    if np.isfinite([box.lower, box.upper]).all():
+        return box
+    solved = program.solve(_LOOSE)
+    if solved is None:
+        return box
+    return bounded(program, box, np.clip(solved.x, box.lower, box.upper), above)
+
+
+def with_cut(program: ConicProgram, level: float) -> ConicProgram:
+    """Return the program with c·x + ½ Σ D x² <= level among its cones.
+
+    With w = level - c·x the curved cut is (w + ½, w - ½, √D x) in a second-order cone, for
+    (w + ½)² - (w - ½)² = 2 w. √D is rounded down and the level up, which only loosens it.
+    """
+    from scipy import sparse
+
+    row = sparse.csr_array(program.linear[None, :])
+    curved = np.flatnonzero(program.curvature)
+    cones = program.cones
+    first = cones.soc_start
+    above, below = program.matrix[:first], program.matrix[first:]
+    right = program.right
+    if not len(curved):
+        matrix = sparse.vstack([above, row, below], format="csc")
+        whole = np.concatenate([right[:first], [level], right[first:]])
+        return replace(
+            program, matrix=matrix, right=whole, cones=replace(cones, nonneg=cones.nonneg + 1)
+        )
+    roots = np.nextafter(np.sqrt(program.curvature[curved]), 0.0)
+    place = (-roots, (np.arange(len(curved)), curved))
+    diagonal = sparse.csr_array(place, shape=(len(curved), len(program.linear)))
+    matrix = sparse.vstack([above, row, row, diagonal, below], format="csc")
+    # A looser level makes room for the rounding of its ends, of which the first may only be larger
+    # and the second only smaller than meant: (w + ½)² - (w - ½)² then is at least 2 w.
+    level += 8 * EPS * (abs(level) + 1)
+    ends = [np.nextafter(level + 0.5, np.inf), np.nextafter(level - 0.5, -np.inf)]
+    whole = np.concatenate([right[:first], ends, np.zeros(len(curved)), right[first:]])
+    soc = (len(curved) + 2, *cones.soc)
+    return replace(program, matrix=matrix, right=whole, cones=replace(cones, soc=soc))
+
+
+def bounded(program: ConicProgram, box: Box, centre: Array, level: float) -> Box:
+    """Return the box with bounds for all its variables, if cone programs prove them.
+
+    Parameters
+    ----------
+    program, box
+        What is minimised, and what is known of its variables.
+    centre
+        x̂, near which the variables are expected.
+    level
+        Points of a larger objective are left out.
+    """
+    is_open = np.isinf(box.lower) | np.isinf(box.upper)
+    variables = np.flatnonzero(is_open)
+    if not 0 < len(variables) <= _MOST:
+        return box
+    extended = with_cut(program, level)
+    # With the open variables at their centre their terms vanish; they are charged below.
+    shut = Box(np.where(is_open, centre, box.lower), np.where(is_open, centre, box.upper))
+    reach = np.zeros(len(variables))
+    rates = np.zeros((len(variables), len(variables)))
+    for i, j in enumerate(variables):
+        for side in (1.0, -1.0):
+            slope = np.zeros(len(centre))
+            slope[j] = -side
+            towards = replace(extended, quadratic=None, linear=slope, linear_error=0.0)
+            bound = _rise_towards(towards, shut, centre)
+            if bound is None:
+                return box
+            value, residual = bound
+            reach[i] = max(reach[i], value)
+            rates[i] = np.maximum(rates[i], residual[variables])
+    norm = float(rates.sum(axis=1).max()) * (1 + len(variables) * EPS)
+    if not norm < 0.5:
+        return box
+    radius = float(reach.max()) / (1 - norm) * (1 + 8 * EPS)
+    low, high = outward(centre[variables] - radius, centre[variables] + radius)
+    lower, upper = box.lower.copy(), box.upper.copy()
+    lower[variables] = np.maximum(lower[variables], low)
+    upper[variables] = np.minimum(upper[variables], high)
+    return Box(lower, upper)
+
+
+def _rise_towards(program: ConicProgram, shut: Box, centre: Array) -> tuple[float, Array] | None:
+    """Return how far a direction leads, and how much each variable may add; None if unknown."""
+    solved = program.solve(_TOLERANCE)
+    if solved is None:
+        return None
+    rise = program.rise(Multipliers(centre, solved.z), shut)
+    if not np.isfinite(rise.value):
+        return None
+    return rise.value, np.abs(rise.residual) + rise.error

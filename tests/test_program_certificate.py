@@ -1,0 +1,449 @@
+"""Certificates of any convex program: bounds hold for all multipliers, and close for good ones.
+
+Every problem here has a minimum that is known in closed form, computed with 40 digits from the
+doubles that state it; their compiled forms hold the same doubles.
+"""
+
+from typing import NamedTuple
+
+import cvxpy as cp
+import mpmath
+import numpy as np
+import pytest
+
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.solve.certificate.cone_gap import cone_gap
+from ldpopt.solve.certificate.cone_ranges import Empty
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.convex_program import certify_program
+from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
+from ldpopt.solve.certificate.exact_sums import column_totals, product_total
+from ldpopt.solve.certificate.ranges import Box, propagate
+from ldpopt.solve.certificate.reach import ranges_below
+
+DIGITS = 40
+exact = mpmath.mpf
+
+
+class Known(NamedTuple):
+    """A problem, its only variable, its solution, and the optimal value with 40 digits."""
+
+    problem: cp.Problem
+    variable: cp.Variable
+    solution: np.ndarray
+    optimum: mpmath.mpf
+
+
+def dyadic(generator, size, low=-4.0, high=4.0):
+    """Return random numbers with few bits, so that sums of them are exact."""
+    return np.round(generator.uniform(low, high, size) * 256) / 256
+
+
+def linear_on_simplex(generator, n):
+    x = cp.Variable(n)
+    cost = dyadic(generator, n)
+    problem = cp.Problem(cp.Minimize(cost @ x), [x >= 0, cp.sum(x) == 1])
+    return Known(problem, x, np.eye(n)[np.argmin(cost)], exact(cost.min()))
+
+
+def linear_on_box(generator, n):
+    x = cp.Variable(n, bounds=[-1.0, 2.0])
+    gain = dyadic(generator, n)
+    solution = np.where(gain > 0, 2.0, -1.0)
+    return Known(cp.Problem(cp.Maximize(gain @ x)), x, solution, exact(float(gain @ solution)))
+
+
+def nearest_in_box(generator, n):
+    x = cp.Variable(n)
+    centre = dyadic(generator, n)
+    solution = np.clip(centre, -1.0, 1.0)
+    optimum = exact(float(np.sum((solution - centre) ** 2)))
+    return Known(
+        cp.Problem(cp.Minimize(cp.sum_squares(x - centre)), [cp.abs(x) <= 1]), x, solution, optimum
+    )
+
+
+def least_absolute(generator, n):
+    x = cp.Variable(n)
+    centre = dyadic(generator, n)
+    optimum = exact(float(np.sum(np.maximum(np.abs(centre) - 1, 0))))
+    problem = cp.Problem(cp.Minimize(cp.norm1(x - centre)), [cp.norm_inf(x) <= 1])
+    return Known(problem, x, np.clip(centre, -1.0, 1.0), optimum)
+
+
+def linear_on_ball(generator, n):
+    x = cp.Variable(n)
+    cost = dyadic(generator, n)
+    centre = dyadic(generator, n)
+    cost[0] += 16
+    length = mpmath.sqrt(sum(exact(c) ** 2 for c in cost))
+    optimum = sum(exact(c) * exact(a) for c, a in zip(cost, centre, strict=True)) - 2 * length
+    problem = cp.Problem(cp.Minimize(cost @ x), [cp.norm(x - centre) <= 2])
+    return Known(problem, x, centre - 2 * cost / float(length), optimum)
+
+
+def distance_to_plane(generator, n):
+    x = cp.Variable(n)
+    centre = dyadic(generator, n)
+    excess = float(centre.sum()) - 40
+    problem = cp.Problem(cp.Minimize(cp.norm(x - centre)), [cp.sum(x) == 40])
+    return Known(problem, x, centre - excess / n, abs(exact(excess)) / mpmath.sqrt(n))
+
+
+def most_entropy(generator, n):
+    x = cp.Variable(n)
+    gain = dyadic(generator, n)
+    weights = [mpmath.exp(exact(g)) for g in gain]
+    total = sum(weights)
+    solution = np.array([float(w / total) for w in weights])
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.entr(x)) + gain @ x), [cp.sum(x) == 1])
+    return Known(problem, x, solution, mpmath.log(total))
+
+
+def exponentials(generator, n):
+    x = cp.Variable(n)
+    gain = dyadic(generator, n, 0.5, 8.0)
+    optimum = sum(exact(g) - exact(g) * mpmath.log(exact(g)) for g in gain)
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.exp(x)) - gain @ x))
+    return Known(problem, x, np.log(gain), optimum)
+
+
+def weighted_logarithms(generator, n):
+    x = cp.Variable(n)
+    weights = dyadic(generator, n, 0.5, 8.0)
+    total = exact(float(weights.sum()))
+    optimum = -sum(exact(w) * mpmath.log(exact(w) / total) for w in weights)
+    problem = cp.Problem(cp.Minimize(-weights @ cp.log(x)), [cp.sum(x) == 1])
+    return Known(problem, x, weights / weights.sum(), optimum)
+
+
+def smallest_eigenvalue(generator, n):
+    order = min(n, 5)
+    matrix = dyadic(generator, (order, order))
+    matrix = matrix + matrix.T
+    x = cp.Variable((order, order), symmetric=True)
+    eigenvalues, vectors = mpmath.eigsy(mpmath.matrix(matrix.tolist()))
+    first = min(range(order), key=lambda i: eigenvalues[i])
+    vector = np.array([float(vectors[i, first]) for i in range(order)])
+    problem = cp.Problem(cp.Minimize(cp.trace(matrix @ x)), [x >> 0, cp.trace(x) == 1])
+    return Known(problem, x, np.outer(vector, vector), eigenvalues[first])
+
+
+FAMILIES = [
+    linear_on_simplex,
+    linear_on_box,
+    nearest_in_box,
+    least_absolute,
+    linear_on_ball,
+    distance_to_plane,
+    most_entropy,
+    exponentials,
+    weighted_logarithms,
+    smallest_eigenvalue,
+]
+
+
+def generated(family, count, seed=0):
+    """Yield problems of a family in several sizes."""
+    generator = np.random.default_rng([seed, FAMILIES.index(family)])
+    with mpmath.workdps(DIGITS):
+        for _ in range(count):
+            yield family(generator, int(generator.integers(2, 9)))
+
+
+def rise_of(case, value):
+    """Return how far a value is from the optimum, on the side that is worse."""
+    with mpmath.workdps(DIGITS):
+        distance = exact(value) - case.optimum
+        return -distance if isinstance(case.problem.objective, cp.Maximize) else distance
+
+
+def compiled(problem):
+    """Return the program, its offset, and the sign of its objective."""
+    data, _, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+    sign = -1 if isinstance(problem.objective, cp.Maximize) else 1
+    return ConicProgram.of(data), float(inverse[-1]["offset"]), sign
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_solutions_are_certified(family):
+    for case in generated(family, 3):
+        certificate = certify_program(case.problem, {case.variable: case.solution})
+        assert certificate.is_optimal(1e-8), certificate
+        # The bound itself is on the right side of the optimum.
+        assert rise_of(case, certificate.bound) <= 1e-13 * certificate.scale
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_points_are_never_certified(family):
+    generator = np.random.default_rng(5)
+    for case in generated(family, 2, seed=1):
+        for size in (1e-6, 1e-3, 1.0):
+            step = size * generator.normal(size=case.solution.shape)
+            point = case.solution + step * (1 + np.abs(case.solution)) / 2
+            if case.solution.ndim == 2:
+                point = (point + point.T) / 2
+            certificate = certify_program(case.problem, {case.variable: point})
+            if certificate.reason:
+                assert certificate.gap == np.inf
+                continue
+            assert certificate.gap >= rise_of(case, certificate.value) - 1e-13 * certificate.scale
+
+
+def planted(generator, z):
+    """Yield multipliers that nobody should believe, some of them near the right ones."""
+    yield np.zeros_like(z)
+    yield -z
+    yield z * 1e3
+    yield np.where(generator.random(len(z)) < 0.3, 0.0, z)
+    yield np.where(generator.random(len(z)) < 0.1, np.nan, z)
+    yield np.where(generator.random(len(z)) < 0.1, 1e300, z)
+    for exponent in (-15, -9, -3, 0, 6):
+        yield z + 10.0**exponent * generator.normal(size=len(z))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_multipliers_prove_too_much(family):
+    generator = np.random.default_rng(7)
+    for case in generated(family, 1, seed=2):
+        program, offset, sign = compiled(case.problem)
+        size = len(program.linear)
+        solved = program.solve(1e-12)
+        value = program.value(solved.x)[0]
+        box = ranges_below(program, value, 1 + abs(value))
+        assert np.isfinite([box.lower, box.upper]).all()
+        for z in planted(generator, solved.z):
+            x = np.clip(solved.x + generator.normal(size=size) * 1e-6, box.lower, box.upper)
+            bound = program.value(x)[0] - program.rise(Multipliers(x, z), box).value
+            scale = 1 + abs(value) + abs(offset)
+            assert rise_of(case, sign * (bound + offset)) <= 1e-15 * scale
+        x = np.clip(solved.x, box.lower, box.upper)
+        good = program.value(x)[0] - program.rise(solved._replace(x=x), box).value
+        assert good >= value - 1e-8 * (1 + abs(value))
+
+
+ALL_CONES = Cones(2, 3, (4, 2), (3,), 2, ((0.25, 0.75), (0.5, 0.25, 0.25)))
+
+
+def in_cones(generator, cones):
+    """Return a random point of the cones, on their boundary half the time."""
+    s = np.zeros(cones.rows)
+    s[cones.zero : cones.soc_start] = generator.exponential(size=cones.nonneg)
+    inner = float(generator.integers(2))
+    for kind, parameter, rows in cones.groups():
+        for block in rows:
+            free = generator.normal(size=len(block))
+            if kind == "soc":
+                free[0] = np.linalg.norm(free[1:]) + inner
+            elif kind == "psd":
+                factor = generator.normal(size=(parameter, 1 + int(inner) * parameter))
+                matrix = factor @ factor.T
+                columns, lines = np.tril_indices(parameter)
+                free = np.where(lines == columns, 1, np.sqrt(2)) * matrix[lines, columns]
+            elif kind == "exp":
+                free[1] = 0.1 + abs(free[1])
+                free[2] = free[1] * np.exp(free[0] / free[1]) + inner
+            else:
+                free[:-1] = np.abs(free[:-1])
+                free[-1] = np.sign(free[-1]) * np.prod(free[:-1] ** np.array(parameter))
+            s[block] = free
+    return s
+
+
+def test_projections_are_in_the_dual_cones():
+    generator = np.random.default_rng(3)
+    for _ in range(60):
+        size = 10.0 ** generator.integers(-6, 7)
+        z = project(size * generator.normal(size=ALL_CONES.rows), ALL_CONES)
+        assert np.array_equal(project(z, ALL_CONES)[:9], z[:9])
+        for _ in range(20):
+            s = in_cones(generator, ALL_CONES)
+            assert z @ s >= -1e-13 * (np.abs(z) @ np.abs(s))
+
+
+def test_projections_of_multipliers_at_the_edge():
+    # On the boundary itself, and where exponentials overflow or vanish.
+    rows = Cones(0, 0, (3,), (), 1)
+    assert project(np.array([5.0, 3.0, 4.0, -1.0, 1.0, 1.0]), rows)[0] >= 5
+    for u, v, w in [(-1e-200, -5.0, 1.0), (-1.0, 900.0, 0.0), (-3.0, -1e5, 2.0), (2.0, -1.0, -1.0)]:
+        z = project(np.array([0.0, 0.0, 0.0, u, v, w]), rows)[3:]
+        assert np.isfinite(z).all()
+        assert z[0] <= 0
+        with mpmath.workdps(DIGITS):
+            first, second, third = map(exact, z)
+            if first == 0:
+                assert min(second, third) >= 0
+            else:
+                assert -first * mpmath.exp(second / first - 1) <= third
+
+
+def test_positive_definiteness_is_not_claimed_at_the_edge():
+    assert surely_positive(np.eye(3))
+    assert not surely_positive(np.ones((3, 3)))
+    assert not surely_positive(np.diag([1.0, 1.0, -1e-9]))
+    raised = project(np.array([1.0, np.sqrt(2), 1.0]), Cones(0, 0, (), (2,)))
+    assert np.linalg.eigvalsh(triangle_to_matrix(raised, 2))[0] > 0
+
+
+def test_sums_are_rounded_once():
+    from scipy import sparse
+
+    big = np.array([1e16, 1.0, -1e16])
+    value, error = product_total(big, np.ones(3))
+    assert value == 1.0
+    assert error < 1e-15
+    values, errors = column_totals(sparse.csc_array(big[:, None]), np.full(3, 1 / 3), np.zeros(1))
+    assert values[0] == 1 / 3
+    assert errors[0] < 1e-15
+    assert np.isnan(product_total(np.array([1e300]), np.array([1e300]))[0])
+
+
+def test_ranges_contain_feasible_points():
+    generator = np.random.default_rng(11)
+    x = cp.Variable(4)
+    sets = [
+        [cp.norm(x) <= 1, cp.sum(x) == 0.5],
+        [cp.norm1(x) <= 1],
+        [cp.sum(cp.kl_div(x, 0.25)) <= 0.3, cp.sum(x) == 1],
+        [cp.sum(cp.exp(x)) <= 5, x >= -2],
+        [cp.geo_mean(x) >= 0.2, cp.sum(x) <= 1.5],
+        [cp.bmat([[x[0], x[1]], [x[1], x[2]]]) >> 0, cp.sum(x) == 1, cp.abs(x[3]) <= 1, x[2] <= 2],
+    ]
+    for forms in sets:
+        cost = generator.normal(size=4)
+        data, *_ = cp.Problem(cp.Minimize(cost @ x), forms).get_problem_data("CLARABEL")
+        program = ConicProgram.of(data)
+        free = Box(np.full(len(program.linear), -np.inf), np.full(len(program.linear), np.inf))
+        box = propagate(program.matrix, program.right, program.cones, free)
+        for _ in range(5):
+            linear = np.zeros(len(program.linear))
+            linear[data["param_prob"].var_id_to_col[x.id] + np.arange(4)] = generator.normal(size=4)
+            point = ConicProgram(None, linear, program.matrix, program.right, program.cones)
+            inside = point.solve(1e-9).x
+            assert (inside >= box.lower - 1e-7).all()
+            assert (inside <= box.upper + 1e-7).all()
+
+
+def test_ranges_of_nothing():
+    x = cp.Variable(2)
+    data, *_ = cp.Problem(cp.Minimize(x[0]), [x >= 1, cp.sum(x) <= 1]).get_problem_data("CLARABEL")
+    program = ConicProgram.of(data)
+    free = Box(np.full(2, -np.inf), np.full(2, np.inf))
+    with pytest.raises(Empty):
+        propagate(program.matrix, program.right, program.cones, free)
+
+
+STEEP = np.array([1e9, 1.0, 1.0, 1.0])
+START = np.array([0.5, 0.6, 0.1, -0.2])
+
+
+@pytest.mark.parametrize(
+    ("f", "largest"), [([0.3, 0.4315, 0.1767, 0.0918], 0.0398), ([0.3, 0.6, 0.1, 0.0], 1e-9)]
+)
+def test_a_steep_coordinate_hides_nothing(f, largest):
+    f = np.array(f)
+    s = cp.Variable(4)
+    forms = [s >= 0, cp.sum(s) == 1.0, s[0] == 0.3]
+    gradient = STEEP * (f - START)
+    error = np.abs(gradient) * 2.0**-52
+    gap = cone_gap(gradient, error, f, 1.0, np.zeros(4), np.ones(4), s, forms)
+    best = np.array([0.3, 0.6, 0.1, 0.0])
+    true = np.sum(STEEP * (f - best) * (f + best - 2 * START)) / 2
+    assert true - 1e-15 <= gap.gap <= largest
+    # Values come one per constraint, as cvxpy's own dual_value.
+    assert set(gap.multipliers) == {form.id for form in forms}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda s: [cp.norm(s[:3]) <= 5],
+        lambda s: [cp.norm(s[:3]) <= 0.2],
+        lambda s: [cp.sum(cp.kl_div(s, 1 / 6)) <= 0.05],
+        lambda s: [cp.tv(s) <= 0.2],
+        lambda s: [cp.diag(s) + 0.02 >> 0.03 * np.eye(6)],
+    ],
+)
+def test_gaps_on_cones_are_small_at_the_minimum(build):
+    start = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05])
+    s = cp.Variable(6)
+    forms = [s >= 0, cp.sum(s) == 1, *build(s)]
+    nearest = cp.Problem(cp.Minimize(cp.sum_squares(s - start)), forms)
+    nearest.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    f = s.value
+    result = cone_gap(f - start, 1e-16, f, 1.0, np.zeros(6), np.ones(6), s, forms)
+    assert 0 <= result.gap <= 1e-9
+    assert result.reason == ""
+
+
+def test_gaps_without_bounds_say_why():
+    s = cp.Variable(2)
+    free = (np.full(2, -np.inf), np.full(2, np.inf))
+    result = cone_gap(np.array([1.0, 0.0]), 0.0, np.zeros(2), 0.0, *free, s, [s[0] + s[1] <= 1])
+    assert result.gap == np.inf
+    assert "frequency" in result.reason
+    empty = cone_gap(np.ones(2), 0.0, np.zeros(2), 0.0, *free, s, [s[0] >= 1, s[0] <= 0])
+    assert "contradict" in empty.reason
+
+
+def test_refusals_say_why():
+    x = cp.Variable(2, name="x")
+    unbounded = certify_program(cp.Problem(cp.Minimize(x[0] - x[1])), {x: [0.0, 0.0]})
+    assert unbounded.gap == np.inf
+    assert "entry 0 of x" in unbounded.reason
+    assert not unbounded.is_optimal(1.0)
+    logarithm = certify_program(cp.Problem(cp.Maximize(cp.sum(cp.log(x)))), {x: [-1.0, 1.0]})
+    assert "the objective is nan" in logarithm.reason
+    third = certify_program(cp.Problem(cp.Minimize(cp.sum(cp.power(x, np.pi)))), {x: [0.0, 0.0]})
+    assert "approx=False" in third.reason
+
+
+def test_arguments_are_checked():
+    x = cp.Variable(2, name="x")
+    p = cp.Parameter(name="p")
+    with pytest.raises(InvalidInputError, match="DCP"):
+        certify_program(cp.Problem(cp.Minimize(cp.sqrt(x[0]))), {x: [0, 0]})
+    with pytest.raises(InvalidInputError, match="parameter p has no value"):
+        certify_program(cp.Problem(cp.Minimize(cp.abs(x[0] - p))), {x: [0, 0]})
+    with pytest.raises(InvalidInputError, match="variable x has no value: add it"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(x))), {})
+    with pytest.raises(InvalidInputError, match=r"set its \.value"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(x))))
+    with pytest.raises(InvalidInputError, match="shape"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(x))), {x: [1, 2, 3]})
+    with pytest.raises(InvalidInputError, match="not finite"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(x))), {x: [np.nan, 0]})
+    with pytest.raises(InvalidTypeError, match=r"cvxpy\.Problem"):
+        certify_program("norm", {x: [0, 0]})
+    with pytest.raises(InvalidTypeError, match="map variables"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(x))), [0, 0])
+    whole = cp.Variable(2, integer=True)
+    with pytest.raises(UnsupportedProblemError, match="integers"):
+        certify_program(cp.Problem(cp.Minimize(cp.norm(whole))), {whole: [0, 0]})
+
+
+def test_points_keep_their_place():
+    x = cp.Variable(2, nonneg=True)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)))
+    x.value = [1.0, 2.0]
+    certificate = certify_program(problem, {x: [-1.0, 0.0]})
+    assert certificate.violation == 1.0
+    assert certificate.gap == 0.0
+    assert not certificate.is_optimal()
+    assert x.value.tolist() == [1.0, 2.0]
+    assert certify_program(problem).gap >= 3.0
+    assert certify_program(problem, {x: [0.0, 0.0]}).is_optimal(1e-12, relative=False)
+
+
+def test_multipliers_come_by_constraint():
+    x = cp.Variable(2)
+    rows = [x[0] + x[1] == 1, x[0] <= 0.25]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x)), rows)
+    problem.solve(solver="CLARABEL")
+    certificate = certify_program(problem)
+    for row in rows:
+        assert certificate.duals[row] == pytest.approx(row.dual_value, abs=1e-6)
+
+
+def test_nothing_to_choose():
+    assert certify_program(cp.Problem(cp.Minimize(cp.Constant(3.0))), {}).gap == 0.0
