@@ -2,10 +2,10 @@
 
 A lower bound by weak duality charges each variable's residual against the variable's range. Of the
 frequencies the ranges are known; those of auxiliary variables follow from the rows A x + s = b,
-s in K: intervals of all variables of a row but one imply an interval of the last. Everything is
+s in K: the ranges of all other variables of a row limit what is left for one. Everything is
 interval arithmetic rounded outward, so that every feasible point lies within the result.
 
-Sources: feasibility-based bound tightening, as in Belotti, Cafieri, Lee and Liberti 2010.
+Source: feasibility-based bound tightening, as in Belotti, Cafieri, Lee and Liberti 2010.
 """
 
 from __future__ import annotations
