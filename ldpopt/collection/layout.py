@@ -121,7 +121,8 @@ class IndexLayout(Layout):
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the numbers of one column."""
-        return _integers(columns[0], self.high, self.dtype)
+        (column,) = columns
+        return _integers(column, self.high, self.dtype)
 
     def text(self, reports: Reports) -> list[list[str]]:
         """Return decimal digits."""
@@ -155,7 +156,8 @@ class BitsLayout(Layout):
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the bytes of a column of fixed or variable size."""
-        column = _plain(columns[0])
+        (only,) = columns
+        column = _plain(only)
         codes = _nulls(column)
         kind = column.type
         rows = np.zeros((len(column), self.width), dtype=np.uint8)
@@ -279,7 +281,8 @@ class SubsetLayout(Layout):
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the sets of a column of lists of fixed or variable size."""
-        column = _plain(columns[0])
+        (only,) = columns
+        column = _plain(only)
         codes = self._list_codes(column)
         whole = np.flatnonzero(codes == 0)
         sets = np.zeros((len(column), self.k), self.dtype)

@@ -197,8 +197,8 @@ def _apart_gap(gradient: Array, f: Array, lower: Array, upper: Array) -> Array:
     """Return max <g, f - s> over a box: every value goes to the end that its gradient points to."""
     with np.errstate(invalid="ignore"):
         end = np.where(gradient > 0, lower, np.where(gradient < 0, upper, f))
-        # 0 times the distance to an infinite end would be NaN.
-        stays = (gradient == 0) | (f == end)
+        # The gradient may be infinite at an end that is reached, and 0 times that would be NaN.
+        stays = f == end
         terms = np.where(stays, 0.0, gradient * (f - end))
     return np.asarray(np.sum(terms, axis=-1))
 
