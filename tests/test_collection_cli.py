@@ -416,6 +416,13 @@ def test_a_number_beyond_the_domain_is_named_by_its_line(world):
     assert "line 3: '4' is not in the domain of 4 values" in str(result.exception)
 
 
+def test_a_table_without_a_column_of_values_is_refused(world):
+    (world / "table.csv").write_text("client,answer\na,0\nb,1\n")
+    command = ["perturb", world / "table.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]
+    result = run(*command, "--out", world / "r.parquet")
+    assert "no column 'value': its columns are client, answer" in str(result.exception)
+
+
 def test_counts_that_no_number_of_subsets_gives_need_the_number(world):
     path = world / "counts.csv"
     path.write_text("value,count\n" + "".join(f"{value},{1 + value}\n" for value in range(10)))

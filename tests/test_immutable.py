@@ -453,6 +453,22 @@ def test_a_constraint_that_was_changed_around_its_seal_is_an_error(constraint, n
         problem.solve(F, path=path)
 
 
+def test_an_attribute_added_around_the_seal_is_noticed():
+    constraint = Bounds(0.0, 0.5)
+    forged(constraint, "middle", 0.25)
+    with pytest.raises(ValueError, match="'middle' of this Bounds was changed"):
+        Problem(losses.LeastSquares(), [constraint]).solve(F)
+
+
+def test_an_object_that_did_not_change_is_compared_in_one_pass(monkeypatch):
+    def slow(self, seal):
+        raise AssertionError
+
+    constraint = Bounds(0.0, 0.5)
+    monkeypatch.setattr(Bounds, "_look_for_changes", slow)
+    constraint.require_unchanged()
+
+
 def test_a_deleted_attribute_is_noticed():
     constraint = Bounds(0.0, 0.5)
     del vars(constraint)["upper"]

@@ -1,5 +1,7 @@
 """Priors without a formula: bins, sums, fits against cones, and the limit of accuracy."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -82,6 +84,16 @@ def test_a_prior_keeps_copies_that_do_not_change():
     for values in (prior.support, prior.weights):
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 1.0
+
+
+def test_counts_a_thousand_standard_deviations_apart_by_hand():
+    prior = Discrete([0.0, 1000.0], [1.0, 1.0], 1000)
+    posterior = prior.posterior(np.array([0.0, 500.0, 1000.0]), 1.0)
+    assert_allclose(posterior.mean, [0.0, 500.0, 1000.0], rtol=1e-12, atol=1e-12)
+    # Half of the density at 0 is 1/(2 √(2π)), and between the two the density at 500, e^-125000.
+    at_zero = -math.log(2 * math.sqrt(2 * math.pi))
+    between = -125_000 - math.log(math.sqrt(2 * math.pi))
+    assert_allclose(posterior.log_evidence, [at_zero, between, at_zero], rtol=1e-12)
 
 
 def test_far_estimates_have_finite_evidence_and_the_ends_as_means():
