@@ -21,6 +21,9 @@ from ldpopt.immutable import Immutable
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+# A variance of the number of supported values below this, relative to its mean squared, is none.
+_FIXED = 1e-12
+
 
 class PureProtocol(Immutable):
     """A pure protocol on ``d`` values at privacy budget ``epsilon``, given by p and q.
@@ -119,6 +122,18 @@ class PureProtocol(Immutable):
         None where only p and q are known: they do not determine how two counts vary together.
         """
         return None
+
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether all reports are known to support the same number of values, as those of GRR."""
+        if self.pair_support is None:
+            return False
+        with_user, neither = self.pair_support
+        others = self.d - 1
+        mean = self.p + others * self.q
+        square = mean + 2 * others * with_user + others * (others - 1) * neither
+        # The variance of the number, up to rounding.
+        return bool(square - mean**2 <= _FIXED * mean**2)
 
     def answer_variance(
         self,

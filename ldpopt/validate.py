@@ -118,6 +118,11 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
         raise InvalidInputError(
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
+    # As a plain array it would show the numbers that the mask hides.
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInputError(
+            f"{what} must not have masked entries: fill them, or leave them out"
+        )
     if result.dtype.kind not in "iuf":
         # numpy's name of a type of text is "<U3".
         kind = "text" if result.dtype.kind in "US" else str(result.dtype)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +66,17 @@ def test_methods_prints_table_one():
     assert all(f" {name} " in shown.out for name in METHODS)
     words = " ".join(shown.out.split())
     assert "alpha=2.0" in words
+
+
+def test_methods_as_markdown_is_the_table_of_the_readme():
+    shown = run("methods", "--markdown")
+    readme = Path(__file__).parent.parent / "README.md"
+    assert shown.out.startswith("| name | what it does |")
+    assert shown.out.count("\n") == len(METHODS) + 2
+    assert f"\n\n{shown.out}\n" in readme.read_text(encoding="utf-8")
+    both = run("methods", "--markdown", "--json")
+    assert (both.status, both.out) == (2, "")
+    assert "give one of them" in both.err
 
 
 def test_methods_as_json_has_every_field_of_table_one():

@@ -588,3 +588,19 @@ def test_a_set_folder_is_never_bypassed_by_a_download(web, folder):
     with pytest.raises(DataUnavailableError, match="unset LDPOPT_DATA"):
         datasets.load("kosarak")
     assert web.addresses == []
+
+
+def test_counts_and_sets_of_a_data_set_cannot_be_written_to():
+    members = np.array([1, 2])
+    data = datasets.Dataset("x", [3, 2, 1], ("a", "b", "c"), "none", {"all": [[0], members]})
+    members[0] = 0
+    assert data.sets["all"][1].tolist() == [1, 2]
+    for array in (data.counts, *data.sets["all"], datasets.load("emoji").sets["category"][0]):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+
+
+def test_counts_whose_sum_leaves_64_bits_are_refused():
+    with pytest.raises(InvalidInputError, match="sum to 9223372036854775808, which is more than"):
+        datasets.Dataset("x", [2**62, 2**62], ("a", "b"), "none")
+    assert datasets.Dataset("x", [2**62, 2**62 - 1], ("a", "b"), "none").n == 2**63 - 1

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import METHODS, FrequencyEstimate, Problem, constraints, datasets, losses, postprocess
+from ldpopt import (
+    METHODS,
+    FrequencyEstimate,
+    Problem,
+    constraints,
+    datasets,
+    losses,
+    oracles,
+    postprocess,
+)
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import Noise
 from ldpopt.oracles import GRR, ORACLES, OUE, HadamardResponse
@@ -300,12 +309,54 @@ def test_processed_frequencies_wrapped_by_hand_do_not_pass_for_raw(name, method,
 
 
 def test_a_count_next_to_a_whole_number_is_not_one():
-    # p - q = 1/4: 1e-10 of a count at n = 100 is far above rounding, 1e-14 is below it.
-    near = [1.0 + 4e-12, 0.04, -0.96]
-    assert FrequencyEstimate(near, 100, QUARTERS).is_raw is None
-    assert FrequencyEstimate([1.0 + 2e-16, 0.04, -0.96], 100, QUARTERS).is_raw is True
-    outside = [3.04, 0.04, -0.96]  # 101 counts of 100
-    assert FrequencyEstimate(outside, 100, QUARTERS).is_raw is None
+    # p - q = 1/4: 1e-10 of a count at n = 101 is far above rounding, 1e-14 is below it.
+    raw = 4 * (np.array([51.0, 27.0, 2.0]) / 101 - 0.25)
+    assert FrequencyEstimate(raw, 101, QUARTERS).is_raw is True
+    assert FrequencyEstimate(raw + np.array([4e-12, 0, 0]), 101, QUARTERS).is_raw is None
+    assert FrequencyEstimate(raw + np.array([2e-16, 0, 0]), 101, QUARTERS).is_raw is True
+    outside = 4 * (np.array([102.0, 27.0, 2.0]) / 101 - 0.25)
+    assert FrequencyEstimate(outside, 101, QUARTERS).is_raw is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_values_of_symmetric_encoding_after_norm_do_not_pass_for_raw(seed):
+    # p + q = 1: the counts after Norm are (n ± (c_1 - c_2))/2, whole for every other vector.
+    oracle = oracles.SUE(epsilon=1.0, d=2)
+    raw = oracle.estimate(oracle.simulate_counts([700, 300], seed), 1000)
+    for method in ("norm", "norm-sub"):
+        shifted = postprocess(raw, method).frequencies
+        assert FrequencyEstimate(shifted, 1000, oracle).is_raw is None
+    assert FrequencyEstimate(raw.frequencies, 1000, oracle).is_raw is (
+        None if raw.frequencies.sum() == pytest.approx(1, abs=1e-12) else True
+    )
+
+
+def test_where_changed_frequencies_can_be_counts_by_chance_it_is_not_known():
+    # With q = 1/4 and p = 1/2 every multiple of 0.04 is a count of 100 reports.
+    assert FrequencyEstimate([0.4, 0.44, 0.2], 100, QUARTERS).is_raw is None
+    # n q = 50: a value that was cut to 0 is a count, wherever it stands.
+    halves = PureProtocol(1.0, 3, p=1 / math.sqrt(2), q=0.5)
+    raw = (np.array([70.0, 50.0, 40.0]) / 100 - 0.5) / (halves.p - 0.5)
+    assert FrequencyEstimate(raw, 100, halves).is_raw is None
+    raw = (np.array([70.0, 51.0, 40.0]) / 100 - 0.5) / (halves.p - 0.5)
+    assert FrequencyEstimate(raw, 100, halves).is_raw is True
+
+
+def test_many_reports_of_few_values_are_not_told_apart_by_rounding():
+    # A count has a rounding of 16 eps n: at n = 2**40 one number in 128 counts as whole.
+    n = 2**40
+    for d, expected in ((3, None), (4, True)):
+        protocol = PureProtocol(1.0, d, p=1 / math.sqrt(2), q=1 / math.sqrt(5))
+        counts = np.arange(1, d + 1) * 2.0**36 + 1
+        raw = (counts / n - protocol.q) / (protocol.p - protocol.q)
+        assert FrequencyEstimate(raw, n, protocol).is_raw is expected
+
+
+def test_reports_of_one_size_have_raw_frequencies_of_sum_one():
+    oracle = oracles.GRR(epsilon=1.0, d=3)
+    assert FrequencyEstimate(oracle.estimate([50, 30, 20], 100).frequencies, 100, oracle).is_raw
+    frequencies = (np.array([50, 30, 21]) / 100 - oracle.q) / (oracle.p - oracle.q)
+    assert FrequencyEstimate(frequencies, 100, oracle).is_raw is None
 
 
 def test_what_cannot_be_counted_is_not_known_to_be_raw():

@@ -184,3 +184,12 @@ def test_other_sources_of_randomness_are_refused(rng):
         InvalidTypeError, match=r"^rng must be a numpy\.random\.Generator, a seed or None, got"
     ):
         validate.generator(rng)
+
+
+def test_numbers_that_a_mask_hides_are_not_used():
+    hidden = np.ma.masked_array([0.5, 0.2, 99.0], mask=[False, False, True])
+    for check in (validate.frequencies, lambda values: validate.array("weights", values)):
+        with pytest.raises(InvalidInputError, match="must not have masked entries"):
+            check(hidden)
+    open_mask = np.ma.masked_array([0.5, 0.2], mask=False)
+    assert validate.frequencies(open_mask).tolist() == [0.5, 0.2]

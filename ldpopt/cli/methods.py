@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ldpopt.cli.shared import Json, output, print_json
-from ldpopt.methods import METHODS, Method
+from ldpopt.errors import InvalidInputError
+from ldpopt.methods import METHODS, Method, markdown_table
 
 
-def methods(as_json: Json = False) -> None:
+def methods(
+    as_json: Json = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table of the README, in Markdown.")
+    ] = False,
+) -> None:
     """Show Table I: every method with its problem, its guarantees and its options.
 
     Example: ldpopt methods --json
     """
     from ldpopt.rendering.methods_table import methods_table
 
-    if as_json:
+    if as_json and markdown:
+        raise InvalidInputError("--json and --markdown are two formats: give one of them")
+    if markdown:
+        # Not by rich, which would wrap long rows.
+        typer.echo(markdown_table())
+    elif as_json:
         print_json([_record(method) for method in METHODS.values()])
     else:
         output.print(methods_table())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
+from ldpopt.immutable import locked
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -73,7 +74,8 @@ class Dataset:
     source : str
         One line: origin and licence.
     sets : mapping of str to list of index arrays
-        Families of fixed sets, e.g. ``sets["state"]``: the indices of the values of each state.
+        Families of fixed sets, e.g. ``sets["state"]``: the indices of the values of each state;
+        kept as read-only copies.
     set_names : mapping of str to tuple of str
         The names of the sets of each family, in the same order.
 
@@ -82,8 +84,8 @@ class Dataset:
     InvalidTypeError
         If the counts are not numbers.
     InvalidInputError
-        If the counts are not a vector of whole numbers >= 0 with a positive sum, or the labels are
-        not d.
+        If the counts are not a vector of whole numbers >= 0 with a positive sum below 2⁶³, or the
+        labels are not d.
 
     Examples
     --------
@@ -109,8 +111,15 @@ class Dataset:
             raise InvalidInputError(
                 f"{counts.size} counts need as many labels, got {len(self.labels)}"
             )
-        counts.flags.writeable = False
-        object.__setattr__(self, "counts", counts)
+        # Python's integers: the sum may leave 64 bits, and would wrap there.
+        users = sum(counts.tolist())
+        if users > _LARGEST:
+            raise InvalidInputError(f"the counts sum to {users}, which is more than 2**63 - 1")
+        object.__setattr__(self, "counts", locked(counts))
+        families = {
+            family: [locked(np.asarray(x)) for x in sets] for family, sets in self.sets.items()
+        }
+        object.__setattr__(self, "sets", families)
         object.__setattr__(self, "labels", tuple(self.labels))
 
     @property

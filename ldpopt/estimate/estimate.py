@@ -29,6 +29,9 @@ _SHOWN = 3  # values that a representation lists
 _COUNT_ROUNDING = 16 * float(np.finfo(np.float64).eps)
 _COUNTABLE = 2**40
 
+# Probability that changed frequencies pass for raw ones which is small enough.
+_CHANCE = 1e-6
+
 # By how much a shift of all values by one number may differ between them, relative to the
 # largest of them.
 _SHIFT_ROUNDING = 1e-12
@@ -211,19 +214,39 @@ class FrequencyEstimate(Immutable):
 
         It is True of estimates from counts, False of processed ones, and what was stated of
         others. If nothing was stated, the frequencies are raw if all n (q + (p-q) f) are whole
-        numbers in 0 .. n, which frequencies that were changed in any way practically never
-        satisfy, and the smallest of a vector is not 0, which cutting leaves. If not, the answer
-        is None.
+        numbers in 0 .. n, which changed frequencies satisfy by chance with a probability below
+        1e-6. If not, or where the arithmetic cannot tell, the answer is None: see
+        ``_may_be_counts_by_chance``.
         """
         if self._stated is not None:
             return self._stated
         if self.n is None or self.oracle is None or self.n > _COUNTABLE:
             return None
-        if np.any(self.frequencies.min(axis=-1) == 0):
-            return None  # cutting at zero leaves this, and where n q is whole it is a count too
         counts = self.n * (self.oracle.q + (self.oracle.p - self.oracle.q) * self.frequencies)
         whole = np.clip(np.rint(counts), 0, self.n)
-        return True if np.max(np.abs(counts - whole)) <= _COUNT_ROUNDING * self.n else None
+        if np.max(np.abs(counts - whole)) > _COUNT_ROUNDING * self.n:
+            return None
+        return None if self._may_be_counts_by_chance(self.n, self.oracle) else True
+
+    def _may_be_counts_by_chance(self, n: int, protocol: PureProtocol) -> bool:
+        """Return whether changed frequencies might follow from whole counts as these ones do."""
+        # Each of d numbers is whole by chance with this probability; a known sum leaves d - 1.
+        if (2 * _COUNT_ROUNDING * n) ** (self.d - 1) >= _CHANCE:
+            return True
+        # With whole n p and n q round frequencies are counts, and shifts are often whole.
+        shares = n * np.array([protocol.p, protocol.q])
+        if np.max(np.abs(shares - np.rint(shares))) <= _COUNT_ROUNDING * n:
+            return True
+        # Cutting leaves zeros, which are counts where n q is whole.
+        if np.any(self.frequencies == 0):
+            return True
+        # A shift to the sum 1 is whole for one vector in d where n (d q + p - q) is whole, as for
+        # symmetric unary encoding of two values. Only if all reports support as many values the
+        # sum of raw frequencies is 1.
+        sums = self.frequencies.sum(axis=-1)
+        size = 1 + np.abs(self.frequencies).sum(axis=-1)
+        is_one = np.abs(sums - 1) <= _SHIFT_ROUNDING * size
+        return not is_one.all() if protocol.has_fixed_size else bool(is_one.any())
 
     @property
     def raw(self) -> FrequencyEstimate | None:
