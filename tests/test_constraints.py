@@ -542,3 +542,26 @@ def test_a_convex_constraint_is_its_own_restriction(constraint):
 )
 def test_a_row_is_named_as_a_reader_would_write_it(constraint, row, text):
     assert constraint.row_name(row, 4) == text
+
+
+def test_a_custom_constraint_on_other_variables_or_empty_parameters_is_refused():
+    other = cp.Variable(name="t")
+    empty = cp.Parameter(name="limit")
+    cases = [(other, "has the variable t besides f"), (empty, "the parameter limit in .* no value")]
+    for bound, match in cases:
+        constraint = Custom(lambda f, bound=bound: [f[0] <= bound])
+        with pytest.raises(InvalidInputError, match=match):
+            constraint.violation(np.array([0.5, 0.5]))
+        with pytest.raises(InvalidInputError, match=match):
+            Problem(LeastSquares(), [constraint]).solve([0.5, 0.5])
+    empty.value = 0.25
+    solution = Problem(LeastSquares(), [Custom(lambda f: [f[0] <= empty])]).solve([0.5, 0.5])
+    assert solution.frequencies[0] == pytest.approx(0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize("entries", [[[1j, 1.0]], [[True, False]]], ids=["complex", "boolean"])
+def test_a_matrix_is_one_of_numbers_sparse_or_not(entries):
+    for matrix in (entries, sparse.csr_array(np.array(entries))):
+        with pytest.raises(InvalidTypeError, match="A must be an array of numbers, got"):
+            Linear(matrix, 0.0, 1.0)
+    assert Linear(sparse.csr_array([[1, 2]]), 0.0).matrix.dtype == np.float64

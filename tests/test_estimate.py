@@ -579,3 +579,14 @@ def test_processed_frequencies_of_another_shape_are_refused():
 def test_a_slice_without_trials_is_refused():
     with pytest.raises(InvalidInputError, match=r"has no trial: the leading axes .* \(2,\)"):
         _ = FrequencyEstimate([[0.5, 0.25], [0.5, 0.25]])[2:]
+
+
+def test_whether_an_estimate_is_raw_is_stated_by_a_boolean():
+    with pytest.raises(InvalidTypeError, match="is_raw must be True, False or None, got 'no'"):
+        FrequencyEstimate([0.5, 0.5], is_raw="no")
+    assert FrequencyEstimate([0.5, 0.5], is_raw=np.False_).is_raw is False
+
+
+def test_labels_that_are_no_sequence_are_refused():
+    with pytest.raises(InvalidTypeError, match="labels must be a sequence of 2 names, got 5"):
+        FrequencyEstimate([0.5, 0.5], labels=5)

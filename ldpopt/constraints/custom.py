@@ -59,7 +59,7 @@ class Custom(Constraint):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If it fails, or does not return a list of convex cvxpy constraints.
+            If it fails, or does not return a list of convex cvxpy constraints on f alone.
         """
         import cvxpy as cp
 
@@ -83,6 +83,7 @@ class Custom(Constraint):
                     f"Custom: {form} is not convex by cvxpy's rules (DCP): write it with cvxpy's "
                     "convex functions, or leave it out"
                 )
+            _check_names(form, f)
         return list(forms)
 
     def violation(self, f: Array) -> Array:
@@ -97,3 +98,19 @@ class Custom(Constraint):
             variable.value = f[trial]
             result[trial] = max((float(np.max(form.violation())) for form in forms), default=0.0)
         return result
+
+
+def _check_names(form: cp.Constraint, f: cp.Expression) -> None:
+    """Raise an error for a variable other than f, or a parameter without a value."""
+    own = {variable.id for variable in f.variables()}
+    for variable in form.variables():
+        if variable.id not in own:
+            raise InvalidInputError(
+                f"Custom: {form} has the variable {variable.name()} besides f, so that no vector "
+                "f alone can be checked against it: state it with cvxpy's functions of f"
+            )
+    for parameter in form.parameters():
+        if parameter.value is None:
+            raise InvalidInputError(
+                f"Custom: the parameter {parameter.name()} in {form} has no value: set it first"
+            )

@@ -172,10 +172,11 @@ class Linear(Polyhedron):
             # A vector is one row.
             A = np.atleast_2d(validate.array("A", A)).astype(np.float64)
         matrix = sparse.csr_array(A)
-        if not np.isfinite(matrix.data).all():
+        entries = validate.array("A", matrix.data).astype(np.float64)
+        if not np.isfinite(entries).all():
             raise InvalidInputError("A must be finite")
         # The parts, not the matrix: assigning to an entry of a sparse matrix gives it new parts.
-        self._parts = (matrix.data, matrix.indices, matrix.indptr)
+        self._parts = (entries, matrix.indices, matrix.indptr)
         self.shape: tuple[int, int] = matrix.shape
         m = matrix.shape[0]
         # Bounds checks that no number is missing between the two.

@@ -125,7 +125,10 @@ class FrequencyEstimate(Immutable):
         self.labels = None if labels is None else _labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
-        self._stated = is_raw
+        # A text such as "no" would count as true.
+        if not (is_raw is None or isinstance(is_raw, bool | np.bool_)):
+            raise InvalidTypeError(f"is_raw must be True, False or None, got {is_raw!r}")
+        self._stated = None if is_raw is None else bool(is_raw)
         self._ancestor = raw
 
     @classmethod
@@ -557,6 +560,8 @@ def _noise_of(
 def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
     if isinstance(labels, str):  # a sequence too, of letters: of d letters, perhaps
         raise InvalidInputError(f"labels must be a sequence of {d} names, got the text {labels!r}")
+    if not np.iterable(labels):
+        raise InvalidTypeError(f"labels must be a sequence of {d} names, got {labels!r}")
     names = tuple(str(label) for label in labels)
     if len(names) != d:
         raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")

@@ -229,10 +229,8 @@ class ConeProgram:
         try:
             self.problem.get_problem_data(self.solver)
         except cp.error.SolverError as error:
-            message = (
-                f"{self.solver} cannot take this problem ({error}): use another solver, such as "
-                "CLARABEL"
-            )
+            other = "" if self.solver == DEFAULT_SOLVER else f", such as {DEFAULT_SOLVER}"
+            message = f"{self.solver} cannot take this problem ({error}): use another solver{other}"
             raise UnsupportedProblemError(message) from None
 
     def solve(self, options: Mapping[str, Any] | None = None) -> ConeSolution:
