@@ -25,7 +25,8 @@ def norm(f: Array, total: float = 1.0) -> Array:
     d = f.shape[-1]
     # Divided before they are added: no sum overflows.
     mean = sums(f / d)
-    return np.asarray(f + (total / d - mean))
+    shift = total / d - mean
+    return np.asarray(f + shift)
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
@@ -57,7 +58,7 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
     top = np.max(f, axis=-1, keepdims=True)
     if not (top > 0).all():
         trial = validate.first(~(top > 0))[:-1]
-        where = f" in trial {', '.join(str(int(i)) for i in trial)}" if trial else ""
+        where = f" in {validate.trial(trial)}" if trial else ""
         raise InvalidInputError(
             f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead"
         )

@@ -13,7 +13,10 @@ Array = NDArray[np.float64]
 
 
 def group_totals(
-    f: Array, groups: Sequence[NDArray[np.int64]], totals: Array, rest: float | None = None
+    f: Array,
+    groups: Sequence[NDArray[np.int64]],
+    totals: Array,
+    rest: float | None = None,
 ) -> Array:
     """Return the nearest non-negative vector whose disjoint groups have the given totals.
 

@@ -104,44 +104,59 @@ def _root(
         "frtol": 0.0,
     }
     result = elementwise.find_root(
-        excess, (low, high), args=(trials,), maxiter=_MAX_STEPS, tolerances=tolerances
+        excess,
+        (low, high),
+        args=(trials,),
+        maxiter=_MAX_STEPS,
+        tolerances=tolerances,
     )
     return np.where(np.isfinite(result.x), result.x, low)
 
 
 def _narrowed(
-    excess: Callable[[Array, Trials], Array], low: Array, high: Array, trials: Trials
+    excess: Callable[[Array, Trials], Array],
+    low: Array,
+    high: Array,
+    trials: Trials,
 ) -> tuple[Array, Array]:
     """Return a smaller bracket: the multiplier is often far nearer to 0 than the steepest slope."""
     zero = np.clip(0.0, low, high)
-    above = excess(zero, trials) > 0
+    is_above = excess(zero, trials) > 0
     # Both ends are measured from zero, on the side where the root is.
+    far = np.where(is_above, high, low) - zero
     near = np.zeros(len(zero))
-    far = np.where(above, high, low) - zero
     for _ in range(_NARROWINGS):
         geometric = np.sign(far) * np.sqrt(np.abs(near * far))
+        # No geometric mean leads away from 0: the first step shrinks by a factor.
         middle = np.where(near == 0, far * _SHRINK, geometric)
-        is_beyond = (excess(zero + middle, trials) > 0) != above
+        middle_is_above = excess(zero + middle, trials) > 0
+        is_beyond = middle_is_above != is_above
         near = np.where(is_beyond, near, middle)
         far = np.where(is_beyond, middle, far)
-    lower = zero + np.where(above, near, far)
-    upper = zero + np.where(above, far, near)
+    lower = zero + np.where(is_above, near, far)
+    upper = zero + np.where(is_above, far, near)
     return lower, upper
 
 
 def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
-    """Return f with what its sum misses shared by the values off their bounds; changes f.
+    """Return f with the missing sum shared among the values off their bounds; f is changed.
 
     The last bit of the multiplier may be worth more than that of the sum.
     """
     lower, upper = box
-    free = (lower < f) & (f < upper)
+    is_free = (lower < f) & (f < upper)
     rest = total - sums(f)
-    f += free * (rest / np.maximum(counts(free), 1))
+    share = rest / np.maximum(counts(is_free), 1)
+    f += is_free * share
     return np.clip(f, lower, upper, out=f)
 
 
-def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = None) -> Array:
+def least_absolute(
+    f: Array,
+    lower: Array,
+    upper: Array,
+    total: float | None = None,
+) -> Array:
     """Return a minimiser of Σ |f'_v - f_v| on a box with at most one total.
 
     Of many minimisers it is the one nearest to f in least squares. Clipping is optimal without the
@@ -177,12 +192,19 @@ def least_absolute(f: Array, lower: Array, upper: Array, total: float | None = N
     start = clipped.reshape(-1, f.shape[-1])
     flat = f.reshape(start.shape)
     rest = total - sums(start)
-    # If the sum must fall no value rises, and the other way round; and none moves by more than all.
-    low = np.where(rest < 0, np.maximum(lower, start + rest), start)
-    high = np.where(rest > 0, np.minimum(upper, start + rest), start)
-    bracket = (flat - high).min(axis=-1), (flat - low).max(axis=-1)
+    moved = start + rest
+    # If the sum must fall, no value rises; if it must rise, none falls. None moves by more than the
+    # whole rest.
+    low = np.where(rest < 0, np.maximum(lower, moved), start)
+    high = np.where(rest > 0, np.minimum(upper, moved), start)
 
     def minimiser(mu: Array, trials: Trials) -> Array:
         return np.clip(flat[trials] - mu, low[trials], high[trials])
 
-    return one_root(minimiser, bracket, (low, high), total).reshape(f.shape)
+    # From where every value is at its upper bound to where each is at its lower one.
+    bracket = (
+        (flat - high).min(axis=-1),
+        (flat - low).max(axis=-1),
+    )
+    f_nearest = one_root(minimiser, bracket, (low, high), total)
+    return f_nearest.reshape(f.shape)

@@ -44,7 +44,8 @@ def norm_sub(f: Array, total: float | Array = 1.0) -> Array:
     >>> norm_sub(np.array([0.5, 0.2, -0.01])).round(3)
     array([0.603, 0.303, 0.093])
     """
-    return fill_to_level(f, f.max(axis=-1, keepdims=True), 0.0, total)
+    top = f.max(axis=-1, keepdims=True)
+    return fill_to_level(f, top, 0.0, total)
 
 
 def at_most(f: Array, k: int, total: float = 1.0) -> Array:
@@ -73,8 +74,9 @@ def at_most(f: Array, k: int, total: float = 1.0) -> Array:
     # A stable sort of -f keeps the order of equal values; reversing a sort of f would not.
     order = np.argsort(-f, axis=-1, kind="stable")
     largest = order[..., :k]
+    values = np.take_along_axis(f, largest, axis=-1)
     kept = np.full(f.shape, -np.inf)
-    np.put_along_axis(kept, largest, np.take_along_axis(f, largest, axis=-1), axis=-1)
+    np.put_along_axis(kept, largest, values, axis=-1)
     return norm_sub(kept, total)
 
 
@@ -127,7 +129,8 @@ def weighted_projection(f: Array, kappa: float, total: float) -> Array:
             f"the weighted MLE has no closed form for a total of {total:g} with kappa = "
             f"{kappa:g}: 1 + kappa total must be > 0"
         )
-    filled = fill_to_level(f, f.max(axis=-1, keepdims=True), total * kappa, total)
+    top = f.max(axis=-1, keepdims=True)
+    filled = fill_to_level(f, top, total * kappa, total)
     return _rescaled(filled, total)  # its sum is total·(1 - κt)
 
 
@@ -158,10 +161,13 @@ def water_filling(share: Array, floor: float, total: float = 1.0) -> Array:
     """
     ordered = falling(share)
     ranks = np.arange(1, share.shape[-1] + 1)
-    nu = np.cumsum(ordered, axis=-1) / (total + ranks * floor)
+    nu = np.cumsum(ordered, axis=-1)
+    nu /= total + ranks * floor
+    # At least one value is positive, however small all shares are.
     positive = np.maximum(counts(ordered > nu * floor), 1)
     level = np.take_along_axis(nu, positive - 1, axis=-1)
-    return _rescaled(np.maximum(share / level - floor, 0.0), total)
+    filled = np.maximum(share / level - floor, 0.0)
+    return _rescaled(filled, total)
 
 
 def check_weighted_domain(f: Array, kappa: float) -> None:
@@ -180,5 +186,7 @@ def check_weighted_domain(f: Array, kappa: float) -> None:
 def _rescaled(f: Array, total: float) -> Array:
     """Return f >= 0 times the factor that makes it sum to the total; changes f."""
     mass = sums(f)
-    f *= np.divide(total, mass, out=np.zeros_like(mass), where=mass > 0)
+    # Without mass there is nothing to scale: the total is then 0.
+    zeros = np.zeros_like(mass)
+    f *= np.divide(total, mass, out=zeros, where=mass > 0)
     return f

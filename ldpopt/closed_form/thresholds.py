@@ -37,7 +37,8 @@ def significance_threshold(d: int, sigma: float, alpha: float = 2.0) -> float:
     """
     share = min(alpha / d, 0.5)
     # -Φ⁻¹(α/d) instead of Φ⁻¹(1 - α/d): the difference from 1 would lose the digits of a small α/d.
-    return max(0.0, -float(ndtri(share)) * sigma)
+    quantile = -float(ndtri(share))
+    return max(0.0, quantile * sigma)
 
 
 def kth_highest(f: Array, k: int) -> Array:
@@ -45,8 +46,10 @@ def kth_highest(f: Array, k: int) -> Array:
 
     It is the threshold of the known top k (N V-E).
     """
+    # Ascending: the k-th highest is k places before the end.
     place = f.shape[-1] - k
-    highest = np.partition(f, place, axis=-1)[..., place, None]
+    ordered = np.partition(f, place, axis=-1)
+    highest = ordered[..., place, None]
     return np.maximum(highest, 0.0)
 
 
@@ -98,7 +101,8 @@ def norm_cut(f: Array) -> Array:
     # Estimates that sum to exactly 1 (GRR's do) must not lose one to the roundings of d additions.
     rounding = d * np.finfo(np.float64).eps
     fitting = counts(running <= 1 + rounding)
-    first_out = np.take_along_axis(positive, np.minimum(fitting, d - 1), axis=-1)
+    place = np.minimum(fitting, d - 1)
+    first_out = np.take_along_axis(positive, place, axis=-1)
     cut = np.where(fitting < d, first_out, 0.0)
     return np.where(f > cut, f, 0.0)
 
@@ -129,8 +133,11 @@ def norm_hyb(f: Array, threshold: float | Array) -> Array:
     """
     keep = kept_by_norm_hyb(f, threshold)
     rest = 1 - np.sum(f, axis=-1, keepdims=True, where=keep)
+    rest = np.maximum(rest, 0.0)
+    # Kept values take no part in the others' Norm-Sub.
     others = np.where(keep, -np.inf, f)
-    return np.where(keep, f, norm_sub(others, total=np.maximum(rest, 0.0)))
+    adjusted = norm_sub(others, total=rest)
+    return np.where(keep, f, adjusted)
 
 
 def kept_by_norm_hyb(f: Array, threshold: float | Array) -> NDArray[np.bool_]:
@@ -143,16 +150,19 @@ def kept_by_norm_hyb(f: Array, threshold: float | Array) -> NDArray[np.bool_]:
     """
     keep = f >= threshold
     with np.errstate(over="ignore"):
-        heavy = np.sum(f, axis=-1, keepdims=True, where=keep) > 1
-        if heavy.any():
-            keep &= _that_fit(f) | ~heavy
-    return keep & ~keep.all(axis=-1, keepdims=True)
+        kept_sum = np.sum(f, axis=-1, keepdims=True, where=keep)
+        is_heavy = kept_sum > 1
+        if is_heavy.any():
+            keep &= _that_fit(f) | ~is_heavy
+    keeps_all = keep.all(axis=-1, keepdims=True)
+    return keep & ~keeps_all
 
 
 def _that_fit(f: Array) -> NDArray[np.bool_]:
     """Return where the k highest values are, k the largest number whose sum is below 1."""
     order = np.argsort(-f, axis=-1, kind="stable")
-    running = np.cumsum(np.take_along_axis(f, order, axis=-1), axis=-1)
+    ordered = np.take_along_axis(f, order, axis=-1)
+    running = np.cumsum(ordered, axis=-1, out=ordered)
     # Negative values bring a sum below 1 again: those after the first that does not fit are out.
     prefix = np.logical_and.accumulate(running < 1, axis=-1)
     fitting = np.empty(f.shape, dtype=np.bool_)

@@ -46,16 +46,20 @@ def _breadth_first(parents: Index) -> tuple[Index, Index]:
     # From here on children of v are at first[v + 1] .. first[v + 2], the roots at 0 .. first[1].
     first = np.cumsum(first)
     children = np.empty(d, np.int64)
-    filled = first[:-1].copy()
+    free_place = first[:-1].copy()
     for label in range(d):
-        children[filled[parents[label] + 1]] = label
-        filled[parents[label] + 1] += 1
+        parent = parents[label]
+        place = free_place[parent + 1]
+        children[place] = label
+        free_place[parent + 1] += 1
     order = np.empty(d, np.int64)
     above = np.zeros(d + 1, np.int64)
     count = 0
     for node in range(d + 1):
         label = order[node - 1] if node > 0 else -1
-        for child in children[first[label + 1] : first[label + 2]]:
+        begin = first[label + 1]
+        end = first[label + 2]
+        for child in children[begin:end]:
             order[count] = child
             count += 1
             above[count] = node
@@ -69,7 +73,13 @@ def _breadth_first(parents: Index) -> tuple[Index, Index]:
 
 
 @_compiled
-def _meld(heap: int, other: int, mean: Array, child: Index, sibling: Index) -> int:
+def _meld(
+    heap: int,
+    other: int,
+    mean: Array,
+    child: Index,
+    sibling: Index,
+) -> int:
     """Return the top of two heaps as one."""
     if heap == _NONE or other == _NONE:
         return max(heap, other)
@@ -85,7 +95,12 @@ def _meld(heap: int, other: int, mean: Array, child: Index, sibling: Index) -> i
 
 
 @_compiled
-def _without_top(top: int, mean: Array, child: Index, sibling: Index) -> int:
+def _without_top(
+    top: int,
+    mean: Array,
+    child: Index,
+    sibling: Index,
+) -> int:
     """Return the top of the heap that is left when the top is taken away."""
     # Melded two by two, then one by one: this keeps heaps shallow.
     pairs = _NONE
@@ -128,18 +143,14 @@ def pool(f: Array, weights: Array, parents: Index) -> Array:
         child[:] = _NONE
         sibling[:] = _NONE
         for node in range(d, 0, -1):
-            mean[node] = f[trial, order[node - 1]]
-            mass[node] = weights[order[node - 1]]
+            label = order[node - 1]
+            mean[node] = f[trial, label]
+            mass[node] = weights[label]
             owner[node] = node
-            while heap[node] != _NONE and mean[heap[node]] > mean[node]:
-                top = heap[node]
-                mass[node] += mass[top]
-                mean[node] += (mean[top] - mean[node]) * (mass[top] / mass[node])
-                owner[top] = node
-                rest = _without_top(top, mean, child, sibling)
-                heap[node] = _meld(rest, heap[top], mean, child, sibling)
-            if above[node] > 0:
-                heap[above[node]] = _meld(heap[above[node]], node, mean, child, sibling)
+            _absorb(node, mean, mass, owner, heap, child, sibling)
+            parent = above[node]
+            if parent > 0:
+                heap[parent] = _meld(heap[parent], node, mean, child, sibling)
         # Owners come before what they own, so that their means are final here.
         for node in range(1, d + 1):
             mean[node] = mean[owner[node]]
@@ -147,12 +158,38 @@ def pool(f: Array, weights: Array, parents: Index) -> Array:
     return result
 
 
+@_inlined
+def _absorb(
+    node: int,
+    mean: Array,
+    mass: Array,
+    owner: Index,
+    heap: Index,
+    child: Index,
+    sibling: Index,
+) -> None:
+    """Let a block absorb the highest block below it, as long as that is higher than itself."""
+    while heap[node] != _NONE and mean[heap[node]] > mean[node]:
+        top = heap[node]
+        mass[node] += mass[top]
+        share = mass[top] / mass[node]
+        mean[node] += (mean[top] - mean[node]) * share
+        owner[top] = node
+        rest = _without_top(top, mean, child, sibling)
+        heap[node] = _meld(rest, heap[top], mean, child, sibling)
+
+
 # --- hierarchies ----------------------------------------------------------------------------------
 
 
 @_compiled
 def two_passes(
-    f: Array, weights: Array, parents: Index, has_total: bool, total: float, nonnegative: bool
+    f: Array,
+    weights: Array,
+    parents: Index,
+    has_total: bool,
+    total: float,
+    nonnegative: bool,
 ) -> Array:
     """Return the nearest rows to f (trials, d) in which parents are the sums of their children.
 
@@ -243,15 +280,17 @@ def _downwards(
 
     The sums are overwritten with the share of each child per unit of its spread.
     """
-    found_zero = False
+    has_new_zero = False
     for node in range(len(z)):
         if node > 0:
-            z[node] += u[node] * sums[above[node]]
+            share = sums[above[node]]
+            z[node] += u[node] * share
         if leaf[node]:
             if nonnegative and z[node] < 0:
                 zero[node] = True
-                found_zero = True
+                has_new_zero = True
         # Without spread all leaves below are zeros: then the sum is 0 and stays.
         elif spreads[node] > 0:
-            sums[node] = (z[node] - sums[node]) / spreads[node]
-    return found_zero
+            difference = z[node] - sums[node]
+            sums[node] = difference / spreads[node]
+    return has_new_zero

@@ -28,19 +28,24 @@ _LONG = 1 << 13
 _NEWTON_STEPS = 40
 # The largest values of the sample, which bound the head of the whole vector.
 _HEAD = 8
-# Values looked at for the guess from which the filter starts.
+# Size of the sample whose level is the guess from which the filter starts.
 _SAMPLE = 1 << 11
 # From this share of positive values in the sample on (one in 8), picking them out costs more than
 # passing over all values.
 _DENSE = 8
-# How many ranks below the last positive value of the sample the filter starts, besides four
+# Ranks below the last positive value of the sample at which the filter starts, besides four
 # standard deviations of the count: without a margin a small sample would often start too high.
 _MARGIN = 8
 # By how much the rank grows when the filter has started too high.
 _WIDEN = 4
 
 
-def fill_to_level(f: Array, top: Array, slope: float, total: float | Array) -> Array:
+def fill_to_level(
+    f: Array,
+    top: Array,
+    slope: float,
+    total: float | Array,
+) -> Array:
     """Return max(f + t, 0) for every vector, where t solves Σ max(f_v + t, 0) + slope·t = total.
 
     Parameters
@@ -62,11 +67,18 @@ def fill_to_level(f: Array, top: Array, slope: float, total: float | Array) -> A
     origin = np.where(np.abs(top) > total, top, 0.0)
     volume = total + slope * origin
     # The level if only the highest value were positive: no level is above it.
-    ceiling = (volume - (top - origin)) / (1 + slope)
+    highest = top - origin
+    ceiling = (volume - highest) / (1 + slope)
     if f.shape[-1] > _LONG:
         result = np.zeros(f.shape)
         for trial in np.ndindex(f.shape[:-1]):
-            vessel = _Vessel(f[trial], top[trial][0], origin[trial][0], slope, volume[trial])
+            vessel = _Vessel(
+                f[trial],
+                top[trial][0],
+                origin[trial][0],
+                slope,
+                volume[trial],
+            )
             index, filled = _fill_long(vessel, ceiling[trial][0])
             result[(*trial, index)] = filled
         return result
@@ -75,35 +87,49 @@ def fill_to_level(f: Array, top: Array, slope: float, total: float | Array) -> A
         heights = f - origin
     # What lies below this is zero in any case, rounding included; from here on sums are finite.
     np.maximum(heights, -ceiling - total, out=heights)
-    return _settle(heights, _sorted_level(heights, slope, volume), slope, volume)
+    level = _sorted_level(heights, slope, volume)
+    return _settle(heights, level, slope, volume)
 
 
 def _sorted_level(heights: Array, slope: float, volume: Array) -> Array:
     """Return the level of every vector of heights, by sorting it."""
     ordered = falling(heights)
     ranks = np.arange(1, heights.shape[-1] + 1)
-    levels = (volume - ordered.cumsum(axis=-1)) / (ranks + slope)
+    # In place: on many vectors fresh memory costs more than arithmetic.
+    levels = volume - ordered.cumsum(axis=-1)
+    levels /= ranks + slope
     # The left side is the largest of the lines that the k highest values alone give, so that none
     # of their levels lies below the right one, and one of them meets it.
     level = levels.min(axis=-1, keepdims=True)
     # A running sum of d terms carries d roundings, a Newton step from there only its residual's.
     depth = np.maximum(heights + level, 0.0)
-    return np.asarray(level - _newton_step(depth, depth > 0, level, slope, volume))
+    step = _newton_step(depth, depth > 0, level, slope, volume)
+    return np.asarray(level - step)
 
 
 def _newton_step(
-    depth: Array, filled: NDArray[np.bool_], level: Array, slope: float, volume: Array
+    depth: Array,
+    filled: NDArray[np.bool_],
+    level: Array,
+    slope: float,
+    volume: Array,
 ) -> Array:
     """Return by how much Newton's method lowers the level.
 
-    ``depth`` is max(heights + level, 0), and ``filled`` says where it is positive.
+    ``depth`` is max(heights + level, 0), and ``filled`` states where it is positive.
     """
     positive = np.maximum(counts(filled), 1)
-    excess = sums(depth) - (volume - slope * level)
+    wanted = volume - slope * level
+    excess = sums(depth) - wanted
     return np.asarray(excess / (positive + slope))
 
 
-def _settle(heights: Array, level: Array, slope: float, volume: Array) -> Array:
+def _settle(
+    heights: Array,
+    level: Array,
+    slope: float,
+    volume: Array,
+) -> Array:
     """Return max(heights + level, 0) with the sum that it should have; overwrites the heights.
 
     The last bit of a level, times d, would show in the sum.
@@ -111,7 +137,8 @@ def _settle(heights: Array, level: Array, slope: float, volume: Array) -> Array:
     depth = np.add(heights, level, out=heights)
     np.maximum(depth, 0.0, out=depth)
     filled = depth > 0
-    depth -= _newton_step(depth, filled, level, slope, volume) * filled
+    step = _newton_step(depth, filled, level, slope, volume)
+    depth -= step * filled
     return np.maximum(depth, 0.0, out=depth)
 
 
@@ -149,7 +176,8 @@ def _fill_long(vessel: _Vessel, ceiling: float) -> tuple[Index | slice, Array]:
     A level w with Σ max(y+w, 0) + slope·w >= volume is at or above u, so values below -w stay
     zero. A guess of w comes from a sample; a test makes sure, and lowers the guess if need be.
     """
-    if vessel.top - vessel.origin + ceiling <= 0:
+    highest = vessel.top - vessel.origin
+    if highest + ceiling <= 0:
         return np.empty(0, dtype=np.intp), np.empty(0)
     with np.errstate(over="ignore"):
         heights = vessel.values - vessel.origin if vessel.origin else vessel.values
@@ -158,10 +186,16 @@ def _fill_long(vessel: _Vessel, ceiling: float) -> tuple[Index | slice, Array]:
         return slice(None), _fill_dense(heights, guess, ceiling, vessel)
     index, candidates = _candidates(heights, guess, ceiling, vessel)
     level = _level_from_above(candidates, vessel.slope, vessel.volume)
-    return index, _settle(candidates, level, vessel.slope, vessel.volume)
+    filled = _settle(candidates, level, vessel.slope, vessel.volume)
+    return index, filled
 
 
-def _guess(heights: Array, ceiling: float, slope: float, volume: Array) -> _Guess:
+def _guess(
+    heights: Array,
+    ceiling: float,
+    slope: float,
+    volume: Array,
+) -> _Guess:
     """Return a level from the head, taken whole, and a sample of the rest.
 
     Each value of the sample stands for many others. A few huge values would distort the guess, so
@@ -174,17 +208,25 @@ def _guess(heights: Array, ceiling: float, slope: float, volume: Array) -> _Gues
     head = falling(heights[above_cut])
     body = sample[sample <= cut]
     guessed = np.concatenate([head, body])
-    stands_for = np.full(len(body), len(heights) / len(sample))
-    weight = np.concatenate([np.ones(len(head)), stands_for])
+    # A value of the head stands for itself, one of the sample for many.
+    of_head = np.ones(len(head))
+    of_body = np.full(len(body), len(heights) / len(sample))
+    weight = np.concatenate([of_head, of_body])
     # Heights below -ceiling are never positive; as they are, -inf among them, sums would overflow.
-    sums = np.cumsum(weight * np.maximum(guessed, -ceiling))
-    levels = (volume - sums) / (np.cumsum(weight) + slope)
+    finite = np.maximum(guessed, -ceiling)
+    poured = volume - np.cumsum(weight * finite)
+    levels = poured / (np.cumsum(weight) + slope)
     positive = int(np.count_nonzero(guessed + levels > 0))
     sampled = max(positive - len(head), 0)
     return _Guess(guessed, levels, positive, sampled, len(sample))
 
 
-def _fill_dense(heights: Array, guess: _Guess, ceiling: float, vessel: _Vessel) -> Array:
+def _fill_dense(
+    heights: Array,
+    guess: _Guess,
+    ceiling: float,
+    vessel: _Vessel,
+) -> Array:
     """Return the filled values of a long vector, many of which are positive.
 
     From a good guess Newton's method is exact once the set of positive values stays the same.
@@ -193,11 +235,13 @@ def _fill_dense(heights: Array, guess: _Guess, ceiling: float, vessel: _Vessel) 
     volume = vessel.volume
     total = volume - slope * vessel.origin
     heights = np.maximum(heights, -ceiling - total)
-    level = np.array([guess.levels[guess.positive - 1]])
+    guessed = guess.levels[guess.positive - 1]
+    level = np.array([guessed])
     depth = np.empty_like(heights)
     positive = -1
     for _ in range(_NEWTON_STEPS):
-        np.maximum(np.add(heights, level, out=depth), 0.0, out=depth)
+        np.add(heights, level, out=depth)
+        np.maximum(depth, 0.0, out=depth)
         before = positive
         positive = int(np.count_nonzero(depth))
         if positive == before:
@@ -209,14 +253,20 @@ def _fill_dense(heights: Array, guess: _Guess, ceiling: float, vessel: _Vessel) 
 
 
 def _candidates(
-    heights: Array, guess: _Guess, ceiling: float, vessel: _Vessel
+    heights: Array,
+    guess: _Guess,
+    ceiling: float,
+    vessel: _Vessel,
 ) -> tuple[Index, Array]:
     """Return indices and heights of all values that may be positive, and of few others."""
     guessed = guess.heights
     # Four standard deviations of a count beyond the guess: rarely is more than one pass needed.
-    rank = guess.positive + _MARGIN + int(4 * guess.sampled**0.5)
+    deviation = int(4 * guess.sampled**0.5)
+    rank = guess.positive + _MARGIN + deviation
     while True:
-        level = ceiling if rank >= len(guessed) else min(-float(guessed[rank]), ceiling)
+        level = ceiling
+        if rank < len(guessed):
+            level = min(-float(guessed[rank]), ceiling)
         index = np.flatnonzero(heights > -level)
         candidates = heights[index]
         poured = np.sum(candidates + level) + vessel.slope * level
@@ -232,7 +282,8 @@ def _level_from_above(heights: Array, slope: float, volume: Array) -> Array:
     """
     left = heights
     for _ in range(_NEWTON_STEPS):
-        level = (volume - np.sum(left)) / (len(left) + slope)
+        poured = volume - np.sum(left)
+        level = poured / (len(left) + slope)
         above = left[left > -level]
         if len(above) == len(left):
             return np.asarray(level)

@@ -54,13 +54,13 @@ def load(name: str) -> Dataset:
 
     Parameters
     ----------
-    name : str
+    name
         One of `NAMES`.
 
     Returns
     -------
-    Dataset
-        Counts of shape (d,), in users (or clicks, items, calls: the unit in the table above).
+    The data set, with counts of shape (d,) in users (or clicks, items, calls: the unit in the
+    table above).
 
     Raises
     ------

@@ -89,7 +89,7 @@ def build(folder: Path) -> None:
 
     Parameters
     ----------
-    folder : Path
+    folder
         An existing folder.
 
     Raises

@@ -15,18 +15,26 @@ from ldpopt.datasets.dataset import Dataset
 
 def _load(name: str, source: str) -> Dataset:
     """Read ``data/name.csv``; the sets of a family are ordered by name."""
-    text = files("ldpopt.datasets").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
+    file = files("ldpopt.datasets").joinpath("data", f"{name}.csv")
+    text = file.read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
     labels, counts, *columns = zip(*rows, strict=True)
     sets = {}
     set_names = {}
     for family, column in zip(header[2:], columns, strict=True):
-        names = tuple(sorted(set(column)))
         # By name, as ``set_names`` lists them: rows may come in any order.
+        names = tuple(sorted(set(column)))
         of_value = np.array(column)
         sets[family] = [np.flatnonzero(of_value == set_name) for set_name in names]
         set_names[family] = names
-    return Dataset(name, np.array(counts, dtype=np.int64), labels, source, sets, set_names)
+    return Dataset(
+        name=name,
+        counts=np.array(counts, dtype=np.int64),
+        labels=labels,
+        source=source,
+        sets=sets,
+        set_names=set_names,
+    )
 
 
 def emoji() -> Dataset:
@@ -34,8 +42,7 @@ def emoji() -> Dataset:
 
     Returns
     -------
-    Dataset
-        n = 147,357 occurrences, the most frequent emoji first.
+    The data set of n = 147,357 occurrences, the most frequent emoji first.
 
     Notes
     -----
@@ -58,9 +65,8 @@ def us_cities() -> Dataset:
 
     Returns
     -------
-    Dataset
-        n = 217,061,901 people, the largest place first. States include the District of Columbia;
-        divisions are those of the US Census Bureau.
+    The data set of n = 217,061,901 people, the largest place first. States include the District of
+    Columbia; divisions are those of the US Census Bureau.
 
     Examples
     --------

@@ -25,15 +25,15 @@ def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    weights : array of shape (d,)
-        Non-negative, with a positive sum. Integer weights are apportioned exactly, floats up to
-        rounding error.
-    total : int
-        Sum of the result.
+    weights
+        Non-negative numbers of shape (d,), with a positive sum. Integer weights are apportioned
+        exactly, floats up to rounding error.
+    total
+        Sum of the result, a whole number.
 
     Returns
     -------
-    int64 array of shape (d,)
+    Whole numbers (int64) of shape (d,).
 
     Notes
     -----
@@ -65,19 +65,19 @@ class Dataset:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the data set.
-    counts : array of int, shape (d,)
-        How many users hold each value; kept as a read-only int64 copy.
-    labels : sequence of str, length d
-        Name of each value.
-    source : str
+    counts
+        How many users hold each value: whole numbers of shape (d,), kept as a read-only int64 copy.
+    labels
+        Name of each value: d strings.
+    source
         One line: origin and licence.
-    sets : mapping of str to list of index arrays
-        Families of fixed sets, e.g. ``sets["state"]``: the indices of the values of each state;
-        kept as read-only copies.
-    set_names : mapping of str to tuple of str
-        The names of the sets of each family, in the same order.
+    sets
+        Families of fixed sets by name: ``sets["state"]`` has, for each state, an array of the
+        indices of its values; kept as read-only copies.
+    set_names
+        The names of the sets of each family, in the order of ``sets``.
 
     Raises
     ------
@@ -145,14 +145,13 @@ class Dataset:
 
         Parameters
         ----------
-        n : int
+        n
             Number of users, at least 1.
 
         Returns
         -------
-        Dataset
-            Counts sum to ``n`` exactly; each is within 1 of ``n * frequencies`` (largest
-            remainders, ties by index).
+        A data set whose counts sum to ``n`` exactly; each is within 1 of ``n * frequencies``
+        (largest remainders, ties by index).
 
         Raises
         ------

@@ -21,11 +21,11 @@ def locate(folder: Path, name: str, remedy: str) -> Path:
 
     Parameters
     ----------
-    folder : Path
+    folder
         Where to look.
-    name : str
+    name
         File name without ``.gz``.
-    remedy : str
+    remedy
         What to do if there is no such file: the end of the error's message.
 
     Raises

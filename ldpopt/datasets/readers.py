@@ -31,10 +31,10 @@ class Transactions:
 
     Parameters
     ----------
-    items : int64 array, shape (total,)
-        The items of all lines, one after another.
-    offsets : int64 array, shape (lines + 1,)
-        Where each line begins in ``items``.
+    items
+        The items of all lines, one after another, int64 of shape (total,).
+    offsets
+        Where each line begins in ``items``, and their number: int64 of shape (lines + 1,).
     """
 
     items: NDArray[np.int64]
@@ -45,13 +45,12 @@ class Transactions:
 
         Parameters
         ----------
-        name, source : str
+        name, source
             As in `Dataset`.
 
         Returns
         -------
-        Dataset
-            The domain is the items that occur, by ascending id; labels are the ids.
+        A data set whose domain is the items that occur, by ascending id; labels are the ids.
 
         Notes
         -----
@@ -76,13 +75,12 @@ def read_transactions(path: str | Path) -> Transactions:
 
     Parameters
     ----------
-    path : str or Path
+    path
         The file, plain or gzip.
 
     Returns
     -------
-    Transactions
-        The items and where each line begins.
+    The items and where each line begins.
 
     Raises
     ------
@@ -121,15 +119,15 @@ def read_column(path: str | Path, column: str) -> Dataset:
 
     Parameters
     ----------
-    path : str or Path
+    path
         The file, UTF-8, plain or gzip.
-    column : str
+    column
         Name of the column in the header.
 
     Returns
     -------
-    Dataset
-        Named after the file; the domain is the values that occur, in the order of their text.
+    A data set named after the file. Its domain is the values that occur, in the order of their
+    text.
 
     Raises
     ------
@@ -160,9 +158,9 @@ def read_column(path: str | Path, column: str) -> Dataset:
     # By text, not by the first occurrence: the same values give the same domain in any order of
     # rows.
     labels = sorted(totals)
-    return Dataset(
-        path.name.split(".")[0], np.array([totals[key] for key in labels]), tuple(labels), str(path)
-    )
+    counts = np.array([totals[label] for label in labels])
+    name = path.name.split(".")[0]
+    return Dataset(name, counts, tuple(labels), str(path))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -189,29 +187,39 @@ def parse_transactions(content: bytes, path: Path) -> Transactions:
         _refuse_line(path, content, content.index(foreign[:1]))
     characters = np.frombuffer(content, dtype=np.uint8)
     # A number begins and ends where "is a digit" changes.
-    edges = np.flatnonzero(np.diff(characters >= ord("0"), prepend=False, append=False))
+    is_digit = characters >= ord("0")
+    edges = np.flatnonzero(np.diff(is_digit, prepend=False, append=False))
     begins = edges[::2]
     lengths = edges[1::2] - begins
     if not begins.size:
         raise DataUnavailableError(f"{path}: the file is empty; get it again")
-    longest = int(lengths.max())
-    if longest > _DIGITS_OF_INT64:
-        _refuse_line(path, content, int(begins[lengths.argmax()]))
-
-    items = np.zeros(begins.size, dtype=np.int64)
-    for place in range(longest):  # Horner's rule, on all numbers at once
-        (longer,) = np.nonzero(lengths > place)
-        items[longer] = 10 * items[longer] + (characters[begins[longer] + place] - ord("0"))
-
+    longest = int(lengths.argmax())
+    if lengths[longest] > _DIGITS_OF_INT64:
+        _refuse_line(path, content, int(begins[longest]))
     # The last line may lack its line feed: no line begins at the very end of the file.
     line_ends = np.flatnonzero(characters == ord("\n")) + 1
-    line_begins = np.concatenate([[0], line_ends[line_ends < characters.size]])
+    later_begins = line_ends[line_ends < characters.size]
+    line_begins = np.concatenate([[0], later_begins])
     offsets = np.append(np.searchsorted(begins, line_begins), begins.size)
     # A line is a user where one item per line is drawn: one without items could not report.
-    blank = np.diff(offsets) == 0
-    if blank.any():
-        _refuse_line(path, content, int(line_begins[blank.argmax()]))
-    return Transactions(items, offsets)
+    is_blank = np.diff(offsets) == 0
+    if is_blank.any():
+        _refuse_line(path, content, int(line_begins[is_blank.argmax()]))
+    return Transactions(_numbers(characters, begins, lengths), offsets)
+
+
+def _numbers(
+    characters: NDArray[np.uint8],
+    begins: NDArray[np.intp],
+    lengths: NDArray[np.intp],
+) -> NDArray[np.int64]:
+    """Return the numbers whose digits begin at the given characters."""
+    result = np.zeros(begins.size, dtype=np.int64)
+    for place in range(int(lengths.max())):  # Horner's rule, on all numbers at once
+        longer = np.flatnonzero(lengths > place)
+        digits = characters[begins[longer] + place] - ord("0")
+        result[longer] = 10 * result[longer] + digits
+    return result
 
 
 def _column(path: Path, column: str) -> Iterator[str]:
@@ -259,6 +267,7 @@ def _refuse_line(path: Path, content: bytes, position: int) -> NoReturn:
     number = content.count(b"\n", 0, position) + 1
     begin = content.rfind(b"\n", 0, position) + 1
     line = content[begin:].split(b"\n", 1)[0]
+    # What is wrong may be no text at all: characters that cannot be decoded are marked.
     excerpt = line[:_EXCERPT].decode(errors="replace")
     raise DataUnavailableError(
         f"{path}, line {number}: expected whole numbers >= 0 separated by blanks, at most "

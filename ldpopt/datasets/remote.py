@@ -22,7 +22,7 @@ _FIMI = "https://www.cs.rpi.edu/~zaki/Workshops/FIMI/data"
 
 @dataclass(frozen=True)
 class Published:
-    """A file of transactions on the web; the checksum is that of the decompressed file."""
+    """A file of transactions on the web; its checksum is that of the decompressed file."""
 
     name: str
     sha256: str
@@ -59,9 +59,8 @@ def kosarak() -> Dataset:
 
     Returns
     -------
-    Dataset
-        By ascending page id. Studies in which each session is one user who holds one page derive it
-        from `read_transactions`.
+    The data set, by ascending page id. Studies in which each session is one user who holds one page
+    derive it from `read_transactions`.
 
     Raises
     ------
@@ -88,8 +87,7 @@ def retail() -> Dataset:
 
     Returns
     -------
-    Dataset
-        By ascending product id.
+    The data set, by ascending product id.
 
     Raises
     ------

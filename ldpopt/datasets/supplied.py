@@ -29,8 +29,7 @@ def pos() -> Dataset:
 
     Returns
     -------
-    Dataset
-        By ascending item id; n is the number of items over all transactions.
+    The data set, by ascending item id; n is the number of items over all transactions.
 
     Raises
     ------
@@ -67,8 +66,7 @@ def fire() -> Dataset:
 
     Returns
     -------
-    Dataset
-        By the text of the unit id.
+    The data set, ordered by the text of the unit id.
 
     Raises
     ------
@@ -108,7 +106,13 @@ def _supplied(name: str, origin: str) -> Path:
 
 
 def _compare(
-    path: Path, rows: str, n: int, expected_n: int, values: str, d: int, expected_d: int
+    path: Path,
+    rows: str,
+    n: int,
+    expected_n: int,
+    values: str,
+    d: int,
+    expected_d: int,
 ) -> None:
     """Warn if the file does not have the size of the published one."""
     if (n, d) != (expected_n, expected_d):

@@ -14,8 +14,7 @@ def zipf() -> Dataset:
 
     Returns
     -------
-    Dataset
-        The expected counts, rounded by largest remainders to sum to n.
+    The expected counts, rounded by largest remainders to sum to n.
 
     Examples
     --------
@@ -37,9 +36,8 @@ def beta() -> Dataset:
 
     Returns
     -------
-    Dataset
-        The expected counts, rounded by largest remainders to sum to n. Labels are the intervals of
-        the buckets.
+    The expected counts, rounded by largest remainders to sum to n. Labels are the intervals of
+    the buckets.
 
     Examples
     --------

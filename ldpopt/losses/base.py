@@ -88,7 +88,10 @@ class Structure:
         return None
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return m such that the loss minus m/2 ‖f‖² is convex where lower <= f <= upper.
 
@@ -158,7 +161,10 @@ class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
         return ()
 
     def finer_constants(
-        self, f: Array, estimate: FrequencyEstimate, constants: tuple[float, ...]
+        self,
+        f: Array,
+        estimate: FrequencyEstimate,
+        constants: tuple[float, ...],
     ) -> tuple[float, ...] | None:
         """Return the constants for a second solve, or None where those of the first one fit.
 
@@ -169,7 +175,10 @@ class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
 
     @abstractmethod
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return an expression with the same minimiser over f, and the constraints it needs.
 
@@ -201,7 +210,12 @@ class SeparableLoss(Loss):
         return self
 
     @abstractmethod
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return the minimiser of ℓ_v(f) + μ f over the line, ±inf if it has none.
 
         Parameters

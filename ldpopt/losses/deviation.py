@@ -47,11 +47,14 @@ class LeastAbsolute(Loss):
         return (estimate.frequencies,)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return ‖d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
         import cvxpy as cp
 
         # Times d: solvers' tolerances are absolute, and frequencies of order 1/d.
-        (estimate,) = data
-        return cp.norm1(f.size * (f - estimate)), []
+        (target,) = data
+        return cp.norm1(f.size * (f - target)), []

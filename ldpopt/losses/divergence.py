@@ -56,9 +56,11 @@ class KullbackLeibler(SeparableLoss):
         """Return 1 + log(f/f̃); -inf at f = 0, inf where f̃ <= 0."""
         reference = np.broadcast_to(estimate.frequencies, f.shape)
         allowed = reference > 0
+        divisor = np.where(allowed, reference, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             # A difference of logarithms: the quotient of tiny numbers would overflow.
-            slope = 1 + np.log(np.maximum(f, 0.0)) - np.log(np.where(allowed, reference, 1.0))
+            slope = 1 + np.log(np.maximum(f, 0.0))
+            slope -= np.log(divisor)
         return np.where(allowed, slope, np.inf)
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
@@ -70,10 +72,14 @@ class KullbackLeibler(SeparableLoss):
         positive = np.maximum(estimate.frequencies, 0.0)
         # Without its mass the reference is of order 1/d, whatever the scale of the estimate.
         mass = positive.sum(axis=-1, keepdims=True)
-        return positive / mass, np.broadcast_to(np.log(mass), positive.shape)
+        log_mass = np.broadcast_to(np.log(mass), positive.shape)
+        return positive / mass, log_mass
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u and max(f̃, 0) = s g, Σ g = 1.
 
@@ -84,9 +90,16 @@ class KullbackLeibler(SeparableLoss):
         reference, log_mass = data
         u = cp.Variable(f.size)
         ratios = f.size * f == cp.multiply(f.size * reference, u)
-        return -(reference @ cp.entr(u)) - log_mass @ f, [ratios]
+        # Σ f log(f/f̃) is Σ g u log u and a linear rest.
+        negative_entropy = -(reference @ cp.entr(u))
+        return negative_entropy - log_mass @ f, [ratios]
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return max(f̃, 0) exp(-1 - μ)."""
         reference, log_mass = data
         # By logarithms: the factor may overflow although the product does not.
@@ -95,7 +108,10 @@ class KullbackLeibler(SeparableLoss):
         return np.asarray(np.where(reference > 0, f, 0.0))
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return 1/upper: the second derivative is 1/f."""
         return np.full(estimate.frequencies.shape[:-1], 1 / upper)

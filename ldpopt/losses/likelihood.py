@@ -44,7 +44,9 @@ class _Likelihood(SeparableLoss):
         """
         oracle = estimate.noise.require_protocol()
         share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
-        outside = (share < -_ROUNDING) | (share > 1 + _ROUNDING)
+        too_small = share < -_ROUNDING
+        too_large = share > 1 + _ROUNDING
+        outside = too_small | too_large
         if outside.any():
             at = validate.first(outside)
             raise InvalidInputError(
@@ -87,35 +89,45 @@ class BinomialMLE(_Likelihood):
         """Return the loss; ``inf`` where a probability leaves [0, 1]."""
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
-        inside = np.all((probability >= 0) & (probability <= 1), axis=-1)
+        is_possible = (probability >= 0) & (probability <= 1)
+        inside = np.all(is_possible, axis=-1)
         clipped = np.clip(probability, 0.0, 1.0)
         # xlogy knows that 0 log 0 is 0: a count of 0 allows a probability of 0.
-        logs = xlogy(share, clipped) + xlogy(1 - share, 1 - clipped)
-        return np.asarray(np.where(inside, -np.sum(logs, axis=-1), np.inf))
+        logs = xlogy(share, clipped)
+        logs += xlogy(1 - share, 1 - clipped)
+        loss = -np.sum(logs, axis=-1)
+        return np.asarray(np.where(inside, loss, np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
         _, slope = self.constants(estimate)
         share = self.shares(estimate)
+        rest = 1 - share
         probability = self._probability(f, estimate)
         # A count of 0 or n has one term only, also at its end of the domain, where 0/0 would be.
         with np.errstate(divide="ignore", invalid="ignore"):
             supported = np.where(share > 0, share / probability, 0.0)
-            others = np.where(share < 1, (1 - share) / (1 - probability), 0.0)
+            others = np.where(share < 1, rest / (1 - probability), 0.0)
         return np.asarray(-slope * (supported - others))
 
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return where P is 0 and where it is 1."""
         floor, slope = constants
-        return -floor / slope, (1 - floor) / slope
+        lower = -floor / slope
+        upper = (1 - floor) / slope
+        return lower, upper
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return c/n and 1 - c/n, and their inverses (1 where they are 0)."""
         share = self.shares(estimate)
-        return share, 1 - share, _inverse(share), _inverse(1 - share)
+        rest = 1 - share
+        return share, rest, _inverse(share), _inverse(rest)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return d times the loss above its least value without constraints.
 
@@ -127,29 +139,35 @@ class BinomialMLE(_Likelihood):
 
         floor, slope = constants
         share, rest, per_share, per_rest = data
+        # Variables instead of expressions: a logarithm of parameters would not be DPP.
         supported = cp.Variable(f.size)
         others = cp.Variable(f.size)
-        # Variables instead of expressions: a logarithm of parameters would not be DPP.
-        relative = [
-            supported == cp.multiply(per_share, floor + slope * f),
-            others == cp.multiply(per_rest, 1 - floor - slope * f),
-        ]
+        of_share = cp.multiply(per_share, floor + slope * f)
+        of_rest = cp.multiply(per_rest, 1 - floor - slope * f)
+        relative = [supported == of_share, others == of_rest]
         log_likelihood = share @ cp.log(supported) + rest @ cp.log(others)
         return -f.size * log_likelihood, relative
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return f with m P² - (1 + m) P + c/n = 0, m = μ/(p-q), by the root that does not cancel.
 
         The root is 2c/n / (1 + m + s) or (1 + m - s)/(2m), s the root of the discriminant.
         """
         floor, slope = constants
         share = data[0]
+        # The multiplier of P instead of f, and the sum of both roots times m.
         m = mu / slope
         total = 1 + m
         # In place from here on: on long vectors fresh memory costs more than arithmetic.
         root = share * (-4 * m)
         root += total**2
-        np.sqrt(np.maximum(root, 0.0, out=root), out=root)
+        np.maximum(root, 0.0, out=root)
+        np.sqrt(root, out=root)
         with np.errstate(divide="ignore", invalid="ignore"):
             other = (total - root) / (2 * m) if np.any(total < 0) else None
             root += total
@@ -158,6 +176,7 @@ class BinomialMLE(_Likelihood):
             probability = np.where(total >= 0, probability, other)
         # 0/0, where no report supports the value.
         probability[np.isnan(probability)] = 0.0
+        # From P back to f.
         probability -= floor
         probability /= slope
         return probability
@@ -180,7 +199,9 @@ class MultinomialMLE(_Likelihood):
         oracle = estimate.noise.require_protocol()
         # The expected number of values that one report supports.
         supported = oracle.p + (oracle.d - 1) * oracle.q
-        if abs(supported - 1) > _ROUNDING or np.any(np.abs(total - 1) > _ROUNDING):
+        supports_one = abs(supported - 1) <= _ROUNDING
+        sums_to_one = not np.any(np.abs(total - 1) > _ROUNDING)
+        if not (supports_one and sums_to_one):
             raise InvalidInputError(
                 "the multinomial likelihood is that of GRR, whose reports support one value each, "
                 f"not of {oracle!r}: use BinomialMLE()"
@@ -192,7 +213,8 @@ class MultinomialMLE(_Likelihood):
         probability = self._probability(f, estimate)
         inside = np.all(probability >= 0, axis=-1)
         logs = xlogy(share, np.maximum(probability, 0.0))
-        return np.asarray(np.where(inside, -np.sum(logs, axis=-1), np.inf))
+        loss = -np.sum(logs, axis=-1)
+        return np.asarray(np.where(inside, loss, np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) c/(n P)."""
@@ -205,7 +227,10 @@ class MultinomialMLE(_Likelihood):
         return (self.shares(estimate),)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return -Σ c/n log(d P): one exponential cone per value."""
         import cvxpy as cp
@@ -213,9 +238,16 @@ class MultinomialMLE(_Likelihood):
         floor, slope = constants
         (share,) = data
         # The factor d within the logarithm brings its arguments to order 1.
-        return -(share @ cp.log(f.size * (floor + slope * f))), []
+        scaled = f.size * (floor + slope * f)
+        log_likelihood = share @ cp.log(scaled)
+        return -log_likelihood, []
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return f with P = (p-q) c/(n μ); infinite for μ <= 0."""
         floor, slope = constants
         (share,) = data

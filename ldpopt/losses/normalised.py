@@ -51,15 +51,18 @@ class NormalisedGaussianMLE(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + log(a + bf)/(2n); ``inf`` outside the domain."""
-        variance = estimate.noise.a + estimate.noise.b * f
+        variance = _variance(f, estimate)
         # Where a variance is not positive the distance is infinite, whatever its logarithm.
-        logs = np.log(variance, out=np.zeros_like(variance), where=variance > 0)
+        zeros = np.zeros_like(variance)
+        logs = np.log(variance, out=zeros, where=variance > 0)
         normaliser = np.sum(logs, axis=-1) / (2 * _users(estimate))
-        return np.asarray(self._distance.value(f, estimate) / 2 + normaliser)
+        distance = self._distance.value(f, estimate)
+        return np.asarray(distance / 2 + normaliser)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r)/2 + b/(2n(a + bf)) with r = (f - f̃)/(a + bf)."""
-        return np.asarray(self._distance.gradient(f, estimate) / 2 + self._tangent(f, estimate))
+        distance_slope = self._distance.gradient(f, estimate)
+        return np.asarray(distance_slope / 2 + self._tangent(f, estimate))
 
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> TiltedGaussianMLE:
         """Return the loss with the tangent of its concave part at f."""
@@ -71,14 +74,19 @@ class NormalisedGaussianMLE(Loss):
         return self._distance.data(estimate)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Raise an error, since a cone program is convex: solvers get the majorant."""
         raise InvalidInputError(f"{self!r} is not convex: Problem.solve takes convex-concave steps")
 
     def _tangent(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        noise = estimate.noise
-        return np.asarray(noise.b / (2 * _users(estimate) * (noise.a + noise.b * f)))
+        """Return the slopes of the concave part at f."""
+        # The derivative of log(a + b f)/(2n).
+        doubled = 2 * _users(estimate) * _variance(f, estimate)
+        return np.asarray(estimate.noise.b / doubled)
 
 
 class TiltedGaussianMLE(GaussianMLE):
@@ -104,41 +112,64 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f - f̃)²/(2(a + bf)) + c f."""
+        distance = super().value(f, estimate)
         linear = np.sum(self.slopes * f, axis=-1)
-        return np.asarray(super().value(f, estimate) / 2 + linear)
+        return np.asarray(distance / 2 + linear)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r)/2 + c with r = (f - f̃)/(a + bf)."""
-        return np.asarray(super().gradient(f, estimate) / 2 + self.slopes)
+        distance_slope = super().gradient(f, estimate)
+        return np.asarray(distance_slope / 2 + self.slopes)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃, c and, where a differs between values, each a over their mean."""
+        # The slopes second: what follows is there only where a differs between values.
         target, *relative = super().data(estimate)
         return target, self.slopes, *relative
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the weighted MLE's cones with twice the linear function, in their units."""
         target, slopes, *relative = data
         distance, cones = super().cone_form(f, (target, *relative), constants)
         _, a, unit = constants
         # The weighted MLE's objective is the loss times unit² a / d.
-        return distance + 2 * unit**2 * a / f.size * (slopes @ f), cones
+        factor = 2 * unit**2 * a / f.size
+        return distance + factor * (slopes @ f), cones
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return half that of the weighted MLE."""
+        # A linear function has no curvature.
         return super().strong_convexity(estimate, lower, upper) / 2
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return the weighted MLE's response to 2 (μ + c)."""
         target, slopes, *relative = data
         # Half the loss answers to a multiplier as the whole loss does to twice of it.
-        return super().response(2 * (mu + slopes), (target, *relative), constants)
+        doubled = 2 * (mu + slopes)
+        return super().response(doubled, (target, *relative), constants)
 
 
 def _users(estimate: FrequencyEstimate) -> int:
     """Return n. Of noise given by hand a and b are themselves the variance: n counts as 1."""
     return estimate.noise.n or 1
+
+
+def _variance(f: Array, estimate: FrequencyEstimate) -> Array:
+    """Return n times the variance of an estimate of f, of the shape of f."""
+    noise = estimate.noise
+    return np.asarray(noise.a + noise.b * f)

@@ -30,8 +30,8 @@ class PerReportMLE(Loss):
 
     Report i supports the values S_i, and r is the oracle's likelihood ratio; the constant that does
     not depend on f is left out. For GRR it is the multinomial likelihood. For unary encoding and
-    hashing counts lose which values were supported together, which this likelihood uses (N VI:
-    'the exact MLE'). It is not separable. Only products with the support matrix are needed, so that
+    hashing, counts lose which values were supported together; this likelihood uses it (N VI: 'the
+    exact MLE'). It is not separable. Only products with the support matrix are needed, so that
     its memory is that of the reports.
 
     Parameters
@@ -86,8 +86,9 @@ class PerReportMLE(Loss):
     @cached_property
     def _frequencies(self) -> Array:
         # From the operator, so that the reports themselves need not be kept.
-        counts = np.rint(self._support.rmatvec(np.ones(self.n))).astype(np.int64)
-        return self.oracle.estimate(counts, self.n).frequencies
+        each_once = np.ones(self.n)
+        counts = np.rint(self._support.rmatvec(each_once))
+        return self.oracle.estimate(counts.astype(np.int64), self.n).frequencies
 
     @property
     def channel(self) -> LinearOperator:
@@ -97,11 +98,20 @@ class PerReportMLE(Loss):
         """
         from scipy.sparse.linalg import LinearOperator
 
+        support = self._support
+        # Every report has the weight 1 on all values, and r - 1 more on those that it supports.
         more = self.oracle.likelihood_ratio - 1
+
+        def forward(f: Array) -> Array:
+            return np.asarray(np.sum(f) + more * support.matvec(f))
+
+        def back(w: Array) -> Array:
+            return np.asarray(np.sum(w) + more * support.rmatvec(w))
+
         return LinearOperator(
-            self._support.shape,
-            matvec=lambda f: np.sum(f) + more * self._support.matvec(f),
-            rmatvec=lambda w: np.sum(w) + more * self._support.rmatvec(w),
+            support.shape,
+            matvec=forward,
+            rmatvec=back,
             dtype=np.dtype(np.float64),
         )
 
@@ -149,7 +159,10 @@ class PerReportMLE(Loss):
         return (estimate.frequencies,)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return -mean log W f with the channel as a dense matrix, one exponential cone per report.
 
@@ -166,8 +179,10 @@ class PerReportMLE(Loss):
                 f"a solver would need an exponential cone for each of {self.n:,} reports and "
                 f"{self.n * d:,} numbers: use path='iterative', which works with products"
             )
+        # Dense: every entry of a channel is positive.
         matrix = self.channel.matmat(np.eye(d))
-        return -cp.sum(cp.log(matrix @ f)) / self.n, []
+        log_likelihoods = cp.log(matrix @ f)
+        return -cp.sum(log_likelihoods) / self.n, []
 
     def __repr__(self) -> str:
         return f"PerReportMLE(<{self.n} reports of {type(self.oracle).__name__}>)"

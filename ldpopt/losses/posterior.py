@@ -32,7 +32,6 @@ class PosteriorMean(LeastSquares):
     prior
         A prior over true counts from ``ldpopt.priors``, or a family such as ``priors.PowerLaw``,
         which is then fitted to every vector of the estimate.
-
     total
         What the true frequencies sum to, if that is known. Estimates are first shifted to this
         sum: without the sum's noise the bottom of a prior is fitted better.
@@ -40,8 +39,8 @@ class PosteriorMean(LeastSquares):
     Raises
     ------
     InvalidTypeError
-        If it is neither. A prior of another n than the estimate's raises an ``InvalidInputError``
-        when the loss is used with that estimate.
+        If ``prior`` is neither a prior nor a family. A prior of another n than the estimate's
+        raises an ``InvalidInputError`` when the loss is used with that estimate.
 
     Examples
     --------
@@ -96,25 +95,27 @@ class PosteriorMean(LeastSquares):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ E‖f - F‖²."""
-        return np.asarray(super().value(f, estimate) + self._variance(estimate) / 2)
+        distance = super().value(f, estimate)
+        # It does not depend on f, but makes the loss the expected error itself.
+        return np.asarray(distance + self._variance(estimate) / 2)
 
     def _observed(self, estimate: FrequencyEstimate) -> FrequencyEstimate:
         """Return the estimate, shifted to the total where that is known."""
         if self.known_total is None:
             return estimate
-        return estimate.processed(norm(estimate.frequencies, self.known_total))
+        # The noise is taken as that of the raw estimate: the shift lowers a variance by one part
+        # in d.
+        shifted = norm(estimate.frequencies, self.known_total)
+        return estimate.processed(shifted)
 
     def _variance(self, estimate: FrequencyEstimate) -> Array:
         """Return Σ Var[F_v], shape (...)."""
         if estimate not in self._variances:
             observed = self._observed(estimate)
-            shape = observed.frequencies.shape[:-1]
             if isinstance(self.prior, Prior):
                 variance = _total_variance(self.prior, observed)
             else:
-                vectors = [observed[trial] for trial in np.ndindex(shape)]
-                each = [_total_variance(self.prior.fit(vector), vector) for vector in vectors]
-                variance = np.reshape(each, shape)
+                variance = _fitted_variances(self.prior, observed)
             self._variances[estimate] = locked(variance)
         return self._variances[estimate]
 
@@ -140,4 +141,15 @@ def _total_variance(prior: Prior, estimate: FrequencyEstimate) -> Array:
     """Return Σ Var[F_v] under one prior, shape (...)."""
     counts = EstimatedCounts.of(estimate)
     posterior = prior.posterior(counts.values, counts.noise.sd)
-    return np.asarray(np.sum(counts.frequency_variances(posterior.variance), axis=-1))
+    variances = counts.frequency_variances(posterior.variance)
+    return np.asarray(np.sum(variances, axis=-1))
+
+
+def _fitted_variances(family: type[Prior], estimate: FrequencyEstimate) -> Array:
+    """Return Σ Var[F_v] of each trial under a prior fitted to it, shape (...)."""
+    variances = np.empty(estimate.frequencies.shape[:-1])
+    for trial in np.ndindex(variances.shape):
+        vector = estimate[trial]
+        # A family has one member per trial, as for the means.
+        variances[trial] = _total_variance(family.fit(vector), vector)
+    return variances

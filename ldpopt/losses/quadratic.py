@@ -57,22 +57,34 @@ class LeastSquares(SeparableLoss):
         return (self.target(estimate),)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return ½ ‖d (f - f̃)‖²: residuals in units of the uniform frequency."""
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
         (target,) = data
         # Solvers' tolerances are absolute, and frequencies of order 1/d.
-        return 0.5 * cp.sum_squares(f.size * (f - target)), []
+        residual = f.size * (f - target)
+        return 0.5 * cp.sum_squares(residual), []
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return f̃ - μ."""
         (target,) = data
         return target - mu
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return 1."""
         return np.ones(estimate.frequencies.shape[:-1])
@@ -104,9 +116,9 @@ class WeightedLeastSquares(SeparableLoss):
         if self.weights.ndim != 1 or not self.weights.size:
             raise InvalidInputError(f"weights must have shape (d,), got shape {self.weights.shape}")
         # Negated, so that NaN counts as wrong.
-        wrong = ~((self.weights > 0) & np.isfinite(self.weights))
-        if wrong.any():
-            at = validate.first(wrong)
+        is_wrong = ~((self.weights > 0) & np.isfinite(self.weights))
+        if is_wrong.any():
+            at = validate.first(is_wrong)
             raise InvalidInputError(
                 f"weights must be positive and finite, found {self.weights[at]:g} "
                 f"at {validate.where(at)}"
@@ -137,24 +149,36 @@ class WeightedLeastSquares(SeparableLoss):
         return (estimate.frequencies,)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return ½ ‖d √w (f - f̃)‖² with the weights relative to their mean."""
         import cvxpy as cp
 
+        (target,) = data
+        relative = self.weights / self.weights.mean()
+        factor = f.size * np.sqrt(relative)
         # One factor for f and one for f̃: a product with their difference would not be DPP.
-        factor = f.size * np.sqrt(self.weights / self.weights.mean())
-        (estimate,) = data
-        residual = cp.multiply(factor, f) - cp.multiply(factor, estimate)
+        residual = cp.multiply(factor, f) - cp.multiply(factor, target)
         return 0.5 * cp.sum_squares(residual), []
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return f̃ - μ/w."""
-        (estimate,) = data
-        return estimate - mu / self.weights
+        (target,) = data
+        return target - mu / self.weights
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return the smallest weight."""
         return np.full(estimate.frequencies.shape[:-1], self.weights.min())
@@ -188,17 +212,21 @@ class GaussianMLE(SeparableLoss):
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         noise = estimate.noise
         variance = noise.a + noise.b * f
-        positive = variance > 0
+        is_positive = variance > 0
         # Any positive number stands for a variance that is not: the result is infinite there.
-        squares = (f - estimate.frequencies) ** 2 / np.where(positive, variance, 1.0)
-        inside = np.all(positive, axis=-1)
+        divisor = np.where(is_positive, variance, 1.0)
+        squares = (f - estimate.frequencies) ** 2
+        # In place: on many vectors fresh memory costs more than arithmetic.
+        squares /= divisor
+        inside = np.all(is_positive, axis=-1)
         return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""
         noise = estimate.noise
+        variance = noise.a + noise.b * f
         # The quotient rule in terms of the ratio: one division instead of three.
-        ratio = (f - estimate.frequencies) / (noise.a + noise.b * f)
+        ratio = (f - estimate.frequencies) / variance
         return np.asarray(ratio * (2 - noise.b * ratio))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
@@ -211,11 +239,17 @@ class GaussianMLE(SeparableLoss):
         That is 1/σ, but at most d: f itself is solved for in units of 1/d.
         """
         noise = estimate.noise
+        # One number for all values: what differs between them is data.
+        mean_a = float(np.mean(noise.a))
         sd = math.sqrt(np.mean(noise.constant))
-        return noise.kappa, float(np.mean(noise.a)), min(float(estimate.d), 1 / sd)
+        unit = min(float(estimate.d), 1 / sd)
+        return noise.kappa, mean_a, unit
 
     def finer_constants(
-        self, f: Array, estimate: FrequencyEstimate, constants: tuple[float, ...]
+        self,
+        f: Array,
+        estimate: FrequencyEstimate,
+        constants: tuple[float, ...],
     ) -> tuple[float, ...] | None:
         """Return them with a unit near the largest residual at f, or σ, if both are far below it.
 
@@ -225,14 +259,19 @@ class GaussianMLE(SeparableLoss):
         """
         kappa, a, unit = constants
         sd = math.sqrt(np.mean(estimate.noise.constant))
-        finest = 1 / max(sd, float(np.abs(f - estimate.frequencies).max()))
+        largest_residual = float(np.abs(f - estimate.frequencies).max())
+        finest = 1 / max(sd, largest_residual)
         if finest < _COARSE * unit:
             return None
         # A power of ten, so that most estimates share what is compiled.
-        return kappa, a, 10.0 ** math.floor(math.log10(finest))
+        digits = math.floor(math.log10(finest))
+        return kappa, a, 10.0**digits
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return mean t with ((f_v - f̃_v)/σ)² <= t_v (1 + κ f_v).
 
@@ -243,12 +282,15 @@ class GaussianMLE(SeparableLoss):
         target, *relative = data
         kappa, _, unit = constants
         t = cp.Variable(f.size)
+        # The variance over that of a frequency of 0: near 1, as solvers like it.
         weight = 1 + kappa * f
         if relative:
             weight = cp.multiply(relative[0], weight)
+        doubled = 2 * unit * (f - target)
         # (2 r)² + (t - w)² <= (t + w)² is r² <= t w.
-        sides = cp.vstack([2 * unit * (f - target), t - weight])
-        return cp.sum(t) / f.size, [cp.SOC(t + weight, sides, axis=0)]
+        sides = cp.vstack([doubled, t - weight])
+        cones = cp.SOC(t + weight, sides, axis=0)
+        return cp.sum(t) / f.size, [cones]
 
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return -1/κ as upper end if κ < 0, as lower end if κ > 0: there the variance vanishes."""
@@ -257,10 +299,15 @@ class GaussianMLE(SeparableLoss):
         if kappa == 0:
             return -math.inf, math.inf
         end = -1 / kappa
-        return (end, math.inf) if kappa > 0 else (-math.inf, end)
+        if kappa > 0:
+            return end, math.inf
+        return -math.inf, end
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return the smallest 2 (a + b f̃)²/(a + b f)³: 0 where the variance has no upper bound."""
         noise = estimate.noise
@@ -270,20 +317,30 @@ class GaussianMLE(SeparableLoss):
         growth = np.multiply(b, end, out=np.zeros(b.shape), where=b != 0)
         largest = noise.a + growth
         variance = noise.a + noise.b * estimate.frequencies
-        return np.asarray(np.min(2 * variance**2 / largest**3, axis=-1))
+        curvature = 2 * variance**2 / largest**3
+        return np.asarray(np.min(curvature, axis=-1))
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
-        kappa, common, _ = constants
-        a = common * data[1] if len(data) > 1 else np.asarray(common)
+        target = data[0]
+        kappa, mean_a, _ = constants
+        a = mean_a * data[1] if len(data) > 1 else np.asarray(mean_a)
         b = kappa * a
         inside = 1 + b * mu
         # By the root that does not cancel for small μ.
-        ratio = -mu / (1 + np.sqrt(np.maximum(inside, 0.0)))
+        root = np.sqrt(np.maximum(inside, 0.0))
+        ratio = -mu / (1 + root)
         # At the end of the domain 1 - b r is 0: there the other branch is taken.
         with np.errstate(divide="ignore", invalid="ignore"):
-            root = (data[0] + a * ratio) / (1 - b * ratio)
-        return np.asarray(np.where(inside > 0, root, np.copysign(np.inf, b)))
+            f = (target + a * ratio) / (1 - b * ratio)
+        # There the loss plus μ f falls without end, towards the side on which the variance grows.
+        beyond = np.copysign(np.inf, b)
+        return np.asarray(np.where(inside > 0, f, beyond))
 
 
 def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
@@ -292,4 +349,5 @@ def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
     # One factor for all values is a constant: a parameter more would slow every solve.
     if noise.is_common:
         return ()
-    return (np.broadcast_to(noise.a / np.mean(noise.a), estimate.frequencies.shape),)
+    relative = noise.a / np.mean(noise.a)
+    return (np.broadcast_to(relative, estimate.frequencies.shape),)

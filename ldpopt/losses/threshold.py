@@ -54,7 +54,10 @@ class HardThreshold(Loss):
 
     def __init__(self, false_positives: float = 2.0, *, top_k: int | None = None) -> None:
         self.false_positives = validate.real("false_positives", false_positives, above=0)
-        self.top_k = None if top_k is None else validate.integer("top_k", top_k, minimum=1)
+        # Without it the threshold follows from the noise.
+        self.top_k: int | None = None
+        if top_k is not None:
+            self.top_k = validate.integer("top_k", top_k, minimum=1)
 
     @property
     def uses_noise(self) -> bool:
@@ -64,6 +67,7 @@ class HardThreshold(Loss):
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the noise is known, or there are k values."""
         if self.top_k is None:
+            # Raises an error that names the remedy if the noise is unknown.
             _ = estimate.noise
         elif self.top_k > estimate.d:
             raise InvalidInputError(
@@ -80,11 +84,14 @@ class HardThreshold(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ ‖f - f̃‖² + ½ T² ‖f‖₀."""
+        # One price per value that is kept, whatever its size.
         price = np.square(self.threshold(estimate)) * (f != 0)
-        return np.asarray(0.5 * np.sum((f - estimate.frequencies) ** 2 + price, axis=-1))
+        squares = (f - estimate.frequencies) ** 2
+        return np.asarray(0.5 * np.sum(squares + price, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃ on the support of f, and 0 at the values that the support keeps at zero."""
+        # A step away from zero costs its price at once: no slope outweighs that.
         return np.where(f != 0, f - estimate.frequencies, 0.0)
 
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> SupportedLeastSquares:
@@ -96,13 +103,19 @@ class HardThreshold(Loss):
         return (estimate.frequencies,)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Raise an error: a cone program is convex, so solvers get the majorant."""
         raise InvalidInputError(f"{self!r} is not convex: Problem.solve takes convex-concave steps")
 
     def strong_convexity(
-        self, estimate: FrequencyEstimate, lower: float = -math.inf, upper: float = math.inf
+        self,
+        estimate: FrequencyEstimate,
+        lower: float = -math.inf,
+        upper: float = math.inf,
     ) -> Array:
         """Return 1, that of the squared distance on the support."""
         return np.ones(estimate.frequencies.shape[:-1])
@@ -131,8 +144,9 @@ class SupportedLeastSquares(LeastSquares):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ ‖f - f̃‖²; ``inf`` outside the support."""
-        outside = np.any((f != 0) & ~self.allowed, axis=-1)
-        return np.where(outside, np.inf, super().value(f, estimate))
+        is_outside = (f != 0) & ~self.allowed
+        leaves_support = np.any(is_outside, axis=-1)
+        return np.where(leaves_support, np.inf, super().value(f, estimate))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃ on the support, and 0 outside, where values do not move."""
@@ -143,14 +157,27 @@ class SupportedLeastSquares(LeastSquares):
         return estimate.frequencies, self.allowed.astype(np.float64)
 
     def cone_form(
-        self, f: cp.Expression, data: tuple[Any, ...], constants: tuple[float, ...]
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the squared distance, and that values outside the support are zero."""
         import cvxpy as cp
 
-        distance, cones = super().cone_form(f, data[:1], constants)
-        return distance, [*cones, cp.multiply(1 - data[1], f) == 0]
+        target, allowed = data
+        distance, cones = super().cone_form(f, (target,), constants)
+        # One equation per value: the support is data, not a part of the program.
+        stay_zero = cp.multiply(1 - allowed, f) == 0
+        return distance, [*cones, stay_zero]
 
-    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[float, ...]) -> Array:
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[float, ...],
+    ) -> Array:
         """Return f̃ - μ on the support and 0 outside."""
-        return np.where(data[1] > 0, data[0] - mu, 0.0)
+        target, allowed = data
+        # As solvers get it, the support is an array of 0 and 1.
+        return np.where(allowed > 0, target - mu, 0.0)

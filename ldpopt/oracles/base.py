@@ -80,7 +80,15 @@ class FrequencyOracle(PureProtocol, ABC):
     simulation: ClassVar[str] = PER_USER
     """How ``simulate_counts`` draws: ``AGGREGATE``, ``IDEAL_HASH`` or ``PER_USER``."""
 
-    def __init__(self, epsilon: float, d: int, *, p: Fraction, q: Fraction, both: Fraction) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        d: int,
+        *,
+        p: Fraction,
+        q: Fraction,
+        both: Fraction,
+    ) -> None:
         super().__init__(epsilon, d, p=float(p), q=float(q))
         self.exact_p = p
         self.exact_q = q
@@ -122,12 +130,13 @@ class FrequencyOracle(PureProtocol, ABC):
         """P(report | a value it supports) / P(report | one it does not), exactly.
 
         It is (p-x)/(q-x) with x = ``exact_both``: the same for all reports and values, and 1 where
-        both or neither are supported. For reports come from a law that does not know the value, and
-        only whether the user's value is supported is drawn with another probability. So all reports
-        that support u and not v together have the ratio of each, P(u and not v | u) / P(u and not
-        v | v).
+        both or neither are supported. The reason: the law of a report does not depend on the user's
+        value, except for the probability that the report supports it. So all reports that support u
+        and not v together have the ratio of each, P(u and not v | u) / P(u and not v | v).
         """
-        return (self.exact_p - self.exact_both) / (self.exact_q - self.exact_both)
+        given_own = self.exact_p - self.exact_both
+        given_other = self.exact_q - self.exact_both
+        return given_own / given_other
 
     @property
     def exact_epsilon(self) -> float:
@@ -145,7 +154,11 @@ class FrequencyOracle(PureProtocol, ABC):
         """P(a report supports both of two values): one of them the user's own, or neither."""
 
     def answer_variance(
-        self, frequencies: Array, members: csr_array | None = None, *, centred: bool = False
+        self,
+        frequencies: Array,
+        members: csr_array | None = None,
+        *,
+        centred: bool = False,
     ) -> tuple[Array, Array]:
         """Return (α, β) of each answer as every protocol does.
 
@@ -168,10 +181,13 @@ class FrequencyOracle(PureProtocol, ABC):
         likely = norm_sub(frequencies)
         law = self._index_law(likely)
         if members is None:
-            return law.centred_variance() - slope * likely, slope
-        answers = np.asarray((members @ likely.reshape(-1, self.d).T).T)
+            variance = law.centred_variance()
+            return variance - slope * likely, slope
+        by_trial = likely.reshape(-1, self.d)
+        answers = np.asarray((members @ by_trial.T).T)
         answers = answers.reshape(*likely.shape[:-1], -1)
-        return law.set_variance(members, centred=centred) - slope * answers, slope
+        variance = law.set_variance(members, centred=centred)
+        return variance - slope * answers, slope
 
     def covariance(self, frequencies: Array) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,).
@@ -196,7 +212,10 @@ class FrequencyOracle(PureProtocol, ABC):
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...
 
     def perturb(
-        self, values: ArrayLike, *, rng: np.random.Generator | int | None = None
+        self,
+        values: ArrayLike,
+        *,
+        rng: np.random.Generator | int | None = None,
     ) -> Reports:
         """Randomise users' values: the client side.
 
@@ -224,7 +243,8 @@ class FrequencyOracle(PureProtocol, ABC):
                 f"values must have shape (n,), one value per user, got shape {array.shape}"
             )
         checked = validate.whole_numbers("values", array, low=0, high=self.d - 1)
-        return self._perturb(checked, None if rng is None else validate.generator(rng))
+        generator = None if rng is None else validate.generator(rng)
+        return self._perturb(checked, generator)
 
     def support_counts(self, reports: ArrayLike) -> Counts:
         """Count how many reports support each value: the server side.
@@ -288,15 +308,10 @@ class FrequencyOracle(PureProtocol, ABC):
 
         checked = self._checked(reports)
         forward, back = self.report_form.support_products(checked)
-
-        def flat(product: Product) -> Product:
-            # Before 1.18 scipy hands the columns of a matrix on as (d, 1).
-            return lambda x: product(np.asarray(x, dtype=np.float64).reshape(-1))
-
         return LinearOperator(
             (len(checked), self.d),
-            matvec=flat(forward),
-            rmatvec=flat(back),
+            matvec=_of_column(forward),
+            rmatvec=_of_column(back),
             dtype=np.dtype(np.float64),
         )
 
@@ -312,7 +327,11 @@ class FrequencyOracle(PureProtocol, ABC):
         return array
 
     def estimate(
-        self, counts: ArrayLike, n: int, *, labels: Sequence[str] | None = None
+        self,
+        counts: ArrayLike,
+        n: int,
+        *,
+        labels: Sequence[str] | None = None,
     ) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
@@ -359,7 +378,12 @@ class FrequencyOracle(PureProtocol, ABC):
         counts = self._simulate(true, validate.generator(rng), repeats)
         return counts[0] if trials is None else counts
 
-    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+    def _simulate(
+        self,
+        true_counts: Counts,
+        rng: np.random.Generator,
+        trials: int,
+    ) -> Counts:
         """Draw reports of all users. Overridden where the law of the counts is known."""
         counts = np.zeros((trials, self.d), dtype=np.int64)
         # User i has the first value whose cumulated number of users exceeds i.
@@ -367,26 +391,45 @@ class FrequencyOracle(PureProtocol, ABC):
         n = int(last_user[-1])
         for trial in range(trials):
             for start in range(0, n, _USERS_AT_A_TIME):
-                users = np.arange(start, min(start + _USERS_AT_A_TIME, n))
+                stop = min(start + _USERS_AT_A_TIME, n)
+                users = np.arange(start, stop)
                 values = np.searchsorted(last_user, users, side="right")
                 counts[trial] += self._draw_counts(values, rng)
         return counts
 
     def _draw_counts(self, values: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         """Draw the support counts of these users; a subclass may do without their reports."""
-        return self.report_form.support_counts(self._perturb(values, rng))
+        reports = self._perturb(values, rng)
+        return self.report_form.support_counts(reports)
 
 
 def simulate_independent(
-    true_counts: Counts, p: float, q: float, rng: np.random.Generator, trials: int
+    true_counts: Counts,
+    p: float,
+    q: float,
+    rng: np.random.Generator,
+    trials: int,
 ) -> Counts:
     """Draw Binomial(n_v, p) + Binomial(n - n_v, q), independent over v.
 
     This is the law of unary encoding, and of local hashing with an ideal hash.
     """
-    n = true_counts.sum()
+    users = true_counts[:, None]
+    others = true_counts.sum() - users
     # Values outside, trials inside: numpy's binomial sampler prepares itself anew whenever its
     # parameters change.
-    counts = rng.binomial(true_counts[:, None], p, (len(true_counts), trials))
-    counts += rng.binomial((n - true_counts)[:, None], q, (len(true_counts), trials))
+    shape = (len(true_counts), trials)
+    counts = rng.binomial(users, p, shape)
+    counts += rng.binomial(others, q, shape)
     return np.ascontiguousarray(counts.T)
+
+
+def _of_column(product: Product) -> Product:
+    """Return the product of an array that may also be a column."""
+
+    def of_column(x: Array) -> Array:
+        # Before 1.18 scipy hands the columns of a matrix on as (d, 1).
+        flat = np.asarray(x, dtype=np.float64).reshape(-1)
+        return product(flat)
+
+    return of_column

@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 Reports = NDArray[Any]
 Product = Callable[[Array], Array]
 
-_ROWS = 255  # the largest number of rows whose bits a uint8 counts without overflow
+_ROWS = 255  # rows whose bits a uint8 counts, at most, without overflow
 _CELLS = 1 << 21  # entries held at a time: 16 MB of 64-bit numbers
 
 
@@ -53,7 +53,9 @@ class ReportForm(ABC):
     @property
     def parameters(self) -> dict[str, int]:
         """What describes the form besides d. Files keep it, to notice reports of another form."""
-        return {name: value for name, value in asdict(self).items() if name != "d"}
+        described = asdict(self)
+        del described["d"]
+        return described
 
     @property
     def fixed_size(self) -> int | None:
@@ -100,8 +102,8 @@ class IndexForm(ReportForm):
 
     Oracles whose indices support other values subclass this form and override ``sums`` and
     ``counts``, the products with the 0/1 matrix S of shape (size, d) that says which index supports
-    which value. An oracle of this form sends all indices that support the user's value with the
-    same probability, and all others with the same.
+    which value. An oracle of this form sends all indices that support the user's value with one
+    probability, and all others with another one.
 
     Parameters
     ----------
@@ -133,10 +135,11 @@ class IndexForm(ReportForm):
 
     @property
     def fixed_size(self) -> int | None:
-        """Found by counting."""
+        """How many values every index supports; None where that differs."""
         sizes = self.sums(np.ones(self.d))
         # Sums of ones are exact: equality needs no tolerance.
-        return round(float(sizes[0])) if (sizes == sizes[0]).all() else None
+        is_fixed = (sizes == sizes[0]).all()
+        return round(float(sizes[0])) if is_fixed else None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -155,8 +158,9 @@ class IndexForm(ReportForm):
     def support_counts(self, reports: Reports) -> Counts:
         """Count indices first, so that the cost of ``counts`` does not grow with n."""
         # Sums of whole numbers below 2⁵³ are exact in floats.
-        histogram = np.bincount(_positions(reports), minlength=self.size).astype(np.float64)
-        return np.rint(self.counts(histogram)).astype(np.int64)
+        histogram = np.bincount(_positions(reports), minlength=self.size)
+        counts = self.counts(histogram.astype(np.float64))
+        return np.rint(counts).astype(np.int64)
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return the products, each with S or Sᵀ once and n additions."""
@@ -238,15 +242,17 @@ class BitsForm(ReportForm):
         """Return the products with a copy of the bits by columns."""
         # By columns, since a product reads eight values of all reports at a time.
         bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
-        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
+        return _products_with_bits(bits, self.d)
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw fair bits."""
-        return np.packbits(rng.integers(2, size=(m, self.d), dtype=np.uint8), axis=1)
+        bits = rng.integers(2, size=(m, self.d), dtype=np.uint8)
+        return np.packbits(bits, axis=1)
 
     def supports(self) -> Flags:
         """Return all 2^d rows of bits."""
-        return np.array(list(itertools.product([False, True], repeat=self.d)))
+        rows = itertools.product([False, True], repeat=self.d)
+        return np.array(list(rows))
 
 
 @dataclass(frozen=True)
@@ -271,7 +277,8 @@ class HashForm(ReportForm):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The record."""
-        return np.dtype([("seed", np.uint64), ("bucket", np.min_scalar_type(self.g - 1))])
+        bucket = np.min_scalar_type(self.g - 1)
+        return np.dtype([("seed", np.uint64), ("bucket", bucket)])
 
     @property
     def information(self) -> float:
@@ -286,19 +293,20 @@ class HashForm(ReportForm):
                 f"array of {reports.dtype}"
             )
         for field in ("seed", "bucket"):
-            if reports.dtype[field].kind not in "iu":
+            kind = reports.dtype[field]
+            if kind.kind not in "iu":
                 raise InvalidTypeError(
-                    f"field {field!r} of the reports must be whole numbers, got "
-                    f"{reports.dtype[field]}"
+                    f"field {field!r} of the reports must be whole numbers, got {kind}"
                 )
         if reports.ndim != 1:
             raise InvalidInputError(f"reports of this oracle have shape (n,), got {reports.shape}")
-        wrong = (reports["bucket"] < 0) | (reports["bucket"] >= self.g)
-        if wrong.any():
-            at = int(np.argmax(wrong))
+        buckets = reports["bucket"]
+        is_wrong = (buckets < 0) | (buckets >= self.g)
+        if is_wrong.any():
+            at = int(np.argmax(is_wrong))
             raise InvalidInputError(
-                f"report {at} is out of range: bucket {reports['bucket'][at]}, expected 0 .. "
-                f"{self.g - 1}; were these reports made with another g or epsilon?"
+                f"report {at} is out of range: bucket {buckets[at]}, expected 0 .. {self.g - 1}; "
+                "were these reports made with another g or epsilon?"
             )
 
     def records(self, seeds: NDArray[np.uint64], buckets: NDArray[Any]) -> Reports:
@@ -319,25 +327,30 @@ class HashForm(ReportForm):
         # need.
         from ldpopt.oracles.hash_kernel import hashed_support_counts
 
-        return hashed_support_counts(*_fields(reports), self.d, self.g)
+        seeds, buckets = _fields(reports)
+        return hashed_support_counts(seeds, buckets, self.d, self.g)
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return the products with the bits of support: reading them beats hashing again."""
         from ldpopt.oracles.hash_kernel import hashed_support_bits
 
-        bits = hashed_support_bits(*_fields(reports), self.d, self.g)
-        return lambda f: bit_sums(bits, f), lambda w: bit_counts(bits, w, self.d)
+        seeds, buckets = _fields(reports)
+        bits = hashed_support_bits(seeds, buckets, self.d, self.g)
+        return _products_with_bits(bits, self.d)
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw seeds and buckets."""
         # The seed is as free as the bucket: a client draws it first.
         seeds = rng.integers(2**64, size=m, dtype=np.uint64)
-        return self.records(seeds, rng.integers(self.g, size=m))
+        buckets = rng.integers(self.g, size=m)
+        return self.records(seeds, buckets)
 
     def supports(self) -> Flags:
         """Return the supports of every function from values to buckets with every bucket."""
-        functions = np.array(list(itertools.product(range(self.g), repeat=self.d)))
-        supported = functions[:, None, :] == np.arange(self.g)[:, None]
+        functions = itertools.product(range(self.g), repeat=self.d)
+        bucket_of_value = np.array(list(functions))
+        buckets = np.arange(self.g)
+        supported = bucket_of_value[:, None, :] == buckets[:, None]
         return np.asarray(supported.reshape(-1, self.d))
 
 
@@ -376,13 +389,15 @@ class SubsetForm(ReportForm):
     def information(self) -> float:
         """log₂ of the number of k-subsets."""
         # By logarithms: the binomial coefficient itself may exceed all floats.
+        all_orders = math.lgamma(self.d + 1)
         chosen = math.lgamma(self.k + 1) + math.lgamma(self.d - self.k + 1)
-        return (math.lgamma(self.d + 1) - chosen) / math.log(2)
+        return (all_orders - chosen) / math.log(2)
 
     def check(self, reports: Reports) -> None:
         """Raise an error unless every row is k values in strictly ascending order."""
         _check_integers(reports, high=self.d - 1, columns=self.k)
-        unordered = (reports[:, 1:] <= reports[:, :-1]).any(axis=1)
+        descends = reports[:, 1:] <= reports[:, :-1]
+        unordered = descends.any(axis=1)
         if unordered.any():
             raise InvalidInputError(
                 f"report {int(np.argmax(unordered))} is not a set in ascending order: {self.k} "
@@ -393,7 +408,8 @@ class SubsetForm(ReportForm):
         """Count values."""
         counts = np.zeros(self.d, dtype=np.int64)
         for block in self._blocks(reports):
-            counts += np.bincount(_positions(reports[block]), minlength=self.d)
+            positions = _positions(reports[block])
+            counts += np.bincount(positions, minlength=self.d)
         return counts
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
@@ -402,14 +418,16 @@ class SubsetForm(ReportForm):
         def forward(f: Array) -> Array:
             sums = np.empty(len(reports))
             for block in self._blocks(reports):
-                sums[block] = f[reports[block]].sum(axis=1)
+                members = reports[block]
+                sums[block] = f[members].sum(axis=1)
             return sums
 
         def back(w: Array) -> Array:
             counts = np.zeros(self.d)
             for block in self._blocks(reports):
+                positions = _positions(reports[block])
                 weights = np.repeat(w[block], self.k)
-                counts += np.bincount(_positions(reports[block]), weights, minlength=self.d)
+                counts += np.bincount(positions, weights, minlength=self.d)
             return counts
 
         return forward, back
@@ -422,19 +440,31 @@ class SubsetForm(ReportForm):
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw subsets."""
-        return self.members(*draw_sets(np.zeros(self.d, dtype=np.bool_), self.k, m, rng))
+        none_wanted = np.zeros(self.d, dtype=np.bool_)
+        blocks = draw_sets(none_wanted, self.k, m, rng)
+        return self.members(*blocks)
 
     def members(self, *blocks: Flags) -> Reports:
         """Return the sets that rows of flags, k of them set, stand for."""
-        return np.concatenate([np.nonzero(rows)[1].reshape(-1, self.k) for rows in blocks])
+        sets = []
+        for flags in blocks:
+            _, values = np.nonzero(flags)
+            sets.append(values.reshape(-1, self.k))
+        return np.concatenate(sets)
 
     def supports(self) -> Flags:
         """Return all k-subsets."""
+        domain = np.arange(self.d)
         subsets = itertools.combinations(range(self.d), self.k)
-        return np.array([np.isin(np.arange(self.d), members) for members in subsets])
+        return np.array([np.isin(domain, members) for members in subsets])
 
 
-def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[Flags]:
+def draw_sets(
+    wanted: Flags,
+    k: int,
+    m: int,
+    rng: np.random.Generator,
+) -> list[Flags]:
     """Return m uniform sets of k values that hold as many wanted ones as fit.
 
     Parameters
@@ -460,14 +490,27 @@ def draw_sets(wanted: Flags, k: int, m: int, rng: np.random.Generator) -> list[F
     blocks = []
     step = max(1, _CELLS // 2 // d)
     for start in range(0, m, step):
+        rows = min(step, m - start)
         # Wanted values have keys below 0 and so come before all others.
-        keys = rng.random((min(step, m - start), d)) - wanted
+        keys = rng.random((rows, d)) - wanted
         # A partition is enough, and faster than sorting: sets have no order.
-        chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
+        ordered = np.argpartition(keys, k - 1, axis=1)
         flags = np.zeros(keys.shape, dtype=np.bool_)
-        np.put_along_axis(flags, chosen, True, axis=1)
+        np.put_along_axis(flags, ordered[:, :k], True, axis=1)
         blocks.append(flags)
     return blocks
+
+
+def _products_with_bits(bits: NDArray[np.uint8], d: int) -> tuple[Product, Product]:
+    """Return the products with B of d columns, whose bits are packed by columns of bytes."""
+
+    def forward(f: Array) -> Array:
+        return bit_sums(bits, f)
+
+    def back(w: Array) -> Array:
+        return bit_counts(bits, w, d)
+
+    return forward, back
 
 
 def _fields(reports: Reports) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -483,14 +526,20 @@ def _check_integers(reports: Reports, *, high: int, columns: int | None = None) 
         raise InvalidTypeError(
             f"reports must be an array of whole numbers, got an array of {reports.dtype}"
         )
-    expected = "(n,)" if columns is None else f"(n, {columns})"
-    dimensions = 1 if columns is None else 2
-    if reports.ndim != dimensions or (columns is not None and reports.shape[1] != columns):
+    if columns is None:
+        has_shape = reports.ndim == 1
+        expected = "(n,)"
+    else:
+        has_shape = reports.ndim == 2 and reports.shape[1] == columns
+        expected = f"(n, {columns})"
+    if not has_shape:
         raise InvalidInputError(
             f"reports of this oracle have shape {expected}, got {reports.shape}"
         )
+    if not reports.size:
+        return
     # Extremes first, in one pass each; the first bad report is searched for only if there is one.
-    if reports.size and (reports.min() < 0 or reports.max() > high):
+    if reports.min() < 0 or reports.max() > high:
         at = validate.first((reports < 0) | (reports > high))
         raise InvalidInputError(
             f"report {int(at[0])} is out of range: found {reports[at]}, expected 0 .. {high}"

@@ -52,21 +52,34 @@ class GRR(FrequencyOracle):
         return 0.0, 0.0
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
-        return respond(values, self.d, self.exact_p, rng).astype(self.report_form.dtype)
+        reports = respond(values, self.d, self.exact_p, rng)
+        return reports.astype(self.report_form.dtype)
 
-    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+    def _simulate(
+        self,
+        true_counts: Counts,
+        rng: np.random.Generator,
+        trials: int,
+    ) -> Counts:
         # With probability p-q a user answers truthfully, else uniformly over the whole domain, the
         # own value included.
-        kept = rng.binomial(true_counts[:, None], self.p - self.q, (self.d, trials)).T
-        uniform = rng.multinomial(true_counts.sum() - kept.sum(axis=1), np.full(self.d, 1 / self.d))
+        truthful = self.p - self.q
+        kept = rng.binomial(true_counts[:, None], truthful, (self.d, trials)).T
+        others = true_counts.sum() - kept.sum(axis=1)
+        equal = np.full(self.d, 1 / self.d)
+        uniform = rng.multinomial(others, equal)
         return np.asarray(kept + uniform, dtype=np.int64)
 
 
 def respond(
-    values: NDArray[np.int64], size: int, keep: Fraction, rng: randomness.Rng
+    values: NDArray[np.int64],
+    size: int,
+    keep: Fraction,
+    rng: randomness.Rng,
 ) -> NDArray[np.int64]:
     """Return each value with probability ``keep``, else a uniform one of the other values."""
     # Drawn from one value less: those from the own value on move up by one.
     other = randomness.below(rng, size - 1, len(values))
     other += other >= values
-    return np.where(randomness.bernoulli(rng, keep, len(values)), values, other)
+    kept = randomness.bernoulli(rng, keep, len(values))
+    return np.where(kept, values, other)

@@ -59,13 +59,15 @@ class HadamardResponse(FrequencyOracle):
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         row = values + 1
         index = randomness.below(rng, self.columns, len(values))
-        positive = np.bitwise_count(index & row) & 1 == 0
+        parity = np.bitwise_count(index & row) & 1
+        is_positive = parity == 0
         wanted = randomness.bernoulli(rng, self.exact_p, len(values))
         # Flipping one bit that the row has changes the sign and maps one half of the columns onto
         # the other.
-        return np.where(positive == wanted, index, index ^ (row & -row)).astype(
-            self.report_form.dtype
-        )
+        lowest_bit = row & -row
+        flipped = index ^ lowest_bit
+        reports = np.where(is_positive == wanted, index, flipped)
+        return reports.astype(self.report_form.dtype)
 
 
 class HadamardForm(IndexForm):
@@ -81,7 +83,9 @@ class HadamardForm(IndexForm):
     def counts(self, weights: Array) -> Array:
         """Return Sᵀ w by a transform."""
         signs = walsh_hadamard(weights)
-        return (signs[..., :1] + signs[..., 1 : self.d + 1]) / 2
+        total = signs[..., :1]  # row 0 is +1 everywhere
+        of_values = signs[..., 1 : self.d + 1]
+        return (total + of_values) / 2
 
 
 def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
@@ -99,6 +103,8 @@ def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
     half = 1
     while half < x.shape[-1]:
         pairs = result.reshape(-1, 2, half)
-        result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1)
+        first = pairs[:, 0]
+        second = pairs[:, 1]
+        result = np.stack((first + second, first - second), axis=1)
         half *= 2
     return result.reshape(x.shape)

@@ -12,7 +12,12 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 # The multipliers and shifts of splitmix64 (Stafford's mix 13).
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_ONE, _27, _30, _31, _32 = (np.uint64(i) for i in (1, 27, 30, 31, 32))
+_SHIFT_1 = np.uint64(30)
+_SHIFT_2 = np.uint64(27)
+_SHIFT_3 = np.uint64(31)
+
+_ONE = np.uint64(1)
+_HALF = np.uint64(32)
 
 
 def bucket_of(seed: Any, value: Any, g: Any) -> Any:
@@ -24,7 +29,11 @@ def bucket_of(seed: Any, value: Any, g: Any) -> Any:
     the tests measure. A user's seed says nothing about the value: it is drawn first.
     """
     h = seed + (value + _ONE) * _STEP
-    h = (h ^ (h >> _30)) * _MIX_1
-    h = (h ^ (h >> _27)) * _MIX_2
-    h = h ^ (h >> _31)
-    return ((h >> _32) * g) >> _32
+    h = h ^ (h >> _SHIFT_1)
+    h = h * _MIX_1
+    h = h ^ (h >> _SHIFT_2)
+    h = h * _MIX_2
+    h = h ^ (h >> _SHIFT_3)
+    # The upper 32 bits, scaled to 0 .. g-1 without a division.
+    upper = h >> _HALF
+    return (upper * g) >> _HALF

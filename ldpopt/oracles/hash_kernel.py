@@ -23,21 +23,33 @@ _bucket_of = numba.njit(inline="always")(bucket_of)
 _SMALL = 1 << 20
 
 
-def hashed_support_counts(seeds: Words, buckets: Words, d: int, g: int) -> Counts:
+def hashed_support_counts(
+    seeds: Words,
+    buckets: Words,
+    d: int,
+    g: int,
+) -> Counts:
     """Return how many reports support each of d values.
 
     Cost: n·d hashes, shared by all cores; memory cores·d.
     """
+    g64 = np.uint64(g)
     if len(seeds) * d < _SMALL:
         counts = np.zeros(d, dtype=np.int64)
-        _count(seeds, buckets, np.uint64(g), counts)
+        _count(seeds, buckets, g64, counts)
         return counts
-    partial = np.zeros((numba.get_num_threads(), d), dtype=np.int64)
-    _count_parts(seeds, buckets, np.uint64(g), partial)
+    threads = numba.get_num_threads()
+    partial = np.zeros((threads, d), dtype=np.int64)
+    _count_parts(seeds, buckets, g64, partial)
     return np.asarray(partial.sum(axis=0))
 
 
-def hashed_support_bits(seeds: Words, buckets: Words, d: int, g: int) -> Bits:
+def hashed_support_bits(
+    seeds: Words,
+    buckets: Words,
+    d: int,
+    g: int,
+) -> Bits:
     """Return the support of n reports as bits, shape (ceil(d/8), n).
 
     The first value is the highest bit of the first row. Bits beyond the last value are those of
@@ -50,27 +62,46 @@ def hashed_support_bits(seeds: Words, buckets: Words, d: int, g: int) -> Bits:
 
 
 @numba.njit(nogil=True)
-def _count(seeds: Words, buckets: Words, g: np.uint64, counts: Counts) -> None:
+def _count(
+    seeds: Words,
+    buckets: Words,
+    g: np.uint64,
+    counts: Counts,
+) -> None:
     for i in range(len(seeds)):
         for value in range(len(counts)):
-            counts[value] += _bucket_of(seeds[i], np.uint64(value), g) == buckets[i]
+            bucket = _bucket_of(seeds[i], np.uint64(value), g)
+            counts[value] += bucket == buckets[i]
 
 
 @numba.njit(parallel=True)
-def _count_parts(seeds: Words, buckets: Words, g: np.uint64, partial: Counts) -> None:
+def _count_parts(
+    seeds: Words,
+    buckets: Words,
+    g: np.uint64,
+    partial: Counts,
+) -> None:
     parts = len(partial)
     n = len(seeds)
     # Each thread has counts of its own: shared ones would have to be locked.
     for part in numba.prange(parts):
-        first, last = n * part // parts, n * (part + 1) // parts
-        _count(seeds[first:last], buckets[first:last], g, partial[part])
+        first = n * part // parts
+        stop = n * (part + 1) // parts
+        _count(seeds[first:stop], buckets[first:stop], g, partial[part])
 
 
 @numba.njit(parallel=True)
-def _set_bits(seeds: Words, buckets: Words, g: np.uint64, bits: Bits) -> None:
+def _set_bits(
+    seeds: Words,
+    buckets: Words,
+    g: np.uint64,
+    bits: Bits,
+) -> None:
     for row in numba.prange(len(bits)):
+        first = 8 * row
         for i in range(len(seeds)):
             byte = 0
-            for value in range(8 * row, 8 * row + 8):
-                byte = 2 * byte + (_bucket_of(seeds[i], np.uint64(value), g) == buckets[i])
+            for value in range(first, first + 8):
+                bucket = _bucket_of(seeds[i], np.uint64(value), g)
+                byte = 2 * byte + (bucket == buckets[i])
             bits[row, i] = byte

@@ -40,7 +40,12 @@ class LocalHashing(FrequencyOracle):
     simulation = IDEAL_HASH
     exchangeable = True
 
-    def __init__(self, epsilon: float, d: int, g: int) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        d: int,
+        g: int,
+    ) -> None:
         epsilon = budget(epsilon)
         self.g = validate.integer("g (the number of buckets)", g, minimum=2)
         if self.g > _LARGEST_G:
@@ -67,9 +72,15 @@ class LocalHashing(FrequencyOracle):
         form = self.report_form
         seeds = randomness.words(rng, len(values))
         buckets = form.buckets(seeds, values)
-        return form.records(seeds, respond(buckets, self.g, self.exact_p, rng))
+        randomised = respond(buckets, self.g, self.exact_p, rng)
+        return form.records(seeds, randomised)
 
-    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+    def _simulate(
+        self,
+        true_counts: Counts,
+        rng: np.random.Generator,
+        trials: int,
+    ) -> Counts:
         return simulate_independent(true_counts, self.p, self.q, rng, trials)
 
 
@@ -92,7 +103,11 @@ class OLH(LocalHashing):
     name = "olh"
 
     def __init__(
-        self, epsilon: float, d: int, *, rounding: Literal["nearest", "floor"] = "nearest"
+        self,
+        epsilon: float,
+        d: int,
+        *,
+        rounding: Literal["nearest", "floor"] = "nearest",
     ) -> None:
         offsets = {"nearest": Fraction(1, 2), "floor": Fraction(0)}
         offset = validate.lookup("rounding", rounding, offsets)

@@ -28,8 +28,10 @@ class IndexLaw:
     ----------
     form
         The form of the reports, which has the products with S: which index supports which value.
-    p, q
-        Probabilities that a report supports the user's value and any other one.
+    p
+        Probability that a report supports the user's value.
+    q
+        Probability that it supports any other one.
     frequencies
         How the users' values are distributed, shape (..., d), with sum 1.
 
@@ -40,7 +42,13 @@ class IndexLaw:
     array([0.75, 0.25])
     """
 
-    def __init__(self, form: IndexForm, p: float, q: float, frequencies: Array) -> None:
+    def __init__(
+        self,
+        form: IndexForm,
+        p: float,
+        q: float,
+        frequencies: Array,
+    ) -> None:
         self.form = form
         self.q = q
         self.gap = p - q
@@ -50,22 +58,26 @@ class IndexLaw:
         inside = p / supporting
         outside = (1 - p) / (form.size - supporting)
         by_support = form.sums(frequencies * (inside - outside))
-        self.probability: Array = by_support + frequencies @ outside[:, None]
+        common = frequencies @ outside[:, None]
+        self.probability: Array = by_support + common
 
     def set_variance(self, members: csr_array, *, centred: bool) -> Array:
         """Return n Var of the answers to sets, the rows of ``members``: shape (..., m).
 
         Cost: one ``sums`` per set.
         """
-        variance = np.empty((*self.frequencies.shape[:-1], members.shape[0]))
-        for i in range(members.shape[0]):
+        sets = members.shape[0]
+        variance = np.empty((*self.frequencies.shape[:-1], sets))
+        for i in range(sets):
             weights = members[[i]].toarray()[0]
             if centred:
                 weights = weights - weights.mean()
-            square = self.probability @ self.form.sums(weights) ** 2
+            supported = self.form.sums(weights)
+            mean_square = self.probability @ supported**2
             # Of a user of v, a report supports weights with the mean q Σw + (p-q) w_v.
             means = self.q * weights.sum() + self.gap * weights
-            variance[..., i] = (square - self.frequencies @ means**2) / self.gap**2
+            square_of_mean = self.frequencies @ means**2
+            variance[..., i] = (mean_square - square_of_mean) / self.gap**2
         return variance
 
     def centred_variance(self) -> Array:
@@ -73,10 +85,12 @@ class IndexLaw:
         d = self.form.d
         sizes = self.form.sums(np.ones(d))
         # With B_v = 1 where a report supports v, and S = Σ B_v: the mean of (B_v - S/d)².
-        square = self.form.counts(self.probability * (1 - 2 * sizes / d))
-        square = square + (self.probability @ sizes**2)[..., None] / d**2
+        cross = self.form.counts(self.probability * (1 - 2 * sizes / d))
+        square_of_size = (self.probability @ sizes**2)[..., None]
+        mean_square = cross + square_of_size / d**2
         # The mean is (p-q)(1 - 1/d) of users of v, and -(p-q)/d of all others.
-        return square / self.gap**2 - self.frequencies * (1 - 2 / d) - 1 / d**2
+        of_users = self.frequencies * (1 - 2 / d)
+        return mean_square / self.gap**2 - of_users - 1 / d**2
 
     def covariance(self) -> Covariance:
         """Return n Cov[f̃] for frequencies of shape (d,).
@@ -88,8 +102,14 @@ class IndexLaw:
         f = self.frequencies
         basis = np.stack([np.ones_like(f), f], axis=1)
         ratio = self.q / self.gap
-        core = -ratio * np.array([[ratio * f.sum(), 1.0], [1.0, 0.0]])
-        return IndexCovariance(-f, basis, core, form=self.form, law=self.probability / self.gap**2)
+        products = np.array([[ratio * f.sum(), 1.0], [1.0, 0.0]])
+        return IndexCovariance(
+            -f,
+            basis,
+            -ratio * products,
+            form=self.form,
+            law=self.probability / self.gap**2,
+        )
 
 
 class IndexCovariance(Covariance):
@@ -106,7 +126,13 @@ class IndexCovariance(Covariance):
     """
 
     def __init__(
-        self, diagonal: Array, basis: Array, core: Array, *, form: IndexForm, law: Array
+        self,
+        diagonal: Array,
+        basis: Array,
+        core: Array,
+        *,
+        form: IndexForm,
+        law: Array,
     ) -> None:
         super().__init__(diagonal, basis, core)
         self._form = form
@@ -130,4 +156,5 @@ class IndexCovariance(Covariance):
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
         supported = self._form.sums(columns.T) * self._law
-        return super()._product(columns) + self._form.counts(supported).T
+        with_indices = self._form.counts(supported).T
+        return super()._product(columns) + with_indices

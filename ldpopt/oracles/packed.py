@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
-_BITS_OF = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
+# The eight bits of each byte as numbers, shape (256, 8), for products with eight values.
+_BYTES = np.arange(256, dtype=np.uint8)
+_BITS_OF = np.unpackbits(_BYTES[:, None], axis=1).astype(np.float64)
 
 
 def bit_sums(bits: Bits, f: Array) -> Array:
@@ -30,10 +32,12 @@ def bit_sums(bits: Bits, f: Array) -> Array:
     # Bits beyond the last value meet zeros.
     padded = np.zeros(8 * len(bits))
     padded[: len(f)] = f
+    by_column = padded.reshape(-1, 8)
     total = np.zeros(bits.shape[1])
-    for column, values in zip(bits, padded.reshape(-1, 8), strict=True):
+    for column, values in zip(bits, by_column, strict=True):
         if values.any():  # the later steps of an iteration have few values left
-            total += (_BITS_OF @ values)[column]
+            sums = _BITS_OF @ values
+            total += sums[column]
     return total
 
 
@@ -50,5 +54,6 @@ def bit_counts(bits: Bits, w: Array, d: int) -> Array:
     counts = np.empty((len(bits), 8))
     for column, values in zip(bits, counts, strict=True):
         # All weights of equal bytes first, then each byte's bits: 256 instead of n rows.
-        values[:] = np.bincount(column, weights=w, minlength=256) @ _BITS_OF
+        of_bytes = np.bincount(column, weights=w, minlength=256)
+        values[:] = of_bytes @ _BITS_OF
     return counts.reshape(-1)[:d]

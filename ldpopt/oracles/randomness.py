@@ -28,7 +28,9 @@ def words(rng: Rng, shape: int | tuple[int, ...]) -> Words:
     """Return uniform 64-bit words."""
     shape = (shape,) if isinstance(shape, int) else shape
     if rng is None:
-        return np.frombuffer(bytearray(os.urandom(8 * prod(shape))), dtype=np.uint64).reshape(shape)
+        entropy = os.urandom(8 * prod(shape))
+        # A bytearray, unlike bytes, is an array that callers may change in place.
+        return np.frombuffer(bytearray(entropy), dtype=np.uint64).reshape(shape)
     return rng.integers(0, 2**64 - 1, size=shape, dtype=np.uint64, endpoint=True)
 
 
@@ -44,7 +46,8 @@ def _threshold(probability: Fraction) -> int:
 
 def bernoulli(rng: Rng, probability: Fraction, size: int) -> NDArray[np.bool_]:
     """Return independent bits that are true with the given probability."""
-    return words(rng, size) < np.uint64(_threshold(probability))
+    threshold = np.uint64(_threshold(probability))
+    return words(rng, size) < threshold
 
 
 def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
@@ -56,18 +59,26 @@ def below(rng: Rng, bound: int, size: int) -> NDArray[np.int64]:
         raise InvalidInputError(f"at most 2**32 values can be drawn from, got {bound}")
     half = np.uint64(32)
     low_half = np.uint64(2**32 - 1)
+    factor = np.uint64(bound)
     # The upper half of a product is the number drawn. 2³² mod bound lower halves are left out, so
     # that as many words remain for each number.
     left_out = np.uint64(2**32 % bound)
-    product = (words(rng, size) >> half) * np.uint64(bound)
+    product = (words(rng, size) >> half) * factor
     biased = np.flatnonzero((product & low_half) < left_out)
     while biased.size:
-        product[biased] = (words(rng, biased.size) >> half) * np.uint64(bound)
-        biased = biased[(product[biased] & low_half) < left_out]
+        drawn_again = (words(rng, biased.size) >> half) * factor
+        product[biased] = drawn_again
+        still_biased = (drawn_again & low_half) < left_out
+        biased = biased[still_biased]
     return (product >> half).astype(np.int64)
 
 
-def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray[np.uint8]:
+def packed_bernoulli(
+    rng: Rng,
+    probability: Fraction,
+    n: int,
+    d: int,
+) -> NDArray[np.uint8]:
     """Return n rows of d independent bits, packed into bytes as by ``np.packbits``.
 
     Padding bits are zero. A bit is true if a uniform number u < T/2⁶⁴. 64 lanes are compared
@@ -76,15 +87,18 @@ def packed_bernoulli(rng: Rng, probability: Fraction, n: int, d: int) -> NDArray
     """
     width = -(-d // 8)
     # Rows of bytes are drawn as words, all rows in one; the last word may have bytes to spare.
-    bits = np.empty(-(-n * width // 8), dtype=np.uint64)
+    size = n * width
+    bits = np.empty(-(-size // 8), dtype=np.uint64)
     threshold = _threshold(probability)
     for start in range(0, len(bits), _BLOCK):
         block = bits[start : start + _BLOCK]
         block[:] = _bernoulli_words(rng, threshold, len(block))
-    rows = bits.view(np.uint8)[: n * width].reshape(n, width)
+    rows = bits.view(np.uint8)[:size].reshape(n, width)
     used = d % 8
     if used:
-        rows[:, -1] &= np.uint8(0xFF << (8 - used) & 0xFF)
+        # The highest bits of the last byte are values, the others are padding.
+        mask = 0xFF << (8 - used) & 0xFF
+        rows[:, -1] &= np.uint8(mask)
     return rows
 
 
@@ -94,11 +108,13 @@ def _bernoulli_words(rng: Rng, threshold: int, size: int) -> Words:
     undecided = np.full(size, 2**64 - 1, dtype=np.uint64)
     index: slice | NDArray[np.intp] = slice(None)  # of the words that are still undecided
     for digit in range(63, -1, -1):
-        digits_left = threshold & ((1 << digit + 1) - 1)
+        mask = (1 << digit + 1) - 1
+        digits_left = threshold & mask
         if digits_left == 0 or not undecided.size:
             break  # all further digits of T are 0: the open lanes have u >= T
         draw = words(rng, undecided.size)
-        if threshold >> digit & 1:
+        digit_of_threshold = threshold >> digit & 1
+        if digit_of_threshold:
             result[index] |= undecided & ~draw  # digit 0 below T's 1: u < T
             undecided &= draw
         else:

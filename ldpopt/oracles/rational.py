@@ -33,8 +33,11 @@ def exp_below(x: Fraction | float) -> Fraction:
     down = _DIGITS.copy()
     down.rounding = decimal.ROUND_FLOOR
     # Rounded down at every step, so that the result is a bound.
-    argument = down.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator))
-    return Fraction(_DIGITS.next_minus(_DIGITS.exp(argument)))
+    numerator = decimal.Decimal(exact.numerator)
+    denominator = decimal.Decimal(exact.denominator)
+    argument = down.divide(numerator, denominator)
+    exponential = _DIGITS.exp(argument)
+    return Fraction(_DIGITS.next_minus(exponential))
 
 
 def log_above(ratio: Fraction) -> float:
@@ -48,8 +51,11 @@ def log_above(ratio: Fraction) -> float:
     up = _DIGITS.copy()
     up.rounding = decimal.ROUND_CEILING
     # Rounded up at every step, so that the result is a bound.
-    quotient = up.divide(decimal.Decimal(ratio.numerator), decimal.Decimal(ratio.denominator))
-    bound = Fraction(_DIGITS.next_plus(_DIGITS.ln(quotient)))
+    numerator = decimal.Decimal(ratio.numerator)
+    denominator = decimal.Decimal(ratio.denominator)
+    quotient = up.divide(numerator, denominator)
+    logarithm = _DIGITS.ln(quotient)
+    bound = Fraction(_DIGITS.next_plus(logarithm))
     nearest = float(bound)
     return nearest if Fraction(nearest) >= bound else math.nextafter(nearest, math.inf)
 

@@ -43,11 +43,13 @@ class SubsetSelection(FrequencyOracle):
         d = validate.integer("d (the number of values)", d, minimum=2)
         # Rounded down here and in p: rounding never costs privacy.
         ratio = exp_below(epsilon)
-        self.k = k = max(1, round(d / (ratio + 1)))
+        k = max(1, round(d / (ratio + 1)))
         p = word_below(k * ratio / (k * ratio + d - k))
         # Another value is one of the k-1 others beside the own one, or one of k without it.
-        both = p * Fraction(k - 1, d - 1)
-        super().__init__(epsilon, d, p=p, q=both + (1 - p) * Fraction(k, d - 1), both=both)
+        beside = p * Fraction(k - 1, d - 1)
+        without = (1 - p) * Fraction(k, d - 1)
+        self.k = k
+        super().__init__(epsilon, d, p=p, q=beside + without, both=beside)
 
     @property
     def report_form(self) -> SubsetForm:
@@ -59,10 +61,12 @@ class SubsetSelection(FrequencyOracle):
         """The other values are uniform: k-1 of them beside the own value, or k without it."""
         k = self.k
         others = self.d - 1
+        with_own = self.p * (k - 1) / others
         pairs = max(others * (others - 1), 1)  # d = 2 has no pair without the own value
         beside = self.p * (k - 1) * (k - 2)
         without = (1 - self.p) * k * (k - 1)
-        return self.p * (k - 1) / others, (beside + without) / pairs
+        without_own = (beside + without) / pairs
+        return with_own, without_own
 
     def _perturb(self, values: Values, rng: randomness.Rng) -> Reports:
         reports = np.empty((len(values), self.k), dtype=self.report_form.dtype)
@@ -94,7 +98,8 @@ class SubsetSelection(FrequencyOracle):
         # Uniform proposals; one that falls on a chosen value, or on the own one, is repeated.
         active = np.flatnonzero(missing)
         while active.size:
-            proposal = active * self.d + randomness.below(rng, self.d, active.size)
+            value = randomness.below(rng, self.d, active.size)
+            proposal = active * self.d + value
             missing[active] -= ~flags[proposal]
             flags[proposal] = True
             active = active[missing[active] > 0]
@@ -102,32 +107,47 @@ class SubsetSelection(FrequencyOracle):
         return members
 
     def _most_members(
-        self, values: Values, wanted: Values, rng: randomness.Rng
+        self,
+        values: Values,
+        wanted: Values,
+        rng: randomness.Rng,
     ) -> tuple[Flags, Values]:
         """Return flags of at most ``wanted`` other values per row, and how many are missing."""
-        share = self.k / self.d
-        # Two standard deviations less: one row in forty has too many and is drawn again.
-        share -= 2 * math.sqrt(share * (1 - share) / self.d)
-        # Any probability will do: all sets of the same size stay equally likely.
-        coin = word_below(Fraction(share))
+        coin = self._member_coin()
         if coin <= 0:
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
-
-        def draw(values: Values) -> Flags:
-            packed = randomness.packed_bernoulli(rng, coin, len(values), self.d)
-            flags = np.unpackbits(packed, axis=1, count=self.d).view(np.bool_)
-            flags[np.arange(len(values)), values] = False
-            return flags
-
-        members = draw(values)
+        members = self._draw_flags(values, coin, rng)
         missing = wanted - np.count_nonzero(members, axis=1)
         excess = np.flatnonzero(missing < 0)
         while excess.size:
-            drawn_again = draw(values[excess])
+            drawn_again = self._draw_flags(values[excess], coin, rng)
             members[excess] = drawn_again
             missing[excess] = wanted[excess] - np.count_nonzero(drawn_again, axis=1)
             excess = excess[missing[excess] < 0]
         return members, missing
+
+    def _member_coin(self) -> Fraction:
+        """Return the probability with which flags are drawn; any is right, 0 or less is none.
+
+        All sets of the same size are equally likely whatever it is.
+        """
+        share = self.k / self.d
+        # Two standard deviations less: one row in forty has too many and is drawn again.
+        deviation = math.sqrt(share * (1 - share) / self.d)
+        share -= 2 * deviation
+        return word_below(Fraction(share))
+
+    def _draw_flags(
+        self,
+        values: Values,
+        coin: Fraction,
+        rng: randomness.Rng,
+    ) -> Flags:
+        """Return independent flags of all values, one row per user, the own value's not set."""
+        packed = randomness.packed_bernoulli(rng, coin, len(values), self.d)
+        flags = np.unpackbits(packed, axis=1, count=self.d).view(np.bool_)
+        flags[np.arange(len(values)), values] = False
+        return flags
 
     def _draw_counts(self, values: Values, rng: np.random.Generator) -> Counts:
         counts = np.zeros(self.d, dtype=np.int64)

@@ -31,17 +31,21 @@ class UnaryEncoding(FrequencyOracle):
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         reports = randomness.packed_bernoulli(rng, self.exact_q, len(values), self.d)
+        # Every bit has been drawn as another value's; the own bit is overwritten.
         rows = np.arange(len(values))
         byte = values >> 3
         mask = (0x80 >> (values & 7)).astype(np.uint8)
-        # Every bit has been drawn as another value's; the own bit is overwritten.
+        drawn = reports[rows, byte]
         kept = randomness.bernoulli(rng, self.exact_p, len(values))
-        reports[rows, byte] = np.where(
-            kept, reports[rows, byte] | mask, reports[rows, byte] & ~mask
-        )
+        reports[rows, byte] = np.where(kept, drawn | mask, drawn & ~mask)
         return reports
 
-    def _simulate(self, true_counts: Counts, rng: np.random.Generator, trials: int) -> Counts:
+    def _simulate(
+        self,
+        true_counts: Counts,
+        rng: np.random.Generator,
+        trials: int,
+    ) -> Counts:
         return simulate_independent(true_counts, self.p, self.q, rng, trials)
 
 

@@ -56,15 +56,25 @@ class Prior(Immutable):
         """Return the posterior mean, variance and log-evidence of a few estimates: (3, m)."""
 
     @abstractmethod
-    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+    def _quantiles(
+        self,
+        y: Array,
+        noise: CountNoise,
+        shares: Array,
+    ) -> Array:
         """Return the smallest count k with Pr[counts up to k | y] >= share.
 
-        Shares of shape (q, m) are given for estimates of shape (m,); so is the result.
+        Estimates have shape (m,); shares have shape (q, m), and so has the result.
         """
 
     @classmethod
     @abstractmethod
-    def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:
+    def fit(
+        cls,
+        estimate: FrequencyEstimate,
+        *args: Any,
+        **options: Any,
+    ) -> Self:
         """Return the member of this family that fits one vector of estimated frequencies."""
 
     @classmethod
@@ -84,10 +94,17 @@ class Prior(Immutable):
         means = np.empty_like(counts.values)
         for trial in np.ndindex(means.shape[:-1]):
             prior = cls.fit(estimate[trial], **options)
-            means[trial] = prior._posterior(counts.values[trial], counts.noise).mean
+            posterior = prior._posterior(counts.values[trial], counts.noise)
+            means[trial] = posterior.mean
         return means
 
-    def posterior(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Posterior:
+    def posterior(
+        self,
+        counts: ArrayLike,
+        noise: float,
+        *,
+        slope: float = 0.0,
+    ) -> Posterior:
         """Return the posterior moments and evidence of y = k + N(0, s² + slope k) (K Eq. 11).
 
         Parameters
@@ -117,23 +134,32 @@ class Prior(Immutable):
         """Return the posterior of finite counts under noise that is valid for them."""
         lower, upper = self._ends
         near = noise.clip(y.ravel(), lower, upper)
-        moments = interpolated(
-            lambda points: self._moments_at(points, noise), near, CELL * noise.smallest_sd(self.n)
-        )
+
+        def compute(points: Array) -> Array:
+            return self._moments_at(points, noise)
+
+        moments = interpolated(compute, near, CELL * noise.smallest_sd(self.n))
         mean, variance, log_evidence = moments.reshape(3, *y.shape)
         near = near.reshape(y.shape)
-        cut = near != y
-        if cut.any():
+        is_cut = near != y
+        if is_cut.any():
             # All mass is at the nearest end from there on, so the evidence falls like its density.
-            end = np.clip(y[cut], lower, upper)
-            beyond = noise.log_density(y[cut], end) - noise.log_density(near[cut], end)
+            end = np.clip(y[is_cut], lower, upper)
+            at_estimate = noise.log_density(y[is_cut], end)
+            at_cut = noise.log_density(near[is_cut], end)
             with np.errstate(over="ignore"):
-                log_evidence[cut] = np.maximum(
-                    log_evidence[cut] + beyond, -np.finfo(np.float64).max
-                )
+                beyond = log_evidence[is_cut] + (at_estimate - at_cut)
+            lowest = -np.finfo(np.float64).max
+            log_evidence[is_cut] = np.maximum(beyond, lowest)
         return Posterior(mean, variance, log_evidence)
 
-    def posterior_mean(self, counts: ArrayLike, noise: float, *, slope: float = 0.0) -> Array:
+    def posterior_mean(
+        self,
+        counts: ArrayLike,
+        noise: float,
+        *,
+        slope: float = 0.0,
+    ) -> Array:
         """Return E[k | y] = Σ k π(k) φ((y-k)/s) / Σ π(k) φ((y-k)/s) (K Eq. 12).
 
         Parameters, errors and cost are those of ``posterior``; the shape is that of ``counts``.
@@ -141,7 +167,12 @@ class Prior(Immutable):
         return self.posterior(counts, noise, slope=slope).mean
 
     def interval(
-        self, counts: ArrayLike, noise: float, level: float = 0.95, *, slope: float = 0.0
+        self,
+        counts: ArrayLike,
+        noise: float,
+        level: float = 0.95,
+        *,
+        slope: float = 0.0,
     ) -> tuple[Array, Array]:
         """Return the equal-tailed credible interval (lower, upper) of each true count.
 
@@ -171,7 +202,8 @@ class Prior(Immutable):
         near = checked.clip(y.ravel(), *self._ends)
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         shares = np.broadcast_to(tails[:, None], (2, len(near)))
-        lower, upper = self._quantiles(near, checked, shares).reshape(2, *y.shape)
+        ends = self._quantiles(near, checked, shares)
+        lower, upper = ends.reshape(2, *y.shape)
         return lower, upper
 
 
@@ -185,7 +217,10 @@ def require_same_users(prior: Prior, n: int) -> None:
 
 
 def posterior_mean(
-    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False
+    estimate: FrequencyEstimate,
+    prior: Prior | type[Prior],
+    *,
+    value_dependent: bool = False,
 ) -> Array:
     """Return the posterior mean frequencies E[f_v | f̃_v].
 
@@ -231,7 +266,10 @@ def posterior_mean(
 
 
 def posterior_frequencies(
-    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool = False
+    estimate: FrequencyEstimate,
+    prior: Prior | type[Prior],
+    *,
+    value_dependent: bool = False,
 ) -> Array:
     """Return the same as ``posterior_mean``, without a warning of processed estimates.
 
@@ -240,9 +278,11 @@ def posterior_frequencies(
     counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
     if isinstance(prior, Prior):
         require_same_users(prior, counts.n)
-        return counts.frequencies(prior._posterior(counts.values, counts.noise).mean)
+        posterior = prior._posterior(counts.values, counts.noise)
+        return counts.frequencies(posterior.mean)
     if not (isinstance(prior, type) and issubclass(prior, Prior)):
         raise InvalidTypeError(
             f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}"
         )
-    return counts.frequencies(prior.fitted_means(estimate, value_dependent=value_dependent))
+    means = prior.fitted_means(estimate, value_dependent=value_dependent)
+    return counts.frequencies(means)

@@ -26,10 +26,14 @@ class Binned:
 
     Attributes
     ----------
-    y, size
-        Centres of the occupied bins, ascending, and how many estimates each holds; shape (bins,).
-    n, noise
-        Number of users, and the noise in counts.
+    y
+        Centres of the occupied bins, ascending, shape (bins,).
+    size
+        How many estimates each bin holds, shape (bins,).
+    n
+        Number of users.
+    noise
+        The noise in counts.
     """
 
     y: Array
@@ -43,11 +47,13 @@ class Binned:
 
         Cost: one pass, and a sort of the occupied bins.
         """
-        sd = counts.noise.sd
+        noise = counts.noise
         # True counts lie in 0 .. n: an estimate far outside says no more than one at the cut-off.
-        y = counts.noise.clip(counts.vector().values, 0.0, counts.n)
-        place, size = np.unique(np.rint(y * (_PER_SD / sd)), return_counts=True)
-        return cls(place * (sd / _PER_SD), size.astype(np.float64), counts.n, counts.noise)
+        y = noise.clip(counts.vector().values, 0.0, counts.n)
+        place = np.rint(y * (_PER_SD / noise.sd))
+        places, size = np.unique(place, return_counts=True)
+        centres = places * (noise.sd / _PER_SD)
+        return cls(centres, size.astype(np.float64), counts.n, noise)
 
     @property
     def d(self) -> int:
@@ -72,12 +78,13 @@ class Binned:
         high = np.ceil((inside + distance) / step)
         # Bins ascend, so intervals that overlap are merged from the left.
         furthest = np.maximum.accumulate(high)
-        separate = np.flatnonzero(low[1:] > furthest[:-1])
-        starts = low[np.append(0, separate + 1)]
-        stops = furthest[np.append(separate, len(high) - 1)]
-        stretches = [
-            np.arange(max(start, 0), stop + 1) for start, stop in zip(starts, stops, strict=True)
-        ]
+        is_apart = low[1:] > furthest[:-1]
+        is_first = np.append(True, is_apart)
+        is_last = np.append(is_apart, True)
+        stretches = []
+        for start, stop in zip(low[is_first], furthest[is_last], strict=True):
+            places = np.arange(max(start, 0), stop + 1)
+            stretches.append(places)
         points = np.concatenate(stretches) * step
         return points[points <= self.n]
 
@@ -101,19 +108,23 @@ class Binned:
         result = np.zeros((len(self.y), columns))
         inside = np.clip(self.y, support[0], support[-1])
         reach = _REACH * np.sqrt(self.noise.variance(inside))
+        lowest = inside - reach
+        highest = inside + reach
         for begin in range(0, len(self.y), _ROWS):
             rows = slice(begin, begin + _ROWS)
             # Bins ascend, so some neighbours need few of the points: the others stay impossible.
-            lowest = (inside[rows] - reach[rows]).min()
-            highest = (inside[rows] + reach[rows]).max()
-            first = np.searchsorted(support, lowest)
-            last = np.searchsorted(support, highest, side="right")
-            window = support[first:last]
-            logs = self.noise.log_ratio(self.y[rows, None], window, inside[rows, None])
-            top = logs.max(axis=1, keepdims=True)
-            kernel = np.exp(logs - top)
+            first = np.searchsorted(support, lowest[rows].min())
+            last = np.searchsorted(support, highest[rows].max(), side="right")
+            kernel = self._kernel(rows, support[first:last], inside[rows])
             if masses is None:
                 result[rows, first:last] = kernel
             else:
                 result[rows] = kernel @ masses[:, first:last].T
         return result
+
+    def _kernel(self, rows: slice, support: Array, inside: Array) -> Array:
+        """Return the densities of some bins under support points, each row over its largest."""
+        y = self.y[rows, None]
+        logs = self.noise.log_ratio(y, support, inside[:, None])
+        top = logs.max(axis=1, keepdims=True)
+        return np.asarray(np.exp(logs - top))

@@ -47,7 +47,10 @@ class EstimatedCounts:
 
     @classmethod
     def of(
-        cls, estimate: FrequencyEstimate | ArrayLike, *, value_dependent: bool = False
+        cls,
+        estimate: FrequencyEstimate | ArrayLike,
+        *,
+        value_dependent: bool = False,
     ) -> EstimatedCounts:
         """Return the counts of an estimate.
 
@@ -87,7 +90,9 @@ class EstimatedCounts:
 
     def means(self) -> Array:
         """Return the mean of each vector, unbiased for that of its true counts: shape (...)."""
-        return np.asarray(np.sum(self.values / self.values.shape[-1], axis=-1))
+        # Divided before they are added: no sum overflows.
+        shares = self.values / self.values.shape[-1]
+        return np.asarray(np.sum(shares, axis=-1))
 
     def true_moments(self) -> tuple[float, float]:
         """Return the mean and variance of the true counts behind one vector (K Eq. 17-20).
@@ -97,8 +102,9 @@ class EstimatedCounts:
         error.
         """
         mean = float(self.vector().means())
-        spread = float(np.mean((self.values - mean) ** 2))
-        return mean, spread - float(self.noise.variance(mean))
+        squares = (self.values - mean) ** 2
+        of_noise = float(self.noise.variance(mean))
+        return mean, float(np.mean(squares)) - of_noise
 
 
 def freeze(instance: object, **values: object) -> None:
@@ -109,3 +115,10 @@ def freeze(instance: object, **values: object) -> None:
     """
     for name, value in values.items():
         object.__setattr__(instance, name, locked(value))
+
+
+def require_masses(what: str, values: Array) -> None:
+    """Raise an error unless the values can be masses: finite, none negative, not all zero."""
+    is_mass = np.isfinite(values) & (values >= 0)
+    if not is_mass.all() or not values.any():
+        raise InvalidInputError(f"{what} must be finite, none negative and not all zero")

@@ -31,9 +31,11 @@ def chebyshev(degree: int) -> tuple[Array, Array]:
 
     The matrix takes values at the points to the coefficients of their interpolating polynomial.
     """
-    points = -np.cos(np.arange(degree + 1) * np.pi / degree)
+    angles = np.arange(degree + 1) * np.pi / degree
+    points = -np.cos(angles)
     values = np.polynomial.chebyshev.chebvander(points, degree)
-    return points, np.asarray(np.linalg.inv(values), dtype=np.float64)
+    to_coefficients = np.linalg.inv(values)
+    return points, np.asarray(to_coefficients, dtype=np.float64)
 
 
 POINTS, TO_SERIES = chebyshev(DEGREE)
@@ -55,14 +57,25 @@ class Cells(NamedTuple):
         """Return the cells of estimates y, which must not be empty."""
         place = np.floor(y / width)
         lowest = place.min()
-        if place.max() - lowest < _COUNTED:  # counting is much faster than sorting
-            shifted = (place - lowest).astype(np.int64)
-            sizes = np.bincount(shifted)
-            occupied = np.flatnonzero(sizes)
-            rank = np.cumsum(sizes > 0) - 1
-            return cls(rank[shifted], (lowest + occupied) * width, sizes[occupied])
-        places, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
-        return cls(index, places * width, sizes)
+        if place.max() - lowest >= _COUNTED:
+            places, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
+            return cls(index, places * width, sizes)
+        # Counting is much faster than sorting, where there are few places.
+        shifted = (place - lowest).astype(np.int64)
+        sizes = np.bincount(shifted)
+        occupied = np.flatnonzero(sizes)
+        rank = np.cumsum(sizes > 0) - 1
+        left = (lowest + occupied) * width
+        return cls(rank[shifted], left, sizes[occupied])
+
+    def place(
+        self,
+        y: Array,
+        cell: Whole,
+        width: float,
+    ) -> Array:
+        """Return where in its cell, [-1, 1] from end to end, each estimate lies."""
+        return (y - self.left[cell]) * (2 / width) - 1
 
 
 def cell_points(left: Array, width: float) -> Array | None:
@@ -70,8 +83,10 @@ def cell_points(left: Array, width: float) -> Array | None:
 
     None stands for estimates so large that floats do not separate the points of a cell.
     """
-    points = left[:, None] + (POINTS + 1) * (width / 2)
-    return points if (np.diff(points, axis=1) > 0).all() else None
+    distances = (POINTS + 1) * (width / 2)
+    points = left[:, None] + distances
+    ascending = np.diff(points, axis=1) > 0
+    return points if ascending.all() else None
 
 
 def interpolated(compute: Compute, y: Array, width: float) -> Array:
@@ -96,23 +111,27 @@ def interpolated(compute: Compute, y: Array, width: float) -> Array:
     if not len(y):
         return np.empty((3, 0))
     cells = Cells.of(y, width)
-    crowded = cells.size > DEGREE  # a polynomial costs DEGREE + 1 computed points
-    points = cell_points(cells.left[crowded], width)
-    if points is None or not crowded.any():
+    is_crowded = cells.size > DEGREE  # a polynomial costs DEGREE + 1 computed points
+    points = cell_points(cells.left[is_crowded], width)
+    if points is None or not is_crowded.any():
         return compute(y)
-    number = np.cumsum(crowded) - 1  # of each crowded cell among the crowded ones
-    direct = ~crowded[cells.of_estimate]
+    # Estimates in other cells and the points of crowded cells are computed together.
+    direct = ~is_crowded[cells.of_estimate]
     computed = compute(np.concatenate([y[direct], points.ravel()]))
+    split = np.count_nonzero(direct)
     result = np.empty((3, len(y)))
-    result[:, direct], at_points = np.split(computed, [np.count_nonzero(direct)], axis=1)
-    curves = _Curves.through(at_points.reshape(3, *points.shape))
+    result[:, direct] = computed[:, :split]
+    at_points = computed[:, split:].reshape(3, *points.shape)
+    curves = _Curves.through(at_points)
+    number = np.cumsum(is_crowded) - 1  # of each crowded cell among the crowded ones
     indirect = np.flatnonzero(~direct)
-    cell = number[cells.of_estimate[indirect]]
-    smooth = curves.accurate[cell]
-    at, cell = indirect[smooth], cell[smooth]
-    x = (y[at] - cells.left[crowded][cell]) * (2 / width) - 1
-    result[:, at] = curves.at(cell, x)
-    rest = indirect[~smooth]
+    cell = cells.of_estimate[indirect]
+    curve = number[cell]
+    is_accurate = curves.accurate[curve]
+    smooth = indirect[is_accurate]
+    x = cells.place(y[smooth], cell[is_accurate], width)
+    result[:, smooth] = curves.at(curve[is_accurate], x)
+    rest = indirect[~is_accurate]
     result[:, rest] = interpolated(compute, y[rest], width / 2)
     return result
 
@@ -133,24 +152,37 @@ class _Curves(NamedTuple):
     def through(cls, moments: Array) -> _Curves:
         """Return the curves through mean, variance and log-evidence: (3, cells, points)."""
         mean, variance, evidence = moments
-        left, right = evidence[:, 0], evidence[:, -1]
+        # The line through the evidence at both ends.
+        left = evidence[:, 0]
+        right = evidence[:, -1]
         slope = (right - left) / 2
         start = left + slope
         weight = np.exp(evidence - start[:, None] - slope[:, None] * POINTS)
         centre = mean[:, DEGREE // 2]  # squares of what is left lose fewer digits
-        square = variance + (mean - centre[:, None]) ** 2
+        shift = mean - centre[:, None]
+        square = variance + shift**2
         sums = np.stack([weight, weight * mean, weight * square])
         series = sums @ TO_SERIES.T
         # The variance is not held to the tolerance: it is a difference, known to fewer digits.
-        last = np.abs(series[:2, :, -2:]).max(axis=-1)
-        accurate = (last <= TOLERANCE * sums[:2].min(axis=-1)).all(axis=0)
-        return cls(series, centre, start, slope, accurate)
+        last = np.abs(series[:2, :, -2:])
+        allowed = TOLERANCE * sums[:2].min(axis=-1)
+        is_accurate = last.max(axis=-1) <= allowed
+        return cls(
+            series=series,
+            centre=centre,
+            start=start,
+            slope=slope,
+            accurate=is_accurate.all(axis=0),
+        )
 
     def at(self, cell: Whole, x: Array) -> Array:
         """Return mean, variance and log-evidence at the places x of the given cells: (3, m)."""
         total, first, second = evaluated(self.series, cell, x)
         mean = first / total
-        variance = np.maximum(second / total - (mean - self.centre[cell]) ** 2, 0.0)
+        square = second / total
+        shift = mean - self.centre[cell]
+        # Rounding may leave a variance of next to nothing below 0.
+        variance = np.maximum(square - shift**2, 0.0)
         evidence = np.log(total) + self.start[cell] + self.slope[cell] * x
         return np.stack([mean, variance, evidence])
 
@@ -170,11 +202,13 @@ def evaluated(series: Array, cell: Whole, x: Array) -> Array:
     Values of shape (functions, m).
     """
     terms = np.ascontiguousarray(np.moveaxis(series, -1, 0))
-    result = np.empty((series.shape[0], len(x)))
+    functions = series.shape[0]
+    result = np.empty((functions, len(x)))
     for begin in range(0, len(x), CHUNK):
         rows = slice(begin, begin + CHUNK)
-        for function in range(series.shape[0]):
-            result[function, rows] = _clenshaw(terms[:, function], cell[rows], x[rows])
+        for function in range(functions):
+            coefficients = terms[:, function]
+            result[function, rows] = _clenshaw(coefficients, cell[rows], x[rows])
     return result
 
 
@@ -184,9 +218,11 @@ def _clenshaw(terms: Array, index: Whole, x: Array) -> Array:
     after = np.zeros_like(x)
     current = terms[-1].take(index)
     for j in range(len(terms) - 2, 0, -1):
+        # In place: the terms of a chunk stay in the processor's cache.
         before = double * current
         before -= after
         before += terms[j].take(index)
         after = current
         current = before
-    return np.asarray(terms[0].take(index) + x * current - after)
+    constant = terms[0].take(index)
+    return np.asarray(constant + x * current - after)

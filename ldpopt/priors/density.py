@@ -26,10 +26,9 @@ from ldpopt.priors.summation import Runs, graded, merged, resolved
 
 Array = NDArray[np.float64]
 
-_ANCHORS = 128  # counts at most that bound the evidence from below
-_NARROWEST_START = (
-    0.1  # a search starts from a spread of the counts of so many noise levels at least
-)
+_ANCHORS = 128  # the largest number of counts that bound the evidence from below
+# Standard deviations of the noise that the counts vary by, at least, where a search starts.
+_NARROWEST_START = 0.1
 
 
 class Density(Prior):
@@ -85,31 +84,34 @@ class Density(Prior):
     @cached_property
     def _anchors(self) -> tuple[Array, Array]:
         """Some counts with positive mass, and their log-densities."""
-        logs = self.log_density(self._candidates)
+        candidates = self._candidates
+        logs = self.log_density(candidates)
         positive = np.flatnonzero(logs > -np.inf)
         if not len(positive):
             raise _no_mass()
         step = -(-len(positive) // _ANCHORS)  # rounded up
         some = positive[::step]
-        return self._candidates[some], logs[some]
+        return candidates[some], logs[some]
 
     @cached_property
     def _mass(self) -> tuple[float, float, float]:
         """Log of the normaliser, mean and variance of the prior."""
-        low, high = np.ones(1), np.full(1, float(self.n))
+        low = np.ones(1)
+        high = np.full(1, float(self.n))
         if self.log_concave:  # a sharp peak can lie between the nodes of long runs
             low, high = around_mode(self.log_density, 1, self.n)
-        k, logs = weighted_nodes(
-            self.log_density, resolved(self.log_density, self._starts, self.n, low, high)
-        )
+        runs = resolved(self.log_density, self._starts, self.n, low, high)
+        k, logs = weighted_nodes(self.log_density, runs)
         top = logs.max()  # relative to it no exponential overflows
         if top == -np.inf:
             raise _no_mass()
         share = np.exp(logs - top)
         total = share.sum()
         mean = float((share * k).sum() / total)
-        variance = float((share * (k - mean) ** 2).sum() / total)
-        return float(top + math.log(total)), mean, variance
+        squares = (k - mean) ** 2
+        variance = float((share * squares).sum() / total)
+        log_total = float(top + math.log(total))
+        return log_total, mean, variance
 
     # --- posteriors ---------------------------------------------------------------------------
 
@@ -120,21 +122,39 @@ class Density(Prior):
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         result = np.empty((3, len(y)))
         for terms in self._terms(y, noise):
+            # Relative to the largest term of each estimate no exponential overflows.
             top = terms.logs.max(axis=1, keepdims=True)
             weight = np.exp(terms.logs - top)
             total = weight.sum(axis=1)
             mean = (weight * terms.k).sum(axis=1) / total
-            spread = (weight * (terms.k - mean[:, None]) ** 2).sum(axis=1) / total
-            result[:, terms.rows] = mean, spread, top[:, 0] + np.log(total)
-        result[2] += noise.log_density(y, nearest_counts(y, self.n)) - self._mass[0]
+            squares = (terms.k - mean[:, None]) ** 2
+            squares *= weight
+            variance = squares.sum(axis=1) / total
+            log_evidence = top[:, 0] + np.log(total)
+            result[:, terms.rows] = mean, variance, log_evidence
+        # So far the evidence was relative to the nearest count and to the prior's normaliser.
+        log_total = self._mass[0]
+        result[2] += noise.log_density(y, nearest_counts(y, self.n)) - log_total
         return result
 
-    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+    def _quantiles(
+        self,
+        y: Array,
+        noise: CountNoise,
+        shares: Array,
+    ) -> Array:
         result = np.empty(shares.shape)
         for terms in self._terms(y, noise):
             rows = terms.rows
             for end, share in zip(result, shares, strict=True):
-                end[rows] = quantiles(self.log_density, terms, y[rows], noise, self.n, share[rows])
+                end[rows] = quantiles(
+                    self.log_density,
+                    terms,
+                    y[rows],
+                    noise,
+                    self.n,
+                    share[rows],
+                )
         return result
 
     def _terms(self, y: Array, noise: CountNoise) -> Iterator[Terms]:
@@ -142,9 +162,10 @@ class Density(Prior):
         if not len(y):
             return iter(())
         low, high = self._reach(y, noise)
-        # Resolved once for all estimates: they share most of the counts.
-        blocks = resolved(self.log_density, self._starts, self.n, *merged(low, high))
         reach = Runs(low, high - low + 1)
+        # Resolved once for all estimates: they share most of the counts.
+        low, high = merged(low, high)
+        blocks = resolved(self.log_density, self._starts, self.n, low, high)
         return posterior_terms(self.log_density, blocks, y, noise, reach, self.n)
 
     def _reach(self, y: Array, noise: CountNoise) -> tuple[Array, Array]:
@@ -158,8 +179,9 @@ class Density(Prior):
             return around_mode(logs, len(y), self.n)
         log_total = self._mass[0]
         counts, log_density = self._anchors
-        anchors = counts, log_density - log_total
-        return around_estimates(y, noise, self.n, anchors, self.log_density(nearest) - log_total)
+        anchors = (counts, log_density - log_total)
+        at_nearest = self.log_density(nearest) - log_total
+        return around_estimates(y, noise, self.n, anchors, at_nearest)
 
     # --- fits ---------------------------------------------------------------------------------
 
@@ -169,7 +191,12 @@ class Density(Prior):
         return {}
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> Self:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> Self:
         """Return the member of the family with this mean and variance of the true counts.
 
         Families with one parameter use the mean alone (K Eq. 17-18). Where no member has these
@@ -184,7 +211,11 @@ class Density(Prior):
 
     @classmethod
     def fit(
-        cls, estimate: FrequencyEstimate, *, by: str = "moments", value_dependent: bool = False
+        cls,
+        estimate: FrequencyEstimate,
+        *,
+        by: str = "moments",
+        value_dependent: bool = False,
     ) -> Self:
         """Return the member of this family that fits one vector of estimated frequencies.
 
@@ -214,7 +245,10 @@ class Density(Prior):
 
     @classmethod
     def maximum_likelihood(
-        cls, estimate: FrequencyEstimate, *, value_dependent: bool = False
+        cls,
+        estimate: FrequencyEstimate,
+        *,
+        value_dependent: bool = False,
     ) -> LikelihoodFit:
         """Return the member that makes the estimates likeliest, with standard errors (K Eq. 16).
 
@@ -243,12 +277,11 @@ class Density(Prior):
         alpha = 1.40 ± 0.02
         """
         counts = EstimatedCounts.of(estimate, value_dependent=value_dependent).vector()
-        return maximise(
-            lambda values: cast(Any, cls)(**values, n=counts.n),
-            cls.start(counts),
-            cls.parameters(),
-            counts,
-        )
+
+        def build(values: Mapping[str, float]) -> Density:
+            return cast(Any, cls)(**values, n=counts.n)  # type: ignore[no-any-return]
+
+        return maximise(build, cls.start(counts), cls.parameters(), counts)
 
     @classmethod
     def start(cls, counts: EstimatedCounts) -> dict[str, float]:
@@ -265,7 +298,8 @@ class Density(Prior):
         n = counts.n
         # Away from the limits of all families: all mass on 1, equal weights, scale 0.
         mean = min(max(mean, 2.0), (n + 1) / 2)
-        variance = max(variance, (_NARROWEST_START * counts.noise.sd) ** 2, 1.0)
+        narrowest = _NARROWEST_START * counts.noise.sd
+        variance = max(variance, narrowest**2, 1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LdpoptWarning)  # a start need not be right
             first = cls.from_moments(mean, variance, n)

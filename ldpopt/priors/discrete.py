@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Prior
-from ldpopt.priors.counts import freeze
+from ldpopt.priors.counts import freeze, require_masses
 from ldpopt.priors.noise import CountNoise
 from ldpopt.priors.quantiles import ROUNDED
 
@@ -55,20 +55,23 @@ class Discrete(Prior):
 
     def __post_init__(self) -> None:
         n = validate.integer("n (the number of reports)", self.n, minimum=1)
-        support = np.asarray(validate.array("support", self.support), dtype=np.float64)
-        weights = np.asarray(validate.array("weights", self.weights), dtype=np.float64)
-        ascends = support.ndim == 1 and len(support) > 0 and bool((np.diff(support) > 0).all())
-        if not ascends or not 0 <= support[0] <= support[-1] <= n:
+        support = _float_array("support", self.support)
+        weights = _float_array("weights", self.weights)
+        if not _ascends_within(support, n):
             raise InvalidInputError(f"support must be counts in ascending order within 0 .. {n}")
         if weights.shape != support.shape:
             raise InvalidInputError(
                 f"{len(support)} support points need as many weights, got shape {weights.shape}"
             )
-        if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-            raise InvalidInputError("weights must be finite, none negative and not all zero")
+        require_masses("weights", weights)
         positive = weights > 0
         scaled = weights[positive] / weights.max()  # first: a sum of huge weights overflows
-        freeze(self, n=n, support=support[positive], weights=scaled / scaled.sum())
+        freeze(
+            self,
+            n=n,
+            support=support[positive],
+            weights=scaled / scaled.sum(),
+        )
 
     def mean(self) -> float:
         """Return E[k] of the prior."""
@@ -76,7 +79,8 @@ class Discrete(Prior):
 
     def variance(self) -> float:
         """Return Var[k] of the prior."""
-        return float(self.weights @ (self.support - self.mean()) ** 2)
+        squares = (self.support - self.mean()) ** 2
+        return float(self.weights @ squares)
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -87,33 +91,52 @@ class Discrete(Prior):
         for terms in self._terms(y, noise):
             total = terms.weight.sum(axis=1)
             mean = terms.weight @ self.support / total
-            spread = (terms.weight * (self.support - mean[:, None]) ** 2).sum(axis=1) / total
-            result[:, terms.rows] = mean, spread, terms.log_scale + np.log(total)
+            squares = (self.support - mean[:, None]) ** 2
+            squares *= terms.weight
+            variance = squares.sum(axis=1) / total
+            log_evidence = terms.log_scale + np.log(total)
+            result[:, terms.rows] = mean, variance, log_evidence
         return result
 
-    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+    def _quantiles(
+        self,
+        y: Array,
+        noise: CountNoise,
+        shares: Array,
+    ) -> Array:
         result = np.empty(shares.shape)
         for terms in self._terms(y, noise):
+            rows = terms.rows
             upto = np.cumsum(terms.weight, axis=1)
+            total = upto[:, -1:]
             for end, share in zip(result, shares, strict=True):
-                target = share[terms.rows, None] * ROUNDED * upto[:, -1:]
-                end[terms.rows] = self.support[np.count_nonzero(upto < target, axis=1)]
+                target = share[rows, None] * ROUNDED * total
+                below = np.count_nonzero(upto < target, axis=1)
+                end[rows] = self.support[below]
         return result
 
     def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
         """Yield the terms of the posteriors, some estimates at a time."""
         nearest = np.clip(y, *self._ends)
+        log_weights = np.log(self.weights)
         step = max(1, _HELD // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
             ratio = noise.log_ratio(y[rows, None], self.support, nearest[rows, None])
-            logs = np.log(self.weights) + ratio
+            logs = log_weights + ratio
+            # Relative to the largest term of each estimate no exponential overflows.
             top = logs.max(axis=1)
+            weight = np.exp(logs - top[:, None])
             log_scale = top + noise.log_density(y[rows], nearest[rows])
-            yield _Terms(rows, np.exp(logs - top[:, None]), log_scale)
+            yield _Terms(rows, weight, log_scale)
 
     @classmethod
-    def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:
+    def fit(
+        cls,
+        estimate: FrequencyEstimate,
+        *args: Any,
+        **options: Any,
+    ) -> Self:
         """Raise an error: only the subclasses, ``NPMLE`` and ``Mixture``, are fitted."""
         raise InvalidInputError("Discrete is a prior as given: fit NPMLE or Mixture")
 
@@ -124,3 +147,14 @@ class _Terms(NamedTuple):
     rows: slice
     weight: Array
     log_scale: Array
+
+
+def _float_array(what: str, values: ArrayLike) -> Array:
+    return np.asarray(validate.array(what, values), dtype=np.float64)
+
+
+def _ascends_within(support: Array, n: int) -> bool:
+    if support.ndim != 1 or not len(support):
+        return False
+    ascends = bool((np.diff(support) > 0).all())
+    return ascends and bool(0 <= support[0] <= support[-1] <= n)

@@ -82,10 +82,16 @@ class Gaussian(_LocationScale):
         """Return log π(k) up to a constant, for real k."""
         if self.scale == 0:
             return point_mass(k, self._point)
-        return np.asarray(-0.5 * ((k - self.centre) / self.scale) ** 2)
+        deviation = (k - self.centre) / self.scale
+        return np.asarray(-0.5 * deviation**2)
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> Gaussian:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> Gaussian:
         """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance), n)
@@ -114,7 +120,12 @@ class Laplace(_LocationScale):
         return np.array([math.floor(self.centre) + 1.0])
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> Laplace:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> Laplace:
         """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         return cls(mean, math.sqrt(variance / 2), n)
@@ -136,12 +147,14 @@ class LogNormal(_LocationScale):
         if self.scale == 0:
             return point_mass(k, self._point)
         logs = np.log(k)
-        return np.asarray(-0.5 * ((logs - self.centre) / self.scale) ** 2 - logs)
+        deviation = (logs - self.centre) / self.scale
+        return np.asarray(-0.5 * deviation**2 - logs)
 
     @property
     def _point(self) -> float:
         """The count that holds all mass where the scale is 0."""
-        return float(np.clip(np.rint(math.exp(min(self.centre, _LARGEST_LOG))), 1, self.n))
+        count = math.exp(min(self.centre, _LARGEST_LOG))
+        return float(np.clip(np.rint(count), 1, self.n))
 
     @property
     def log_concave(self) -> bool:
@@ -149,7 +162,12 @@ class LogNormal(_LocationScale):
         return False
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> LogNormal:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> LogNormal:
         """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
         square = math.log1p(variance / mean**2)
@@ -199,7 +217,12 @@ class Poisson(Density):
         return {"rate": "positive"}
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> Poisson:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> Poisson:
         """Return the member with this mean before it is cut off to 1 .. n.
 
         The variance is not used.
@@ -213,10 +236,8 @@ def _stirling_difference(k: Array, rate: float) -> Array:
 
     Stirling's series: k log(k/rate) - (k - rate) + ½ log(2πk) + 1/(12k) - ...
     """
-    ratio = (k - rate) / rate
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_ratio = np.where(np.abs(ratio) < 0.5, np.log1p(ratio), np.log(k / rate))
-        leading = k * log_ratio - (k - rate)
+    # Small counts cancel little.
+    direct = gammaln(k + 1) - k * math.log(rate) + rate
     large = np.maximum(k, _STIRLING)
     tail = (
         0.5 * np.log(2 * math.pi * large)
@@ -225,7 +246,13 @@ def _stirling_difference(k: Array, rate: float) -> Array:
         + 1 / (1260 * large**5)
         - 1 / (1680 * large**7)
     )
-    direct = gammaln(k + 1) - k * math.log(rate) + rate
+    difference = k - rate
+    ratio = difference / rate
+    is_near = np.abs(ratio) < 0.5
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_quotient = np.log(k / rate)
+        log_ratio = np.where(is_near, np.log1p(ratio), log_quotient)
+        leading = k * log_ratio - difference
     return np.where(k < _STIRLING, direct, leading + tail)
 
 
@@ -283,17 +310,18 @@ class Custom(Density):
             raise InvalidInputError(
                 f"the log-density of {len(k)} counts must have as many values, got {values.shape}"
             )
-        wrong = np.isnan(values) | (values == np.inf)
-        if wrong.any():
+        is_wrong = np.isnan(values) | (values == np.inf)
+        if is_wrong.any():
+            at = validate.first(is_wrong)
             raise InvalidInputError(
-                "the log-density must be finite or -inf, "
-                f"found {values[wrong][0]} at {k[wrong][0]:g}"
+                f"the log-density must be finite or -inf, found {values[at]} at {k[at]:g}"
             )
 
     def _require_smoothness(self) -> None:
         """Raise an error unless polynomials through the nodes reproduce the log-density."""
-        everywhere = np.ones(1), np.full(1, float(self.n))
-        runs = resolved(self.log_density, self._starts, self.n, *everywhere)
+        lowest = np.ones(1)
+        highest = np.full(1, float(self.n))
+        runs = resolved(self.log_density, self._starts, self.n, lowest, highest)
         rough = rough_count(self.log_density, runs, self.n, _SMOOTH)
         if rough is not None:
             raise InvalidInputError(
@@ -312,7 +340,9 @@ class Custom(Density):
     def _candidates(self) -> Array:
         if self.n <= _DIRECT:
             return np.arange(1.0, self.n + 1)
-        return np.unique(np.append(np.arange(1.0, NODES + 1), self._starts))
+        # Small counts hold the mass of many laws, so that each of the first is tried.
+        first = np.arange(1.0, NODES + 1)
+        return np.unique(np.append(first, self._starts))
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""

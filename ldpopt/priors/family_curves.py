@@ -57,12 +57,14 @@ def means_by_member(member: Member, estimated: EstimatedCounts, parameters: Arra
         if len(rows) <= _FEW:
             for row in rows:
                 prior = member(float(parameters[row]))
-                result[row] = prior._posterior(estimated.values[row], estimated.noise).mean
+                posterior = prior._posterior(estimated.values[row], estimated.noise)
+                result[row] = posterior.mean
             continue
         part = replace(estimated, values=estimated.values[rows])
         means = _interpolated(member, part, parameters[rows])
         if means is None:
-            waiting += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+            half = len(rows) // 2
+            waiting += [rows[:half], rows[half:]]
         else:
             result[rows] = means
     return result
@@ -73,27 +75,31 @@ def _interpolated(member: Member, estimated: EstimatedCounts, parameters: Array)
 
     Parameters are ascending.
     """
-    low, high = parameters[0], parameters[-1]
-    if high - low < _SAME * abs(low):
+    low = parameters[0]
+    high = parameters[-1]
+    length = high - low
+    if length < _SAME * abs(low):
         return None
-    width = CELL * estimated.noise.smallest_sd(estimated.n)
+    noise = estimated.noise
+    width = CELL * noise.smallest_sd(estimated.n)
     cells = Cells.of(estimated.values.ravel(), width)
     points = cell_points(cells.left, width)
     if points is None:
         return None
-    tables = np.stack(
-        [
-            member(float(value))._moments_at(points.ravel(), estimated.noise)
-            for value in low + (_NODES + 1) * ((high - low) / 2)
-        ]
-    ).reshape(len(_NODES), 3, *points.shape)
-    series = _series(tables[:, 0], tables[:, 2])
+    moments = []
+    for value in low + (_NODES + 1) * (length / 2):
+        prior = member(float(value))
+        at_points = prior._moments_at(points.ravel(), noise)
+        moments.append(at_points.reshape(3, *points.shape))
+    mean = np.stack([of_member[0] for of_member in moments])
+    log_evidence = np.stack([of_member[2] for of_member in moments])
+    series = _series(mean, log_evidence)
     if series is None:
         return None
-    place = (parameters - low) * (2 / (high - low)) - 1
+    place = (parameters - low) * (2 / length) - 1
     degrees = np.polynomial.chebyshev.chebvander(place, len(_NODES) - 1)
     cell = cells.of_estimate.reshape(estimated.values.shape)
-    x = (estimated.values - cells.left[cell]) * (2 / width) - 1
+    x = cells.place(estimated.values, cell, width)
     return _evaluated(series, degrees, cell, x)
 
 
@@ -102,18 +108,25 @@ def _series(mean: Array, evidence: Array) -> Array | None:
 
     None stands for a tolerance that is missed. Arguments have shape (parameters, cells, points).
     """
+    # Relative to a function that both interpolations hold exactly, no exponential overflows.
     weight = np.exp(evidence - _bilinear(evidence))
     sums = np.stack([weight, weight * mean])
     series = np.einsum("ap,qpcx,yx->aqcy", _TO_SERIES, sums, TO_SERIES, optimize=True)
     allowed = TOLERANCE * sums.min(axis=(1, 3))
     last_in_parameter = np.abs(series[-2:]).max(axis=(0, 3))
     last_in_place = np.abs(series[..., -2:]).max(axis=(0, 3))
-    if (np.maximum(last_in_parameter, last_in_place) > allowed).any():
+    last = np.maximum(last_in_parameter, last_in_place)
+    if (last > allowed).any():
         return None
     return np.asarray(series)
 
 
-def _evaluated(series: Array, degrees: Array, cell: NDArray[np.int64], x: Array) -> Array:
+def _evaluated(
+    series: Array,
+    degrees: Array,
+    cell: NDArray[np.int64],
+    x: Array,
+) -> Array:
     """Return the posterior mean of each estimate, some trials at a time.
 
     Parameters
@@ -133,19 +146,31 @@ def _evaluated(series: Array, degrees: Array, cell: NDArray[np.int64], x: Array)
     for begin in range(0, trials, step):
         rows = slice(begin, begin + step)
         # The series in the place alone, of each trial's own parameter.
-        each = (degrees[rows] @ flat).reshape(-1, 2, cells, DEGREE + 1)
-        count = len(each)
-        by_function = np.moveaxis(each, 1, 0).reshape(2, -1, DEGREE + 1)
-        index = (np.arange(count)[:, None] * cells + cell[rows]).ravel()
-        total, first = evaluated(by_function, index, x[rows].ravel())
-        result[rows] = (first / total).reshape(count, d)
+        in_place = degrees[rows] @ flat
+        by_trial = in_place.reshape(-1, 2, cells, DEGREE + 1)
+        count = len(by_trial)
+        # Both functions first, then the cells of all trials in one row.
+        by_function = np.moveaxis(by_trial, 1, 0).reshape(2, -1, DEGREE + 1)
+        first_cell = np.arange(count)[:, None] * cells
+        index = first_cell + cell[rows]
+        total, first = evaluated(by_function, index.ravel(), x[rows].ravel())
+        mean = first / total
+        result[rows] = mean.reshape(count, d)
     return result
 
 
 def _bilinear(evidence: Array) -> Array:
     """Return what is linear in both arguments and equals the log-evidence at a cell's corners."""
     right = (POINTS + 1) / 2
-    up = ((_NODES + 1) / 2)[:, None, None]
-    first = evidence[0, :, :1] * (1 - right) + evidence[0, :, -1:] * right
-    last = evidence[-1, :, :1] * (1 - right) + evidence[-1, :, -1:] * right
+    up = (_NODES + 1) / 2
+    up = up[:, None, None]
+    first = _linear(evidence[0], right)
+    last = _linear(evidence[-1], right)
     return np.asarray(first * (1 - up) + last * up)
+
+
+def _linear(evidence: Array, right: Array) -> Array:
+    """Return what is linear in a cell and equals the values at its ends: (cells, points)."""
+    at_left = evidence[:, :1]
+    at_right = evidence[:, -1:]
+    return np.asarray(at_left * (1 - right) + at_right * right)

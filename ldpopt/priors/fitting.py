@@ -23,7 +23,7 @@ Kind = Literal["real", "positive", "share"]
 """What values a parameter may take: any, above 0, between 0 and 1."""
 
 _STEP = 1e-3  # of central differences, in parameters of order 1: errors of 1e-6 in the curvature
-_CURVED = 1e-4  # least curvature per estimate; differences of a curve known to 1e-11 show no less
+_CURVED = 1e-4  # smallest curvature per estimate that differences of a curve known to 1e-11 show
 _NEWTON_STEPS = 20  # at most: from where BFGS stops two are enough
 _DECREMENT = 1e-6  # squared distance of the fit from the maximum, in standard errors
 _WIDEST = 40.0  # bound on free parameters: beyond it, every family is at a limit
@@ -68,21 +68,26 @@ class _FreeParameters:
     def values(self, free: Array) -> dict[str, float]:
         """Return the parameters by name."""
         bounded = np.clip(free, -_WIDEST, _WIDEST).tolist()
-        return {name: self._value(name, x) for name, x in zip(self.kinds, bounded, strict=True)}
+        named = zip(self.kinds, bounded, strict=True)
+        return {name: self._value(name, x) for name, x in named}
 
     def _value(self, name: str, x: float) -> float:
         start = self.start[name]
-        if self.kinds[name] == "positive":
+        kind = self.kinds[name]
+        if kind == "positive":
             return start * math.exp(x)
-        if self.kinds[name] == "share":
-            return 1 / (1 + (1 - start) / start * math.exp(-x))
-        return start + x * max(1.0, 0.1 * abs(start))
+        if kind == "share":
+            odds_against = (1 - start) / start
+            return 1 / (1 + odds_against * math.exp(-x))
+        unit = max(1.0, 0.1 * abs(start))
+        return start + x * unit
 
     def derivatives(self, free: Array) -> Array:
         """Return the derivative of each parameter with respect to its free one."""
         ahead = self.values(free + _STEP)
         behind = self.values(free - _STEP)
-        return np.array([(ahead[name] - behind[name]) / (2 * _STEP) for name in self.kinds])
+        changes = [ahead[name] - behind[name] for name in self.kinds]
+        return np.array(changes) / (2 * _STEP)
 
 
 def maximise(
@@ -110,24 +115,34 @@ def maximise(
     d = len(counts.values)
 
     def cost(free: Array) -> float:
-        posterior = build(parameters.values(free))._posterior(counts.values, counts.noise)
+        prior = build(parameters.values(free))
+        posterior = prior._posterior(counts.values, counts.noise)
         mean = float(np.mean(posterior.log_evidence))
         return -mean if math.isfinite(mean) else _IMPOSSIBLE
 
-    free, hessian, confirmed = _newton(cost, _bfgs(cost, len(kinds)), d)
-    converged = confirmed and bool((np.abs(free) < _WIDEST).all())
+    at_bfgs = _bfgs(cost, len(kinds))
+    free, hessian, confirmed = _newton(cost, at_bfgs, d)
+    is_inside = bool((np.abs(free) < _WIDEST).all())
+    converged = confirmed and is_inside
     fitted = parameters.values(free)
     errors = np.full(len(kinds), np.inf)
-    if converged:  # the delta method takes errors from the free parameters to the others
-        errors = parameters.derivatives(free) * np.sqrt(np.diag(np.linalg.inv(hessian)) / d)
+    if converged:
+        # The delta method takes errors from the free parameters to the others.
+        variances = np.diag(np.linalg.inv(hessian)) / d
+        errors = parameters.derivatives(free) * np.sqrt(variances)
     else:
+        reached = ", ".join(f"{name} = {value:g}" for name, value in fitted.items())
         warn(
-            "the likelihood has no maximum that the search could confirm; it stopped at "
-            + ", ".join(f"{name} = {value:g}" for name, value in fitted.items())
-            + ": with this much noise the estimates say little about the prior"
+            f"the likelihood has no maximum that the search could confirm; it stopped at {reached}:"
+            " with this much noise the estimates say little about the prior"
         )
-    standard_errors = dict(zip(kinds, errors.tolist(), strict=True))
-    return LikelihoodFit(build(fitted), fitted, standard_errors, -cost(free) * d, converged)
+    return LikelihoodFit(
+        prior=build(fitted),
+        parameters=fitted,
+        standard_errors=dict(zip(kinds, errors.tolist(), strict=True)),
+        log_likelihood=-cost(free) * d,
+        converged=converged,
+    )
 
 
 def _bfgs(cost: Cost, size: int) -> Array:
@@ -137,7 +152,12 @@ def _bfgs(cost: Cost, size: int) -> Array:
     with warnings.catch_warnings():
         # Differences of the cost overflow where a step reaches impossible parameters.
         warnings.simplefilter("ignore", RuntimeWarning)
-        search = minimize(cost, np.zeros(size), method="BFGS", options={"gtol": 1e-5, "eps": 1e-5})
+        search = minimize(
+            cost,
+            np.zeros(size),
+            method="BFGS",
+            options={"gtol": 1e-5, "eps": 1e-5},
+        )
     return np.asarray(search.x, dtype=np.float64)
 
 
@@ -148,11 +168,13 @@ def _newton(cost: Cost, free: Array, d: int) -> tuple[Array, Array, bool]:
         if not _positive_definite(hessian):
             return free, hessian, False
         step = np.linalg.solve(hessian, gradient)
-        if gradient @ step * d < _DECREMENT:
+        decrement = gradient @ step * d  # the Hessian is that of the mean of d terms
+        if decrement < _DECREMENT:
             return free, hessian, True
-        if cost(free - step) > cost(free):
+        ahead = free - step
+        if cost(ahead) > cost(free):
             return free, hessian, False
-        free = free - step
+        free = ahead
     return free, hessian, False
 
 
@@ -164,16 +186,34 @@ def _derivatives(cost: Cost, at: Array) -> tuple[Array, Array]:
     hessian = np.empty((size, size))
     middle = cost(at)
     for i, step in enumerate(steps):
-        up, down = cost(at + step), cost(at - step)
-        gradient[i] = (up - down) / (2 * _STEP)
-        hessian[i, i] = (up - 2 * middle + down) / _STEP**2
+        ahead = cost(at + step)
+        behind = cost(at - step)
+        second_difference = ahead - 2 * middle + behind
+        gradient[i] = (ahead - behind) / (2 * _STEP)
+        hessian[i, i] = second_difference / _STEP**2
         for j, other in enumerate(steps[:i]):
-            along = cost(at + step + other) + cost(at - step - other)
-            across = cost(at + step - other) + cost(at - step + other)
-            hessian[i, j] = (along - across) / (4 * _STEP**2)
-            hessian[j, i] = hessian[i, j]
+            mixed = _mixed_derivative(cost, at, step, other)
+            hessian[i, j] = mixed
+            hessian[j, i] = mixed
     return gradient, hessian
 
 
+def _mixed_derivative(
+    cost: Cost,
+    at: Array,
+    step: Array,
+    other: Array,
+) -> float:
+    """Return the second derivative along two steps by a central difference."""
+    ahead = at + step
+    behind = at - step
+    along = cost(ahead + other) + cost(behind - other)
+    across = cost(ahead - other) + cost(behind + other)
+    return (along - across) / (4 * _STEP**2)
+
+
 def _positive_definite(matrix: Array) -> bool:
-    return bool(np.isfinite(matrix).all() and np.linalg.eigvalsh(matrix)[0] > _CURVED)
+    if not np.isfinite(matrix).all():
+        return False
+    smallest = np.linalg.eigvalsh(matrix)[0]
+    return bool(smallest > _CURVED)

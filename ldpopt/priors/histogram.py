@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.priors.counts import EstimatedCounts, freeze
+from ldpopt.priors.counts import EstimatedCounts, freeze, require_masses
 from ldpopt.priors.density import Density
 
 Array = NDArray[np.float64]
@@ -50,24 +50,28 @@ class Histogram(Density):
 
     def __post_init__(self) -> None:
         n = validate.integer("n (the number of reports)", self.n, minimum=1)
-        edges = validate.whole_numbers("edges", self.edges, low=1, high=n + 1).astype(np.float64)
+        edges = validate.whole_numbers("edges", self.edges, low=1, high=n + 1)
+        edges = edges.astype(np.float64)
         masses = np.asarray(validate.array("masses", self.masses), dtype=np.float64)
         if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
             raise InvalidInputError("edges must be at least two counts in ascending order")
-        if masses.shape != (len(edges) - 1,):
+        bins = len(edges) - 1
+        if masses.shape != (bins,):
             raise InvalidInputError(
-                f"{len(edges)} edges need {len(edges) - 1} masses, got shape {masses.shape}"
+                f"{len(edges)} edges need {bins} masses, got shape {masses.shape}"
             )
-        if not (np.isfinite(masses) & (masses >= 0)).all() or masses.sum() <= 0:
-            raise InvalidInputError("masses must be finite, none negative and not all zero")
+        require_masses("masses", masses)
         freeze(self, n=n, edges=edges, masses=masses / masses.sum())
 
     def log_density(self, k: Array) -> Array:
         """Return log π(k) up to a constant, for real k."""
+        density = self.masses / np.diff(self.edges)
         with np.errstate(divide="ignore"):  # bins may have mass 0
-            heights = np.log(self.masses / np.diff(self.edges))
-        heights = np.concatenate([[-np.inf], heights, [-np.inf]])  # outside there is no mass
-        return np.asarray(heights[np.searchsorted(self.edges, k, side="right")])
+            heights = np.log(density)
+        outside = [-np.inf]
+        heights = np.concatenate([outside, heights, outside])
+        place = np.searchsorted(self.edges, k, side="right")
+        return np.asarray(heights[place])
 
     @property
     def breaks(self) -> Array:
@@ -76,7 +80,9 @@ class Histogram(Density):
 
     @classmethod
     def fit(  # type: ignore[override] # takes open counts, and no other options
-        cls, estimate: FrequencyEstimate, opt_in: ArrayLike | None = None
+        cls,
+        estimate: FrequencyEstimate,
+        opt_in: ArrayLike | None = None,
     ) -> Histogram:
         """Return the histogram of the true counts as users who report openly show them.
 
@@ -120,6 +126,9 @@ class Histogram(Density):
         per_open_user = -(-n // total)  # rounded up
         edges = [1, max(2, per_open_user)]
         while edges[-1] <= n:
-            edges.append(min(2 * edges[-1], n + 1))
-        masses, _ = np.histogram(scaled, np.array(edges) - 0.5)
-        return cls(np.array(edges, dtype=np.float64), masses.astype(np.float64), n)
+            doubled = 2 * edges[-1]
+            edges.append(min(doubled, n + 1))
+        first_counts = np.array(edges)
+        # Counts are whole: half below its first count no bin begins with another one.
+        masses, _ = np.histogram(scaled, first_counts - 0.5)
+        return cls(first_counts.astype(np.float64), masses.astype(np.float64), n)

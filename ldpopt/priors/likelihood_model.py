@@ -30,7 +30,7 @@ def nonnegative(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     result = validate.array(what, values).astype(np.float64)
     if result.shape != shape:
         raise InvalidInputError(f"{what} must have shape {shape}, got {result.shape}")
-    wrong = ~((result >= 0) & np.isfinite(result))
+    wrong = ~_is_finite_and_nonnegative(result)
     if wrong.any():
         at = validate.first(wrong)
         raise InvalidInputError(
@@ -39,6 +39,10 @@ def nonnegative(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     if not result.any():
         raise InvalidInputError(f"{what} must not be all zero")
     return result
+
+
+def _is_finite_and_nonnegative(values: Array) -> NDArray[np.bool_]:
+    return np.asarray((values >= 0) & np.isfinite(values))
 
 
 class LikelihoodModel:
@@ -62,9 +66,7 @@ class LikelihoodModel:
                 f"likelihoods must have shape (m, d) with m, d >= 1, got {matrix.shape}"
             )
         m, self.d = (int(size) for size in matrix.shape)
-        c = np.ones(m) if weights is None else nonnegative("weights", weights, (m,))
-        c = c / c.max()  # first: a sum of huge weights overflows
-        self.share = c / c.sum()
+        self.share = _shares(weights, m)
         self.observed = self.share > 0
         self.rows = np.arange(m)  # numbers of the rows that are held
         if not is_operator:
@@ -74,7 +76,7 @@ class LikelihoodModel:
         """Keep the rows with c > 0, divided by their largest entries; scores do not change."""
         self.rows = self.rows[self.observed]
         columns = np.asarray(dense[self.rows], dtype=np.float64)  # a copy: an index array selects
-        wrong = ~((columns >= 0) & np.isfinite(columns))
+        wrong = ~_is_finite_and_nonnegative(columns)
         if wrong.any():
             row, column = (int(i) for i in validate.first(wrong))
             raise InvalidInputError(
@@ -83,7 +85,8 @@ class LikelihoodModel:
             )
         largest = columns.max(axis=1)
         if not largest.all():
-            raise self._impossible(int(np.argmin(largest)))
+            first_zero = int(np.argmin(largest))
+            raise self._impossible(first_zero)
         columns /= largest[:, None]
         self.share = self.share[self.rows]
         self.observed = self.observed[self.rows]
@@ -138,22 +141,32 @@ class LikelihoodModel:
                 f"got {probability.shape}"
             )
         observed = probability[self.observed]
-        if not ((observed >= 0) & np.isfinite(observed)).all():
+        if not _is_finite_and_nonnegative(observed).all():
             raise InvalidInputError("likelihoods must be finite and >= 0, but A x is not")
         impossible = self.observed & (probability == 0)
         if impossible.any():
-            raise self._impossible(int(np.argmax(impossible)))
+            first = int(np.argmax(impossible))
+            raise self._impossible(first)
         return self.point(x, probability)
 
     def point(self, x: Array, probability: Array | None = None) -> Point:
         """Return a point; its probability A x may be given."""
         if probability is None:
             probability = self.forward(x)
-        score = self.back(self.over(self.share, probability))
+        ratios = self.over(self.share, probability)
+        score = self.back(ratios)
         gap = max(float(score.max()) - 1, EPS)  # no gap is known to less than rounding
         return Point(x, probability, score, gap)
 
     def log_likelihood(self, probability: Array) -> float:
         """Return Σ c log (A x), given A x."""
-        logs = np.log(probability, out=np.zeros_like(probability), where=self.observed)
+        zeros = np.zeros_like(probability)
+        logs = np.log(probability, out=zeros, where=self.observed)
         return float(self.share @ logs) + self.offset
+
+
+def _shares(weights: ArrayLike | None, m: int) -> Array:
+    """Return the share of each of m observations, from how often it was made."""
+    counts = np.ones(m) if weights is None else nonnegative("weights", weights, (m,))
+    counts = counts / counts.max()  # first: a sum of huge weights overflows
+    return np.asarray(counts / counts.sum())

@@ -82,17 +82,7 @@ class Mixture(Discrete):
         how much likelier the estimates are under the average than under the families (the Bayesian
         information criterion, for one parameter more).
 
-        Parameters
-        ----------
-        estimate
-            Raw estimates of shape (d,), with n and an oracle.
-        value_dependent
-            Whether the variance of an estimate grows with the true count.
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            If the estimate is a stack of trials or has no noise level.
+        Parameters and errors are those of ``NPMLE.fit``.
 
         Notes
         -----
@@ -102,24 +92,28 @@ class Mixture(Discrete):
         """
         binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
         edges = cell_edges(binned)
-        support = np.append(0.0, (edges[1:] + edges[:-1]) / 2)
+        centres = (edges[1:] + edges[:-1]) / 2
+        support = np.append(0.0, centres)
         shapes = dictionaries(binned, edges)
-        laws = [_gamma_laws(binned, edges), _power_laws(edges)]
-        likelihoods = binned.likelihoods(support, np.concatenate(shapes + laws))
+        families = [_gamma_laws(binned, edges), _power_laws(edges)]
+        # In one call: it evaluates the noise at all support points, which costs most.
+        components = np.concatenate(shapes + families)
+        likelihoods = binned.likelihoods(support, components)
         ends = np.cumsum([len(shape) for shape in shapes])
-        columns = np.split(likelihoods, ends, axis=1)
-        of_laws = columns.pop()
-        fits = [penalised_weights(part, binned.size) for part in columns]
-        mixed = np.concatenate([fit.weights for fit in fits]) / len(fits)
+        *of_shapes, of_laws = np.split(likelihoods, ends, axis=1)
+        fits = [penalised_weights(part, binned.size) for part in of_shapes]
+        average = np.concatenate([fit.weights for fit in fits]) / len(fits)
         law, simple = weigh_laws(
             binned.size,
-            np.concatenate(columns, axis=1) @ mixed,
+            np.concatenate(of_shapes, axis=1) @ average,
             of_laws,
-            sizes=[len(family) for family in laws],
+            sizes=[len(family) for family in families],
         )
-        mixture = mixed @ np.concatenate(shapes)
-        weights = (1 - simple) * mixture + simple * (law @ np.concatenate(laws))
-        return cls(support, weights, binned.n, max(fit.gap for fit in fits), simple)
+        mixture = average @ np.concatenate(shapes)
+        mixed_law = law @ np.concatenate(families)
+        weights = (1 - simple) * mixture + simple * mixed_law
+        gap = max(fit.gap for fit in fits)
+        return cls(support, weights, binned.n, gap, simple)
 
 
 def penalised_weights(likelihoods: Array, size: Array) -> MixtureFit:
@@ -138,7 +132,12 @@ def penalised_weights(likelihoods: Array, size: Array) -> MixtureFit:
     return mixture_weights(rows, observed, tol=TOLERANCE)
 
 
-def weigh_laws(size: Array, mixture: Array, laws: Array, sizes: list[int]) -> tuple[Array, float]:
+def weigh_laws(
+    size: Array,
+    mixture: Array,
+    laws: Array,
+    sizes: list[int],
+) -> tuple[Array, float]:
     """Return the probabilities of the laws among themselves, and of all laws against the mixture.
 
     Beforehand each family has the same probability as the mixture, and its laws share it equally.
@@ -158,7 +157,8 @@ def weigh_laws(size: Array, mixture: Array, laws: Array, sizes: list[int]) -> tu
     logs = log_likelihood - np.log(laws_in_family)
     top = logs.max()
     if top == -np.inf:  # no law explains each estimate
-        return np.full(len(logs), 1 / len(logs)), 0.0
+        equal = np.full(len(logs), 1 / len(logs))
+        return equal, 0.0
     relative = np.exp(logs - top)
     total = relative.sum()
     log_evidence = float(top + math.log(total))
@@ -182,44 +182,58 @@ def cell_edges(binned: Binned) -> Array:
     last = single[-1]
     steps = 0
     if top - last > 1:
-        steps = math.ceil(math.log(top / last) / math.log(_RATIO))
+        steps = _steps_between(last, top, _RATIO)
     long = last * _RATIO ** np.arange(1, steps)
-    fine = binned.near(_SPACING, _REACH)
     crossing = _SPACING * binned.noise.sd / growth  # below it, cells 3 % long are the shorter ones
+    fine = binned.near(_SPACING, _REACH)
     fine = fine[fine > max(crossing, last)]
     edges = np.unique(np.concatenate([single, long, fine]))
-    distinct = np.append(True, np.diff(edges) > _SEPARATE * edges[1:])
-    below_top = edges < top * (1 - _SEPARATE)
-    return np.append(edges[distinct & below_top], top)
+    is_apart = np.diff(edges) > _SEPARATE * edges[1:]
+    is_distinct = np.append(True, is_apart)
+    is_below_top = edges < top * (1 - _SEPARATE)
+    return np.append(edges[is_distinct & is_below_top], top)
+
+
+def _steps_between(low: float, high: float, ratio: float) -> int:
+    """Return how many times a length grows by the ratio on the way from low to high."""
+    return math.ceil(math.log(high / low) / math.log(ratio))
 
 
 def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     """Return the masses of each dictionary's components on 0 and the cells: (components, cells)."""
+    atom = np.zeros(len(edges))
+    atom[0] = 1.0
     result = []
     for ratio in PIECES + HATS:
         for phase in _PHASES:
-            resolved = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d)
-            first = max(resolved * ratio**phase, 1.0)
-            first = min(first, binned.n / ratio)  # at least one knot lies below n
-            steps = math.ceil(math.log(binned.n / first) / math.log(ratio))
-            # One knot below the first, for the rising side of a hat, and one above n.
-            knots = np.log(first * ratio ** np.arange(-1, steps + 2))
+            knots = _knots(binned, ratio, phase)
             shapes = _hats(edges, knots) if ratio in HATS else _pieces(edges, knots[1:])
-            atom = np.zeros(len(edges))
-            atom[0] = 1.0
             # Shapes beyond n, or between two support points, have no mass.
             masses = [shape / shape.sum() for shape in shapes if shape.sum() > 0]
             result.append(np.vstack([atom, *masses]))
     return result
 
 
+def _knots(binned: Binned, ratio: float, phase: float) -> Array:
+    """Return the logarithms of the knots, moved by a part of their ratio."""
+    resolved = _RESOLUTION * binned.noise.sd / math.sqrt(binned.d)
+    first = max(resolved * ratio**phase, 1.0)
+    first = min(first, binned.n / ratio)  # at least one knot lies below n
+    steps = _steps_between(first, binned.n, ratio)
+    # One knot below the first, for the rising side of a hat, and one above n.
+    powers = np.arange(-1, steps + 2)
+    return np.asarray(np.log(first * ratio**powers))
+
+
 def _pieces(edges: Array, knots: Array) -> list[Array]:
     """Return masses ∝ 1/k between neighbouring knots, which are logarithms of counts."""
     logs = np.log(edges)
-    return [
-        _cell_masses((np.clip(logs, low, high) - low) / (high - low))
-        for low, high in pairwise(knots)
-    ]
+    result = []
+    for low, high in pairwise(knots):
+        inside = np.clip(logs, low, high)
+        upto = (inside - low) / (high - low)
+        result.append(_cell_masses(upto))
+    return result
 
 
 def _hats(edges: Array, knots: Array) -> list[Array]:
@@ -232,13 +246,16 @@ def _hats(edges: Array, knots: Array) -> list[Array]:
         # Distribution functions of the two sides, whose densities are linear.
         rising = (x - low) ** 2 / ((peak - low) * width)
         falling = 1 - (high - x) ** 2 / ((high - peak) * width)
-        result.append(_cell_masses(np.where(x < peak, rising, falling)))
+        upto = np.where(x < peak, rising, falling)
+        result.append(_cell_masses(upto))
     return result
 
 
 def _cell_masses(upto: Array) -> Array:
     """Return the masses on 0 and the cells of a distribution function at the edges."""
-    return np.concatenate([np.zeros(1), np.maximum(np.diff(upto), 0.0)])
+    # Rounding may make a distribution function fall by a bit.
+    cells = np.maximum(np.diff(upto), 0.0)
+    return np.concatenate([np.zeros(1), cells])
 
 
 def _gamma_laws(binned: Binned, edges: Array) -> Array:
@@ -256,5 +273,7 @@ def _gamma_laws(binned: Binned, edges: Array) -> Array:
 def _power_laws(edges: Array) -> Array:
     """Return the masses on 0 and the cells of power laws, one per row; 0 has none."""
     centres = (edges[1:] + edges[:-1]) / 2
-    masses = centres ** -_EXPONENTS[:, None] * np.diff(edges)
-    return np.insert(masses / masses.sum(axis=1, keepdims=True), 0, 0.0, axis=1)
+    density = centres ** -_EXPONENTS[:, None]
+    masses = density * np.diff(edges)
+    masses = masses / masses.sum(axis=1, keepdims=True)
+    return np.insert(masses, 0, 0.0, axis=1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,7 +144,8 @@ def mixture_weights(
         raise InvalidInputError(
             f"em never leaves a zero, and start is 0 at {validate.where(at)}: begin with all > 0"
         )
-    best, steps = run(model, model.begin(x / x.sum()), tol, max_steps, progress)
+    limits = _Limits(tol, max_steps, progress)
+    best, steps = run(model, model.begin(x / x.sum()), limits)
     converged = best.gap <= tol
     if not converged:
         remedy = (
@@ -156,27 +157,68 @@ def mixture_weights(
             f"mixture weights stopped after {steps} steps with a gap of {best.gap:.2g}, above "
             f"tol = {tol:.2g}: {remedy}"
         )
-    log_likelihood = model.log_likelihood(best.probability)
-    return MixtureFit(best.x, best.gap, log_likelihood, steps, model.products, converged)
+    return MixtureFit(
+        weights=best.x,
+        gap=best.gap,
+        log_likelihood=model.log_likelihood(best.probability),
+        steps=steps,
+        products=model.products,
+        converged=converged,
+    )
+
+
+class _Limits(NamedTuple):
+    """When an iteration ends, and what is called before each step."""
+
+    tol: float
+    max_steps: int
+    progress: Progress | None
+
+
+def _iterate(
+    step: Callable[[Point, int], Point],
+    at: Point,
+    limits: _Limits,
+    patience: float = math.inf,
+) -> tuple[Point, int]:
+    """Return the best point that is met, and the number of steps.
+
+    Parameters
+    ----------
+    step
+        From a point and the number of steps before it to the next point.
+    at
+        The first point.
+    limits
+        When to end.
+    patience
+        Steps in which the smallest gap must halve.
+    """
+    best = at
+    steps = 0
+    gap_to_halve = at.gap
+    halved_at = 0
+    while best.gap > limits.tol and steps < limits.max_steps:
+        if steps - halved_at >= patience:
+            break
+        if limits.progress:
+            limits.progress(steps, at.gap)
+        at = step(at, steps)
+        steps += 1
+        if at.gap < best.gap:
+            best = at
+        if best.gap <= gap_to_halve / 2:
+            gap_to_halve = best.gap
+            halved_at = steps
+    return best, steps
 
 
 # --- EM ---------------------------------------------------------------------------------------
 
 
-def _em(
-    model: LikelihoodModel, at: Point, tol: float, max_steps: int, progress: Progress | None
-) -> tuple[Point, int]:
+def _em(model: LikelihoodModel, at: Point, limits: _Limits) -> tuple[Point, int]:
     """Return the best point of EM, and the number of steps."""
-    best = at
-    steps = 0
-    while best.gap > tol and steps < max_steps:
-        if progress:
-            progress(steps, at.gap)
-        at = _em_step(model, at)
-        steps += 1
-        if at.gap < best.gap:
-            best = at
-    return best, steps
+    return _iterate(lambda point, _: _em_step(model, point), at, limits)
 
 
 def _em_step(model: LikelihoodModel, at: Point) -> Point:
@@ -188,26 +230,14 @@ def _em_step(model: LikelihoodModel, at: Point) -> Point:
 # --- Newton steps -----------------------------------------------------------------------------
 
 
-def _accelerated(
-    model: LikelihoodModel, at: Point, tol: float, max_steps: int, progress: Progress | None
-) -> tuple[Point, int]:
+def _accelerated(model: LikelihoodModel, at: Point, limits: _Limits) -> tuple[Point, int]:
     """Return the best point of EM steps followed by Newton steps, and the number of steps."""
     newton = _Newton(model)
-    best = at
-    steps = 0
-    gap_to_halve = at.gap
-    halved_at = 0
-    while best.gap > tol and steps < max_steps and steps - halved_at < _STALLED:
-        if progress:
-            progress(steps, at.gap)
-        at = _em_step(model, at) if steps < _WARM else newton.step(at)
-        steps += 1
-        if at.gap < best.gap:
-            best = at
-        if best.gap <= gap_to_halve / 2:
-            gap_to_halve = best.gap
-            halved_at = steps
-    return best, steps
+
+    def step(point: Point, steps: int) -> Point:
+        return _em_step(model, point) if steps < _WARM else newton.step(point)
+
+    return _iterate(step, at, limits, _STALLED)
 
 
 class _Newton:
@@ -223,7 +253,9 @@ class _Newton:
         solve = _by_columns if self.by_columns else _by_products
         target, settled = solve(self.model, at)
         ahead = None if target is None else _search(self.model, at, target)
-        if not self.by_columns and (ahead is None or not settled):
+        failed = ahead is None or not settled
+        # There is nothing beyond columns to change to.
+        if failed and not self.by_columns:
             self._fail()
         return _em_step(self.model, at) if ahead is None else ahead
 
@@ -245,17 +277,37 @@ def _search(model: LikelihoodModel, at: Point, target: Array) -> Point | None:
             return None
         ahead = model.point(target, probability)
         return ahead if ahead.gap < at.gap else None
-    part = 1.0
-    with np.errstate(divide="ignore"):
-        # Written as "not >=", so that a likelihood of minus infinity or nan fails as well.
-        while not float(model.share @ np.log1p(part * change)) >= _SUFFICIENT * part * rise:
-            part /= 2
-            if part < _SHORTEST:
-                return None
+    part = _sufficient_part(model, change, rise)
+    if part is None:
+        return None
     if part == 1.0:
         return model.point(target, probability)
-    x = (1 - part) * at.x + part * target
-    return model.point(x, (1 - part) * at.probability + part * probability)
+    rest = 1 - part
+    x = rest * at.x + part * target
+    return model.point(x, rest * at.probability + part * probability)
+
+
+def _sufficient_part(model: LikelihoodModel, change: Array, rise: float) -> float | None:
+    """Return the first of 1, 1/2, 1/4, .. of a step that gains enough, or None.
+
+    Parameters
+    ----------
+    model
+        The likelihood.
+    change
+        Relative changes of the probabilities by the full step, shape (m,).
+    rise
+        The gain that their first order predicts.
+    """
+    part = 1.0
+    with np.errstate(divide="ignore"):
+        while part >= _SHORTEST:
+            gain = float(model.share @ np.log1p(part * change))
+            # A gain of minus infinity or nan is not enough either.
+            if gain >= _SUFFICIENT * part * rise:
+                return part
+            part /= 2
+    return None
 
 
 def _by_products(model: LikelihoodModel, at: Point) -> tuple[Array | None, bool]:
@@ -270,7 +322,9 @@ def _by_products(model: LikelihoodModel, at: Point) -> tuple[Array | None, bool]
     for _ in range(_ROUNDS):
         if not quadratic.solve_on(free):
             break
-        now_free = np.where(free, quadratic.y > 0, quadratic.residual > quadratic.tolerance)
+        stays_positive = quadratic.y > 0
+        would_rise = quadratic.residual > quadratic.tolerance
+        now_free = np.where(free, stays_positive, would_rise)
         if np.array_equal(now_free, free):
             return _proportions(quadratic.y), True
         quadratic.set_to_zero(free & ~now_free)
@@ -307,22 +361,32 @@ class _Quadratic:
             if self.iterations == _ITERATIONS:
                 return False
             self.iterations += 1
-            image = self.times(step)
-            slope = float(step @ image)
-            length = square / slope if slope > 0 else math.inf
-            # Where next to no curvature is left along the step, the minimum is out of reach of
-            # doubles: which step overflows depends on the last bits of the sums.
-            with np.errstate(over="ignore", invalid="ignore"):
-                move = length * step
-                change = length * image
-            if not (np.isfinite(move).all() and np.isfinite(change).all()):
+            if not self._move_along(step, square):
                 return False
-            self.y += move
-            self.residual -= change
             gradient = np.where(free, self.residual, 0.0)
             next_square = float(gradient @ gradient)
-            step = gradient + next_square / square * step
+            ratio = next_square / square
+            step = gradient + ratio * step
             square = next_square
+        return True
+
+    def _move_along(self, step: Array, square: float) -> bool:
+        """Move y to the minimum along a conjugate step; return whether doubles can hold it.
+
+        The square is that of the gradient, which is the slope of the model along the step.
+        """
+        image = self.times(step)
+        curvature = float(step @ image)
+        length = square / curvature if curvature > 0 else math.inf
+        # Where next to no curvature is left along the step, the minimum is out of reach of
+        # doubles: which step overflows depends on the last bits of the sums.
+        with np.errstate(over="ignore", invalid="ignore"):
+            move = length * step
+            change = length * image
+        if not (np.isfinite(move).all() and np.isfinite(change).all()):
+            return False
+        self.y += move
+        self.residual -= change
         return True
 
     def set_to_zero(self, fixed: NDArray[np.bool_]) -> None:
@@ -352,14 +416,16 @@ def _by_columns(model: LikelihoodModel, at: Point) -> tuple[Array | None, bool]:
 
     assert model.columns is not None
     kept = np.flatnonzero((at.x > 0) | (at.score > 1))
+    size = len(kept)
     root = np.sqrt(model.share)
-    rows = model.columns[:, kept] * model.over(root, at.probability)[:, None] - 2 * root[:, None]
+    row_factor = model.over(root, at.probability)
+    rows = model.columns[:, kept] * row_factor[:, None] - 2 * root[:, None]
     gram = rows.T @ rows + 1.0
-    gram[np.diag_indices(len(kept))] += 4 * EPS * np.trace(gram)
+    gram[np.diag_indices(size)] += 4 * EPS * np.trace(gram)
     try:
         factor = np.linalg.cholesky(gram)
-        right = solve_triangular(factor, np.ones(len(kept)), lower=True)
-        y, _ = nnls(factor.T, right, maxiter=30 * len(kept))
+        right = solve_triangular(factor, np.ones(size), lower=True)
+        y, _ = nnls(factor.T, right, maxiter=30 * size)
     except (np.linalg.LinAlgError, RuntimeError):  # not definite, or nnls does not end
         return None, False
     target = np.zeros(model.d)

@@ -37,7 +37,13 @@ class CountNoise:
     slope: float = 0.0
 
     @classmethod
-    def checked(cls, sd: float, slope: float, n: int, counts: Array) -> CountNoise:
+    def checked(
+        cls,
+        sd: float,
+        slope: float,
+        n: int,
+        counts: Array,
+    ) -> CountNoise:
         """Return the noise, or raise an error where a count or an estimate has no variance.
 
         Parameters
@@ -76,18 +82,31 @@ class CountNoise:
         # The variance is affine in the count, so its minimum is at an end.
         return math.sqrt(min(self.sd**2, float(self.variance(n))))
 
-    def clip(self, counts: Array, lower: float, upper: float) -> Array:
+    def clip(
+        self,
+        counts: Array,
+        lower: float,
+        upper: float,
+    ) -> Array:
         """Return the counts cut off ``FAR`` standard deviations outside ``lower`` .. ``upper``."""
-        return np.clip(counts, lower - FAR * self.sd, upper + FAR * self.sd)
+        # By the noise of a count of 0 on both sides: so far outside no other noise matters.
+        beyond = FAR * self.sd
+        return np.clip(counts, lower - beyond, upper + beyond)
 
     def log_density(self, y: Array, k: Array) -> Array:
         """Return log φ((y-k)/s_k)/s_k, the log-density of y given the count k; always finite."""
         variance = self.variance(k)
         with np.errstate(over="ignore"):
-            value = -((y - k) ** 2) / (2 * variance) - 0.5 * np.log(2 * math.pi * variance)
+            value = -((y - k) ** 2) / (2 * variance)
+            value -= 0.5 * np.log(2 * math.pi * variance)
         return np.maximum(value, _LOWEST_LOG)
 
-    def log_ratio(self, y: Array, k: Array, base: Array) -> Array:
+    def log_ratio(
+        self,
+        y: Array,
+        k: Array,
+        base: Array,
+    ) -> Array:
         """Return ``log_density(y, k) - log_density(y, base)`` without cancellation for distant y.
 
         Parameters
@@ -103,6 +122,9 @@ class CountNoise:
             return np.asarray(step * (distance - step / 2) / at_base)
         at_k = self.variance(k)
         # Twice the difference of the exponents over the common denominator.
-        excess = step * ((step - 2 * distance) * at_base - distance**2 * self.slope)
+        excess = (step - 2 * distance) * at_base
+        excess -= distance**2 * self.slope
+        excess *= step
         exponent = -excess / (2 * at_k * at_base)
-        return np.asarray(exponent - 0.5 * np.log(at_k / at_base))
+        log_ratio = 0.5 * np.log(at_k / at_base)
+        return np.asarray(exponent - log_ratio)

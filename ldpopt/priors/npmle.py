@@ -26,8 +26,8 @@ class NPMLE(Discrete):
     """The prior under which the estimates are likeliest, of all priors on 0 .. n.
 
     It maximises Σ_v log Σ_g w_g φ((y_v - u_g)/s)/s over the simplex of weights. The maximum has few
-    atoms, at places and in a number that the estimates determine. Where and how large these are is
-    not unique to many digits; posterior means and the likelihood are.
+    atoms, whose number and places the estimates determine. Places and weights are not unique to
+    many digits; posterior means and the likelihood are.
 
     Attributes
     ----------
@@ -71,6 +71,8 @@ class NPMLE(Discrete):
         """
         binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
         support = binned.near(_SPACING, _MARGIN)
-        solution = mixture_weights(binned.likelihoods(support), binned.size, tol=TOLERANCE)
-        weights = np.where(solution.weights > _NO_WEIGHT, solution.weights, 0.0)
+        likelihoods = binned.likelihoods(support)
+        solution = mixture_weights(likelihoods, binned.size, tol=TOLERANCE)
+        has_weight = solution.weights > _NO_WEIGHT
+        weights = np.where(has_weight, solution.weights, 0.0)
         return cls(support, weights, binned.n, solution.gap)

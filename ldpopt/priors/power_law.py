@@ -58,10 +58,10 @@ class PowerLaw(Density):
     n: int
 
     def __post_init__(self) -> None:
-        limit = isinstance(self.alpha, float) and math.isinf(self.alpha)
+        is_limit = isinstance(self.alpha, float) and math.isinf(self.alpha)
         freeze(
             self,
-            alpha=self.alpha if limit else validate.real("alpha", self.alpha),
+            alpha=self.alpha if is_limit else validate.real("alpha", self.alpha),
             n=validate.integer("n (the number of reports)", self.n, minimum=1),
         )
 
@@ -87,9 +87,12 @@ class PowerLaw(Density):
     def _mass(self) -> tuple[float, float, float]:
         if math.isinf(self.alpha):
             return 0.0, self._limit, 0.0
-        total, first, second = log_power_sum(self.alpha - np.arange(3), self.n)
+        # Logarithms of Σ k^-alpha, Σ k k^-alpha and Σ k² k^-alpha.
+        exponents_of_sums = self.alpha - np.arange(3)
+        total, first, second = log_power_sum(exponents_of_sums, self.n)
         mean = math.exp(first - total)
-        return float(total), mean, max(math.exp(second - total) - mean**2, 0.0)
+        square = math.exp(second - total)
+        return float(total), mean, max(square - mean**2, 0.0)
 
     # --- fits ---------------------------------------------------------------------------------
 
@@ -99,7 +102,12 @@ class PowerLaw(Density):
         return {"alpha": "real"}
 
     @classmethod
-    def from_moments(cls, mean: float, variance: float, n: int) -> PowerLaw:
+    def from_moments(
+        cls,
+        mean: float,
+        variance: float,
+        n: int,
+    ) -> PowerLaw:
         """Return the power law with this mean, with the warnings of ``fit_mean``.
 
         The variance is not used.
@@ -118,9 +126,10 @@ class PowerLaw(Density):
         >>> round(PowerLaw.fit_mean(66 / 49, n=3).alpha, 9)
         2.0
         """
-        alpha = float(exponents(np.array([mean]), n)[0])
-        _explain(np.array([mean]), np.array([alpha]), n)
-        return cls(alpha, n)
+        means = np.array([mean])
+        alphas = exponents(means, n)
+        _explain(means, alphas, n)
+        return cls(float(alphas[0]), n)
 
     @classmethod
     def fitted_means(cls, estimate: FrequencyEstimate, *, value_dependent: bool = False) -> Array:
@@ -134,12 +143,18 @@ class PowerLaw(Density):
         means = counts.means().ravel()
         alphas = exponents(means, n)
         _explain(means, alphas, n)
-        near = counts.noise.clip(counts.values, 0.0, n).reshape(-1, counts.values.shape[-1])
+        near = counts.noise.clip(counts.values, 0.0, n)
+        near = near.reshape(-1, near.shape[-1])
         result = np.empty_like(near)
-        limit = np.isinf(alphas)
-        result[limit] = np.where(alphas[limit] > 0, 1.0, float(n))[:, None]
-        others = replace(counts, values=near[~limit])
-        result[~limit] = means_by_member(lambda alpha: cls(alpha, n), others, alphas[~limit])
+        # Where all mass is on one count, so is every posterior.
+        is_limit = np.isinf(alphas)
+        limits = np.where(alphas[is_limit] > 0, 1.0, float(n))
+        result[is_limit] = limits[:, None]
+        result[~is_limit] = means_by_member(
+            lambda alpha: cls(alpha, n),
+            replace(counts, values=near[~is_limit]),
+            alphas[~is_limit],
+        )
         return result.reshape(counts.values.shape)
 
 
@@ -148,51 +163,75 @@ def exponents(means: Array, n: int) -> Array:
 
     ``inf`` and ``-inf`` stand for means that none has, too small or too large.
     """
-    table, logs = _table(n)
-    inside = (means > 1) & (means < n)
-    target = np.log(means, out=np.zeros(means.shape), where=inside)
+    table, log_means = _table(n)
     # Logarithms of the table fall. Next to its ends no exponent differs from the limit either.
-    low = (means <= 1) | (inside & (target <= logs[-1]))
-    result = np.where(low, np.inf, -np.inf)
-    inside &= (target > logs[-1]) & (target < logs[0])
+    highest = log_means[0]
+    lowest = log_means[-1]
+    possible = (means > 1) & (means < n)
+    target = np.log(means, out=np.zeros(means.shape), where=possible)
+    too_small = (means <= 1) | (possible & (target <= lowest))
+    result = np.where(too_small, np.inf, -np.inf)
+    inside = possible & (target > lowest) & (target < highest)
     if inside.any():
-        result[inside] = _root(target[inside], table, logs, n)
+        result[inside] = _root(target[inside], table, log_means, n)
     return result
 
 
-def _root(target: Array, table: Array, logs: Array, n: int) -> Array:
+def _root(
+    target: Array,
+    table: Array,
+    log_means: Array,
+    n: int,
+) -> Array:
     """Return exponents whose log-mean is the target, within the table.
 
-    Regula falsi with the Illinois rule (Dowell and Jarratt 1971), for all targets at once.
+    Regula falsi with the Illinois rule (Dowell and Jarratt 1971), for all targets at once. Between
+    the exponents ``low`` and ``high`` the log-mean falls from ``above`` the target to ``below`` it.
     """
-    place = len(table) - np.searchsorted(logs[::-1], target, side="right")
+    place = len(table) - np.searchsorted(log_means[::-1], target, side="right")
     place = np.clip(place, 1, len(table) - 1)
-    low, high = table[place - 1], table[place]  # the mean falls as the exponent rises
-    above, below = logs[place - 1] - target, logs[place] - target
+    low = table[place - 1]
+    high = table[place]
+    above = log_means[place - 1] - target
+    below = log_means[place] - target
     last_side = np.zeros(len(target))
     middle = low
     for _ in range(_STEPS):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            middle = (low * below - high * above) / (below - above)
-        middle = np.where((middle > low) & (middle < high), middle, (low + high) / 2)
+        middle = _secant(low, high, above, below)
         error = _log_mean(middle, n) - target
-        over = error > 0
+        is_over = error > 0
         # Illinois: an end that stays twice counts half, so that both ends move.
         halved_below = np.where(last_side > 0, below / 2, below)
         halved_above = np.where(last_side < 0, above / 2, above)
-        below = np.where(over, halved_below, error)
-        above = np.where(over, error, halved_above)
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-        last_side = np.where(over, 1.0, -1.0)
-        reached = (np.abs(error) <= _REACHED * (1 + np.abs(target))).all()
-        if reached or (high - low <= _NARROW * np.abs(low)).all():
+        below = np.where(is_over, halved_below, error)
+        above = np.where(is_over, error, halved_above)
+        low = np.where(is_over, middle, low)
+        high = np.where(is_over, high, middle)
+        last_side = np.where(is_over, 1.0, -1.0)
+        is_reached = np.abs(error) <= _REACHED * (1 + np.abs(target))
+        is_narrow = high - low <= _NARROW * np.abs(low)
+        if is_reached.all() or is_narrow.all():
             break
     return middle
 
 
+def _secant(
+    low: Array,
+    high: Array,
+    above: Array,
+    below: Array,
+) -> Array:
+    """Return where the line through both ends is 0, or the middle where that is not between."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        crossing = (low * below - high * above) / (below - above)
+    is_between = (crossing > low) & (crossing < high)
+    return np.where(is_between, crossing, (low + high) / 2)
+
+
 def _log_mean(alpha: Array, n: int) -> Array:
     """Return the logarithm of the mean of each power law."""
-    first, total = log_power_sum(np.stack([alpha - 1, alpha]), n)
+    both = np.stack([alpha - 1, alpha])
+    first, total = log_power_sum(both, n)
     return np.asarray(first - total)
 
 
@@ -202,28 +241,33 @@ def _table(n: int) -> tuple[Array, Array]:
     usual = np.linspace(-2, 6, 161)[:-1]
     steep = np.geomspace(6, _STEEPEST, 40)
     rising = np.empty(0)
-    if -_FLATTEST_PER_COUNT * n > 2:
-        rising = -np.geomspace(2, -_FLATTEST_PER_COUNT * n, 60)[:0:-1]
+    flattest = -_FLATTEST_PER_COUNT * n
+    if flattest > 2:
+        rising = -np.geomspace(2, flattest, 60)[:0:-1]
     table = np.concatenate([rising, usual, steep])
-    return table, np.minimum.accumulate(_log_mean(table, n))
+    # Rounding must not make the logarithms rise: a search takes them as sorted.
+    log_means = np.minimum.accumulate(_log_mean(table, n))
+    return table, log_means
 
 
 def _explain(means: Array, alphas: Array, n: int) -> None:
     """Warn of means that no power law has, and of laws that rise."""
     limits = np.where(alphas > 0, 1.0, float(n))
-    impossible = np.isinf(alphas) & (np.abs(means - limits) > 1e-9 * limits)
+    is_off = np.abs(means - limits) > 1e-9 * limits  # by more than rounding
+    impossible = np.isinf(alphas) & is_off
     if impossible.any():
         first = int(np.argmax(impossible))
         warn(
             f"no power law on counts 1 .. {n} has the mean {means[first]:g} of the estimated "
             f"counts{_further(impossible)}: the limit with all mass on {limits[first]:g} is used; "
-            "with this much noise power tells little, consider norm-sub"
+            "with this much noise the method power says little, consider norm-sub"
         )
     middle = (n + 1) / 2
     rising = ~impossible & (means > middle)
     if rising.any():
+        first = int(np.argmax(rising))
         warn(
-            f"the mean {means[np.argmax(rising)]:g} of the estimated counts{_further(rising)} is "
+            f"the mean {means[first]:g} of the estimated counts{_further(rising)} is "
             f"above {middle:g}, that of equal weights: the fitted power law rises, large counts "
             "are the likelier ones"
         )

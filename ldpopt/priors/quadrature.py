@@ -34,10 +34,12 @@ class Terms:
         Which estimates these are, shape (r,).
     first, stop
         First counts of the blocks and the counts after their last, shape (r, blocks).
-    k, logs
-        Nodes, shape (r, blocks * NODES), and log(weight of the node × prior × likelihood), up to
-        the logarithms of the prior's normaliser and of the density of y under the nearest count.
-        Estimates that need fewer blocks than others have minus infinity at the end.
+    k
+        Nodes, shape (r, blocks * NODES).
+    logs
+        log(weight of the node × prior × likelihood), of the shape of ``k``, up to the logarithms
+        of the prior's normaliser and of the density of y under the nearest count. Estimates that
+        need fewer blocks than others have minus infinity at the end.
     """
 
     rows: Whole
@@ -48,16 +50,26 @@ class Terms:
 
 
 def weighted_nodes(log_density: LogDensity, runs: Runs) -> tuple[Array, Array]:
-    """Return the nodes of runs of counts and log(weight × density): the runs' shape and NODES."""
-    offset, weight = rule(runs.size.astype(np.int64).ravel())
-    shape = (*runs.size.shape, NODES)
+    """Return the nodes of runs of counts and log(weight × density) at each.
+
+    Both have the shape of the runs with an axis of length ``NODES`` behind.
+    """
+    sizes = runs.size.astype(np.int64)
+    offset, weight = rule(sizes.ravel())
+    shape = (*sizes.shape, NODES)
     k = runs.first[..., None] + offset.reshape(shape)
     with np.errstate(divide="ignore"):  # runs shorter than NODES are padded with weight 0
-        return k, log_density(k) + np.log(weight).reshape(shape)
+        log_weight = np.log(weight).reshape(shape)
+        return k, log_density(k) + log_weight
 
 
 def posterior_terms(
-    log_density: LogDensity, blocks: Runs, y: Array, noise: CountNoise, reach: Runs, n: int
+    log_density: LogDensity,
+    blocks: Runs,
+    y: Array,
+    noise: CountNoise,
+    reach: Runs,
+    n: int,
 ) -> Iterator[Terms]:
     """Yield the terms of the posteriors of all estimates, some estimates at a time.
 
@@ -76,27 +88,26 @@ def posterior_terms(
     pieces = _Pieces(blocks, noise)
     begin = pieces.containing(reach.first)
     end = pieces.containing(reach.stop - 1)
-    # Of all pieces only those that matter to some estimate are evaluated: they come in stretches,
-    # which are held one after another.
-    lowest, highest = merged(begin, end)
-    length = (highest - lowest + 1).astype(np.int64)
-    offset = np.append(0, np.cumsum(length))
-    held = np.repeat(lowest - offset[:-1], length) + np.arange(offset[-1])
-    runs = pieces.runs(held)
+    held = _HeldPieces(begin, end)
+    runs = pieces.runs(held.pieces)
     nodes, logs = weighted_nodes(log_density, runs)
-    stretch = np.searchsorted(lowest, begin, side="right") - 1
-    position = (begin - lowest[stretch]).astype(np.int64) + offset[stretch]
+    position = held.position(begin)
     count = (end - begin).astype(np.int64) + 1
     nearest = nearest_counts(y, n)
     for rows in _chunks(count):
+        m = len(rows)
         steps = np.arange(count[rows].max())
-        index = np.minimum(position[rows, None] + steps, len(held) - 1)
-        needed = (steps < count[rows, None])[..., None]
-        k = nodes[index].reshape(len(rows), -1)
-        terms = np.where(needed, logs[index], -np.inf).reshape(len(rows), -1)
+        # Rows that need fewer pieces than others repeat one, which then has no weight.
+        index = position[rows, None] + steps
+        index = np.minimum(index, len(held.pieces) - 1)
+        needed = steps < count[rows, None]
+        k = nodes[index].reshape(m, -1)
+        terms = np.where(needed[..., None], logs[index], -np.inf)
+        terms = terms.reshape(m, -1)
         terms += noise.log_ratio(y[rows, None], k, nearest[rows, None])
         first = runs.first[index]
-        yield Terms(rows, first, first + runs.size[index], k, terms)
+        stop = first + runs.size[index]
+        yield Terms(rows, first, stop, k, terms)
 
 
 class _Pieces:
@@ -104,27 +115,64 @@ class _Pieces:
 
     def __init__(self, blocks: Runs, noise: CountNoise) -> None:
         self.blocks = blocks
-        ends = noise.variance(blocks.first), noise.variance(blocks.stop)
-        longest = np.maximum(_SPAN * np.sqrt(np.minimum(*ends)), NODES)
+        # The variance is affine in the count, so its minimum over a block is at an end.
+        smallest = np.minimum(
+            noise.variance(blocks.first),
+            noise.variance(blocks.stop),
+        )
+        longest = np.maximum(_SPAN * np.sqrt(smallest), NODES)
         self.parts = np.ceil(blocks.size / longest)
         self.before = np.append(0.0, np.cumsum(self.parts))  # pieces in all blocks before each
 
     def containing(self, k: Array) -> Array:
         """Return the number of the piece that holds each count."""
-        block = np.searchsorted(self.blocks.first, k, side="right") - 1
-        block = np.clip(block, 0, len(self.parts) - 1)
-        distance = k - self.blocks.first[block]
-        part = np.floor(distance * self.parts[block] / self.blocks.size[block])
-        return np.asarray(self.before[block] + np.clip(part, 0, self.parts[block] - 1))
+        first = self.blocks.first
+        block = np.searchsorted(first, k, side="right") - 1
+        block = np.clip(block, 0, len(first) - 1)
+        parts = self.parts[block]
+        distance = k - first[block]
+        part = np.floor(distance * parts / self.blocks.size[block])
+        # Counts outside of all blocks go to the piece next to them.
+        part = np.clip(part, 0, parts - 1)
+        return np.asarray(self.before[block] + part)
 
     def runs(self, piece: Array) -> Runs:
         """Return the counts that pieces hold."""
         block = np.searchsorted(self.before, piece, side="right") - 1
         part = piece - self.before[block]
+        parts = self.parts[block]
         size = self.blocks.size[block]
-        begin = np.floor(part * size / self.parts[block])
-        end = np.floor((part + 1) * size / self.parts[block])
-        return Runs(self.blocks.first[block] + begin, end - begin)
+        begin = np.floor(part * size / parts)
+        end = np.floor((part + 1) * size / parts)
+        first = self.blocks.first[block] + begin
+        return Runs(first, end - begin)
+
+
+class _HeldPieces:
+    """The pieces that matter to some estimate, in ascending order.
+
+    They come in stretches of neighbours, which are held one after another: only these pieces are
+    evaluated.
+
+    Attributes
+    ----------
+    pieces
+        Their numbers, shape (held,).
+    """
+
+    def __init__(self, begin: Array, end: Array) -> None:
+        self._lowest, highest = merged(begin, end)
+        length = (highest - self._lowest + 1).astype(np.int64)
+        # Of each stretch, how many pieces are held before it.
+        self._before = np.append(0, np.cumsum(length))
+        shift = np.repeat(self._lowest - self._before[:-1], length)
+        self.pieces: Array = shift + np.arange(self._before[-1])
+
+    def position(self, piece: Array) -> Whole:
+        """Return where pieces, each in some stretch, are held."""
+        stretch = np.searchsorted(self._lowest, piece, side="right") - 1
+        distance = (piece - self._lowest[stretch]).astype(np.int64)
+        return np.asarray(distance + self._before[stretch])
 
 
 def _chunks(count: Whole) -> Iterator[Whole]:
@@ -134,7 +182,9 @@ def _chunks(count: Whole) -> Iterator[Whole]:
     while position < len(order):
         rest = order[position:]
         # A chunk is as wide as its last row, which needs most.
-        held = count[rest] * NODES * np.arange(1, len(rest) + 1)
-        rows = rest[: max(1, int(np.searchsorted(held, _HELD, side="right")))]
+        rows_up_to = np.arange(1, len(rest) + 1)
+        nodes = count[rest] * NODES * rows_up_to
+        fitting = int(np.searchsorted(nodes, _HELD, side="right"))
+        rows = rest[: max(1, fitting)]
         position += len(rows)
         yield rows

@@ -20,7 +20,12 @@ ROUNDED = 1 - 1e-13
 
 
 def quantiles(
-    log_density: LogDensity, terms: Terms, y: Array, noise: CountNoise, n: int, shares: Array
+    log_density: LogDensity,
+    terms: Terms,
+    y: Array,
+    noise: CountNoise,
+    n: int,
+    shares: Array,
 ) -> Array:
     """Return the smallest count k with Pr[counts up to k | y] >= share, for each estimate.
 
@@ -30,26 +35,29 @@ def quantiles(
         Of the prior, up to a constant.
     terms
         The terms of some estimates' posteriors.
-    y, noise, n
-        These estimates, shape (r,), their noise, and the largest count.
+    y
+        These estimates, shape (r,).
+    noise
+        Their noise.
+    n
+        The largest count.
     shares
         Posterior probabilities in (0, 1), shape (r,).
     """
     nearest = nearest_counts(y, n)
     # All masses of an estimate are relative to its largest term, whatever the size of the blocks.
     top = terms.logs.max(axis=1, keepdims=True)
-    mass = np.exp(terms.logs - top).reshape(len(y), -1, NODES).sum(axis=2)
+    mass = np.exp(terms.logs - top)
+    mass = mass.reshape(len(y), -1, NODES).sum(axis=2)
     blocks = Runs(terms.first, terms.stop - terms.first)
     target = shares * mass.sum(axis=1)
     while True:  # blocks become ten times smaller until they are single counts
         chosen, target = _reaching(mass, target)
-        block = Runs(
-            np.take_along_axis(blocks.first, chosen, axis=1),
-            np.take_along_axis(blocks.size, chosen, axis=1),
-        )
-        if (block.size <= 1).all():
-            return np.asarray(block.first[:, 0])
-        blocks = _parts(block)
+        first = np.take_along_axis(blocks.first, chosen, axis=1)
+        size = np.take_along_axis(blocks.size, chosen, axis=1)
+        if (size <= 1).all():
+            return np.asarray(first[:, 0])
+        blocks = _parts(Runs(first, size))
         k, logs = weighted_nodes(log_density, blocks)
         logs = logs + noise.log_ratio(y[:, None, None], k, nearest[:, None, None])
         mass = np.exp(logs - top[..., None]).sum(axis=2)
@@ -61,13 +69,17 @@ def _reaching(mass: Array, target: Array) -> tuple[NDArray[np.int64], Array]:
     Shapes: mass (r, blocks), target (r,), the block (r, 1).
     """
     upto = np.cumsum(mass, axis=1)
-    below = np.count_nonzero(upto < (target * ROUNDED)[:, None], axis=1)
-    chosen = np.minimum(below, mass.shape[1] - 1)[:, None]
+    needed = (target * ROUNDED)[:, None]
+    below = np.count_nonzero(upto < needed, axis=1)
+    last = mass.shape[1] - 1
+    chosen = np.minimum(below, last)[:, None]
     before = np.take_along_axis(upto - mass, chosen, axis=1)[:, 0]
     return chosen, target - before
 
 
 def _parts(block: Runs) -> Runs:
     """Return the ``NODES`` parts of each block, shape (r, NODES); some may be empty."""
-    cuts = np.floor(block.size * np.arange(NODES + 1) / NODES)
-    return Runs(block.first + cuts[:, :-1], np.diff(cuts, axis=1))
+    tenths = np.arange(NODES + 1)
+    cuts = np.floor(block.size * tenths / NODES)
+    first = block.first + cuts[:, :-1]
+    return Runs(first, np.diff(cuts, axis=1))

@@ -8,7 +8,7 @@ as a Gaussian over two or three of its standard deviations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 LogDensity = Callable[[Array], Array]
 
 NODES = 10  # of a rule; runs of up to so many counts are summed count by count
 _TABLE = (
     2 * NODES
-)  # sizes up to here have tabulated rules; above, rules are interpolated in 1/size²
+)  # sizes up to here have tabulated rules; larger ones' are interpolated in 1/size²
 _POINTS = 16  # of that interpolation: its error is below the rounding of the rules
 _GROWTH = 1.5  # of runs away from an edge: k^(-alpha) on [k, 1.5 k] is a polynomial to 1e-16
 _CURVED = 1.0  # second difference of a log-density on five points of a run that a rule resolves
@@ -53,29 +54,41 @@ def _gauss(inverse_square: Array) -> tuple[Array, Array]:
     k = np.arange(1, NODES)
     # Recurrence coefficients of the discrete Chebyshev polynomials on N points in [-1, 1].
     square = k**2
-    beta = square * (1 - square * inverse_square[:, None]) / (4 * square - 1)
+    shrink = 1 - square * inverse_square[:, None]
+    beta = square * shrink / (4 * square - 1)
     off_diagonal = np.sqrt(beta)
-    jacobi = np.zeros((len(inverse_square), NODES, NODES))
+    # The nodes are the eigenvalues of the Jacobi matrix, whose diagonal is 0 by symmetry.
+    rules = len(inverse_square)
+    jacobi = np.zeros((rules, NODES, NODES))
     jacobi[:, k - 1, k] = off_diagonal
     jacobi[:, k, k - 1] = off_diagonal
     nodes, vectors = np.linalg.eigh(jacobi)
-    return nodes, vectors[:, 0, :] ** 2
+    first_entries = vectors[:, 0, :]
+    return nodes, first_entries**2
 
 
 @cache
 def _tabulated() -> tuple[Array, Array]:
     """Return offsets and weights of the rules for sizes 0 .. _TABLE, each (_TABLE + 1, NODES)."""
-    offsets = np.zeros((_TABLE + 1, NODES))
-    weights = np.zeros((_TABLE + 1, NODES))
+    shape = (_TABLE + 1, NODES)
+    offsets = np.zeros(shape)
+    weights = np.zeros(shape)
     for size in range(NODES + 1):
+        last = max(size - 1, 0)
         offsets[size, :size] = np.arange(size)
-        offsets[size, size:] = max(size - 1, 0)  # padding stays inside the run
+        offsets[size, size:] = last  # padding stays inside the run
         weights[size, :size] = 1.0
     larger = np.arange(NODES + 1, _TABLE + 1.0)
     nodes, shares = _gauss(larger**-2)
-    offsets[NODES + 1 :] = (larger[:, None] - 1 + larger[:, None] * nodes) / 2
-    weights[NODES + 1 :] = larger[:, None] * shares
+    size_column = larger[:, None]
+    offsets[NODES + 1 :] = _offsets(size_column, nodes)
+    weights[NODES + 1 :] = size_column * shares
     return offsets, weights
+
+
+def _offsets(size: Array, nodes: Array) -> Array:
+    """Return nodes in (-1, 1) as distances from the first of ``size`` counts."""
+    return (size - 1 + size * nodes) / 2
 
 
 @cache
@@ -84,8 +97,11 @@ def _interpolation() -> tuple[Array, Array, Array]:
     angles = (np.arange(_POINTS) + 0.5) * np.pi / _POINTS
     points = (1 - np.cos(angles)) / (2 * _TABLE**2)
     # Of Chebyshev points of the first kind: signs alternate, sizes follow the sine.
-    signs = np.where(np.arange(_POINTS) % 2, -1.0, 1.0)
-    return points, signs * np.sin(angles), np.concatenate(_gauss(points), axis=1)
+    is_odd = np.arange(_POINTS) % 2
+    signs = np.where(is_odd, -1.0, 1.0)
+    barycentric = signs * np.sin(angles)
+    rules = np.concatenate(_gauss(points), axis=1)
+    return points, barycentric, rules
 
 
 def rule(sizes: Whole) -> tuple[Array, Array]:
@@ -103,22 +119,27 @@ def rule(sizes: Whole) -> tuple[Array, Array]:
     Two arrays of shape (m, NODES).
     """
     offsets, weights = _tabulated()
+    # Equal sizes have equal rules: each is computed once.
     distinct, back = np.unique(sizes, return_inverse=True)
     large = distinct > _TABLE
     in_table = np.where(large, 0, distinct)
     offset = offsets[in_table]
     weight = weights[in_table]
     if large.any():
-        size = distinct[large].astype(np.float64)[:, None]
-        points, barycentric, rules = _interpolation()
-        distance = size**-2 - points
-        distance[distance == 0] = _HIT
-        share = barycentric / distance
-        interpolated = (share / share.sum(axis=1, keepdims=True)) @ rules
-        nodes, shares = np.split(interpolated, 2, axis=1)
-        offset[large] = (size - 1 + size * nodes) / 2
-        weight[large] = size * shares
+        offset[large], weight[large] = _interpolated(distinct[large])
     return offset[back], weight[back]
+
+
+def _interpolated(sizes: Whole) -> tuple[Array, Array]:
+    """Return offsets and weights of the rules for sizes above the table, each (m, NODES)."""
+    size = sizes.astype(np.float64)[:, None]
+    points, barycentric, rules = _interpolation()
+    distance = size**-2 - points
+    distance[distance == 0] = _HIT
+    share = barycentric / distance
+    share = share / share.sum(axis=1, keepdims=True)
+    nodes, weights = np.split(share @ rules, 2, axis=1)
+    return _offsets(size, nodes), size * weights
 
 
 # --- runs -------------------------------------------------------------------------------------
@@ -136,26 +157,44 @@ def graded(starts: Array, n: int) -> Array:
     """
     offsets = [0.0, NODES, 2.0 * NODES, 3.0 * NODES]
     while offsets[-1] < n:
-        offsets.append(np.floor(_GROWTH * offsets[-1]))
+        longer = np.floor(_GROWTH * offsets[-1])
+        offsets.append(longer)
     grid = np.array(offsets)
     stops = np.append(starts[1:], n + 1.0)
+    # Runs grow upwards to the middle of a piece, and downwards to it from its end.
     middle = np.floor((starts + stops) / 2)[:, None]
     up = starts[:, None] + grid
     down = stops[:, None] - grid
-    firsts = np.concatenate([up[up <= middle], down[down > middle], starts])
+    firsts = np.concatenate(
+        [
+            up[up <= middle],
+            down[down > middle],
+            starts,
+        ]
+    )
     return np.unique(firsts.clip(max=n))
 
 
 def merged(low: Array, high: Array) -> tuple[Array, Array]:
     """Return the ends of disjoint ascending intervals of whole numbers with the same union."""
     order = np.argsort(low)
-    low, reach = low[order], np.maximum.accumulate(high[order])
-    new = np.append(True, low[1:] > reach[:-1] + 1)  # adjacent intervals become one
-    last = np.append(np.flatnonzero(new)[1:] - 1, len(low) - 1)
-    return low[new], reach[last]
+    low = low[order]
+    # The furthest end of all intervals that begin no later.
+    reach = np.maximum.accumulate(high[order])
+    # Adjacent intervals become one.
+    is_apart = low[1:] > reach[:-1] + 1
+    is_first = np.append(True, is_apart)
+    is_last = np.append(is_apart, True)
+    return low[is_first], reach[is_last]
 
 
-def resolved(log_density: LogDensity, firsts: Array, n: int, low: Array, high: Array) -> Runs:
+def resolved(
+    log_density: LogDensity,
+    firsts: Array,
+    n: int,
+    low: Array,
+    high: Array,
+) -> Runs:
     """Return the runs that meet given intervals, halved until the log-density is smooth on each.
 
     Parameters
@@ -169,39 +208,66 @@ def resolved(log_density: LogDensity, firsts: Array, n: int, low: Array, high: A
     low, high
         Ends of disjoint ascending intervals of counts.
     """
-    runs = Runs(firsts, np.diff(firsts, append=n + 1.0))
-    finished = [Runs(np.empty(0), np.empty(0))]
+    sizes = np.diff(firsts, append=n + 1.0)
+    runs = Runs(firsts, sizes)
+    finished: list[Runs] = []
     while len(runs.first):
-        nearest = np.minimum(np.searchsorted(high, runs.first), len(high) - 1)
-        runs = _some(runs, (high[nearest] >= runs.first) & (low[nearest] < runs.stop))
+        runs = _meeting(runs, low, high)
         smooth, empty = _smoothness(log_density, runs)
+        # Runs without mass need no sum.
         finished.append(_some(runs, smooth & ~empty))
-        runs = _some(runs, ~smooth & ~empty)
-        half = np.floor(runs.size / 2)
-        runs = Runs(
-            np.concatenate([runs.first, runs.first + half]),
-            np.concatenate([half, runs.size - half]),
-        )
-    first = np.concatenate([part.first for part in finished])
-    size = np.concatenate([part.size for part in finished])
-    order = np.argsort(first)
-    return Runs(first[order], size[order])
+        rough = _some(runs, ~smooth & ~empty)
+        runs = _halved(rough)
+    together = _joined(finished)
+    order = np.argsort(together.first)
+    return _some(together, order)
 
 
-def _some(runs: Runs, mask: NDArray[np.bool_]) -> Runs:
-    return Runs(runs.first[mask], runs.size[mask])
+def _joined(parts: Sequence[Runs]) -> Runs:
+    """Return all runs of the parts, one part after the other."""
+    first = np.concatenate([part.first for part in parts])
+    size = np.concatenate([part.size for part in parts])
+    return Runs(first, size)
 
 
-def _smoothness(log_density: LogDensity, runs: Runs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _meeting(runs: Runs, low: Array, high: Array) -> Runs:
+    """Return the runs that meet one of the disjoint ascending intervals low .. high."""
+    # The first interval that does not end before the run; if there is none, the last.
+    nearest = np.searchsorted(high, runs.first)
+    nearest = np.minimum(nearest, len(high) - 1)
+    ends_after = high[nearest] >= runs.first
+    begins_before = low[nearest] < runs.stop
+    return _some(runs, ends_after & begins_before)
+
+
+def _halved(runs: Runs) -> Runs:
+    """Return the lower halves of all runs, then the upper ones."""
+    half = np.floor(runs.size / 2)
+    lower = Runs(runs.first, half)
+    upper = Runs(runs.first + half, runs.size - half)
+    return _joined([lower, upper])
+
+
+def _some(runs: Runs, chosen: Flags | Whole) -> Runs:
+    """Return the runs at places, or those that are flagged."""
+    return Runs(runs.first[chosen], runs.size[chosen])
+
+
+def _smoothness(log_density: LogDensity, runs: Runs) -> tuple[Flags, Flags]:
     """Return which runs a rule resolves, and which have no mass, judged by five points of each."""
-    short = runs.size <= NODES  # summed count by count, so always resolved
+    is_short = runs.size <= NODES  # summed count by count, so always resolved
+    # From the first count to the last.
+    shares = np.linspace(0, 1, 5)
     last = runs.size[:, None] - 1
-    values = log_density(runs.first[:, None] + last * np.linspace(0, 1, 5))
+    counts = runs.first[:, None] + last * shares
+    values = log_density(counts)
     a, b, c, d, e = values.T
     with np.errstate(invalid="ignore"):  # -inf - -inf, where there is no mass
-        second = np.abs(a - 2 * c + e)
-        fourth = np.abs(a - 4 * b + 6 * c - 4 * d + e)
-    smooth = (second <= _CURVED) & (fourth <= _ROUGH)
+        second = a - 2 * c + e
+        fourth = a - 4 * b + 6 * c - 4 * d + e
+    is_flat = np.abs(second) <= _CURVED
+    is_even = np.abs(fourth) <= _ROUGH
+    is_smooth = is_flat & is_even
     # Five points do not show whether each count of a short run is empty.
-    empty = np.isneginf(values).all(axis=1) & ~short
-    return smooth | short, empty
+    has_no_mass = np.isneginf(values).all(axis=1)
+    return is_smooth | is_short, has_no_mass & ~is_short

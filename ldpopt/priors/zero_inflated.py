@@ -71,24 +71,40 @@ class ZeroInflated(Prior):
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         # With r = Pr[k = 0 | y] and the other prior's mean m and variance v, the mean is (1-r) m
         # and the variance (1-r)(v + r m²).
+        # With r = Pr[k = 0 | y] and the other prior's mean m and variance v, the mean is (1-r) m
+        # and the variance (1-r)(v + r m²).
         mean, variance, log_evidence = self.prior._moments_at(y, noise)
         empty, total = self._at_zero(y, noise, log_evidence)
-        return np.stack([(1 - empty) * mean, (1 - empty) * (variance + empty * mean**2), total])
+        others = 1 - empty
+        spread = variance + empty * mean**2
+        return np.stack([others * mean, others * spread, total])
 
-    def _at_zero(self, y: Array, noise: CountNoise, log_evidence: Array) -> tuple[Array, Array]:
+    def _at_zero(
+        self,
+        y: Array,
+        noise: CountNoise,
+        log_evidence: Array,
+    ) -> tuple[Array, Array]:
         """Return Pr[k = 0 | y] and the log-evidence, from that of the other prior."""
-        zero = noise.log_density(y, np.zeros_like(y)) + np.log(self.mass)
+        at_zero = noise.log_density(y, np.zeros_like(y))
+        zero = at_zero + np.log(self.mass)
         others = log_evidence + np.log1p(-self.mass)
         return expit(zero - others), np.logaddexp(zero, others)
 
-    def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
+    def _quantiles(
+        self,
+        y: Array,
+        noise: CountNoise,
+        shares: Array,
+    ) -> Array:
         log_evidence = self.prior._posterior(y, noise).log_evidence
         empty, _ = self._at_zero(y, noise, log_evidence)
-        above_zero = empty < shares
+        is_above_zero = empty < shares
         # Where the mass at 0 suffices, any share does: the other prior's quantile is not used.
         remaining = np.full(shares.shape, 0.5)
-        np.divide(shares - empty, 1 - empty, out=remaining, where=above_zero)
-        return np.where(above_zero, self.prior._quantiles(y, noise, remaining), 0.0)
+        np.divide(shares - empty, 1 - empty, out=remaining, where=is_above_zero)
+        quantiles = self.prior._quantiles(y, noise, remaining)
+        return np.where(is_above_zero, quantiles, 0.0)
 
     @classmethod
     def fit(

@@ -12,9 +12,15 @@ Array = NDArray[np.float64]
 _ENDS = 32  # terms added one by one at either end: the correction is exact to 1e-12 from there
 # B_2j/(2j)! for j = 1 .. 8
 _BERNOULLI = [
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
     -3617 / 10670622842880000,
-]  # fmt: skip
+]
 
 
 def log_power_sum(alpha: ArrayLike, n: int) -> Array:
@@ -41,34 +47,55 @@ def log_power_sum(alpha: ArrayLike, n: int) -> Array:
     # The logarithm of the largest term, by which all are divided: nothing overflows.
     shift = np.maximum(-alpha * math.log(n), 0.0)
     if n <= 4 * _ENDS:
-        total = _direct(alpha, shift, np.arange(1.0, n + 1))
+        every = np.arange(1.0, n + 1)
+        total = _direct(alpha, shift, every)
     else:
-        ends = np.arange(1.0, _ENDS + 1), np.arange(n - _ENDS + 1.0, n + 1)
-        total = _direct(alpha, shift, np.concatenate(ends))
-        total = total + _between(alpha, shift, _ENDS + 1.0, float(n - _ENDS))
+        low = _ENDS + 1.0
+        high = float(n - _ENDS)
+        first = np.arange(1.0, low)
+        last = np.arange(high + 1, n + 1)
+        ends = np.concatenate([first, last])
+        total = _direct(alpha, shift, ends)
+        total = total + _between(alpha, shift, low, high)
     return np.asarray(shift + np.log(total))
 
 
 def _direct(alpha: Array, shift: Array, k: Array) -> Array:
     """Return Σ k^(-alpha) e^(-shift) over the given k, term by term."""
-    terms = np.exp(-alpha[..., None] * np.log(k) - shift[..., None])
+    logs = -alpha[..., None] * np.log(k)
+    terms = np.exp(logs - shift[..., None])
     return np.asarray(terms.sum(axis=-1))
 
 
-def _between(alpha: Array, shift: Array, low: float, high: float) -> Array:
+def _between(
+    alpha: Array,
+    shift: Array,
+    low: float,
+    high: float,
+) -> Array:
     """Return Σ k^(-alpha) e^(-shift) over k = low .. high by Euler and Maclaurin."""
     at_low = np.exp(-alpha * math.log(low) - shift)
     at_high = np.exp(-alpha * math.log(high) - shift)
-    # From the end where x^(1-alpha) is larger, which avoids cancellation; the logarithm at 1.
-    power = np.abs(1 - alpha)
-    rise = math.log(high / low)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        span = np.where(power > 0, -np.expm1(-power * rise) / power, rise)
-    larger = np.where(alpha < 1, high * at_high, low * at_low)
+    integral = _integral(alpha, (low, at_low), (high, at_high))
     ends = (at_low + at_high) / 2
     upper = _euler_maclaurin(alpha, high, at_high)
     lower = _euler_maclaurin(alpha, low, at_low)
-    return np.asarray(larger * span + ends + upper - lower)
+    return np.asarray(integral + ends + upper - lower)
+
+
+def _integral(alpha: Array, lower: tuple[float, Array], upper: tuple[float, Array]) -> Array:
+    """Return the integral of x^(-alpha) up to a factor, given both ends and the values there."""
+    low, at_low = lower
+    high, at_high = upper
+    # From the end where x^(1-alpha) is larger, which avoids cancellation.
+    larger = np.where(alpha < 1, high * at_high, low * at_low)
+    power = np.abs(1 - alpha)
+    rise = math.log(high / low)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_power = -np.expm1(-power * rise) / power
+    # An exponent of 1 has the logarithm instead of a power.
+    span = np.where(power > 0, of_power, rise)
+    return np.asarray(larger * span)
 
 
 def _euler_maclaurin(alpha: Array, x: float, value: Array) -> Array:
@@ -77,5 +104,8 @@ def _euler_maclaurin(alpha: Array, x: float, value: Array) -> Array:
     derivative = value * (-alpha / x)
     for j, factor in enumerate(_BERNOULLI, start=1):
         total = total + factor * derivative
-        derivative = derivative * ((alpha + 2 * j - 1) * (alpha + 2 * j) / x**2)
+        # Two derivatives more: of odd orders alone there are terms.
+        order = alpha + 2 * j
+        ratio = (order - 1) * order / x**2
+        derivative = derivative * ratio
     return total
