@@ -102,9 +102,9 @@ class Custom(Constraint):
 
 def _check_names(form: cp.Constraint, f: cp.Expression) -> None:
     """Raise an error for a variable other than f, or a parameter without a value."""
-    own = {variable.id for variable in f.variables()}
+    allowed = {variable.id for variable in f.variables()}
     for variable in form.variables():
-        if variable.id not in own:
+        if variable.id not in allowed:
             raise InvalidInputError(
                 f"Custom: {form} has the variable {variable.name()} besides f, so that no vector "
                 "f alone can be checked against it: state it with cvxpy's functions of f"

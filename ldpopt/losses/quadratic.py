@@ -338,7 +338,7 @@ class GaussianMLE(SeparableLoss):
         # At the end of the domain 1 - b r is 0: there the other branch is taken.
         with np.errstate(divide="ignore", invalid="ignore"):
             f = (target + a * ratio) / (1 - b * ratio)
-        # There the loss plus μ f falls without end, towards the side on which the variance grows.
+        # There the loss plus μ f is unbounded, on the side on which the variance grows.
         beyond = np.copysign(np.inf, b)
         return np.asarray(np.where(inside > 0, f, beyond))
 

@@ -64,7 +64,7 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def pair_support(self) -> tuple[float, float]:
-        """Under an ideal hash buckets are independent: pq and q²."""
+        """Under an ideal hash, buckets are independent: pq and q²."""
         return self.p * self.q, self.q**2
 
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:

@@ -127,9 +127,9 @@ class SubsetSelection(FrequencyOracle):
         return members, missing
 
     def _member_coin(self) -> Fraction:
-        """Return the probability with which flags are drawn; any is right, 0 or less is none.
+        """Return the probability with which flags are drawn, or 0 or less if none are to be drawn.
 
-        All sets of the same size are equally likely whatever it is.
+        Any probability is right: all sets of the same size stay equally likely.
         """
         share = self.k / self.d
         # Two standard deviations less: one row in forty has too many and is drawn again.

@@ -271,7 +271,7 @@ def posterior_frequencies(
     *,
     value_dependent: bool = False,
 ) -> Array:
-    """Return the same as ``posterior_mean``, without a warning of processed estimates.
+    """Return the same as ``posterior_mean``, without its warning about processed estimates.
 
     Arguments and errors are those of ``posterior_mean``.
     """

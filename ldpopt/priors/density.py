@@ -78,7 +78,7 @@ class Density(Prior):
 
     @property
     def _candidates(self) -> Array:
-        """Counts among which some with mass are looked for."""
+        """Counts that are searched for some with mass."""
         return self._starts
 
     @cached_property
