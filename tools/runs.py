@@ -62,6 +62,9 @@ def without_paths(text: str) -> str:
         sys.base_prefix: "<python>",
         str(Path.home()): "~",
         tempfile.gettempdir(): "<temporary>",
+        # pytest names files outside the root by the way to them.
+        os.path.relpath(sys.prefix, ROOT): "<environment>",
+        os.path.relpath(sys.base_prefix, ROOT): "<python>",
     }
     # The longest first: the root may itself be below the home folder.
     for path in sorted(names, key=len, reverse=True):
