@@ -89,10 +89,15 @@ def test_variables_reach_the_run(tmp_path):
     assert outcome.report().startswith("1 passed in ")
 
 
+def test_a_run_counts_though_more_follows():
+    output = "2 passed in 1.50s\n==== 1 error, 3 passed in 0.08s (0:01:00) ====\nERROR: not found\n"
+    assert runs.Outcome(4, output, 1.0).summary == "1 error, 3 passed in 0.08s (0:01:00)"
+
+
 @pytest.mark.parametrize(
     ("status", "output", "line"),
     [
-        (4, "ERROR: file not found: tests/test_none.py\n", "pytest ended with status 4"),
+        (4, "ERROR: file not found: a.py\n", "  ERROR: file not found: a.py"),
         (-9, "", "pytest ended with status -9"),
         (
             2,

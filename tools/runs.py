@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tools.texts import ROOT
 
-_FAILURE = re.compile(r"^(?:FAILED|ERROR) .+", re.MULTILINE)
+_SUMMARY = re.compile(r"^=*\s*(.+ in \d[\d.]*s\b[^=]*?)\s*=*$", re.MULTILINE)
+_FAILURE = re.compile(r"^(?:FAILED|ERROR):? .+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """The last line of pytest: how many passed, failed and were skipped."""
-        lines = self.output.strip().splitlines() or ["no output"]
-        return lines[-1].strip("= ")
+        """How many passed, failed and were skipped; the last line if pytest did not count."""
+        counts = _SUMMARY.findall(self.output)
+        # After the counts come tests that it did not find.
+        lines = counts or self.output.strip().splitlines() or ["no output"]
+        return str(lines[-1])
 
     @property
     def failures(self) -> list[str]:
