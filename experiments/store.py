@@ -35,7 +35,12 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=_PATIENCE)
-            self._open()
+            try:
+                self._open()
+            except BaseException:
+                # A refused file is not held open, so that it can be moved away.
+                self._connection.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise ExperimentError(
                 f"cannot use {path} as the results file ({error}): give another --out or --store, "

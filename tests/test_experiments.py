@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,7 +216,7 @@ def test_a_killed_run_resumes(tmp_path):
     while there < 2 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.02)
         try:
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
                 (there,) = connection.execute("SELECT count(*) FROM cells").fetchone()
         except sqlite3.OperationalError:
             continue
@@ -328,7 +329,7 @@ def test_a_worker_that_dies_is_said_so(tmp_path, tasks):
 def test_results_of_another_version_are_left_alone(tmp_path, tasks):
     path = tmp_path / "s"
     Store(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
     with pytest.raises(ExperimentError, match=f"format {FORMAT + 1}.*nothing in it was touched"):
@@ -338,7 +339,7 @@ def test_results_of_another_version_are_left_alone(tmp_path, tasks):
 
 def test_files_that_are_not_ours_are_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to look like something " * 20)
-    with sqlite3.connect(tmp_path / "other") as connection:
+    with closing(sqlite3.connect(tmp_path / "other")) as connection:
         connection.execute("CREATE TABLE t (x)")
     for name in ("text", "other"):
         with pytest.raises(ExperimentError, match="results file"):
