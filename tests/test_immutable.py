@@ -340,6 +340,14 @@ def test_objects_of_unknown_classes_are_read_anew_for_each_solve(path):
     assert problem.solve(F, path=path).frequencies[0] == pytest.approx(0.1, abs=1e-6)
 
 
+@pytest.mark.parametrize("caps", [[0.5, 0.5], [0.5, 0.5, np.nan]], ids=["shape", "NaN"])
+def test_the_box_of_a_class_of_a_user_is_checked(caps):
+    with pytest.raises(
+        ValueError, match=r"the box of Table\(\) must be two arrays of shape \(3,\)"
+    ):
+        Problem(losses.LeastSquares(), [Table(caps)]).solve(F)
+
+
 def test_the_losses_and_constraints_of_the_library_are_settled_but_for_custom():
     assert [thing for thing in EVERYTHING if not thing.is_settled] == [CONSTRAINTS[-1]]
 

@@ -168,3 +168,12 @@ def test_the_noise_of_an_estimate_is_that_of_its_reports():
     assert (noise.n, noise.protocol, noise.constant) == (100, HAND, HAND.a / 100)
     assert repr(noise) == f"Noise.of_reports(100, {HAND!r})"
     assert repr(Noise([0.1, 0.2])) == "Noise(<2 variances>, n=None)"
+
+
+def test_slopes_that_are_a_multiple_of_the_constants_have_one_ratio_up_to_rounding():
+    constants = np.linspace(0.1, 0.7, 50)
+    slopes = 0.3 * constants
+    assert np.ptp(slopes / constants) > 0
+    assert Noise(constants, slopes).kappa == pytest.approx(0.3, rel=1e-15)
+    with pytest.raises(InvalidInputError, match="one ratio of slope to constant"):
+        _ = Noise(constants, slopes * np.linspace(1, 1 + 1e-12, 50)).kappa

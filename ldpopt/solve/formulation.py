@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InfeasibleError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
 from ldpopt.losses import Loss
@@ -196,6 +196,8 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     for constraint in constraints:
         constraint.validate_for(d)
     boxes = [constraint.box(d) for constraint in constraints]
+    for constraint, box in zip(constraints, boxes, strict=True):
+        _check_box(constraint, box, d)
     totals = [constraint.total(d) for constraint in constraints]
     total = _common_total(totals)
     lower, upper = _intersection(loss, [box for box in boxes if box is not None], d)
@@ -229,6 +231,18 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
         by_kind if is_simple else {},
         frozenset(by_kind) if is_simple else None,
     )
+
+
+def _check_box(constraint: Constraint, box: tuple[Array, Array] | None, d: int) -> None:
+    """Raise an error unless bounds, which a class of a user may state, are two vectors."""
+    if box is None:
+        return
+    if any(np.shape(end) != (d,) for end in box) or np.isnan(box).any():
+        shapes = " and ".join(str(np.shape(end)) for end in box)
+        raise InvalidInputError(
+            f"the box of {constraint!r} must be two arrays of shape ({d},) without NaN, "
+            f"got shapes {shapes}"
+        )
 
 
 def _common_total(totals: Sequence[float | None]) -> float | None:
