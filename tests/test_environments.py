@@ -15,21 +15,25 @@ HERE = {"blas": ["Zen"], "numpy": ["X86_V3"], "numba": "host", "processor": ["SS
 FAILING = """
 import os
 import sys
+from pathlib import Path
 
 def test_right():
     pass
 
 def test_wrong():
     print("FAILED nothing.py::test_printed")
-    assert "{home}/x" == os.path.relpath(sys.prefix)
+    print(Path.home() / "x", sys.prefix, os.path.relpath(sys.prefix))
+    assert 1 == 2
 """
 
 
 @pytest.fixture
 def failing(tmp_path):
     path = tmp_path / "test_of_two.py"
-    path.write_text(FAILING.format(home=Path.home()))
-    return ["-p", "no:xdist", "-c", "/dev/null", "-rf", str(path)]
+    path.write_text(FAILING)
+    settings = tmp_path / "pytest.ini"
+    settings.write_text("[pytest]\n")
+    return ["-p", "no:xdist", "-c", str(settings), "-rf", str(path)]
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_dask_gives_the_same_bits_though_a_worker_dies(tmp_path, tasks, monkeypa
     with Store(tmp_path / "alone") as store:
         compute_cells(tasks, store, InProcess())
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as cluster:
         killed = []
 
