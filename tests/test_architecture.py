@@ -34,7 +34,7 @@ SOLVE_LAYERS = [
     {"formulation", "status", "plan"},
     {"solvers"},
     {"programs"},
-    {"feasibility", "certificate", "constrained_intervals"},
+    {"feasibility", "certificate", "constrained_intervals", "quick_gap"},
     {"paths"},
     {"planner", "acceptance", "solution"},
     {"problem"},

@@ -13,6 +13,7 @@ from experiments.bench import (
     imports,
     methods,
     nonparametric,
+    overhead,
     peers,
     priors,
     simulation,
@@ -91,6 +92,11 @@ BENCHMARKS = {
         "The closed forms against general solvers",
         solvers.run,
         {"d": [1024, 42178], "n": 10**6, "epsilon": 1.0, "repeats": 30, "limit": 120.0},
+    ),
+    "overhead": Benchmark(
+        "postprocess and Problem.solve beside the bare closed forms",
+        overhead.run,
+        {"d": [10, 1024, 10**6], "n": 10**6, "epsilon": 1.0, "repeats": 100},
     ),
     "framework": Benchmark(
         "The problem framework beside bare solvers",

@@ -23,8 +23,11 @@ def norm(f: Array, total: float = 1.0) -> Array:
     array([ 0.65,  0.45, -0.1 ])
     """
     d = f.shape[-1]
-    # Divided before they are added: no sum overflows.
-    mean = sums(f / d)
+    with np.errstate(over="ignore"):
+        mean = sums(f) / d
+        if not np.isfinite(mean).all():
+            # Divided before they are added, which takes an array more, no sum overflows.
+            mean = sums(f / d)
     shift = total / d - mean
     return np.asarray(f + shift)
 
@@ -63,5 +66,10 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
             f"norm-mul needs a positive estimate, but all are <= 0{where}: use norm-sub instead"
         )
     # In 0 .. 1, so that the sum neither overflows nor vanishes.
-    positive = np.maximum(f, 0.0) / top
-    return np.asarray(total * positive / sums(positive))
+    positive = np.maximum(f, 0.0)
+    positive /= top
+    # In place: on long vectors fresh memory costs more than arithmetic.
+    mass = sums(positive)
+    positive *= total
+    positive /= mass
+    return positive

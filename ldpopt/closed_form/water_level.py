@@ -64,7 +64,8 @@ def fill_to_level(
     Cost: O(d log d) by sorting; for long vectors about three passes over memory and a sort of the
     few values that may be positive.
     """
-    origin = np.where(np.abs(top) > total, top, 0.0)
+    is_large = np.abs(top) > total
+    origin = np.where(is_large, top, 0.0)
     volume = total + slope * origin
     # The level if only the highest value were positive: no level is above it.
     highest = top - origin
@@ -82,11 +83,14 @@ def fill_to_level(
             index, filled = _fill_long(vessel, ceiling[trial][0])
             result[(*trial, index)] = filled
         return result
-    # A difference of huge numbers may be -inf, which is never positive anyway.
-    with np.errstate(over="ignore"):
-        heights = f - origin
     # What lies below this is zero in any case, rounding included; from here on sums are finite.
-    np.maximum(heights, -ceiling - total, out=heights)
+    floor = -ceiling - total
+    if is_large.any():
+        # A difference of huge numbers may be -inf, which is never positive anyway.
+        with np.errstate(over="ignore"):
+            heights = np.maximum(f - origin, floor)
+    else:
+        heights = np.maximum(f, floor)
     level = _sorted_level(heights, slope, volume)
     return _settle(heights, level, slope, volume)
 

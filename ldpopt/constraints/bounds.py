@@ -84,7 +84,7 @@ class NonNegative(_Box):
 
     def violation(self, f: Array) -> Array:
         """Return the distance of the smallest value below 0, in one pass."""
-        return np.asarray(np.maximum(-np.min(f, axis=-1), 0.0))
+        return np.asarray(np.maximum(-f.min(axis=-1), 0.0))
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return 0 and infinity."""

@@ -50,7 +50,7 @@ class SumsTo(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return abs(Σ f - total)."""
-        return np.asarray(np.abs(np.sum(f, axis=-1) - self._total))
+        return np.asarray(np.abs(f.sum(axis=-1) - self._total))
 
     def rows(self, d: int) -> LinearInequalities:
         """Return one row of ones."""

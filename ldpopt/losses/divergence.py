@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# Logarithms of quotients that are this large have lost digits: the normal numbers end at exp(±708).
+_LONG = 700.0
+
 
 class KullbackLeibler(SeparableLoss):
     """Σ f_v log(f_v / max(f̃_v, 0)); values with f̃_v <= 0 must be zero.
@@ -56,12 +59,17 @@ class KullbackLeibler(SeparableLoss):
         """Return 1 + log(f/f̃); -inf at f = 0, inf where f̃ <= 0."""
         reference = np.broadcast_to(estimate.frequencies, f.shape)
         allowed = reference > 0
-        divisor = np.where(allowed, reference, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # A difference of logarithms: the quotient of tiny numbers would overflow.
-            slope = 1 + np.log(np.maximum(f, 0.0))
-            slope -= np.log(divisor)
-        return np.where(allowed, slope, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            slope = np.maximum(f, 0.0)
+            slope /= reference
+            np.log(slope, out=slope)
+            # Where the quotient of tiny numbers overflows, or vanishes, logarithms are subtracted.
+            lost = ((slope > _LONG) | (slope < -_LONG)) & allowed & (f > 0)
+            if lost.any():
+                slope[lost] = np.log(f[lost]) - np.log(reference[lost])
+        slope += 1
+        slope[~allowed] = np.inf
+        return slope
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return where f̃ > 0."""

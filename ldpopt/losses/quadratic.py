@@ -224,10 +224,16 @@ class GaussianMLE(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""
         noise = estimate.noise
-        variance = noise.a + noise.b * f
-        # The quotient rule in terms of the ratio: one division instead of three.
-        ratio = (f - estimate.frequencies) / variance
-        return np.asarray(ratio * (2 - noise.b * ratio))
+        # The quotient rule in terms of the ratio: one division instead of three. In place, since on
+        # long vectors fresh memory costs more than arithmetic.
+        slope = np.asarray(noise.b * f)
+        slope += noise.a
+        ratio = f - estimate.frequencies
+        ratio /= slope
+        np.multiply(ratio, -noise.b, out=slope)
+        slope += 2
+        slope *= ratio
+        return slope
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃ and, where a differs between values, each a over their mean."""

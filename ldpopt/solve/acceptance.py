@@ -28,6 +28,7 @@ from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.quick_gap import quick_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ def judge(
     point = outcome.frequencies
     tolerances = ACCURACIES[accuracy]
     reasons = []
-    violation = float(np.max(formulation.violation(point)))
+    violation = float(formulation.violation(point).max())
     # Written so that NaN counts as a violation.
     if not violation <= tolerances.violation * max(1.0, _largest(point, violation)):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
@@ -65,7 +66,7 @@ def judge(
         reasons.append(f"the constraints are violated by {violation:.2g}")
     gap = _gap(formulation, start, point, plan)
     # The absolute test comes first: it passes almost always, and spares the loss's value.
-    if gap is not None and not np.all(gap <= tolerances.gap):
+    if gap is not None and not (gap <= tolerances.gap).all():
         reasons += _doubts(formulation, start, point, gap, tolerances.gap)
     if outcome.status is not Status.OPTIMAL:
         # Solvers often stop short of tolerances that are tighter than these. A small gap proves
@@ -88,7 +89,8 @@ def _gap(
 ) -> Array | None:
     """Return the certified gap of every trial, or None where it would cost too much."""
     if formulation.is_box(start.d):
-        return box.gap(formulation, start, point)
+        gap = quick_gap(formulation, start, point)
+        return box.gap(formulation, start, point) if gap is None else gap
     if plan.path == "closed-form" or start.d > feasibility.LARGEST:
         return None
     return certify(formulation, start, point).gap

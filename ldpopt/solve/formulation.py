@@ -28,6 +28,9 @@ class Region(NamedTuple):
     ----------
     lower, upper
         The tightest bounds that are stated value by value, read-only, shape (d,).
+    lower_sum, lower_is_zero, lower_count, upper_count
+        The sum of the lower bounds, whether all are 0, and how many bounds of either kind are
+        finite: looked at once, since every solve asks.
     total
         What the values sum to, or None.
     is_box
@@ -42,6 +45,10 @@ class Region(NamedTuple):
 
     lower: Array
     upper: Array
+    lower_sum: float
+    lower_is_zero: bool
+    lower_count: int
+    upper_count: int
     total: float | None
     is_box: bool
     by_kind: Mapping[type[Constraint], Constraint]
@@ -176,8 +183,9 @@ class Formulation:
 
     def violation(self, f: Array) -> Array:
         """Return the largest violation of a constraint by f of shape (..., d), shape (...)."""
-        violations = [constraint.violation(f) for constraint in self.constraints]
-        return reduce(np.maximum, violations, np.zeros(f.shape[:-1]))
+        if not self.constraints:
+            return np.zeros(f.shape[:-1])
+        return reduce(np.maximum, [constraint.violation(f) for constraint in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was computed."""
@@ -208,8 +216,8 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
             f"the bounds contradict each other at index {at}: at least {lower[at]:g}, "
             f"at most {upper[at]:g}"
         )
+    smallest = float(lower.sum())
     if total is not None:
-        smallest = float(lower.sum())
         largest = float(upper.sum())
         if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
             raise InfeasibleError(
@@ -226,6 +234,10 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     return Region(
         lower,
         upper,
+        smallest,
+        not lower.any(),
+        int(np.count_nonzero(np.isfinite(lower))),
+        int(np.count_nonzero(np.isfinite(upper))),
         total,
         all(separate),
         by_kind if is_simple else {},

@@ -91,7 +91,8 @@ def _bounds_at(formulation: Formulation, start: FrequencyEstimate, point: Array)
 
     Beyond its end a loss is infinite, so that an end that is reached acts as a bound.
     """
-    lower, upper, total, *_ = formulation.region(start.d)
+    region = formulation.region(start.d)
+    lower, upper, total = region.lower, region.upper, region.total
     loss = formulation.loss
     first, last = loss.domain(loss.constants(start))
     if np.isfinite(first):
