@@ -1,7 +1,7 @@
 """An upper bound of a gap for the boxes that occur most, in as few passes as there can be.
 
-Every solve looks at its gap before it calls a point optimal, and the closed forms themselves take
-two or three passes over the values. So the bound here needs the gradient and at most one array
+Every solve looks at the gap before a point may be called optimal, and the closed forms themselves
+take two or three passes over the values. So the bound here needs the gradient and at most one array
 beside it. It is meant for acceptance, where a small gap settles the matter; the certificate that a
 reader gets is computed in the folder ``certificate``, whatever comes out here.
 

@@ -92,14 +92,15 @@ def _bounds_at(formulation: Formulation, start: FrequencyEstimate, point: Array)
     Beyond its end a loss is infinite, so that an end that is reached acts as a bound.
     """
     region = formulation.region(start.d)
-    lower, upper, total = region.lower, region.upper, region.total
+    lower = region.lower
+    upper = region.upper
     loss = formulation.loss
     first, last = loss.domain(loss.constants(start))
     if np.isfinite(first):
         lower = np.where(point - first <= _END, np.maximum(lower, first), lower)
     if np.isfinite(last):
         upper = np.where(last - point <= _END, np.minimum(upper, last), upper)
-    return _Bounds(lower, upper, total)
+    return _Bounds(lower, upper, region.total)
 
 
 def _bound_multipliers(
