@@ -60,8 +60,10 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
             last = next((ax for ax in reversed(column) if ax.axison), column[-1])
             last.set_xlabel(figure.xlabel)
         page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
-        page.draw_without_rendering()
-        page.set_layout_engine("none")  # the layout is settled: once for both files
+        # The layout is settled once for both files. With an engine left on the page, even one that
+        # does nothing, every file would be drawn twice.
+        page.get_layout_engine().execute(page)
+        page.set_layout_engine(None)
         return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
 
 
