@@ -1,5 +1,7 @@
 """Certificates: true bounds at any point, sharp enough to refuse a wrong one, right signs."""
 
+import functools
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -366,6 +368,12 @@ def feasible(constraints, seed):
     return rng.dirichlet(np.ones(3)) @ np.array(points)
 
 
+@functools.cache
+def point_of(kind, seed):
+    """Return a random point of a polyhedron: three programs, whose answer serves every loss."""
+    return feasible(POLYHEDRA[kind], seed)
+
+
 @pytest.mark.parametrize("kind", POLYHEDRA)
 @pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), BinomialMLE()], ids=repr)
 @pytest.mark.parametrize("seed", range(3))
@@ -375,7 +383,7 @@ def test_the_gap_on_a_polyhedron_bounds_the_distance_to_the_optimum(kind, loss, 
     best = problem.solve(estimate, path="conic")
     assert best.certificate.gap <= GAP * SOLVER["CLARABEL"]
     for again in range(3):
-        f = feasible(POLYHEDRA[kind], 10 * seed + again)
+        f = point_of(kind, 10 * seed + again)
         excess = float(loss.value(f, estimate)) - best.objective
         certificate = certify(problem, estimate, f)
         assert certificate.violation <= SOLVER["CLARABEL"]
