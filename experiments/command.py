@@ -16,12 +16,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from experiments.errors import ExperimentError
-from experiments.executors import Dask, Executor, InProcess, Processes
 from experiments.figures import FIGURES, Figure
 from experiments.run import SEED, Plan, Summary, compute_cells, plan, write_figures
 from experiments.store import Store
 from ldpopt.cli.app import INTERRUPTED, Interruptible
 from ldpopt.errors import LdpoptError
+from ldpopt.executors import Executor, executor_for
 from ldpopt.validate import unknown_name
 
 FAILED = 1
@@ -45,7 +45,7 @@ def main() -> None:
     try:
         app()
     except (ExperimentError, LdpoptError) as error:
-        _errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _say(f"[bold red]Error:[/] {escape(str(error))}")
         sys.exit(FAILED)
 
 
@@ -83,48 +83,52 @@ def list_figures(
     _output.print(table)
 
 
+Figures = Annotated[
+    list[str], typer.Argument(metavar="FIGURE...", help="Names as `list` prints them, or all.")
+]
+Folder = Annotated[Path, typer.Option(help="Folder of tables and pictures.")]
+ResultsFile = Annotated[
+    Path | None,
+    typer.Option(help="Results file; OUT/cells.sqlite by default.", show_default=False),
+]
+Trials = Annotated[
+    int | None,
+    typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False),
+]
+Workers = Annotated[int, typer.Option(min=1, help="Processes of this machine.")]
+DaskAddress = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is in the results file.")]
+Compare = Annotated[
+    bool,
+    typer.Option(
+        "--compare", help="Write compare.html: the papers' numbers and statements beside ours."
+    ),
+]
+
+
 @app.command()
 def run(
-    figures: Annotated[
-        list[str], typer.Argument(metavar="FIGURE...", help="Names as `list` prints them, or all.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of tables and pictures.")] = Path(
-        "build/figures"
-    ),
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Results file; OUT/cells.sqlite by default.", show_default=False),
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="Trials; the papers' own by default.", show_default=False),
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of this machine.")] = 1,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = SEED,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute again what is in the results file.")
-    ] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare", help="Write compare.html: the papers' numbers and statements beside ours."
-        ),
-    ] = False,
+    figures: Figures,
+    out: Folder = Path("build/figures"),
+    store: ResultsFile = None,
+    trials: Trials = None,
+    workers: Workers = 1,
+    dask: DaskAddress = None,
+    seed: Seed = SEED,
+    quick: Quick = False,
+    fresh: Fresh = False,
+    compare: Compare = False,
 ) -> None:
     """Compute figures: FIGURE.csv (and .paired.csv), FIGURE.svg and FIGURE.png in the folder OUT.
 
     Finished cells are kept in the results file. So a run that was stopped at any moment resumes,
-    and a changed figure computes only what changed. The same seed gives the same bits for any
-    number of workers.
+    and a changed figure computes only what changed; changed code computes everything anew. The
+    same seed gives the same bits for any number of workers.
 
     Exit status: 0 if all is done, 1 if something failed, 2 for wrong usage, 3 if a data set is
     missing (what needs it is skipped), 130 if interrupted.
@@ -132,15 +136,13 @@ def run(
     Example: python -m experiments run all --workers 2 --compare
     """
     chosen = _figures(figures)
+    # One of the two would be ignored, and the user would not learn which.
     if dask is not None and workers > 1:
         raise typer.BadParameter(
             "--dask uses the workers of its cluster: leave out --workers", param_hint="--workers"
         )
-    executor: Executor = InProcess()
-    if dask is not None:
-        executor = Dask(dask)
-    elif workers > 1:
-        executor = Processes(workers)
+    executor = executor_for(workers, dask)
+    # Loading counts too: the user waits for it.
     start = time.perf_counter()
     planned = plan(chosen, seed=seed, trials=trials, quick=quick)
     with Store(store or out / "cells.sqlite") as results:
@@ -150,22 +152,18 @@ def run(
             with _errors.status("drawing"):
                 drawn = write_figures(planned, results, out, workers=workers)
         except KeyboardInterrupt:
-            _errors.print(
+            _say(
                 f"\nInterrupted: {len(summary.computed)} new cells are kept in "
-                f"{escape(str(results.path))}; "
-                "run the same command again to go on.",
-                highlight=False,
-                soft_wrap=True,
+                f"{escape(str(results.path))}; run the same command again to go on."
             )
             raise typer.Exit(INTERRUPTED) from None
     if compare:
-        from experiments.compare.page import write_page
+        from experiments.compare.page import write_page  # with its templates, of no other use
 
         write_page(out)
-        _errors.print(
-            f"Wrote {escape(str(out / 'compare.html'))}.", highlight=False, soft_wrap=True
-        )
+        _say(f"Wrote {escape(str(out / 'compare.html'))}.")
     _report(planned, summary, drawn, out, time.perf_counter() - start)
+    # A failure comes first: on most machines some data are missing.
     if summary.failed:
         raise typer.Exit(FAILED)
     if planned.missing:
@@ -173,6 +171,7 @@ def run(
 
 
 def _figures(names: list[str]) -> list[Figure]:
+    # Also beside other names, which it contains.
     if "all" in names:
         return list(FIGURES.values())
     for name in names:
@@ -180,6 +179,7 @@ def _figures(names: list[str]) -> list[Figure]:
             raise typer.BadParameter(
                 str(unknown_name("figure", name, [*FIGURES, "all"])), param_hint="FIGURE"
             )
+    # Once each, in the order given.
     return [FIGURES[name] for name in dict.fromkeys(names)]
 
 
@@ -197,6 +197,7 @@ def _compute(
         TextColumn("left"),
         TimeRemainingColumn(),
     )
+    # For the bar alone: cells that are there take no time.
     there = set() if fresh else results.keys() & tasks.keys()
     with Progress(*columns, console=_errors, transient=True) as progress:
         bar = progress.add_task("cells", total=cells, cells="")
@@ -216,22 +217,28 @@ def _compute(
 
 
 def _report(planned: Plan, summary: Summary, drawn: list[str], out: Path, seconds: float) -> None:
-    say = lambda text: _errors.print(text, highlight=False, soft_wrap=True)  # noqa: E731
-    say(
+    _say(
         f"{len(drawn)} figures in {escape(str(out))}: {len(summary.computed)} cells computed, "
         f"{len(summary.reused)} reused, {len(summary.failed)} failed; {seconds:.1f} s."
     )
     for reason in summary.failed.values():
-        say(f"[red]Failed:[/] {escape(reason)}")
+        _say(f"[red]Failed:[/] {escape(reason)}")
     for name, reason in planned.missing.items():
-        of = [
-            figure.name
-            for figure in planned.figures.values()
-            if name in figure.experiment.populations
-        ]
-        whole = [figure for figure in of if figure not in drawn]
-        say(
-            f"[yellow]Skipped[/] {name} in {', '.join(of)}"
-            + (f" (nothing is left of {', '.join(whole)})" if whole else "")
-            + f": {escape(reason)}"
-        )
+        _say(_skipped(name, reason, planned, drawn))
+
+
+def _skipped(population: str, reason: str, planned: Plan, drawn: list[str]) -> str:
+    """Return a sentence about a missing population, with the figures that it is missing from."""
+    figures = [
+        figure.name
+        for figure in planned.figures.values()
+        if population in figure.experiment.populations
+    ]
+    whole = [figure for figure in figures if figure not in drawn]
+    left = f" (nothing is left of {', '.join(whole)})" if whole else ""
+    return f"[yellow]Skipped[/] {population} in {', '.join(figures)}{left}: {escape(reason)}"
+
+
+def _say(text: str) -> None:
+    # Without highlighting and hard line breaks, which would split paths that a reader copies.
+    _errors.print(text, highlight=False, soft_wrap=True)

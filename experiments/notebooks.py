@@ -32,17 +32,14 @@ def execute(path: Path) -> nbformat.NotebookNode:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    kernels = KernelSpecManager(
-        kernel_dirs=[]
-    )  # where none is found, jupyter_client starts ipykernel in this interpreter
+    # Where it finds no kernel, jupyter_client starts ipykernel in this interpreter.
+    kernels = KernelSpecManager(kernel_dirs=[])
     with tempfile.TemporaryDirectory() as home:
         NotebookClient(
             notebook,
             km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels),
-            extra_arguments=[
-                f"--ipython-dir={home}",
-                "--log-level=ERROR",
-            ],  # it warns of its local socket
+            # At lower levels it warns of its local socket.
+            extra_arguments=[f"--ipython-dir={home}", "--log-level=ERROR"],
             timeout=_PATIENCE,
             record_timing=False,
             coalesce_streams=True,

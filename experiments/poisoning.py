@@ -66,6 +66,7 @@ def rows(
 ) -> Iterator[dict[str, object]]:
     """Yield a row per oracle, attack, share, method and metric."""
     data = datasets.load("emoji").scaled(n)
+    # The rarest values: there a gain is most visible, and least plausible.
     targets = np.argsort(data.frequencies, kind="stable")[:10].tolist()
     for make in ORACLES:
         oracle = make(epsilon, data.d)
@@ -118,6 +119,7 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     panels = figure.subplots(2, len(ORACLES), sharex=True)
     for column, make in enumerate(ORACLES):
+        # Error above, gain below: the panels of a column share their oracle.
         for line, metric in enumerate(("mse", "gain")):
             axes = panels[line, column]
             for (method, (label, colour)), style in zip(METHODS.items(), _STYLES, strict=True):
@@ -139,6 +141,7 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
             if metric == "mse":
                 axes.set(title=make.__name__, yscale="log")
             else:
+                # Gains may be negative after recovery: the axis is linear around 0.
                 axes.axhline(0, color="0.7", linewidth=0.6, zorder=0)
                 axes.set(xlabel="malicious users among all", yscale="symlog", ylim=(-0.3, None))
     panels[0, 0].set_ylabel("mean squared error")

@@ -2,29 +2,34 @@
 
 Every method runs on the same draws of OUE, on the settings of the papers and on real histograms.
 Errors are relative to those of the rule that knows the true frequencies in no order
-(``metrics.accuracy_limit``). Each block of draws is written to ``build/priors`` when it is done, so
-an interrupted run, or one with more draws (``python -m experiments.priors_study 200``), resumes.
+(``metrics.accuracy_limit``). Each block of draws is written below ``build/priors`` when it is done,
+so an interrupted run, or one with more draws (``python -m experiments.priors_study 200``), resumes.
 Data sets that are not on this machine (``LDPOPT_DATA``) are named and skipped.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 import os
 import sys
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 import ldpopt
+from experiments.provenance import code_digest
 from ldpopt import datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
 from ldpopt.estimate import metrics
 from ldpopt.estimate.sets import answers
+from ldpopt.storage import write_whole
 
 OUT = Path(__file__).parent / "results"
 BUILD = Path(__file__).parent.parent / "build" / "priors"
@@ -39,6 +44,7 @@ FITTED = ("power", "npmle", "mixture")
 METHODS = ("norm-sub", *(f"{name}{suffix}" for name in FITTED for suffix in ("", "-ns")))
 FULL = "full-domain"
 TOP_METRIC = f"top-{TOP}"
+SHOWN = ["norm-sub", *(f"{name}-ns" for name in FITTED), "mixture", "npmle"]
 METRICS = (FULL, *(f"sets-{round(100 * share)}" for share in SHARES), TOP_METRIC)
 
 PAPERS = [
@@ -54,9 +60,12 @@ CHECKS = [(name, epsilon) for name, _ in DPBENCH for epsilon in (0.5, 2.0)] + [
 """Settings on which nothing was tuned."""
 
 GROUPS = {"papers": PAPERS, "DPBench": DPBENCH, "baskets": BASKETS, "checks": CHECKS}
+SETTINGS = [setting for settings in GROUPS.values() for setting in settings]
+# Users of the papers' own samples.
 USERS = {"emoji": 884_427, "us-cities": 602_325}
 
 
+@cache
 def true_counts(name: str) -> np.ndarray:
     """Return the true counts of a data set by name.
 
@@ -77,15 +86,24 @@ def true_counts(name: str) -> np.ndarray:
     return apportion(np.load(path), 1_000_000)
 
 
+def block_file(name: str, epsilon: float, block: int) -> Path:
+    """Return the file of a block of draws: other code or other data have another folder."""
+    # By the counts themselves: a file may change under the same name.
+    data = hashlib.sha256(true_counts(name).tobytes()).hexdigest()[:16]
+    return BUILD / code_digest(Path(__file__).name) / f"{name}-{data}" / f"{epsilon:g}-{block}.csv"
+
+
 def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, dict[str, float]]]:
     """Yield (draw, method, metric -> mean squared error) of a block; the limit is a method too."""
     counts = true_counts(name)
+    # OUE as in the papers: what differs between protocols is the noise level alone.
     oracle = oracles.OUE(epsilon, len(counts))
     # By setting and block: a resumed run draws what an uninterrupted one would have drawn.
     seed = np.random.SeedSequence([block, int(10 * epsilon), *name.encode()])
     rng = np.random.default_rng(seed)
     raw = oracle.estimate(oracle.simulate_counts(counts, rng, trials=BLOCK), int(counts.sum()))
     truth = counts / counts.sum()
+    # By the truth: estimates would choose the values that noise lifted.
     top = np.argsort(-truth, kind="stable")[:TOP]
     members = {
         share: rng.permuted(np.tile(np.arange(len(truth)), (SETS, 1)), axis=1) for share in SHARES
@@ -96,12 +114,12 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
         "norm-sub": ldpopt.postprocess(raw, "norm-sub").frequencies,
     }
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", LdpoptWarning
-        )  # too much noise for a power law: part of what is measured
+        # Too much noise for a power law is part of what is measured.
+        warnings.simplefilter("ignore", LdpoptWarning)
         for method in FITTED:
             fitted = ldpopt.postprocess(raw, method)
             estimates[method] = fitted.frequencies
+            # From the posterior means at hand: each prior is fitted once.
             estimates[f"{method}-ns"] = ldpopt.postprocess(fitted, "norm-sub").frequencies
     for method, f in estimates.items():
         measured = {FULL: metrics.mean_squared_error(f, truth)}
@@ -118,71 +136,70 @@ def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, di
             )
 
 
-def run(path: Path, draws: int) -> None:
-    """Append what is missing up to ``draws`` draws of every setting, block by block."""
-    header = ("dataset", "epsilon", "draw", "method", *METRICS)
-    done = set()
-    if path.exists():
-        with path.open(encoding="utf-8") as file:
-            done = {
-                (row["dataset"], float(row["epsilon"]), int(row["draw"]) // BLOCK)
-                for row in csv.DictReader(file)
-            }
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(",".join(header) + "\n", encoding="utf-8")
+def run(draws: int) -> None:
+    """Compute what is missing up to ``draws`` draws of every setting, block by block."""
     for block in range(-(-draws // BLOCK)):
-        for name, epsilon in (setting for group in GROUPS.values() for setting in group):
-            if (name, epsilon, block) in done:
-                continue
+        for name, epsilon in SETTINGS:
             try:
-                rows = [
-                    ",".join(
-                        [
-                            name,
-                            f"{epsilon:g}",
-                            str(draw),
-                            method,
-                            *(f"{of[metric]:.6g}" for metric in METRICS),
-                        ]
-                    )
-                    for draw, method, of in errors(name, epsilon, block)
-                ]
+                path = block_file(name, epsilon, block)
             except DataUnavailableError as error:
                 # Once per data set is enough.
                 if block == 0:
                     print(f"{name} skipped: {error}", file=sys.stderr)
                 continue
-            # A whole block in one write: a run that is killed leaves no half of a block.
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n".join(rows) + "\n")
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # In one step: a run that is killed leaves no half of a block.
+                write_whole(path, _block(name, epsilon, block).encode())
 
 
-def ratios(path: Path) -> dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]:
+def _block(name: str, epsilon: float, block: int) -> str:
+    """Return a block of draws as CSV."""
+    lines = [",".join(("draw", "method", *METRICS))]
+    for draw, method, measured in errors(name, epsilon, block):
+        numbers = [f"{measured[metric]:.6g}" for metric in METRICS]
+        lines.append(",".join([str(draw), method, *numbers]))
+    return "\n".join(lines) + "\n"
+
+
+def stored(name: str, epsilon: float) -> Iterator[dict[str, str]]:
+    """Yield the rows of all blocks of a setting, in the order of the draws."""
+    try:
+        folder = block_file(name, epsilon, 0).parent
+    except DataUnavailableError:
+        return
+    for block in range(len(list(folder.glob(f"{epsilon:g}-*.csv")))):
+        with block_file(name, epsilon, block).open(encoding="utf-8") as file:
+            yield from csv.DictReader(file)
+
+
+Setting = tuple[str, float]
+Ratios = dict[tuple[str, str], tuple[float, float]]
+
+
+def ratios() -> dict[Setting, Ratios]:
     """Return setting -> (method, metric) -> (error over the limit's, paired standard error)."""
-    table: dict[tuple[str, float], dict[tuple[str, str], list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            for metric in METRICS:
-                table[row["dataset"], float(row["epsilon"])][row["method"], metric].append(
-                    float(row[metric])
-                )
     result = {}
-    for setting, measured in table.items():
-        result[setting] = {}
-        for (method, metric), values in measured.items():
-            limit = np.array(measured["limit", metric])
-            value = np.array(values)
-            # The ratio of the means, not the mean of ratios: the error of a method is its mean over
-            # draws.
-            ratio = value.mean() / limit.mean()
-            error = (
-                np.std(value - ratio * limit, ddof=1) / np.sqrt(len(value)) / limit.mean()
-            )  # delta method
-            result[setting][method, metric] = float(ratio), float(error)
+    for setting in SETTINGS:
+        measured: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for row in stored(*setting):
+            for metric in METRICS:
+                measured[row["method"], metric].append(float(row[metric]))
+        if measured:
+            result[setting] = {
+                (method, metric): _ratio(np.array(values), np.array(measured["limit", metric]))
+                for (method, metric), values in measured.items()
+            }
     return result
+
+
+def _ratio(errors: np.ndarray, limit: np.ndarray) -> tuple[float, float]:
+    """Return the ratio of two means over the same draws, and its standard error."""
+    # Not the mean of ratios: the error of a method is its mean over draws.
+    ratio = errors.mean() / limit.mean()
+    # By the delta method.
+    error = np.std(errors - ratio * limit, ddof=1) / np.sqrt(len(errors)) / limit.mean()
+    return float(ratio), float(error)
 
 
 def geometric_mean(measured: list[tuple[float, float]]) -> tuple[float, float]:
@@ -193,92 +210,90 @@ def geometric_mean(measured: list[tuple[float, float]]) -> tuple[float, float]:
     return value, value * float(relative)
 
 
-def summary(path: Path) -> str:
+def summary() -> str:
     """Return the tables as markdown: error over the limit's, ± 1.96 standard errors."""
-    measured = ratios(path)
-    shown = [method for method in METHODS if method == "norm-sub" or method.endswith("-ns")] + [
-        "mixture",
-        "npmle",
+    measured = ratios()
+    lines = [
+        "Full-domain mean squared error over the limit's, with 95 % intervals.",
+        "",
+        "| data | ε | " + " | ".join(SHOWN) + " |",
+        "|---|---|" + "---|" * len(SHOWN),
     ]
-
-    def cell(ratio: tuple[float, float]) -> str:
-        return f"{ratio[0]:.3f} ± {1.96 * ratio[1]:.3f}"
-
-    lines = ["Full-domain mean squared error over the limit's, with 95 % intervals.", ""]
-    lines += ["| data | ε | " + " | ".join(shown) + " |", "|---|---|" + "---|" * len(shown)]
-    for group, settings in GROUPS.items():
-        present = [setting for setting in settings if setting in measured]
-        for name, epsilon in present:
-            cells = [cell(measured[name, epsilon][method, FULL]) for method in shown]
-            lines.append(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |")
-        if group == "papers" and present:
-            means = [
-                geometric_mean([measured[setting][method, FULL] for setting in present])
-                for method in shown
-            ]
-            lines.append(
-                f"| *geometric mean of {len(present)}* | | " + " | ".join(map(cell, means)) + " |"
-            )
+    present = {
+        group: [setting for setting in settings if setting in measured]
+        for group, settings in GROUPS.items()
+    }
+    for group, settings in present.items():
+        lines += _full_domain_lines(settings, measured)
+        # The other groups are too few, or too unlike, for a mean.
+        if group == "papers" and settings:
+            lines.append(_mean_line(settings, measured))
     lines += [
         "",
         "Set queries and the true top values: error over that of `norm-sub`, geometric mean over "
         "the settings.",
         "",
+        "| settings | query | " + " | ".join(SHOWN[1:]) + " |",
+        "|---|---|" + "---|" * len(SHOWN[1:]),
     ]
-    lines += [
-        "| settings | query | " + " | ".join(shown[1:]) + " |",
-        "|---|---|" + "---|" * (len(shown) - 1),
-    ]
-    for group, settings in GROUPS.items():
-        present = [setting for setting in settings if setting in measured]
-        if not present:
-            continue
-        for metric in METRICS:
-            values = []
-            for method in shown[1:]:
-                logs = [
-                    np.log(measured[s][method, metric][0] / measured[s]["norm-sub", metric][0])
-                    for s in present
-                ]
-                values.append(f"{np.exp(np.mean(logs)):.3f}")
-            lines.append(f"| {group} | {metric} | " + " | ".join(values) + " |")
+    for group, settings in present.items():
+        if settings:
+            lines += _set_lines(group, settings, measured)
     return "\n".join(lines) + "\n"
 
 
-def write_ratios(path: Path, to: Path) -> None:
+def _full_domain_lines(settings: list[Setting], measured: dict[Setting, Ratios]) -> Iterator[str]:
+    for name, epsilon in settings:
+        cells = [_with_interval(measured[name, epsilon][method, FULL]) for method in SHOWN]
+        yield f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |"
+
+
+def _mean_line(settings: list[Setting], measured: dict[Setting, Ratios]) -> str:
+    cells = [
+        _with_interval(geometric_mean([measured[setting][method, FULL] for setting in settings]))
+        for method in SHOWN
+    ]
+    return f"| *geometric mean of {len(settings)}* | | " + " | ".join(cells) + " |"
+
+
+def _with_interval(ratio: tuple[float, float]) -> str:
+    value, error = ratio
+    return f"{value:.3f} ± {1.96 * error:.3f}"
+
+
+def _set_lines(
+    group: str, settings: list[Setting], measured: dict[Setting, Ratios]
+) -> Iterator[str]:
+    for metric in METRICS:
+        values = []
+        for method in SHOWN[1:]:
+            logs = [
+                np.log(measured[s][method, metric][0] / measured[s]["norm-sub", metric][0])
+                for s in settings
+            ]
+            values.append(f"{np.exp(np.mean(logs)):.3f}")
+        yield f"| {group} | {metric} | " + " | ".join(values) + " |"
+
+
+def write_ratios(path: Path) -> None:
     """Write every error over the limit's, with its standard error and draws, as a table."""
-    with path.open(encoding="utf-8") as file:
-        draws = Counter(
-            (row["dataset"], float(row["epsilon"]))
-            for row in csv.DictReader(file)
-            if row["method"] == "limit"
-        )
-    with to.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            ["dataset", "epsilon", "method", "metric", "ratio", "standard_error", "draws"]
-        )
-        for (name, epsilon), measured in ratios(path).items():
-            for (method, metric), (ratio, error) in measured.items():
-                row = [
-                    name,
-                    f"{epsilon:g}",
-                    method,
-                    metric,
-                    f"{ratio:.5g}",
-                    f"{error:.3g}",
-                    draws[name, epsilon],
-                ]
-                writer.writerow(row)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["dataset", "epsilon", "method", "metric", "ratio", "standard_error", "draws"])
+    for (name, epsilon), measured in ratios().items():
+        draws = sum(row["method"] == "limit" for row in stored(name, epsilon))
+        for (method, metric), (ratio, error) in measured.items():
+            numbers = [f"{ratio:.5g}", f"{error:.3g}", draws]
+            writer.writerow([name, f"{epsilon:g}", method, metric, *numbers])
+    write_whole(path, text.getvalue().encode())
 
 
 def main() -> None:
     """Run what is missing, print the tables and write them."""
-    draws = BUILD / "draws.csv"
-    run(draws, int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS)
-    write_ratios(draws, OUT / "priors.csv")
-    text = summary(draws)
-    (OUT / "priors-tables.md").write_text(text, encoding="utf-8")
+    run(int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS)
+    write_ratios(OUT / "priors.csv")
+    text = summary()
+    write_whole(OUT / "priors-tables.md", text.encode())
     print(text)
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
 from experiments import tables
 from experiments.cells import populations
-from experiments.cells.cell import Cell, Task
+from experiments.cells.cell import Cell, Outcome, Task, compute
+from experiments.cells.moments import Moments
 from experiments.errors import ExperimentError
-from experiments.executors import Executor, leave_interrupts
 from experiments.figures import Experiment, Figure
 from experiments.store import Store
 from ldpopt.datasets import Dataset
-from ldpopt.errors import DataUnavailableError
+from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
+from ldpopt.executors import Executor, executor_for, results
+from ldpopt.storage import write_whole
 
 SEED = 2020
 
@@ -45,34 +45,50 @@ def plan(
 ) -> Plan:
     """Load the data and return the cells to compute; missing data are noted with the reason."""
     result = Plan({})
-    loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = {}
-    failed: dict[str, str] = {}  # by file: a download that failed is not tried again
+    shelf = _Shelf(result.missing)
     for figure in figures:
+        # Before trials: an explicit number of trials wins over that of a quick run.
         experiment = figure.experiment.quick() if quick else figure.experiment
         # Figures of the data themselves have no trials.
         if trials is not None and experiment.oracle:
             experiment = replace(experiment, trials=trials)
+        # With the trials of this run, which tables and page then state.
         result.figures[figure.name] = replace(figure, experiment=experiment)
-        result.tasks[figure.name] = []
-        for population, n in product(experiment.populations, experiment.ns or (None,)):
-            if population in result.missing:
-                continue
-            file = populations.POPULATIONS[population].file or population
-            if file in failed:
-                result.missing[population] = failed[file]
-                continue
-            if (population, n) not in loaded:
-                try:
-                    data = populations.load(population, n)
-                except DataUnavailableError as error:
-                    result.missing[population] = failed[file] = str(error)
-                    continue
-                loaded[population, n] = data, populations.digest(data)
-            data, digest = loaded[population, n]
-            result.tasks[figure.name] += [
-                Task(cell, data, seed) for cell in _cells(experiment, data, digest)
-            ]
+        result.tasks[figure.name] = [
+            Task(cell, data, seed)
+            for population, n in product(experiment.populations, experiment.ns or (None,))
+            for data, digest in shelf.take(population, n)
+            for cell in _cells(experiment, data, digest)
+        ]
     return result
+
+
+@dataclass
+class _Shelf:
+    """Populations, each loaded and hashed once for all figures; ``missing`` is added to."""
+
+    missing: dict[str, str]
+    loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def take(self, population: str, n: int | None) -> list[tuple[Dataset, str]]:
+        """Return a population of n users with its digest, or nothing if its data are missing."""
+        if population in self.missing:
+            return []
+        # By file, which several populations share: a download that failed is not tried again.
+        file = populations.POPULATIONS[population].file or population
+        if file in self.failed:
+            self.missing[population] = self.failed[file]
+            return []
+        if (population, n) not in self.loaded:
+            try:
+                data = populations.load(population, n)
+            except DataUnavailableError as error:
+                self.failed[file] = str(error)
+                self.missing[population] = str(error)
+                return []
+            self.loaded[population, n] = (data, populations.digest(data))
+        return [self.loaded[population, n]]
 
 
 def _cells(experiment: Experiment, data: Dataset, digest: str) -> list[Cell]:
@@ -133,22 +149,35 @@ def compute_cells(
     there = set() if fresh else store.keys() & tasks.keys()
     summary.reused += sorted(there)
     todo = [task for key, task in tasks.items() if key not in there]
+    # The longest first: a long cell that starts last would keep one worker busy alone.
     todo = list(order(todo)) if order else sorted(todo, key=lambda task: -task.cell.cost)
     if not todo:
+        # Workers, or a cluster that may not be there, are not needed.
         return summary
-    for task, outcome in executor.run(todo):
-        if isinstance(outcome, Exception):
-            cell = task.cell
-            summary.failed[task.key] = (
-                f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
-            )
-        else:
-            store.put(task, outcome)
-            summary.computed.append(task.key)
-            summary.seconds += outcome.seconds
-        if finished:
-            finished(task)
+    try:
+        # In the order in which cells are finished: what waited for others would be lost by a kill.
+        for task, outcome in executor.run(compute, todo):
+            _keep(task, outcome, store, summary)
+            if finished:
+                finished(task)
+    except WorkersError as error:
+        raise ExperimentError(
+            f"{error}. The finished cells are kept: run the same command again"
+        ) from None
     return summary
+
+
+def _keep(task: Task, outcome: Outcome | Exception, store: Store, summary: Summary) -> None:
+    """Put a finished cell on disk, or note why it failed: others do not fail with it."""
+    if isinstance(outcome, Exception):
+        cell = task.cell
+        summary.failed[task.key] = (
+            f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
+        )
+        return
+    store.put(task, outcome)
+    summary.computed.append(task.key)
+    summary.seconds += outcome.seconds
 
 
 def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -> list[str]:
@@ -157,56 +186,41 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, figure in planned.figures.items():
-            by_key = {task.key: task.cell for task in planned.tasks[name]}
-            cells = {by_key[key]: outcome.moments for key, outcome in store.get(by_key).items()}
-            rows = tables.rows(figure, cells)
-            pairs = tables.pairs(figure, cells)
-            if rows:
+            cells = _finished_cells(planned.tasks[name], store)
+            if rows := tables.rows(figure, cells):
                 shown[name] = rows
-                replace_text(out / f"{name}.csv", tables.to_csv(rows, tables.Row))
-            if pairs:
-                replace_text(out / f"{name}.paired.csv", tables.to_csv(pairs, tables.Pair))
+                write_whole(out / f"{name}.csv", tables.to_csv(rows, tables.Row).encode())
+            if pairs := tables.pairs(figure, cells):
+                paired = tables.to_csv(pairs, tables.Pair)
+                write_whole(out / f"{name}.paired.csv", paired.encode())
         jobs = [(planned.figures[name], rows) for name, rows in shown.items()]
         for name, pictures in zip(shown, _pictures(jobs, workers), strict=True):
             for suffix, content in pictures.items():
-                replace_bytes(out / f"{name}.{suffix}", content)
-    except OSError as error:
+                write_whole(out / f"{name}.{suffix}", content)
+    except (OSError, InvalidInputError) as error:
         raise ExperimentError(
-            f"cannot write to {error.filename or out}: {error.strerror or error}. The finished "
-            f"cells are kept in {store.path}: make room or give another --out, then run the same "
-            "command again"
+            f"{error}. The finished cells are kept in {store.path}: make room or give another "
+            "--out, then run the same command again"
         ) from None
     return list(shown)
+
+
+def _finished_cells(tasks: Sequence[Task], store: Store) -> dict[Cell, tuple[Moments, ...]]:
+    cells = {task.key: task.cell for task in tasks}
+    return {cells[key]: outcome.moments for key, outcome in store.get(cells).items()}
 
 
 def _pictures(
     jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int
 ) -> Iterator[dict[str, bytes]]:
     """Yield the pictures in the order of the jobs; each takes a second, so processes share them."""
+    # A new process must import matplotlib first: for one or two pictures that is not worth it.
+    executor = executor_for(workers if len(jobs) > 2 else 1)
+    return results(executor, _picture, jobs)
+
+
+def _picture(job: tuple[Figure, list[tables.Row]]) -> dict[str, bytes]:
     from experiments.pictures.draw import draw  # matplotlib is slow to import
 
-    # A new process must import matplotlib first: for one or two pictures that is not worth it.
-    if workers == 1 or len(jobs) < 3:
-        yield from (draw(figure, rows) for figure, rows in jobs)
-        return
-    with ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=leave_interrupts
-    ) as pool:
-        yield from pool.map(draw, *zip(*jobs, strict=True))
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old one or the whole new one."""
-    replace_bytes(path, text.encode())
-
-
-def replace_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one step: readers see the old one or the whole new one."""
-    # In the same folder, since only within a file system a file can be replaced in one step.
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    figure, rows = job
+    return draw(figure, rows)

@@ -28,11 +28,19 @@ CREATE TABLE cells (
 
 
 class Store:
-    """The results file. SQLite's errors become ExperimentErrors that say what is kept."""
+    """The results file. SQLite's errors become ExperimentErrors that say what is kept.
+
+    One row per cell, under a key that follows from all that its numbers follow from
+    (``Cell.key``): cells finish in any order, and figures share them. An aggregation of reports
+    keeps its sums instead (``ldpopt.collection.checkpoint``, where the reason is). What both rest
+    on has one home each: ``ldpopt.executors`` for workers, ``ldpopt.storage`` for files written in
+    one step, ``experiments.provenance`` for results that a change of code makes stale.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            # Here, since SQLite creates files and no folders.
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=_PATIENCE)
             try:
@@ -65,6 +73,7 @@ class Store:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
                 return
+        # Before the version: other programs number theirs in the same place.
         if application != _APPLICATION:
             raise ExperimentError(
                 f"{self.path} is not a results file of these experiments: "
@@ -83,6 +92,7 @@ class Store:
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep a finished cell: when this returns it is on disk."""
+        # The declaration as text: a reader of the file sees what a key stands for.
         row = (
             task.key,
             json.dumps(task.cell.declaration(), sort_keys=True),
@@ -105,6 +115,7 @@ class Store:
         """Return those of the named cells that are finished."""
         outcomes = {}
         for key in keys:
+            # One query per key: SQLite limits the number of names in one query.
             row = self._connection.execute(
                 "SELECT moments, seconds, method_seconds FROM cells WHERE key = ?", (key,)
             ).fetchone()

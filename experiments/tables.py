@@ -20,6 +20,12 @@ from experiments.figures import Figure, Panel
 _ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
 _RANKS_PER_DECADE = 50
 
+# Metrics without a curve, by the figure that prints their numbers beside its curves.
+_PRINTED = {
+    "ndss-fig2": ("bias sum (counts)",),
+    "calibrate-fig4": ("mean (counts)", "variance (counts)"),
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -94,54 +100,60 @@ def rows(figure: Figure, cells: Cells) -> list[Row]:
 
 def pairs(figure: Figure, cells: Cells) -> list[Pair]:
     """Return the paired differences of all methods that share a panel."""
-    from scipy.special import stdtrit
-
-    result = []
     # Panels may share methods: a pair stands in the table once.
-    seen = set()
+    result: dict[tuple, Pair] = {}
     for panel, cell, moments in _shown(figure, cells):
-        if (
-            # No interval from one trial; and a pair for each of thousands of values would fill the
-            # file.
-            cell.trials < 2
-            or panel.shown == "variance / n"
-            or moments.query == "value"
-            or moments.metric == "share of choices"
-        ):
+        if not _has_pairs(panel, cell, moments):
             continue
-        reach = float(stdtrit(cell.trials - 1, 0.975)) / math.sqrt(cell.trials)
         names = [m for m in panel.methods if m in moments.methods]
         for reference, method in combinations(names, 2):
-            std = moments.difference_std(method, reference)
-            m = moments.methods.index(method)
-            r = moments.methods.index(reference)
-            for k, parameter in _parameters(panel, moments):
-                key = (cell, moments.query, moments.metric, parameter, method, reference)
-                if key in seen:
-                    continue
-                seen.add(key)
-                middle = float(moments.mean[k, m] - moments.mean[k, r])
-                half = reach * float(std[k])
-                result.append(
-                    Pair(
-                        figure=figure.name,
-                        panel=panel.name,
-                        dataset=cell.population,
-                        n=cell.n,
-                        epsilon=cell.epsilon,
-                        query=moments.query,
-                        parameter=parameter,
-                        metric=moments.metric,
-                        method=method,
-                        reference=reference,
-                        difference=middle,
-                        low=middle - half,
-                        high=middle + half,
-                        std=float(std[k]),
-                        trials=cell.trials,
-                    )
-                )
-    return result
+            for pair in _differences(figure, panel, cell, moments, method, reference):
+                # A cell knows more than a row of the table, such as its data and its trials.
+                key = (cell, pair.query, pair.metric, pair.parameter, method, reference)
+                result.setdefault(key, pair)
+    return list(result.values())
+
+
+def _has_pairs(panel: Panel, cell: Cell, moments: Moments) -> bool:
+    # One trial has no interval. A pair for each of thousands of values would fill the file.
+    return (
+        cell.trials >= 2
+        and panel.shown != "variance / n"
+        and moments.query != "value"
+        and moments.metric != "share of choices"
+    )
+
+
+def _differences(
+    figure: Figure, panel: Panel, cell: Cell, moments: Moments, method: str, reference: str
+) -> Iterator[Pair]:
+    """Yield the mean difference of two methods, with Student's interval, at each parameter."""
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(cell.trials - 1, 0.975)) / math.sqrt(cell.trials)
+    std = moments.difference_std(method, reference)
+    m = moments.methods.index(method)
+    r = moments.methods.index(reference)
+    for k, parameter in _parameters(panel, moments):
+        middle = float(moments.mean[k, m] - moments.mean[k, r])
+        half = reach * float(std[k])
+        yield Pair(
+            figure=figure.name,
+            panel=panel.name,
+            dataset=cell.population,
+            n=cell.n,
+            epsilon=cell.epsilon,
+            query=moments.query,
+            parameter=parameter,
+            metric=moments.metric,
+            method=method,
+            reference=reference,
+            difference=middle,
+            low=middle - half,
+            high=middle + half,
+            std=float(std[k]),
+            trials=cell.trials,
+        )
 
 
 def _shown(figure: Figure, cells: Cells) -> Iterator[tuple[Panel, Cell, Moments]]:
@@ -169,6 +181,7 @@ def _numbers(
 ) -> Iterator[tuple[str, float, float]]:
     """Yield method, mean and standard deviation of what the panel shows."""
     std = moments.std[k]
+    # A regret is of the choice alone, whatever lines the panel has.
     if panel.shown == "regret":
         yield (SELECTED, *_regret(moments, k))
         return
@@ -191,6 +204,7 @@ def _numbers(
 
 def _regret(moments: Moments, k: int) -> tuple[float, float]:
     """Return the relative excess of the choices' error over the best method's, and its sd."""
+    # The choice itself is none of the methods that it chose from.
     names = [m for m in moments.methods if m != SELECTED]
     means = dict(zip(moments.methods, moments.mean[k], strict=True))
     best = min(names, key=lambda m: means[m])
@@ -205,35 +219,33 @@ def _regret(moments: Moments, k: int) -> tuple[float, float]:
 
 def _summaries(figure: Figure, cells: Cells) -> Iterator[Row]:
     """Yield the numbers printed beside the curves: sums of biases, fitted means and variances."""
-    wanted = {
-        "ndss-fig2": ("bias sum (counts)",),
-        "calibrate-fig4": ("mean (counts)", "variance (counts)"),
-    }
+    wanted = _PRINTED.get(figure.name, ())
     for cell, results in cells.items():
         for moments in results:
-            if moments.metric in wanted.get(figure.name, ()):
-                for m, method in enumerate(moments.methods):
-                    panel = (
-                        method
-                        if any(panel.name == method for panel in figure.panels)
-                        else figure.panels[0].name
-                    )
-                    yield Row(
-                        figure=figure.name,
-                        panel=panel,
-                        dataset=cell.population,
-                        oracle=cell.oracle,
-                        n=cell.n,
-                        d=cell.d,
-                        epsilon=cell.epsilon,
-                        method=method,
-                        query=moments.query,
-                        parameter="",
-                        metric=moments.metric,
-                        mean=float(moments.mean[0, m]),
-                        std=float(moments.std[0, m]),
-                        trials=cell.trials,
-                    )
+            if moments.metric in wanted:
+                yield from _summary(figure, cell, moments)
+
+
+def _summary(figure: Figure, cell: Cell, moments: Moments) -> Iterator[Row]:
+    panels = [panel.name for panel in figure.panels]
+    for m, method in enumerate(moments.methods):
+        yield Row(
+            figure=figure.name,
+            # Where each method has a panel of its own, the panel has its name.
+            panel=method if method in panels else panels[0],
+            dataset=cell.population,
+            oracle=cell.oracle,
+            n=cell.n,
+            d=cell.d,
+            epsilon=cell.epsilon,
+            method=method,
+            query=moments.query,
+            parameter="",
+            metric=moments.metric,
+            mean=float(moments.mean[0, m]),
+            std=float(moments.std[0, m]),
+            trials=cell.trials,
+        )
 
 
 def to_csv(table: Iterable[Row] | Iterable[Pair], kind: type[Row] | type[Pair]) -> str:
@@ -246,6 +258,7 @@ def to_csv(table: Iterable[Row] | Iterable[Pair], kind: type[Row] | type[Pair]) 
 
 
 def _cell(value: object) -> object:
+    # Six digits: more than the trials determine, and the same on every machine.
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return value
@@ -278,6 +291,7 @@ def _parse(kind, record):
 
 
 def _label(text: str) -> Label:
+    # int first: every whole number would be read by float as well.
     for kind in (int, float):
         try:
             return kind(text)

@@ -37,6 +37,10 @@ class DataUnavailableError(InvalidInputError):
     """A data set that is not on this machine, or a file that is not what it should be."""
 
 
+class WorkersError(InvalidInputError):
+    """Processes or a cluster that were to share the work cannot be reached, or died."""
+
+
 class LdpoptWarning(UserWarning):
     """The result follows the definition but is probably not what the caller intended."""
 

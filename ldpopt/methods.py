@@ -116,10 +116,14 @@ class Method:
 
     def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
         """Return the estimate after this method, as ``postprocess`` does."""
+        # Before anything is stated: an unknown keyword would otherwise be a TypeError of a private
+        # function.
         self._check_options(options)
+        # A copy with another name is as raw as before: its intervals need no ancestor.
         if self.keeps_raw:
             return estimate.unclipped(self.name)
         if self.stated is not None:
+            # With the default options the problem is there already, and so is what it compiled.
             problem = self.stated(**options) if options else self.problem
             assert problem is not None  # it is stated
             frequencies = problem.minimise(estimate)
@@ -161,7 +165,9 @@ def _solves(stated: Stated, *, nonnegative: Guarantee | None = None, **row: Any)
     if isinstance(problem, Composition):
         # Any vector will do: what it states has the same bounds and the same total as every other.
         problem = problem.problem_for(FrequencyEstimate([0.75, 0.5], noise=[0.01, 0.01]))
+    # Two values are the smallest domain.
     lower, _ = problem.box(2)  # what holds for two values holds for any number of them
+    # Read off the problem, so that the table cannot promise what the constraints do not state.
     row["nonnegative"] = nonnegative or ("yes" if (lower >= 0).all() else "no")
     row["sums_to_one"] = "yes" if problem.total(2) == 1.0 else "no"
     return Method(stated=stated, **row)
@@ -183,6 +189,7 @@ def _base_zero(*, beta: float = _BETA) -> Problem:
 
 def _norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition:
     cut = _base_cut(alpha=alpha, top_k=top_k)
+    # The same threshold decides which values are kept and which problem that amounts to.
     loss = cut.loss
     assert isinstance(loss, HardThreshold)
 
@@ -200,6 +207,8 @@ def _norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition
 
 def _norm_cut(estimate: FrequencyEstimate) -> Array:
     f = estimate.frequencies
+    # The definition adds up the largest estimates while their sum is below 1: here not even the
+    # first one fits.
     if np.any(f.max(axis=-1) > 1):
         warn(
             "norm-cut returns 0 everywhere for a vector with an estimate above 1: by its "
@@ -212,6 +221,7 @@ def _unchanged(estimate: FrequencyEstimate) -> Array:
     return estimate.frequencies
 
 
+# One pair of objects for all methods: constraints are immutable.
 _SIMPLEX = (NonNegative(), SumsTo(1.0))
 
 
@@ -249,6 +259,7 @@ _ALL = [
         complexity="O(1)",
         nonnegative="yes",
         sums_to_one="no",
+        # Answers to queries are clipped, for which no problem about the vector has a counterpart.
         transform=_unchanged,
         clip_answers=True,
     ),
@@ -286,6 +297,7 @@ _ALL = [
         complexity="O(d log d)",
         nonnegative="yes",
         sums_to_one="almost",
+        # Its result is not the minimiser of anything that N states: a function, not a problem.
         transform=_norm_cut,
     ),
     _minimises(

@@ -27,4 +27,6 @@ def write_whole(path: Path, content: bytes) -> None:
         draft.write_bytes(content)
         replace(draft, path)
     except OSError as error:
+        # On a full disk the part that was written would take the room that is missing.
+        draft.unlink(missing_ok=True)
         raise InvalidInputError(f"cannot write {path}: {error.strerror}") from None

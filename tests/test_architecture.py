@@ -13,7 +13,7 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
     {"immutable"},
-    {"validate", "storage", "covariance"},
+    {"validate", "storage", "executors", "covariance"},
     {"protocol"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},

@@ -124,11 +124,12 @@ def test_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     results.add("a", SETTINGS, {}, [row()])
     before = (tmp_path / "bench.json").read_bytes()
 
-    def cut_short(self, text, **_):
-        self.write_bytes(text.encode()[:10])
+    def cut_short(self, content):
+        with self.open("wb") as file:
+            file.write(content[:10])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store.Path, "write_text", cut_short)
+    monkeypatch.setattr(store.Path, "write_bytes", cut_short)
     with pytest.raises(KeyboardInterrupt):
         results.add("b", SETTINGS, {}, [row()])
     assert (tmp_path / "bench.json").read_bytes() == before

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpopt import collection as files
-from ldpopt.collection import duplicates, partition, runners
+from ldpopt.collection import aggregation, duplicates, partition
 from ldpopt.collection.aggregation import aggregate
-from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.oracles import GRR, OUE
 from tests.reports_world import MAKERS, reports_of
 
@@ -365,6 +365,10 @@ def test_a_state_of_something_else_is_refused(reported, tmp_path, small_parts):
     spoil(reported / "0.parquet", [7])
     with pytest.raises(InvalidInputError, match="has changed"):
         aggregate(reported, state=state, rejects=rejects)
+    record = json.loads(state.read_text())
+    state.write_text(json.dumps(record | {"version": "0.0.1"}))
+    with pytest.raises(InvalidInputError, match=r"by ldpopt 0\.0\.1, this is"):
+        aggregate(reported, state=state, rejects=rejects)
     state.write_text("{}")
     with pytest.raises(DataUnavailableError, match="is not the state"):
         aggregate(reported, state=state, rejects=rejects)
@@ -441,24 +445,9 @@ def die(partition):
 
 
 def test_the_death_of_a_process_is_reported(reported, monkeypatch):
-    monkeypatch.setattr(runners, "count_partition", die)
-    with pytest.raises(InvalidInputError, match="worker process died"):
+    monkeypatch.setattr(aggregation, "count_partition", die)
+    with pytest.raises(WorkersError, match="worker process died"):
         aggregate(reported, workers=2)
-
-
-def test_window_is_bounded_and_in_order():
-    under_way = set()
-    largest = []
-
-    class Future:
-        def __init__(self, number):
-            self.number = number
-            under_way.add(number)
-            largest.append(len(under_way))
-
-        def result(self):
-            under_way.discard(self.number)
-            return self.number
-
-    assert list(runners._window(range(20), Future, 3)) == list(range(20))
-    assert max(largest) == 3
+    state = reported.parent / "state"
+    with pytest.raises(WorkersError, match=r"worker process died.*kept in .*state: the same call"):
+        aggregate(reported, workers=2, state=state)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from ldpopt import collection as files
-from ldpopt.collection import partition, runners
+from ldpopt.collection import partition
 from ldpopt.collection.aggregation import aggregate
-from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import OLH
 from tests.reports_world import reports_of
 
@@ -49,12 +48,3 @@ def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, mo
     assert victims == []
     assert np.array_equal(result.counts, ORACLE.support_counts(np.concatenate(reports)))
     assert result.n == 3 * 12 * 200
-
-
-def test_a_cluster_that_is_not_there_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(runners, "_PATIENCE", 0.2)
-    files.write_reports(tmp_path / "r.parquet", ORACLE, reports_of(ORACLE, 10))
-    with pytest.raises(
-        InvalidInputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"
-    ):
-        aggregate(tmp_path, dask="tcp://127.0.0.1:1")

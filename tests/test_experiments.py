@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from experiments import command, executors, run
+from experiments import command, run
 from experiments.cells import measures, populations
 from experiments.cells.cell import FORMAT, compute
 from experiments.cells.moments import dumps
@@ -28,7 +28,6 @@ from experiments.compare.corrections import CORRECTIONS
 from experiments.compare.findings import RESULTS, STATEMENTS, Verdict, statements
 from experiments.compare.results import Measured, Results, student, within_factor
 from experiments.errors import ExperimentError
-from experiments.executors import Dask, InProcess, Processes
 from experiments.figures import FIGURES, Experiment
 from experiments.pictures.style import LOOKS
 from experiments.run import compute_cells, plan
@@ -36,6 +35,7 @@ from experiments.store import Store
 from experiments.tables import read_rows
 from ldpopt.datasets import remote
 from ldpopt.errors import DataUnavailableError
+from ldpopt.executors import Dask, InProcess, Processes
 from tests.experiment_worlds import Bomb, small
 from tests.tolerances import KEPT
 
@@ -183,14 +183,6 @@ def test_dask_gives_the_same_bits_though_a_worker_dies(tmp_path, tasks, monkeypa
     assert bits(tmp_path / "dask", tasks) == bits(tmp_path / "alone", tasks)
 
 
-def test_nobody_answers_at_the_dask_address(tmp_path, tiny, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(executors, "_DASK_PATIENCE", 0.5)
-    for address in ("tcp://127.0.0.1:1", "no-such-protocol://x"):
-        with pytest.raises(ExperimentError, match="no Dask scheduler answers"):
-            list(Dask(address).run([]))
-
-
 # --- nothing finished is lost ---------------------------------------------------------------------
 
 
@@ -240,15 +232,15 @@ def test_a_killed_run_resumes(tmp_path):
 class Interrupted(InProcess):
     """Ctrl-C after three cells."""
 
-    def run(self, tasks):
-        for number, finished in enumerate(super().run(tasks)):
+    def run(self, function, work):
+        for number, finished in enumerate(super().run(function, work)):
             if number == 3:
                 raise KeyboardInterrupt
             yield finished
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(command, "InProcess", Interrupted)
+    monkeypatch.setattr(command, "executor_for", lambda workers, dask: Interrupted())
     result = invoke("run", "ndss-fig5", "--trials", 2, "--out", tmp_path)
     assert result.exit_code == command.INTERRUPTED
     assert "3 new cells are kept" in bare(result.stderr)
@@ -290,7 +282,7 @@ def test_a_full_disk_while_writing_the_pictures(tmp_path, tiny, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(run, "replace_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     result = invoke("run", "ndss-fig5", "--quick", "--out", tmp_path)
     assert isinstance(result.exception, ExperimentError)
     assert "No space left" in str(result.exception)
@@ -303,14 +295,12 @@ def test_a_full_disk_while_writing_the_pictures(tmp_path, tiny, monkeypatch):
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, tiny, monkeypatch):
-    real = executors.compute
-
-    def compute(task):
+    def failing(task):
         if task.cell.n == 1_400_000:
             raise ValueError("this one")
-        return real(task)
+        return compute(task)
 
-    monkeypatch.setattr(executors, "compute", compute)
+    monkeypatch.setattr(run, "compute", failing)
     result = invoke("run", "ndss-fig5", "--quick", "--out", tmp_path)
     assert result.exit_code == command.FAILED
     assert "3 cells computed, 0 reused, 1 failed" in bare(result.stderr)

@@ -120,6 +120,7 @@ class Recorder:
 
     def pytest_sessionfinish(self) -> None:
         """Write the record."""
+        # Numbers instead of names: each is called by hundreds of tests, and the record stays small.
         names = sorted(set().union(*(called for _, called in self.tests.values())))
         index = {name: number for number, name in enumerate(names)}
         tests = {

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from tools.texts import ROOT
 
+FOLDERS = ("ldpopt", "experiments", "tools", "tests")
+
 LIMIT = 100
 """Columns of a line; lines beyond it are counted."""
 
@@ -48,44 +50,51 @@ class Measurement:
         module = ast.parse(source)
         docstrings = _docstring_lines(module)
         comments = _comment_lines(source)
-        lines = source.splitlines()
         self.files += 1
-        self.nodes += sum(1 for _ in ast.walk(module))
         self.comments += len(comments)
         self.docstring_lines += len(docstrings)
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(source.splitlines(), 1):
             # A comment behind code leaves its line a code line.
-            is_comment = comments.get(number) == len(line) - len(line.lstrip())
+            indent = len(line) - len(line.lstrip())
+            is_comment = comments.get(number) == indent
             if line.strip() and number not in docstrings and not is_comment:
                 self.widths.append(len(line))
         for node in ast.walk(module):
-            if isinstance(node, ast.Assign):
-                self.assignments += 1
-                self.parallel += _is_parallel(node)
-            elif isinstance(node, _FUNCTIONS):
-                self.lengths.append(_body_length(node))
-                self.complexities.append(complexity(node))
-                if not node.name.startswith("_"):
-                    self.public += 1
-                    self.documented += ast.get_docstring(node) is not None
+            self._add_node(node)
+
+    def _add_node(self, node: ast.AST) -> None:
+        self.nodes += 1
+        if isinstance(node, ast.Assign):
+            self.assignments += 1
+            self.parallel += _is_parallel(node)
+        elif isinstance(node, _FUNCTIONS):
+            self.lengths.append(_body_length(node))
+            self.complexities.append(complexity(node))
+            # A name with an underscore is for readers of the code, who see it anyway.
+            if not node.name.startswith("_"):
+                self.public += 1
+                self.documented += ast.get_docstring(node) is not None
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yield what a table shows: a heading and a number."""
+        # An empty tree has zeros instead of no numbers.
         code = max(len(self.widths), 1)
         text = code + self.docstring_lines + self.comments
         over = sum(width > LIMIT for width in self.widths)
         branched = sum(value > 10 for value in self.complexities)
+        parallel = _percent(self.parallel, self.assignments)
+        documented = self.documented / max(self.public, 1)
         yield "files / code lines", f"{self.files} / {len(self.widths):,}"
-        yield f"lines > {LIMIT} columns, %", f"{100 * over / code:.1f}"
-        yield "width p90 / p99", f"{_quantile(self.widths, 0.9)} / {_quantile(self.widths, 0.99)}"
+        yield f"lines > {LIMIT} columns, %", f"{_percent(over, code):.1f}"
+        yield "width p90 / p99", _quantiles(self.widths, 0.9, 0.99)
         yield "nodes per code line", f"{self.nodes / code:.2f}"
-        yield "parallel, % of assignments", f"{100 * self.parallel / max(self.assignments, 1):.1f}"
-        yield "comments per 100 code lines", f"{100 * self.comments / code:.1f}"
+        yield "parallel, % of assignments", f"{parallel:.1f}"
+        yield "comments per 100 code lines", f"{_percent(self.comments, code):.1f}"
         yield "docstring share of lines", f"{self.docstring_lines / text:.2f}"
-        yield "public functions documented", f"{self.documented / max(self.public, 1):.2f}"
+        yield "public functions documented", f"{documented:.2f}"
         yield "function lines p90/p99/max", _quantiles(self.lengths, 0.9, 0.99, 1.0)
         yield "complexity p99/max", _quantiles(self.complexities, 0.99, 1.0)
-        yield "complexity > 10, %", f"{100 * branched / max(len(self.complexities), 1):.1f}"
+        yield "complexity > 10, %", f"{_percent(branched, len(self.complexities)):.1f}"
 
 
 def measure(paths: Iterable[Path]) -> Measurement:
@@ -101,14 +110,13 @@ def complexity(function: ast.AST) -> int:
     """Return McCabe's complexity of a function, with that of functions defined inside it."""
     score = 1
     for node in ast.walk(function):
-        if isinstance(node, _BRANCHES):
+        if isinstance(node, (*_BRANCHES, ast.match_case)):
             score += 1
         elif isinstance(node, ast.BoolOp):
+            # "a and b and c" is one node with three values, and two places to stop.
             score += len(node.values) - 1
         elif isinstance(node, ast.comprehension):
             score += 1 + len(node.ifs)
-        elif isinstance(node, ast.match_case):
-            score += 1
     return score
 
 
@@ -116,15 +124,20 @@ def _docstring_lines(module: ast.Module) -> set[int]:
     """Return the lines of docstrings, those of attributes and constants among them."""
     lines: set[int] = set()
     for node in ast.walk(module):
-        for statement in getattr(node, "body", []) if isinstance(node, _DOCUMENTED) else []:
+        if not isinstance(node, _DOCUMENTED):
+            continue
+        for statement in node.body:
+            # A string by itself does nothing but document, wherever it stands.
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                lines.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+                last = statement.end_lineno or statement.lineno
+                lines.update(range(statement.lineno, last + 1))
     return lines
 
 
 def _comment_lines(source: str) -> dict[int, int]:
     """Return the column in which the comment of each commented line starts."""
+    # By tokens: a hash sign inside a string is no comment.
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
 
@@ -135,17 +148,20 @@ def _is_parallel(node: ast.Assign) -> bool:
 
 def _body_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines from the first statement after the docstring to the last."""
+    # Its docstring is counted by itself.
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def _quantile(values: list[int], share: float) -> int:
-    ordered = sorted(values) or [0]
-    return ordered[round(share * (len(ordered) - 1))]
+def _percent(part: int, whole: int) -> float:
+    return 100 * part / max(whole, 1)
 
 
 def _quantiles(values: list[int], *shares: float) -> str:
-    return " / ".join(str(_quantile(values, share)) for share in shares)
+    """Return quantiles of whole numbers, each of them one of the numbers."""
+    ordered = sorted(values) or [0]
+    last = len(ordered) - 1
+    return " / ".join(str(ordered[round(share * last)]) for share in shares)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -157,12 +173,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders")
     options = parser.parse_args(arguments)
-    paths = options.paths or [ROOT / name for name in ("ldpopt", "experiments", "tools", "tests")]
+    paths = options.paths or [ROOT / name for name in FOLDERS]
+    # One column per tree, so that trees can be compared.
     tables = [dict(measure([path]).rows()) for path in paths]
-    print(f"{'':30}" + "".join(f"{path.name:>18}" for path in paths))
+    print(_line("", [path.name for path in paths]))
+    # Every tree has the same headings.
     for heading in tables[0]:
-        print(f"{heading:30}" + "".join(f"{table[heading]:>18}" for table in tables))
+        print(_line(heading, [table[heading] for table in tables]))
     return 0
+
+
+def _line(heading: str, cells: list[str]) -> str:
+    return f"{heading:30}" + "".join(f"{cell:>18}" for cell in cells)
 
 
 if __name__ == "__main__":

@@ -269,16 +269,10 @@ def source_of(path: str) -> bytes:
 
 def drawn(count: int, seed: int, only: str) -> list[Mutation]:
     """Return ``count`` errors drawn over the package, the kinds in turn."""
-    ranked: dict[str, list[tuple[str, Mutation]]] = {kind: [] for kind in KINDS}
-    for path in sorted((ROOT / only).rglob("*.py")):
-        name = str(path.relative_to(ROOT))
-        for mutation in mutations(name, source_of(name)):
-            if not _skipped(mutation):
-                ranked[mutation.kind].append((mutation.rank(seed), mutation))
-    queues = {
-        kind: [mutation for _, mutation in sorted(pairs, key=lambda pair: pair[0])]
-        for kind, pairs in ranked.items()
-    }
+    places = sorted(_places(only), key=lambda mutation: mutation.rank(seed))
+    queues: dict[str, list[Mutation]] = {kind: [] for kind in KINDS}
+    for mutation in places:
+        queues[mutation.kind].append(mutation)
     chosen: list[Mutation] = []
     # In turn, because some kinds have many more places than others.
     while len(chosen) < count and any(queues.values()):
@@ -286,6 +280,15 @@ def drawn(count: int, seed: int, only: str) -> list[Mutation]:
             if queues[kind] and len(chosen) < count:
                 chosen.append(queues[kind].pop(0))
     return chosen
+
+
+def _places(only: str) -> Iterator[Mutation]:
+    """Yield every error that may be drawn from the files of a folder."""
+    for path in sorted((ROOT / only).rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        for mutation in mutations(name, source_of(name)):
+            if not _skipped(mutation):
+                yield mutation
 
 
 def _skipped(mutation: Mutation) -> bool:

@@ -179,6 +179,7 @@ def _changes(node: ast.AST, places: _Places) -> Iterator[Change]:
 
 
 def _comparison(node: ast.AST, places: _Places) -> Iterator[Change]:
+    # A chain of comparisons has several operators: which one changed would be unclear.
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return
     text, replacements = _COMPARISONS[type(node.ops[0])]
@@ -210,6 +211,7 @@ def _is_text(node: ast.expr) -> bool:
 def _constant(node: ast.AST, places: _Places) -> Iterator[Change]:
     if not isinstance(node, ast.Constant) or isinstance(node.value, str | bytes | complex):
         return
+    # Before int, of which bool is a subclass.
     if isinstance(node.value, bool):
         yield "constant", *places.of(node), str(not node.value)
     elif isinstance(node.value, int):
@@ -250,6 +252,7 @@ def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
     start, _ = places.of(first)
     _, end = places.of(second)
     middle = places.source[places.of(first)[1] : places.of(second)[0]].decode()
+    # Equal arguments swapped are the same call; a comment between them could hold code.
     if places.text(first) != places.text(second) and "#" not in middle:
         swapped = places.text(second) + middle + places.text(first)
         yield "arguments", start, end, swapped
@@ -283,6 +286,7 @@ def _is_validation(function: ast.expr) -> bool:
 
 
 def _condition(node: ast.AST, places: _Places) -> Iterator[Change]:
+    # With three parts precedence would change too, and the error be more than one.
     if isinstance(node, ast.BoolOp) and len(node.values) == 2:
         text, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         left, right = node.values
@@ -295,6 +299,7 @@ def _condition(node: ast.AST, places: _Places) -> Iterator[Change]:
     elif isinstance(node, ast.Call):
         name = _called_name(node)
         if name in _OPPOSITES:
+            # The name is the last part of what is called: np.maximum, f.max.
             _, end = places.of(node.func)
             yield "condition", end - len(name), end, _OPPOSITES[name]
 

@@ -14,7 +14,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,6 +126,7 @@ class Finding:
 
 def findings(path: Path) -> list[Finding]:
     """Return what the rules find in a file, in the order of its lines, before exceptions."""
+    # Texts come first, then trees: sorted, a reader goes through the file once.
     return sorted(_all_findings(path), key=lambda finding: finding.line)
 
 
@@ -155,6 +156,7 @@ def _names(node: ast.AST, place: Path) -> Iterator[Finding]:
         name = node.attr
     else:
         return
+    # A private name is as vague as a public one.
     if name.strip("_") in VAGUE_NAMES:
         line = getattr(node, "lineno", 0)
         yield Finding(place, line, "name", name, "use a noun that states what it is")
@@ -205,6 +207,7 @@ class Allowed:
 
 def allowed() -> list[Allowed]:
     """Return the exceptions, each with a reason."""
+    # A missing file is an error: without it every exception would be a finding.
     table = tomllib.loads(EXCEPTIONS.read_text(encoding="utf-8"))
     return [Allowed(**entry) for entry in table.get("exception", [])]
 
@@ -217,6 +220,7 @@ def check(paths: list[Path] | None) -> tuple[list[Finding], list[Allowed]]:
     for path in files(paths):
         for finding in findings(path):
             reasons = [entry for entry in exceptions if entry.covers(finding)]
+            # All that cover it: two exceptions for one place are both in use.
             used.update(reasons)
             if not reasons:
                 remaining.append(finding)
@@ -231,13 +235,17 @@ def _folder(finding: Finding) -> str:
 def _table(remaining: list[Finding]) -> str:
     rules = sorted({finding.rule for finding in remaining})
     counts = Counter((_folder(finding), finding.rule) for finding in remaining)
-    rows = [["folder", *rules, "all"]]
-    for folder in sorted({_folder(finding) for finding in remaining}):
+    lines = [_line("folder", [*rules, "all"])]
+    for folder in sorted({folder for folder, _ in counts}):
         numbers = [counts[folder, rule] for rule in rules]
-        rows.append([folder, *map(str, [*numbers, sum(numbers)])])
-    totals = [sum(counts[key] for key in counts if key[1] == rule) for rule in rules]
-    rows.append(["all", *map(str, [*totals, sum(totals)])])
-    return "\n".join(f"{row[0]:28}" + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows)
+        lines.append(_line(folder, [*numbers, sum(numbers)]))
+    by_rule = Counter(finding.rule for finding in remaining)
+    lines.append(_line("all", [*(by_rule[rule] for rule in rules), len(remaining)]))
+    return "\n".join(lines)
+
+
+def _line(heading: str, cells: Sequence[object]) -> str:
+    return f"{heading:28}" + "".join(f"{cell!s:>10}" for cell in cells)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("ldpopt", "experiments", "tests", "tools", "notebooks")
@@ -31,11 +32,21 @@ class Text:
         return self.lines[self.words.count("\n", 0, offset)]
 
 
+class Token(NamedTuple):
+    """A token of Python, and whether it is the first one of its line."""
+
+    kind: int
+    value: str
+    line: int
+    starts_line: bool
+
+
 def files(paths: list[Path] | None = None) -> Iterator[Path]:
     """Yield the project's files that hold prose: those below the given paths, or all of them."""
     if paths is None:
         paths = [*(ROOT / folder for folder in FOLDERS), *sorted(ROOT.glob("*.md"))]
     for path in paths:
+        # Sorted: findings come in the same order on every file system.
         inside = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (file for file in inside if file.suffix in ENDINGS)
 
@@ -65,6 +76,7 @@ def _text(words: str, first_line: int) -> Text:
 
 
 def _joined(pieces: list[Text]) -> Text:
+    # By lines, so that each keeps its number; patterns take a line end for a blank.
     words = "\n".join(piece.words for piece in pieces)
     return Text(words, tuple(line for piece in pieces for line in piece.lines))
 
@@ -82,34 +94,50 @@ def _notebook(content: str) -> Iterator[Text]:
 
 def _python(source: str) -> Iterator[Text]:
     """Yield blocks of comments, and strings with those that Python joins to them."""
-    comments: list[Text] = []
-    strings: list[Text] = []
-    for kind, value, line, own_line in _tokens(source):
-        if kind == tokenize.COMMENT:
-            follows = comments and own_line and comments[-1].lines[-1] == line - 1
-            if comments and not follows:
-                yield _joined(comments)
-                comments = []
-            comments.append(_text(value.lstrip("#: "), line))
-        elif kind == tokenize.STRING:
-            strings.append(_text(_content(value), line))
-        elif strings and kind not in _BETWEEN_STRINGS:
-            yield _joined(strings)
-            strings = []
-    for pieces in (comments, strings):
-        if pieces:
+    tokens = list(_tokens(source))
+    yield from _comments(tokens)
+    yield from _strings(tokens)
+
+
+def _comments(tokens: list[Token]) -> Iterator[Text]:
+    """Yield comments, those on lines below each other as one text."""
+    block: list[Text] = []
+    for token in tokens:
+        if token.kind != tokenize.COMMENT:
+            continue
+        # A comment behind code starts a new text, even below another comment.
+        follows = block and token.starts_line and block[-1].lines[-1] == token.line - 1
+        if block and not follows:
+            yield _joined(block)
+            block = []
+        block.append(_text(token.value.lstrip("#: "), token.line))
+    if block:
+        yield _joined(block)
+
+
+def _strings(tokens: list[Token]) -> Iterator[Text]:
+    """Yield strings; those with nothing but line ends and comments between them are one text."""
+    pieces: list[Text] = []
+    for token in tokens:
+        if token.kind == tokenize.STRING:
+            pieces.append(_text(_content(token.value), token.line))
+        elif pieces and token.kind not in _BETWEEN_STRINGS:
             yield _joined(pieces)
+            pieces = []
+    if pieces:
+        yield _joined(pieces)
 
 
 def _content(literal: str) -> str:
     """Return a string literal without quotes; doctest lines, which are code, are blanked."""
     match = _QUOTE.match(literal)
+    # A literal that the pattern does not fit is read with its quotes, which no rule minds.
     words = match.group(2) if match else literal
     return _DOCTEST.sub("", words)
 
 
-def _tokens(source: str) -> Iterator[tuple[int, str, int, bool]]:
-    """Yield (kind, value, line, whether it starts its line), with an f-string as one token.
+def _tokens(source: str) -> Iterator[Token]:
+    """Yield the tokens, with an f-string as one of them.
 
     Python 3.12 splits f-strings into several tokens, 3.11 does not.
     """
@@ -119,16 +147,18 @@ def _tokens(source: str) -> Iterator[tuple[int, str, int, bool]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         name = tokenize.tok_name[token.type]
         if name == "FSTRING_START":
+            # An f-string may hold others: the outermost one is the text.
             if depth == 0:
                 start = token.start
             depth += 1
         elif name == "FSTRING_END":
             depth -= 1
             if depth == 0:
-                yield tokenize.STRING, _between(source_lines, start, token.end), start[0], False
+                whole = _between(source_lines, start, token.end)
+                yield Token(tokenize.STRING, whole, start[0], False)
         elif depth == 0:
-            own_line = not token.line[: token.start[1]].strip()
-            yield token.type, token.string, token.start[0], own_line
+            before = token.line[: token.start[1]]
+            yield Token(token.type, token.string, token.start[0], not before.strip())
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:

@@ -17,7 +17,7 @@ from rich.text import Text
 from experiments.bench.peers import PeerError
 from experiments.bench.row import Row
 from experiments.bench.store import Store
-from experiments.bench.suite import BENCHMARKS
+from experiments.bench.suite import BENCHMARKS, Benchmark
 from ldpopt.validate import unknown_name
 
 LIST = "\n\n".join(
@@ -57,35 +57,45 @@ def bench(
         bool, typer.Option("--resume", help="Keep benchmarks that finished with the same settings.")
     ] = False,
 ) -> None:
-    for name in names or []:
-        if name not in BENCHMARKS:
-            raise typer.BadParameter(
-                str(unknown_name("benchmark", name, BENCHMARKS)), param_hint="NAME"
-            )
+    _require_known(names or [])
     console = Console()
     store = Store(out)
     failed = False
     for name in names or BENCHMARKS:
         benchmark = BENCHMARKS[name]
+        # Also if it is named: --no-peers is for machines without a network.
         if benchmark.downloads and not peers:
             continue
-        rows = store.rows(name, benchmark.settings) if resume else None
-        if rows is None:
-            try:
-                with console.status(f"{name}: {benchmark.title}"):
-                    rows = benchmark.run(benchmark.settings)
-            except PeerError as error:
-                Console(stderr=True).print(
-                    f"[red]{name} did not finish.[/red] {escape(str(error))}"
-                )
-                failed = True
-                continue
-            store.add(name, benchmark.settings, machine(), rows)
+        try:
+            with console.status(f"{name}: {benchmark.title}"):
+                rows = _measured(name, benchmark, store, resume=resume)
+        except PeerError as error:
+            # Other libraries may fail to install: the benchmarks without them go on.
+            Console(stderr=True).print(f"[red]{name} did not finish.[/red] {escape(str(error))}")
+            failed = True
+            continue
         console.print(table(benchmark.title, rows, details=console.width >= WIDE))
         if benchmark.picture is not None:
             benchmark.picture(benchmark.settings, rows).savefig(out / f"{name}.png", dpi=110)
     console.print(f"Written to {out / 'bench.json'} and {out / 'bench.csv'}")
     raise typer.Exit(int(failed))
+
+
+def _require_known(names: list[str]) -> None:
+    for name in names:
+        if name not in BENCHMARKS:
+            raise typer.BadParameter(
+                str(unknown_name("benchmark", name, BENCHMARKS)), param_hint="NAME"
+            )
+
+
+def _measured(name: str, benchmark: Benchmark, store: Store, *, resume: bool) -> list[Row]:
+    """Return the rows of a benchmark, stored or measured now."""
+    rows = store.rows(name, benchmark.settings) if resume else None
+    if rows is None:
+        rows = benchmark.run(benchmark.settings)
+        store.add(name, benchmark.settings, machine(), rows)
+    return rows
 
 
 def table(title: str, rows: list[Row], *, details: bool) -> Table:
@@ -99,6 +109,7 @@ def table(title: str, rows: list[Row], *, details: bool) -> Table:
         result.add_column("detail")
     colour = {None: "", True: "green", False: "red"}
     for row in rows:
+        # A time in seconds alone has no reference.
         theirs = "" if row.against_seconds is None else f"{row.against_seconds:.3g}"
         ratio = (
             ""

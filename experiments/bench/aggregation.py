@@ -41,6 +41,7 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
     for d in settings["d"]:
         for name, make in ORACLES.items():
             oracle = make(settings["epsilon"], d)
+            # Enough reports that starting the count hardly weighs.
             n = 2_000_000 if name in _INDEX else max(_CELLS // d, 4000)
             reports = sample(oracle, n)
             with tempfile.TemporaryDirectory() as folder:
@@ -48,6 +49,7 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
                 write_reports(path, oracle, reports)
                 timing = measure(partial(aggregate, path), repeats=settings["repeats"])
                 width = path.stat().st_size / n
+            # The same reports in memory: the difference is what the file costs.
             bare = measure(partial(oracle.support_counts, reports), repeats=settings["repeats"])
             # A speed without the right counts would be worth nothing.
             if not np.array_equal(timing.value.counts, bare.value):
@@ -86,8 +88,10 @@ def stream(settings: Mapping[str, Any]) -> list[Row]:
     first = None
     width = settings["stream_d"]
     for n in settings["stream"]:
+        # A new process each time: its peak memory is this measurement's alone.
         with get_context("spawn").Pool(1) as pool:
             seconds, before, peak = pool.apply(_stream, (settings["epsilon"], width, n))
+        # The smallest n sets the pace: growth in proportion gives a ratio of 1.
         first = first or seconds / n * settings["stream"][0]
         rows.append(
             Row(
@@ -116,6 +120,7 @@ def cores(settings: Mapping[str, Any]) -> list[Row]:
                 )
         finally:
             del os.environ["NUMBA_NUM_THREADS"]
+        # One core comes first, and is what the others are compared with.
         alone = alone or seconds
         rows.append(
             Row(

@@ -77,6 +77,7 @@ def every(settings: Mapping[str, Any]) -> list[Row]:
     rng = np.random.default_rng(0)
     flat = populations.oue_estimate(d, n, epsilon, rng)
     grr = oracles.GRR(epsilon, d)
+    # The multinomial likelihood is that of reports which support one value each.
     single = grr.estimate(rng.multinomial(n, grr.q + (grr.p - grr.q) * populations.zipf(d)), n)
     rows = []
     for name, loss, constraints in _problems(d, rng):
@@ -124,6 +125,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         for loss, kinds in closed_forms.CLOSED_FORMS
     ]
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
+    # In random order: pairs sorted from the root down would be the easy case.
     shuffled = Monotone(np.stack([(ranks[1:] - 1) // 2, ranks[1:]], axis=1)[rng.permutation(d - 1)])
     attached = Monotone(
         np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1)
@@ -138,6 +140,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]
+    # By loss and constraints: several forms share a name.
     named = [
         (f"{type(loss).__name__}, {', '.join(map(repr, where)) or 'no constraints'}", loss, where)
         for loss, where in table

@@ -35,4 +35,5 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 
 def _start(statement: str, repeats: int) -> float:
     command = [sys.executable, "-c", statement]
+    # The median: a start of a process is rarely faster by chance, but often slower.
     return measure(partial(subprocess.run, command, check=True), repeats=repeats).median

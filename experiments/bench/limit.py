@@ -21,6 +21,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
     process.start()
     sender.close()  # the child's end is then the only one, so its death is an end of file here
     try:
+        # The limit includes the start of the process, a second of imports.
         if not receiver.poll(seconds):
             return None
         value, error = receiver.recv()

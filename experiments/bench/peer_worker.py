@@ -135,9 +135,8 @@ def main() -> None:
     few = users[:WARM_UP_USERS]
 
     def perturb():
-        peer.perturb(
-            users
-        )  # the reports are dropped: kept, they would make the next repeat pay for fresh memory
+        # The reports are dropped: kept, they would make the next repeat pay for fresh memory.
+        peer.perturb(users)
 
     client = measure(perturb, repeats=repeats, warm_up=lambda: peer.perturb(few))
     total = measure(lambda: peer.collect(users), repeats=repeats, warm_up=lambda: peer.collect(few))

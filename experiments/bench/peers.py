@@ -48,6 +48,7 @@ class PeerError(RuntimeError):
 def run(settings: Mapping[str, Any]) -> list[Row]:
     """Return a row for every protocol and peer, then ours with the operating system's entropy."""
     n, d, epsilon, repeats = (settings[key] for key in ("n", "d", "epsilon", "repeats"))
+    # One file for all peers: each gets the same users in the same order.
     values = sample(datasets.load("zipf").counts, n, np.random.default_rng(0))
     truth_sd = float(np.std(np.bincount(values, minlength=d) / n))
     rows: list[Row] = []
@@ -85,6 +86,7 @@ def rows_of(
     server = measure(
         lambda: oracle.estimate(oracle.support_counts(client.value), n), repeats=repeats
     )
+    # Without a generator: what a deployed client does.
     secure = measure(lambda: oracle.perturb(values), repeats=repeats)
     ours = client.median + server.median
     # Targets are set against the fastest one; the others would be easier to beat.

@@ -51,6 +51,7 @@ class Row:
         """The target as a reader would write it."""
         if self.target is None:
             return ""
+        # A speed-up is to be exceeded, seconds and costs are limits.
         relation, unit = {"seconds": ("<", " s"), "cost": ("<", "×"), "speed-up": (">", "×")}[
             self.measure
         ]

@@ -23,6 +23,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
     rows = []
     for name in AGGREGATE_LAW:
         oracle = getattr(oracles, name)(epsilon, data.d)
+        # Anew for each oracle, whose time then does not depend on those before it.
         rng = np.random.default_rng(0)
         timing = measure(
             partial(oracle.simulate_counts, data.counts, rng, trials=trials), repeats=repeats

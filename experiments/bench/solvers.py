@@ -17,10 +17,8 @@ from ldpopt import constraints, losses
 from ldpopt.errors import LdpoptError
 
 LOSSES = {"norm-sub": losses.LeastSquares, "mle-apx": losses.GaussianMLE}
-SOLVERS = {
-    "norm-sub": ("CLARABEL", "OSQP", "SCS"),
-    "mle-apx": ("CLARABEL", "SCS"),
-}  # OSQP takes quadratics only
+# OSQP takes quadratics only.
+SOLVERS = {"norm-sub": ("CLARABEL", "OSQP", "SCS"), "mle-apx": ("CLARABEL", "SCS")}
 
 
 class Solved(NamedTuple):
@@ -60,6 +58,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
 def attempt(limit: float, *task: Any) -> tuple[Solved | None, str]:
     """Return the measurement of ``solve_twice`` and its reading, or ``None`` and the reason."""
     try:
+        # In a process of its own: some solvers do not stop, or take the process with them.
         solved: Solved | None = within(limit, solve_twice, *task)
     except (LdpoptError, ChildProcessError) as error:
         return None, str(error)

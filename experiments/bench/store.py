@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench.row import Row
+from experiments.provenance import made_by
+from ldpopt.storage import write_whole
 
 
 class Store:
@@ -21,9 +23,12 @@ class Store:
         self._results: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
 
     def rows(self, name: str, settings: Mapping[str, Any]) -> list[Row] | None:
-        """Return the rows of a benchmark that finished with these settings, else ``None``."""
+        """Return the rows of a benchmark that finished with these settings and this code."""
         result = self._results.get(_key(name, settings))
-        return None if result is None else [Row.from_record(record) for record in result["rows"]]
+        # The speed of other code says nothing about this one.
+        if result is None or result.get("made_by") != made_by("bench"):
+            return None
+        return [Row.from_record(record) for record in result["rows"]]
 
     def add(
         self, name: str, settings: Mapping[str, Any], machine: Mapping[str, Any], rows: list[Row]
@@ -32,14 +37,16 @@ class Store:
         self._results[_key(name, settings)] = {
             "benchmark": name,
             "settings": dict(settings),
+            "made_by": made_by("bench"),
             "machine": dict(machine),
             "rows": [row.record() for row in rows],
         }
-        _replace(
-            self.folder / "bench.json",
-            json.dumps(self._results, indent=2, ensure_ascii=False) + "\n",
-        )
-        _replace(self.folder / "bench.csv", self._csv())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        results = json.dumps(self._results, indent=2, ensure_ascii=False)
+        # After every benchmark, since a run may be stopped, and in one step, so that no stop
+        # leaves half a file.
+        write_whole(self.folder / "bench.json", f"{results}\n".encode())
+        write_whole(self.folder / "bench.csv", self._csv().encode())
 
     def _csv(self) -> str:
         # Settings stand in every line: results of other settings are kept in the same file.
@@ -59,11 +66,3 @@ class Store:
 
 def _key(name: str, settings: Mapping[str, Any]) -> str:
     return f"{name} {json.dumps(settings, sort_keys=True)}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that a reader, or a kill, leaves the old or the new file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(path.suffix + ".part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

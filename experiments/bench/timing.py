@@ -47,6 +47,7 @@ def measure(
     patience
         Seconds: once a repeat has taken longer, no further one is made.
     """
+    # Its seconds are kept: what the first user of a process waits for.
     first, value = _once(warm_up or call)
     seconds: list[float] = []
     # At least one call is timed, however slow it is.

@@ -71,6 +71,7 @@ class FullDomain:
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
+        # K counts users, N and D their shares.
         unit = data.n if self.in_counts else 1
 
         def evaluate(
@@ -102,6 +103,7 @@ class RandomSets:
     ) -> Evaluate:
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
+            # Rounded down, as in N.
             row[:, : percent * data.d // 100] = True
         # The matrix is built once per cell rather than once per method.
         drawn = rng.permuted(members, axis=-1).reshape(-1, data.d)
@@ -158,6 +160,7 @@ class Top:
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
+        # Stable: of equally frequent values the first ones are the top, in every run.
         order = np.argsort(-data.counts, kind="stable")[: max(self.ks)]
         last = np.array(self.ks) - 1
 
@@ -182,6 +185,7 @@ class ByRank:
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
         order = np.argsort(-data.counts, kind="stable")
+        # By true rank, so that the curve of the truth falls.
         truth = data.counts[order].astype(np.float64)
         ranks = range(1, data.d + 1)
 
@@ -190,6 +194,7 @@ class ByRank:
         ) -> list[Moments]:
             counts = [e.frequencies[:, order] * data.n for e in estimates.values()]
             off = _stack([c - truth for c in counts])
+            # The truth as if it were a method: the table then has its line.
             same = np.broadcast_to(truth, counts[0].shape)
             return [
                 Moments.of("value", "count", ranks, [*estimates, TRUTH], _stack([*counts, same])),
@@ -232,11 +237,13 @@ class Selection:
             simulated = np.empty((len(real), len(self.fits), len(names)))
             chosen = np.zeros_like(simulated)
             for trial in range(len(raw.frequencies)):
+                # One trial at a time: a choice is made for one collection.
                 estimate = raw[trial]
                 for row, fit in enumerate(self.fits):
                     choice = select_method(
                         estimate, sets, names, fit=fit, trials=self.trials, rng=rng
                     )
+                    # Scores come by increasing error; the table keeps the order of the methods.
                     by_name = {error.method: error.mean for error in choice.scores}
                     simulated[trial, row] = [by_name[m] for m in names]
                     chosen[trial, row, names.index(choice.method)] = 1.0
@@ -330,9 +337,12 @@ class Noise:
         ) -> list[Moments]:
             (name,) = estimates
             noise = (raw.frequencies - data.frequencies) * data.n
+            # Over all values and not only those inside: the noise beyond four deviations belongs to
+            # the whole.
             density = np.stack([np.histogram(row, edges)[0] for row in noise]) / (
                 data.d * (edges[1] - edges[0])
             )
+            # The law has no spread over trials: every trial gets the same.
             both = _stack([density, np.broadcast_to(predicted, density.shape)])
             summary = {
                 "mean (counts)": (noise.mean(axis=-1), 0.0),
@@ -374,6 +384,7 @@ class FrequencyShares:
     def start(
         self, data: Dataset, oracle: FrequencyOracle | None, rng: np.random.Generator
     ) -> Evaluate:
+        # Items that nobody has would be a share at 0, which a logarithmic axis lacks.
         frequency, items = np.unique(data.counts[data.counts > 0], return_counts=True)
         share = items / items.sum()
         shares = Moments.of(

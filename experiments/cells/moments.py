@@ -60,6 +60,8 @@ class Moments:
 
     def merged(self, other: Moments) -> Moments:
         """Return the moments of both groups of trials (Chan, Golub and LeVeque 1983)."""
+        # Sums of squares of large numbers would lose the digits of their difference; these keep
+        # them.
         count = self.count + other.count
         step = other.mean - self.mean
         outer = step[:, :, None] * step[:, None, :]
@@ -95,6 +97,7 @@ class Moments:
 
 def dumps(results: Sequence[Moments]) -> bytes:
     """Return the moments as bytes; equal moments give equal bytes."""
+    # Labels as JSON beside the arrays: an archive of numpy holds no lists of mixed types.
     heads = [
         {
             "query": m.query,
@@ -109,6 +112,7 @@ def dumps(results: Sequence[Moments]) -> bytes:
     for i, m in enumerate(results):
         arrays |= {f"mean{i}": m.mean, f"scatter{i}": m.scatter}
     file = io.BytesIO()
+    # The archive dates its members 1980, so that equal arrays are equal bytes.
     np.savez_compressed(file, **arrays)
     return file.getvalue()
 

@@ -91,6 +91,7 @@ POPULATIONS: dict[str, Population] = {
 
 def load(name: str, n: int | None = None) -> Dataset:
     """Return a population, scaled to ``n`` users if given; raise DataUnavailableError if absent."""
+    # Under the name of the figures: Kosarak is two populations of one file.
     data = replace(POPULATIONS[name].load(), name=name)
     return data if n is None else data.scaled(n)
 
@@ -98,6 +99,7 @@ def load(name: str, n: int | None = None) -> Dataset:
 def digest(data: Dataset) -> str:
     """Return a short hash of the counts and sets, so that results of other data are not reused."""
     text = hashlib.sha256(data.counts.tobytes())
+    # Sorted: the order in which families are declared changes no result.
     for family in sorted(data.sets):
         text.update(family.encode())
         for members in data.sets[family]:

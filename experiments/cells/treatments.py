@@ -26,9 +26,8 @@ class Treatment:
 
 TREATMENTS: dict[str, Treatment] = {
     **{name: Treatment(method.label, ((name, ()),)) for name, method in METHODS.items()},
-    "power-ns": Treatment(
-        "PowerNS", (("power", ()), ("norm-sub", ()))
-    ),  # by its definition, sharing Power's work
+    # By its definition and not as the method of this name, so that it shares Power's work.
+    "power-ns": Treatment("PowerNS", (("power", ()), ("norm-sub", ()))),
     "oue": Treatment("OUE", (("base", ()),)),
     "oue-zero": Treatment("OUE-Zero", (_SIGNIFICANT,)),
     "oue-calibrate": Treatment("OUE-Calibrate", (("power", ()),)),
@@ -44,6 +43,7 @@ def apply(
     The time of each treatment is added to ``seconds``; a shared step counts for each treatment that
     shares it.
     """
+    # By the steps and not by the name: two names may begin alike.
     done: dict[tuple[Step, ...], tuple[FrequencyEstimate, float]] = {(): (raw, 0.0)}
     result = {}
     for name in names:

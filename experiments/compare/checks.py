@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Protocol
 
 from experiments.compare.results import Measured, Results, mean_of, within_factor
@@ -68,28 +69,25 @@ class Ratio:
     side: int = 0
 
     def read(self, results: Results) -> Iterator[Reading]:
-        for over in _names(self.over):
-            for under in _names(self.under):
-                if over == under:
-                    continue
-                below = {
-                    _key(row): row for row in results.select(self.figure, method=under, **self.only)
-                }
-                points = sorted({_x(row, self.along) for row in below.values()})
-                middle = points[len(points) // 2] if points else math.nan
-                for row in results.select(self.figure, method=over, **self.only):
-                    x = _x(row, self.along)
-                    if (
-                        _key(row) in below
-                        and self.at(x)
-                        # Without a side this is 0 >= 0: every point passes. With one only points
-                        # beyond the middle do.
-                        and (x - middle) * self.side >= bool(self.side) * 1e-9
-                    ):
-                        where = f"{over} / {under}, {_spot(row, self.along)}"
-                        yield Reading(
-                            where, results.ratio(row, below[_key(row)]), self.low, self.high
-                        )
+        for over, under in product(_names(self.over), _names(self.under)):
+            if over != under:
+                yield from self._pair(results, over, under)
+
+    def _pair(self, results: Results, over: str, under: str) -> Iterator[Reading]:
+        below = {_key(row): row for row in results.select(self.figure, method=under, **self.only)}
+        points = sorted({_x(row, self.along) for row in below.values()})
+        middle = points[len(points) // 2] if points else math.nan
+        for row in results.select(self.figure, method=over, **self.only):
+            x = _x(row, self.along)
+            # Missing data leave one method at points where the other has none.
+            if _key(row) in below and self.at(x) and self._on_side(x, middle):
+                ratio = results.ratio(row, below[_key(row)])
+                where = f"{over} / {under}, {_spot(row, self.along)}"
+                yield Reading(where, ratio, self.low, self.high)
+
+    def _on_side(self, x: float, middle: float) -> bool:
+        # The middle itself is on neither side; it was rounded when it was written.
+        return self.side == 0 or (x - middle) * self.side >= 1e-9
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,7 @@ class Value:
 
     def read(self, results: Results) -> Iterator[Reading]:
         for method in _names(self.method):
+            # All points but those that the statement leaves out.
             for row in results.select(self.figure, method=method, **self.only):
                 if self.at(_x(row, self.along)):
                     yield Reading(
@@ -132,6 +131,7 @@ class Against:
 
     def read(self, results: Results) -> Iterator[Reading]:
         for method in _names(self.method):
+            # Compared within one data set and query alone.
             groups: dict[tuple, dict[float, Row]] = {}
             for row in results.select(self.figure, method=method, **self.only):
                 groups.setdefault((row.dataset, row.query), {})[_x(row, self.along)] = row
@@ -139,9 +139,8 @@ class Against:
                 for x in sorted(by_x):
                     wanted = self.partner(x) if callable(self.partner) else self.partner
                     other = min(by_x, key=lambda at: abs(at - wanted))
-                    if self.at(x) and math.isclose(
-                        other, wanted, rel_tol=0.01
-                    ):  # thresholds are rounded
+                    # Thresholds are rounded when they are written.
+                    if self.at(x) and math.isclose(other, wanted, rel_tol=0.01):
                         where = f"{method}, {dataset}, {_short(x)} over {_short(other)}"
                         yield Reading(
                             where, results.ratio(by_x[x], by_x[other]), self.low, self.high
@@ -196,6 +195,7 @@ class Growth:
                         row, below[_key(row)]
                     )
             for dataset, by_x in ratios.items():
+                # A quick run may lack one of the two points.
                 if self.first in by_x and self.last in by_x:
                     grown = _quotient(by_x[self.last], by_x[self.first])
                     yield Reading(f"{self.over} / {under}, {dataset}", grown, self.low, self.high)
@@ -213,6 +213,7 @@ class Deviation:
     def read(self, results: Results) -> Iterator[Reading]:
         for method in _names(self.method):
             for row in results.select(self.figure, method=method):
+                # Exact as far as the trials go: it has no interval of its own.
                 value = row.std / row.mean
                 yield Reading(
                     f"{method}, {_spot(row, 'epsilon')}",
@@ -224,6 +225,7 @@ class Deviation:
 
 def _quotient(over: Measured, under: Measured) -> Measured:
     """Return the ratio of two independent ratios; their relative errors add in squares."""
+    # Without a logarithm the quotient has no interval.
     if not over.value > 0 or not under.value > 0:
         value = over.value / under.value if under.value else math.inf
         return Measured(value, value, value)
@@ -244,6 +246,7 @@ class Share:
 
     def read(self, results: Results) -> Iterator[Reading]:
         readings = list(self.check.read(results))
+        # Without readings there is no share: the data are missing.
         if readings:
             share = sum(reading.agrees for reading in readings) / len(readings)
             low, high = _short(readings[0].low), _short(readings[0].high)

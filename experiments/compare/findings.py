@@ -69,6 +69,7 @@ class Finding:
         The expected verdict is that of the kept statement: ``corrected`` if it has a correction.
         """
         s = self.statement
+        # Derived, so that no list of verdicts has to follow the corrections.
         expected = Verdict.CORRECTED if s.id in CORRECTIONS else Verdict.HOLDS
         return {
             "id": s.id,
@@ -103,6 +104,7 @@ def judge(statement: Statement, results: Results) -> Finding:
         verdict = Verdict.NOT_MEASURED
     elif _holds(readings):
         verdict = Verdict.HOLDS
+    # The correction is tried only where the statement itself fails.
     elif corrected_complete and _holds(corrected):
         verdict = Verdict.CORRECTED
     else:
@@ -112,6 +114,7 @@ def judge(statement: Statement, results: Results) -> Finding:
 
 def _read(checks: tuple[Check, ...], results: Results) -> tuple[tuple[Reading, ...], bool]:
     """Return all readings, and whether every check has some."""
+    # Read in full: whether a check has any reading is a result too.
     by_check = [tuple(check.read(results)) for check in checks]
     return tuple(reading for readings in by_check for reading in readings), all(by_check)
 

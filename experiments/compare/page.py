@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 from experiments.cells.populations import POPULATIONS
 from experiments.compare.findings import Finding, Verdict, statements
 from experiments.errors import ExperimentError
-from experiments.figures import FIGURES
-from experiments.run import replace_text
+from experiments.figures import FIGURES, Figure
 from experiments.tables import read_rows
+from ldpopt.errors import InvalidInputError
+from ldpopt.storage import write_whole
 
 _SHOWN = 6  # readings of a statement that are shown: those farthest from its bounds
 
@@ -21,48 +24,53 @@ _SHOWN = 6  # readings of a statement that are shown: those farthest from its bo
 def write_page(out: Path) -> None:
     """Write ``out/compare.html`` and ``out/statements.json`` from the tables in ``out``."""
     findings = statements(out)
+    page = (
+        _environment()
+        .get_template("compare.html.j2")
+        .render(
+            sections=[
+                _section(figure, [f for f in findings if f.statement.figure == figure.name], out)
+                for figure in FIGURES.values()
+            ],
+            verdicts=Counter(str(finding.verdict) for finding in findings),
+            Verdict=Verdict,
+            findings=findings,
+        )
+    )
+    records = json.dumps([f.record() for f in findings], indent=1, ensure_ascii=False)
+    try:
+        write_whole(out / "compare.html", page.encode())
+        write_whole(out / "statements.json", f"{records}\n".encode())
+    except InvalidInputError as error:
+        raise ExperimentError(f"{error}: make room or give another --out") from None
+
+
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
+        # A misspelt name in the template is an error, not an empty place on the page.
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["short"] = lambda x: f"{x:,.4g}" if abs(x) < 1e5 else f"{x:,.0f}"
     environment.globals["extremes"] = extremes
-    sections = []
-    for figure in FIGURES.values():
-        path = out / f"{figure.name}.csv"
-        rows = read_rows(path) if path.exists() else []
-        there = {row.dataset for row in rows}
-        sections.append(
-            {
-                "figure": figure,
-                "trials": sorted({row.trials for row in rows}),
-                "notes": [
-                    POPULATIONS[p].note
-                    for p in figure.experiment.populations
-                    if p in there and POPULATIONS[p].note
-                ],
-                "missing": [
-                    POPULATIONS[p].label for p in figure.experiment.populations if p not in there
-                ],
-                "findings": [f for f in findings if f.statement.figure == figure.name],
-            }
-        )
-    page = environment.get_template("compare.html.j2").render(
-        sections=sections,
-        verdicts=Counter(str(f.verdict) for f in findings),
-        Verdict=Verdict,
-        findings=findings,
-    )
-    records = json.dumps([f.record() for f in findings], indent=1, ensure_ascii=False)
-    try:
-        replace_text(out / "compare.html", page)
-        replace_text(out / "statements.json", records + "\n")
-    except OSError as error:
-        raise ExperimentError(
-            f"cannot write the comparison to {out}: {error.strerror}; "
-            "make room or give another --out"
-        ) from None
+    return environment
+
+
+def _section(figure: Figure, findings: Sequence[Finding], out: Path) -> dict[str, Any]:
+    """Return what the template shows of a figure, whose table may be absent or incomplete."""
+    path = out / f"{figure.name}.csv"
+    rows = read_rows(path) if path.exists() else []
+    present = {row.dataset for row in rows}
+    names = figure.experiment.populations
+    notes = [POPULATIONS[name].note for name in names if name in present]
+    return {
+        "figure": figure,
+        "trials": sorted({row.trials for row in rows}),
+        "notes": [note for note in notes if note],
+        "missing": [POPULATIONS[name].label for name in names if name not in present],
+        "findings": findings,
+    }
 
 
 def extremes(finding: Finding) -> list:

@@ -25,6 +25,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # A figure is read by many statements, and from disk once.
         self.rows = cache(self._rows)
         self.pairs = cache(self._pairs)
 
@@ -56,6 +57,7 @@ class Results:
         Where both are of the same trials, their covariance follows from the standard deviation of
         their difference.
         """
+        # A mean of 0 is an error that cannot be undercut.
         value = over.mean / under.mean if under.mean else math.inf
         variances = [0.0 if math.isnan(row.std) else row.std**2 for row in (over, under)]
         covariance = 0.0
@@ -66,6 +68,7 @@ class Results:
             if pair is not None and _place(over) == _place(under):
                 # From Var(x - y) = Var x + Var y - 2 Cov(x, y).
                 covariance = (sum(variances) - pair.std**2) / 2
+        # A logarithm needs positive numbers, a spread two trials.
         if not value > 0 or over.trials < 2 or math.isinf(value):
             return Measured(value, value, value)
         relative = (
@@ -73,6 +76,7 @@ class Results:
             + variances[1] / under.mean**2
             - 2 * covariance / (over.mean * under.mean)
         )
+        # Rounding of the tables to six digits may leave a variance just below 0.
         reach = student(over.trials) * math.sqrt(max(relative, 0.0) / over.trials)
         return within_factor(value, reach)
 
@@ -85,6 +89,7 @@ def within_factor(value: float, reach: float) -> Measured:
 
 def mean_of(row: Row, unit: float = 1.0) -> Measured:
     """Return a row's mean with its interval, over ``unit``."""
+    # Figures of the data themselves have no spread.
     half = (
         0.0
         if math.isnan(row.std) or row.trials < 2

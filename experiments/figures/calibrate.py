@@ -11,14 +11,12 @@ _THREE = ("oue", "oue-zero", "oue-calibrate")
 # K cuts Calibrate's output too, to show that it changes next to nothing.
 _FOUR = (*_THREE, "oue-calibrate-zero")
 _SCORES = ("precision", "recall", "f-score")
-_MULTIPLES = tuple(
-    round(2.0 ** (i / 2), 4) for i in range(-6, 7)
-)  # from 1/8 to 8 significance thresholds
+# From 1/8 to 8 significance thresholds, rounded because they are labels of the tables.
+_MULTIPLES = tuple(round(2.0 ** (i / 2), 4) for i in range(-6, 7))
 
 _DATA = Experiment(_BOTH, "", (), (), (FrequencyShares(),), trials=0)
-_NOISE = Experiment(
-    ("kosarak",), "oue", (1.0,), ("oue",), (Noise(),)
-)  # ε is not printed: it follows from "5434"
+# K does not print its ε: it follows from the standard deviation 5,434, printed as a variance.
+_NOISE = Experiment(("kosarak",), "oue", (1.0,), ("oue",), (Noise(),))
 _BY_THRESHOLD = Experiment(_BOTH, "oue", (4.0,), _THREE, (HeavyHitters(_MULTIPLES),))
 _BY_EPSILON = Experiment(
     _BOTH, "oue", (1.0, 2.0, 3.0, 4.0, 5.0), _FOUR, (FullDomain(in_counts=True), HeavyHitters())

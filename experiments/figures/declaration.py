@@ -9,6 +9,7 @@ from typing import Literal
 from experiments.cells import measures
 from experiments.cells.measures import Measure
 
+# The panels of a row of two, as in N V-A: Norm-Sub, the best of the simple methods, is in both.
 LEFT = (
     "base",
     "base-pos",
@@ -16,7 +17,7 @@ LEFT = (
     "norm",
     "norm-mul",
     "norm-sub",
-)  # of a row of two panels (N V-A)
+)
 RIGHT = {
     "N": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "power", "power-ns"),
     "D": ("norm-sub", "mle-apx", "base-cut", "norm-cut", "norm-hyb", "power"),
@@ -75,12 +76,14 @@ def _thinned(grid: tuple) -> tuple:
     if len(grid) <= _QUICK_POINTS:
         return grid
     last = _QUICK_POINTS - 1
+    # Evenly, since curves bend in the middle.
     return tuple(grid[round(i * (len(grid) - 1) / last)] for i in range(_QUICK_POINTS))
 
 
 def _quick(measure: Measure) -> Measure:
     match measure:
         case measures.RandomSets():
+            # Errors of a set vary little from one to the next: twenty show their size.
             return replace(measure, sets=20)
         case measures.Selection():
             return replace(measure, trials=2)

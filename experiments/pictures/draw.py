@@ -30,35 +30,15 @@ def label(method: str) -> str:
 def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
     """Return the picture as SVG and PNG; panels whose data are missing say so."""
     with mpl.rc_context(PAGE):
-        heights = len(figure.rows)
-        widths = max(map(len, figure.rows))
-        here = {row.panel for row in rows}
-        tall = 2.0 if heights * widths > 6 else 2.7
-        ratios = [
-            tall if any(panel.name in here for panel in panels) else 0.35 for panels in figure.rows
-        ]
-        page = Page(
-            figsize=(2.9 * widths if widths > 2 else 3.9 * widths, sum(ratios) + 0.7),
-            layout="constrained",
-        )
-        axes = page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
+        page, axes = _grid(figure, {row.panel for row in rows})
         for panels, row in zip(figure.rows, axes, strict=True):
             # A row may have fewer panels than the widest one.
             for panel, ax in zip(panels, row, strict=False):
-                shown = [r for r in rows if r.panel == panel.name]
-                ax.set_title(panel.title)
-                if shown:
-                    _DRAWINGS[figure.drawing](ax, figure, panel, shown)
-                else:
-                    _absent(ax)
+                _panel(ax, figure, panel, [r for r in rows if r.panel == panel.name])
         if figure.drawing in _NAMED_ABOVE:
+            # The lower row of a selection has legends of its own.
             _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
-        for row in axes:
-            first = next((ax for ax in row if ax.axison), row[0])
-            first.set_ylabel(first.get_ylabel() or figure.ylabel)
-        for column in axes.T:
-            last = next((ax for ax in reversed(column) if ax.axison), column[-1])
-            last.set_xlabel(figure.xlabel)
+        _name_axes(figure, axes)
         page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
         # The layout is settled once for both files. With an engine left on the page, even one that
         # does nothing, every file would be drawn twice.
@@ -67,11 +47,45 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
         return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
 
 
+def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:
+    """Return a page with its axes; rows of which no panel is present are as low as their words."""
+    heights = len(figure.rows)
+    widths = max(map(len, figure.rows))
+    # Inches. Many panels are lower and narrower, so that a page of them still fits a screen.
+    tall = 2.0 if heights * widths > 6 else 2.7
+    wide = 2.9 if widths > 2 else 3.9
+    ratios = [
+        tall if any(panel.name in present for panel in panels) else 0.35 for panels in figure.rows
+    ]
+    page = Page(figsize=(wide * widths, sum(ratios) + 0.7), layout="constrained")
+    return page, page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
+
+
+def _panel(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
+    ax.set_title(panel.title)
+    if rows:
+        _DRAWINGS[figure.drawing](ax, figure, panel, rows)
+    else:
+        _absent(ax)
+
+
+def _name_axes(figure: Figure, axes: np.ndarray) -> None:
+    """Name the outer axes only: the first that is drawn of each row, the last of each column."""
+    for row in axes:
+        first = next((ax for ax in row if ax.axison), row[0])
+        # Drawings that show something else in one row have named its axis already.
+        first.set_ylabel(first.get_ylabel() or figure.ylabel)
+    for column in axes.T:
+        last = next((ax for ax in reversed(column) if ax.axison), column[-1])
+        last.set_xlabel(figure.xlabel)
+
+
 def _name_lines(figure: Figure, axes: np.ndarray) -> None:
     """Name the lines above the panels, so that none is hidden: per column, or once if all agree."""
     alike = len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2
     for column in range(1 if alike else axes.shape[1]):
         named = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
+        # A column may show data that are not on this machine.
         if named:
             above = axes[0, axes.shape[1] // 2 if alike else column]
             above.legend(
@@ -98,6 +112,7 @@ def _saved(page: Page, suffix: str) -> bytes:
     small = io.BytesIO()
     palette = Image.new("P", (1, 1))
     palette.putpalette(shades())
+    # A palette of fixed shades: a smaller file, and the same one for every picture.
     drawn = Image.open(file).convert("RGB")
     drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(
         small, format="png", optimize=True
@@ -128,6 +143,7 @@ def _points(
         if r.method == method and not (panel.x == "parameter" and isinstance(r.parameter, str))
     ]
     x = np.array([getattr(r, panel.x) for r in shown], dtype=float)
+    # Rows come in the order of cells, not of the axis.
     order = np.argsort(x)
     return (
         x[order],
@@ -142,9 +158,8 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         x, mean, std = _points(panel, rows, method)
         if not x.size:
             continue
-        low = (
-            np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
-        )  # a bar below 0 has no place on a log axis
+        # A bar that reaches 0 has no place on a logarithmic axis.
+        low = np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
         ax.errorbar(
             x,
             mean,
@@ -157,10 +172,9 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
             **LOOKS[method].options(),
         )
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
-    means = [row.mean for row in rows if row.mean > 0]
-    if (
-        figure.yscale == "log"
-    ):  # of the means: bars that nearly reach 0 would stretch the axis over empty decades
+    if figure.yscale == "log":
+        # By the means: bars that nearly reach 0 would stretch the axis over empty decades.
+        means = [row.mean for row in rows if row.mean > 0]
         ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
 
 
@@ -168,25 +182,38 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Values by rank: dots for a method, a line for the truth, and the sum over the domain."""
     if panel.methods == (TRUTH,):
         x, mean, _ = _points(panel, rows, TRUTH)
+        # Values that nobody has, have no place on a logarithmic axis.
         ax.plot(x[mean > 0], mean[mean > 0], color=LOOKS[TRUTH].colour)
-    for method in panel.methods if panel.methods != (TRUTH,) else ():
+    else:
+        _dots(ax, panel, rows)
+    for row in rows:
+        if row.metric == "bias sum (counts)":
+            ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
+    _scale_ranks(ax, figure)
+
+
+def _dots(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+    """Dots for the methods, and the truth as a line above them."""
+    for method in panel.methods:
         x, mean, _ = _points(panel, rows, method)
         if method == TRUTH:
             ax.plot(x, mean, color="black", linewidth=1.2, label="truth")
             ax.legend(frameon=False)
         else:
             ax.plot(x, mean, ".", color="#117733", markersize=3, label=label(method), zorder=1)
-    for row in rows:
-        if row.metric == "bias sum (counts)":
-            ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
-    # Linear near 0: biases have both signs.
-    scale = {"linthresh": 100} if figure.yscale == "symlog" else {}
+
+
+def _scale_ranks(ax: Axes, figure: Figure) -> None:
     ax.set_xscale(figure.xscale)
-    ax.set_yscale(figure.yscale, **scale)
     if figure.yscale == "symlog":
+        # Linear near 0: biases have both signs. The axis always shows more than its linear part.
+        ax.set_yscale("symlog", linthresh=100)
         low, high = ax.get_ylim()
         ax.set_ylim(min(low, -200), max(high, 200))
+    else:
+        ax.set_yscale(figure.yscale)
     ax.minorticks_off()
+    # Below ten users all lines are noise; the draft's figure 6 is of small counts.
     if figure.yscale == "log" and figure.name != "draft-fig6":
         ax.set_ylim(bottom=10)
 
@@ -204,6 +231,7 @@ def _share(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
 
 def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Histogram of the noise beside its predicted density, with means and sds in the corner."""
+    # The other rows are the numbers in the corner.
     density = [r for r in rows if r.metric == "density"]
     x, mean, _ = _points(panel, density, "oue")
     ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
@@ -228,9 +256,10 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
 def _thresholds(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Curves over thresholds; a vertical line marks the significance threshold, the middle one."""
     _curves(ax, figure, panel, rows)
+    # The multiples of the threshold are symmetric around 1.
     thresholds = sorted({r.parameter for r in rows})
     ax.axvline(thresholds[len(thresholds) // 2], color="0.4", linestyle=":", linewidth=1)
-    ax.set_ylim(-0.03, 1.03)
+    ax.set_ylim(-0.03, 1.03)  # precision and recall at 0 and at 1 are drawn whole
 
 
 def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
@@ -253,40 +282,46 @@ def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) ->
 def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Errors on synthetic and real data above; below, shares of the choices and their costs."""
     if panel.metric == "share of choices":
-        bottom: np.ndarray | float = 0.0
-        for method in panel.methods:
-            x, share, _ = _points(panel, rows, method)
-            if share.any():
-                ax.bar(
-                    x,
-                    share,
-                    bottom=bottom,
-                    width=0.16,
-                    color=LOOKS[method].colour,
-                    label=label(method),
-                )
-                bottom = bottom + share
-        ax.set_ylabel("share of the trials")
-        ax.set_ylim(0, 1.5)
-        ax.set_yticks([0, 0.5, 1])
-        ax.legend(
-            frameon=False,
-            ncols=3,
-            loc="upper center",
-            fontsize=7,
-            handlelength=0.8,
-            columnspacing=0.7,
-        )
+        _choices(ax, panel, rows)
     elif panel.shown == "regret":
-        for fit in sorted({str(row.parameter) for row in rows}):
-            x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
-            ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
-        ax.set_ylabel("regret in %")
-        ax.axhline(0, color="0.6", linewidth=0.8)
-        ax.set_ylim(top=1.35 * ax.get_ylim()[1])
-        ax.legend(frameon=False, loc="upper center", ncols=1)
+        _regrets(ax, panel, rows)
     else:
         _curves(ax, figure, panel, rows)
+
+
+def _choices(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+    """Bars of all methods on top of each other, which add up to 1 at each ε."""
+    bottom: np.ndarray | float = 0.0
+    for method in panel.methods:
+        x, share, _ = _points(panel, rows, method)
+        # A method that is never chosen would only fill the legend.
+        if not share.any():
+            continue
+        colour = LOOKS[method].colour
+        ax.bar(x, share, bottom=bottom, width=0.16, color=colour, label=label(method))
+        bottom = bottom + share
+    ax.set_ylabel("share of the trials")
+    ax.set_ylim(0, 1.5)  # the upper third is for the legend
+    ax.set_yticks([0, 0.5, 1])
+    ax.legend(
+        frameon=False,
+        ncols=3,
+        loc="upper center",
+        fontsize=7,
+        handlelength=0.8,
+        columnspacing=0.7,
+    )
+
+
+def _regrets(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+    """Draw what the choices cost beside the best method, for each fit they are based on."""
+    for fit in sorted({str(row.parameter) for row in rows}):
+        x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
+        ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
+    ax.set_ylabel("regret in %")
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.set_ylim(top=1.35 * ax.get_ylim()[1])  # the legend covers no line
+    ax.legend(frameon=False, loc="upper center", ncols=1)
 
 
 _NAMED_ABOVE = ("curves", "thresholds", "improvement", "selection")

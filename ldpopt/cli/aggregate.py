@@ -22,26 +22,33 @@ if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
 
 
+ReportFiles = Annotated[list[Path], typer.Argument(help="Files of reports, and folders of them.")]
+CountsFile = Annotated[Path, typer.Option(help="File for the counts, .json or .csv.")]
+RejectsFile = Annotated[
+    Path | None,
+    typer.Option(help="CSV file for rows that are not reports. Default: OUT with .rejects.csv."),
+]
+RejectRate = Annotated[
+    float, typer.Option(help="Stop once more than this share of the rows is set aside.")
+]
+Workers = Annotated[int, typer.Option(help="Number of processes.")]
+DaskAddress = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler whose workers see the same files."),
+]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Skip parts of files that cannot be read.")
+]
+
+
 def aggregate(
-    reports: Annotated[list[Path], typer.Argument(help="Files of reports, and folders of them.")],
-    out: Annotated[Path, typer.Option(help="File for the counts, .json or .csv.")],
-    rejects: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file for rows that are not reports. Default: OUT with .rejects.csv."
-        ),
-    ] = None,
-    max_reject_rate: Annotated[
-        float, typer.Option(help="Stop once more than this share of the rows is set aside.")
-    ] = 1.0,
-    workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
-    dask: Annotated[
-        str | None,
-        typer.Option(help="Address of a Dask scheduler whose workers see the same files."),
-    ] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Skip parts of files that cannot be read.")
-    ] = False,
+    reports: ReportFiles,
+    out: CountsFile,
+    rejects: RejectsFile = None,
+    max_reject_rate: RejectRate = 1.0,
+    workers: Workers = 1,
+    dask: DaskAddress = None,
+    keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> None:
     """Count reports: the support of every value, in memory that does not grow.
@@ -56,6 +63,7 @@ def aggregate(
     from ldpopt.collection.counts import counts_suffix, write_counts
 
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
+    # Always written: without it nobody could tell what was set aside.
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     require_writable(out, rejects)
     # Named after the counts: the same command finds it again.

@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments)
     except LdpoptError as error:
+        # Paths and labels in messages may hold brackets, which are no markup.
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(FAILED)
 

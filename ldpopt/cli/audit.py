@@ -42,6 +42,7 @@ def audit(
     from ldpopt.rendering.audit_table import audit_table
     from ldpopt.studies.audit import audit_oracle
 
+    # OUE and GRR are the papers' spelling.
     audited = validate.lookup("oracle", oracle.lower(), ORACLES)(epsilon, d)
     outcome = audit_oracle(audited, reports=reports, confidence=confidence)
     if as_json:

@@ -29,34 +29,38 @@ if TYPE_CHECKING:
 _LARGEST_D = 10_000_000  # what fits the memory of an ordinary machine, the solvers' copies included
 
 
+Sizes = Annotated[str, typer.Option(help="Domain sizes, separated by commas.")]
+Solvers = Annotated[str, typer.Option(help="Installed cvxpy solvers, separated by commas.")]
+Problems = Annotated[str, typer.Option(help=f"Some of {', '.join(CASES)}, separated by commas.")]
+Settings = Annotated[
+    str,
+    typer.Option(
+        help="Settings, separated by commas: low (1e-4), default (the solver's own), high."
+    ),
+]
+TimeLimit = Annotated[
+    float, typer.Option(help="Seconds after which a solver is stopped, if it knows such a limit.")
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option(help="File for the rows as CSV; its folder is created where missing."),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        help="PNG, SVG or PDF file for a picture of accuracy against time; its folder likewise."
+    ),
+]
+
+
 def compare(
-    d: Annotated[str, typer.Option(help="Domain sizes, separated by commas.")] = "1024,42178",
-    solvers: Annotated[
-        str, typer.Option(help="Installed cvxpy solvers, separated by commas.")
-    ] = "OSQP,CLARABEL,QOCO",
-    problems: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(CASES)}, separated by commas.")
-    ] = "cls,mle",
-    accuracy: Annotated[
-        str,
-        typer.Option(
-            help="Settings, separated by commas: low (1e-4), default (the solver's own), high."
-        ),
-    ] = "high",
-    time_limit: Annotated[
-        float,
-        typer.Option(help="Seconds after which a solver is stopped, if it knows such a limit."),
-    ] = 30.0,
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="File for the rows as CSV; its folder is created where missing."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="PNG, SVG or PDF file for a picture of accuracy against time; its folder likewise."
-        ),
-    ] = None,
+    d: Sizes = "1024,42178",
+    solvers: Solvers = "OSQP,CLARABEL,QOCO",
+    problems: Problems = "cls,mle",
+    accuracy: Settings = "high",
+    time_limit: TimeLimit = 30.0,
+    csv: TableFile = None,
+    plot: Picture = None,
     as_json: Json = False,
 ) -> None:
     """Compare closed forms with solvers: difference, certified gap, status and times.
@@ -75,6 +79,7 @@ def compare(
         validate.lookup("problem", case, CASES)
     accuracies = [_accuracy(name) for name in split_list("--accuracy", accuracy)]
     limit = validate.real("--time-limit", time_limit, above=0)
+    # The picture is drawn last, yet its name is checked now.
     kind = "" if plot is None else picture_kind(plot)
     require_writable(csv, plot)
     rows = _rows(sizes, names, cases, accuracies, limit)
@@ -106,6 +111,7 @@ def _rows(
         for row in compare_solvers(
             sizes, solvers, cases=cases, accuracies=accuracies, time_limit=time_limit
         ):
+            # Kept while the bar runs: the table needs all of them to set its columns.
             rows.append(row)
             last = f"{row.problem}, d = {row.d:,}, {row.solver}"
             progress.update(task, advance=1, description=last)

@@ -25,44 +25,52 @@ from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
+    from ldpopt.collection.header import Header
     from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(help="Reports (a file or folder), counts.json, or a CSV file of counts."),
+]
+OracleName = Annotated[
+    str | None, typer.Option(help=f"{ORACLE_NAMES}, if the file does not name it.")
+]
+Budget = Annotated[
+    float | None, typer.Option(help="Privacy budget, if the file does not state it.")
+]
+Domain = Annotated[str | None, typer.Option(help=DOMAIN_HELP)]
+Reports = Annotated[int | None, typer.Option(help="Number of reports behind a CSV file of counts.")]
+MethodName = Annotated[str, typer.Option(help="Post-processing method, see ldpopt methods.")]
+EstimateFile = Annotated[
+    Path | None, typer.Option(help="File for the estimate: .csv, .parquet or .json.")
+]
+SetsFile = Annotated[
+    Path | None,
+    typer.Option(help="JSON file of sets of values: a list of labels or indices per name."),
+]
+AnswersFile = Annotated[
+    Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")
+]
+Level = Annotated[float | None, typer.Option(help="Level of confidence intervals, such as 0.95.")]
+Picture = Annotated[
+    Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of the largest values.")
+]
+
+
 def estimate(
-    file: Annotated[
-        Path,
-        typer.Argument(help="Reports (a file or folder), counts.json, or a CSV file of counts."),
-    ],
-    oracle: Annotated[
-        str | None, typer.Option(help=f"{ORACLE_NAMES}, if the file does not name it.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget, if the file does not state it.")
-    ] = None,
-    domain: Annotated[str | None, typer.Option(help=DOMAIN_HELP)] = None,
-    n: Annotated[
-        int | None, typer.Option(help="Number of reports behind a CSV file of counts.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="Post-processing method, see ldpopt methods.")
-    ] = "norm-sub",
-    out: Annotated[
-        Path | None, typer.Option(help="File for the estimate: .csv, .parquet or .json.")
-    ] = None,
-    query: Annotated[
-        Path | None,
-        typer.Option(help="JSON file of sets of values: a list of labels or indices per name."),
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")
-    ] = None,
-    interval: Annotated[
-        float | None, typer.Option(help="Level of confidence intervals, such as 0.95.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of the largest values.")
-    ] = None,
+    file: Source,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    domain: Domain = None,
+    n: Reports = None,
+    method: MethodName = "norm-sub",
+    out: EstimateFile = None,
+    query: SetsFile = None,
+    answers: AnswersFile = None,
+    interval: Level = None,
+    plot: Picture = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the frequency of every value, and of sets of values, from reports or counts.
@@ -80,13 +88,11 @@ def estimate(
     require_writable(out, answers, plot)
     counted, labels = _counted(file, oracle, epsilon, domain, n)
     sets = {} if query is None else labels.sets(query)
+    # One method for values and sets: answers are sums of the same frequencies.
     processed = postprocess(counted.estimate, method)
     values = _columns("value", labels.names, processed, interval)
     queries = _columns("set", list(sets), processed, interval, list(sets.values())) if sets else {}
-    # What the numbers mean goes with them into every file.
-    about = {**counted.header.protocol, "n": counted.n, "method": method}
-    if interval is not None:
-        about["interval"] = interval
+    about = _about(counted, method, interval)
     if out is not None:
         write_columns(out, values, about)
     if answers is not None:
@@ -119,6 +125,7 @@ def _check_options(
     validate.lookup("method", method, METHODS)
     if interval is not None:
         validate.real("--interval", interval, above=0, below=1)
+    # The ending decides the format: a wrong one would fail after the counting.
     if out is not None:
         result_suffix(out)
     if answers is not None:
@@ -127,6 +134,14 @@ def _check_options(
             raise InvalidInputError("--answers needs the sets: give --query")
     if plot is not None:
         picture_kind(plot)
+
+
+def _about(counted: Aggregate, method: str, interval: float | None) -> dict[str, Any]:
+    """Return what the numbers mean, which goes with them into every file."""
+    about = {**counted.header.protocol, "n": counted.n, "method": method}
+    if interval is not None:
+        about["interval"] = interval
+    return about
 
 
 def _columns(
@@ -141,6 +156,7 @@ def _columns(
     columns: dict[str, Sequence[Any]] = {heading: names, "frequency": frequencies.tolist()}
     if level is not None:
         lower, upper = processed.interval(level, sets)
+        # Numbers of Python, which JSON and CSV write whole.
         columns["lower"] = lower.tolist()
         columns["upper"] = upper.tolist()
     return columns
@@ -161,23 +177,13 @@ def _counted(
     file: Path, oracle: str | None, epsilon: float | None, domain: str | None, n: int | None
 ) -> tuple[Aggregate, Labels]:
     """Return the counts of a file, and its domain with the labels of --domain."""
-    from ldpopt.collection import aggregate as count
-    from ldpopt.collection.counts import is_counts, read_counts
-    from ldpopt.collection.header import Header, make_oracle
     from ldpopt.collection.labels import Labels
 
     if not file.exists():
         raise InvalidInputError(f"{file} does not exist")
     name = None if oracle is None else oracle.lower()
     labels = None if domain is None else Labels.read(domain)
-    stated = None  # the protocol of a plain CSV of counts, which names none
-    if labels is not None and name is not None and epsilon is not None:
-        stated = make_oracle(name, epsilon, labels.d)
-    counted = (
-        # No row is set aside here: to leave out rows is a decision, for which there is ``ldpopt
-        # aggregate``.
-        read_counts(file, stated, labels, n) if is_counts(file) else count(file, max_reject_rate=0)
-    )
+    counted = _read(file, name, epsilon, labels, n)
     header = counted.header
     # An option that differs from the file would silently decode the reports with other p and q.
     _agree(file, "--oracle", name, header.protocol["oracle"])
@@ -186,14 +192,40 @@ def _counted(
     _agree(file, "--n", n, counted.n)
     if labels is None:
         return counted, Labels(header.oracle.d)
-    # Two lists of labels of the same length may still differ: their fingerprints tell.
+    _agree_on_labels(file, labels, f"the list of labels {domain}", header)
+    return counted, labels
+
+
+def _read(
+    file: Path, oracle: str | None, epsilon: float | None, labels: Labels | None, n: int | None
+) -> Aggregate:
+    """Return the counts of a file: counted from its reports, or read."""
+    from ldpopt.collection import aggregate as count
+    from ldpopt.collection.counts import is_counts, read_counts
+    from ldpopt.collection.header import make_oracle
+
+    if not is_counts(file):
+        # No row is set aside here: to leave out rows is a decision, for which there is ``ldpopt
+        # aggregate``.
+        return count(file, max_reject_rate=0)
+    stated = None
+    # A plain CSV of counts names no protocol; other files of counts do.
+    if labels is not None and oracle is not None and epsilon is not None:
+        stated = make_oracle(oracle, epsilon, labels.d)
+    return read_counts(file, stated, labels, n)
+
+
+def _agree_on_labels(file: Path, labels: Labels, name: str, header: Header) -> None:
+    """Raise an error if two lists of labels of the same length differ, by their fingerprints."""
+    from ldpopt.collection.header import Header
+
     if labels.texts is not None and header.labels is not None:
         given = Header(header.oracle, labels.fingerprint)
-        given.agree(header, f"the list of labels {domain}", str(file))
-    return counted, labels
+        given.agree(header, name, str(file))
 
 
 def _agree(file: Path, option: str, given: object, recorded: object) -> None:
     """Raise an error if an option was given and differs from what the file records."""
+    # What was not given contradicts nothing.
     if given is not None and given != recorded:
         raise InvalidInputError(f"{option} is {given}, but {file} was made with {recorded}")

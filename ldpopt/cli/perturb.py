@@ -43,8 +43,10 @@ def perturb(
     from ldpopt.collection.header import make_oracle
     from ldpopt.collection.labels import Labels, read_values
 
+    # The domain first: a wrong one is an error before anything is written.
     labelled = Labels.read(domain)
     client = make_oracle(oracle.lower(), epsilon, labelled.d)
+    # None and not a seeded generator: the client then draws from the operating system.
     rng = None if seed is None else validate.generator(seed)
     if rng is not None:
         remark(
@@ -66,5 +68,6 @@ def perturb(
     with ReportWriter(path, client, labels=labelled.texts) as writer:
         for indices, ids in chain([first], batches):
             writer.write(client.perturb(indices, rng=rng), ids)
+            # Counted here: the file of values may have no heading, or one.
             n += len(indices)
     remark(f"Wrote {n:,} reports to {path}.")

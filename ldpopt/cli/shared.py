@@ -82,7 +82,9 @@ def _require_writable(path: Path) -> None:
     # The file itself may exist and hold results: only a neighbour is created and removed.
     probe = path.parent / f".{path.name}.probe"
     try:
+        # Now and not at the end: a folder that cannot be made would lose the run.
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A file beside it could be created, and the write at the end would fail.
         if path.is_dir():
             raise IsADirectoryError(21, "it is a folder")
         probe.touch()

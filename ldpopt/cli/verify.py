@@ -58,6 +58,7 @@ def verify(
     # A folder without results is an error before the long part, not after it.
     figure_run = None if figures is None else read_figure_run(figures)
     checked = _check_ledger(quick)
+    # Last, as the page shows them: the ledger's own claims were checked just now.
     results = checked if figure_run is None else [*checked, *figure_run.judged]
     if as_json:
         typer.echo(to_json(results), nl=False)
@@ -69,6 +70,7 @@ def verify(
         report_written(ledger_file, page_file)
     # On standard error, like all that is not a result: with --json the output stays JSON.
     errors.print(claims_summary(results), highlight=False, soft_wrap=True)
+    # Files and table first: they are what a reader needs after a surprise.
     if not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
@@ -77,6 +79,7 @@ def _check_ledger(quick: bool) -> list[Result]:
     from ldpopt.claims import LEDGER, InstanceSet, run_claim
 
     remark(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
+    # One set for all claims: its estimates are simulated once.
     instances = InstanceSet(quick=quick)
     results = []
     with progress_bar() as progress:

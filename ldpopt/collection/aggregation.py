@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,17 @@ from ldpopt.collection.checkpoint import Checkpoint, Progress, in_order
 from ldpopt.collection.duplicates import mark_duplicates
 from ldpopt.collection.files import ReportFile, list_files, open_reports
 from ldpopt.collection.header import Header
-from ldpopt.collection.partition import Partition, partitions, stamp_of
-from ldpopt.collection.runners import Runner, in_process, in_processes, on_dask
-from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.collection.partition import (
+    Partition,
+    Stamp,
+    Tally,
+    count_partition,
+    partitions,
+    stamp_of,
+)
+from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.executors import Executor, executor_for, results
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +130,15 @@ def aggregate(
     >>> result.n, result.rejected
     (4, {'duplicate client id': 2})
     """
-    runner = _runner(validate.integer("workers", workers, minimum=1), dask)
+    executor = executor_for(validate.integer("workers", workers, minimum=1), dask)
+    # Before any file is opened, which may take minutes.
     if not 0 <= max_reject_rate <= 1:
         raise InvalidInputError(
             f"max_reject_rate is a share of rows from 0 to 1, got {max_reject_rate!r}"
         )
     chosen = list_files([paths] if isinstance(paths, str | Path) else paths)
     files, unreadable = _opened(chosen, keep_going=keep_going)
+    # All files have the same protocol: their opening has checked it.
     header = files[0].header
     checkpoint = Checkpoint(_path(state), _path(rejects))
     progress = checkpoint.load(header.protocol)
@@ -137,15 +146,17 @@ def aggregate(
     limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
     # A run that is resumed with a lower rate may be beyond it already.
     limit.check(progress)
-    tallies = zip(plan.waiting, runner(plan.waiting), strict=True)
+    tallies = _tallies(executor, plan.waiting, checkpoint.state)
     for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
         if tally.error and not keep_going:
             raise DataUnavailableError(tally.error)
+        # On disk before anything may stop the run: what was counted is never lost.
         checkpoint.commit(progress, partition, tally)
         limit.check(progress)
         if on_partition is not None:
             on_partition(done, plan.finished + len(plan.waiting))
     return Aggregate(
+        # Without the identity of the first file: the counts are of all of them.
         Header(header.oracle, header.labels),
         progress.counts,
         progress.n,
@@ -169,24 +180,37 @@ def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None
     stamps = [stamp_of(file.path) for file in files]
     order = in_order([file.path for file in files], stamps, progress, state)
     finished = {name: groups for name, (_, groups) in progress.files.items()}
-    work: list[tuple[ReportFile, Partition]] = []
-    for i in order:
-        file = files[i]
-        done = finished.get(str(file.path), 0)
-        # No partition may hold both finished and unfinished row groups.
-        for first, last in ((0, done), (done, len(file.group_rows))):
-            work += [(file, part) for part in partitions(file, stamps[i], first, last)]
-    # Finished partitions take part in the search for duplicates: their clients have reported
-    # before.
-    parts = mark_duplicates(work) if files[0].has_ids else [part for _, part in work]
+    ordered = [(files[i], stamps[i]) for i in order]
+    parts = _all_parts(ordered, finished)
     # Partitions that begin within the finished row groups have been counted.
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
-        files=[files[i] for i in order],
+        files=[file for file, _ in ordered],
         waiting=waiting,
         finished=len(parts) - len(waiting),
         rows=sum(part.rows for part in parts),
     )
+
+
+def _all_parts(
+    files: Sequence[tuple[ReportFile, Stamp]], finished: Mapping[str, int]
+) -> list[Partition]:
+    """Return the partitions of files, marked where their clients have reported before."""
+    work = [
+        (file, part)
+        for file, stamp in files
+        for part in _parts(file, stamp, finished.get(str(file.path), 0))
+    ]
+    # Finished partitions take part in the search for duplicates, since their clients count.
+    if files[0][0].has_ids:
+        return mark_duplicates(work)
+    return [part for _, part in work]
+
+
+def _parts(file: ReportFile, stamp: Stamp, finished: int) -> Iterator[Partition]:
+    """Yield the partitions of a file, of which none holds finished and unfinished row groups."""
+    yield from partitions(file, stamp, 0, finished)
+    yield from partitions(file, stamp, finished, len(file.group_rows))
 
 
 @dataclass(frozen=True)
@@ -210,10 +234,22 @@ class _Limit:
         )
 
 
-def _runner(workers: int, dask: str | None) -> Runner:
-    if dask is not None:
-        return on_dask(dask)
-    return in_process if workers == 1 else in_processes(workers)
+def _tallies(
+    executor: Executor, waiting: Sequence[Partition], state: Path | None
+) -> Iterator[tuple[Partition, Tally]]:
+    """Yield partitions with their tallies, in the order of the partitions.
+
+    The state of a run counts the finished row groups of each file, so that no partition may
+    overtake another one; the rejects file, too, keeps the order of the rows.
+    """
+    try:
+        yield from zip(waiting, results(executor, count_partition, waiting), strict=True)
+    except WorkersError as error:
+        if state is None:
+            raise
+        raise WorkersError(
+            f"{error}. Finished partitions are kept in {state}: the same call resumes the run"
+        ) from None
 
 
 def _path(path: str | Path | None) -> Path | None:

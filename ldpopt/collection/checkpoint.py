@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import __version__
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.partition import Partition, Stamp, Tally
 from ldpopt.errors import DataUnavailableError, InvalidInputError
@@ -52,14 +53,21 @@ class Progress:
         else:
             self.counts += tally.counts
             self.n += tally.n
+            # By the words and not by the code: the state stays readable, and codes may change.
             for code, times in zip(*np.unique(tally.reasons, return_counts=True), strict=True):
                 words = Reason(code).words
                 self.rejected[words] = self.rejected.get(words, 0) + int(times)
+        # Also after an error: a partition that cannot be read is finished, and not tried again.
         self.files[str(partition.path)] = (partition.stamp, partition.last)
 
 
 class Checkpoint:
     """The state file of an aggregation, and the rejects file beside it.
+
+    It keeps sums, where the experiments keep every finished cell in a row of its own
+    (``experiments.store``): cells are read again one by one, when a figure is drawn or changed,
+    whereas of partitions only the sum is wanted, and the counts of each by themselves may take more
+    space than the reports.
 
     Rejects are appended first, then the state is replaced. The state records how long the rejects
     file was: what a killed run wrote beyond that is cut off when the run is resumed.
@@ -98,6 +106,7 @@ class Checkpoint:
         """
         progress.add(partition, tally)
         if self.rejects is not None and len(tally.rejected):
+            # Rows first, then the state that counts them: the other order could lose rows.
             progress.rejects_bytes = _append_rejects(self.rejects, partition.path, tally)
         if self.state is not None:
             record = {
@@ -106,6 +115,7 @@ class Checkpoint:
                 # often.
                 "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
                 "rejects": self._rejects_name,
+                "version": __version__,
             }
             write_whole(self.state, json.dumps(record).encode())
 
@@ -118,6 +128,7 @@ class Checkpoint:
         try:
             record = json.loads(path.read_bytes())
             rejects = record.pop("rejects")
+            version = record.pop("version")
             stored = np.frombuffer(base64.b64decode(record.pop("counts")), dtype="<i8")
             files = {
                 name: (tuple(stamp), groups)
@@ -129,6 +140,12 @@ class Checkpoint:
             raise DataUnavailableError(
                 f"{path} is not the state of an aggregation: {hint}"
             ) from None
+        # Another version may count, or set aside, other rows: half a sum of each is of neither.
+        if version != __version__:
+            raise InvalidInputError(
+                f"{path} is the state of an aggregation by ldpopt {version}, this is "
+                f"{__version__}: {hint}"
+            )
         if progress.protocol != protocol:
             raise InvalidInputError(
                 f"{path} is the state of an aggregation of {progress.protocol}, not of {protocol}: "
@@ -147,6 +164,7 @@ class Checkpoint:
             raise InvalidInputError(
                 f"{rejects} lost rows that an unfinished aggregation had written to it: start again"
             )
+        # Rows beyond the state are of a partition that will be counted again.
         os.truncate(rejects, size)
 
 
@@ -182,5 +200,6 @@ def in_order(
                 f"{name} was counted in part by an unfinished run and {what}: remove {state} to "
                 "start again"
             )
+    # A dict keeps the first of equal keys, so that begun files come first and once.
     begun = [index[name] for name in progress.files]
     return list(dict.fromkeys([*begun, *range(len(paths))]))

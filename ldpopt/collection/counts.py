@@ -41,6 +41,7 @@ def write_counts(path: Path, aggregate: Aggregate) -> None:
         "unreadable": aggregate.unreadable,
         "files": aggregate.files,
     }
+    # Whole numbers of Python: JSON takes none of numpy's.
     counts = aggregate.counts.tolist()
     if counts_suffix(path) == ".json":
         text = json.dumps({**about, "counts": counts}) + "\n"
@@ -67,8 +68,10 @@ def is_counts(path: Path) -> bool:
     suffix = path.suffix.lower()
     if path.is_dir() or suffix == ".parquet":
         return False
+    # Reports are never JSON.
     if suffix == ".json":
         return True
+    # By its content: both kinds of file end in .csv.
     return not read_text(path, f"cannot read {path}").startswith("# ldpopt reports ")
 
 
@@ -117,6 +120,7 @@ def read_counts(
 def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
     """Return n where all reports support the same number of values: counts sum to n·size."""
     size = oracle.report_form.fixed_size
+    # A remainder means counts of another oracle, or of a part of the domain.
     if size is None or total % size:
         raise InvalidInputError(f"{path} does not say how many reports were counted: give --n")
     return total // size
@@ -139,6 +143,7 @@ def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregat
         raise InvalidInputError(f"{path} must have {d} counts")
     checked = validate.whole_numbers(f"counts of {path}", counts, low=0, high=_LARGEST)
     n = validate.integer(f"n of {path}", record["n"], minimum=0)
+    # Files of counts by another program may lack them.
     more = {key: record[key] for key in ("rejected", "unreadable", "files") if key in record}
     return Aggregate(header, checked, n, **more)
 

@@ -44,6 +44,7 @@ def mark_duplicates(work: Work, *, bucket_rows: int = _BUCKET_ROWS) -> list[Part
     choose ids that all fall into one.
     """
     rows = sum(partition.rows for _, partition in work)
+    # Rounded up; without any row there is still one bucket to write to.
     buckets = max(1, -(-rows // bucket_rows))
     duplicates: list[list[Rows]] = [[] for _ in work]
     with tempfile.TemporaryDirectory(prefix="ldpopt-ids-") as folder:
@@ -52,6 +53,7 @@ def mark_duplicates(work: Work, *, bucket_rows: int = _BUCKET_ROWS) -> list[Part
         for path in paths:
             for part, repeated in _repeated(path):
                 duplicates[part].append(repeated)
+            # At once, so that the disk holds each id only until it has been compared.
             path.unlink()
     return [
         replace(partition, duplicates=np.sort(_joined(parts)))
@@ -65,6 +67,7 @@ def _repeated(bucket: Path) -> list[tuple[int, Rows]]:
         table = pa.ipc.open_stream(source).read_all()
     if not len(table):
         return []
+    # Ids as whole numbers: exact, and far faster to compare than text.
     codes = table["id"].combine_chunks().dictionary_encode().indices.to_numpy()
     # Rows lie in the order in which they were dealt: the first row of each id is not repeated.
     repeated = np.ones(len(codes), dtype=np.bool_)
@@ -79,6 +82,7 @@ def _deal(work: Work, paths: Sequence[Path]) -> list[Partition]:
 
     Return the partitions with their rows without an id, or with the reason why ids cannot be read.
     """
+    # Without a seed on purpose: nobody can know the weights in advance.
     rng = np.random.default_rng()
     weights = rng.integers(2**64 - 1, size=1 << 10, dtype=np.uint64, endpoint=True)
     writers = [pa.ipc.new_stream(str(path), _SCHEMA) for path in paths]
@@ -104,6 +108,7 @@ def _deal(work: Work, paths: Sequence[Path]) -> list[Partition]:
                 _write(table, writers, weights)
             marked.append(replace(partition, nameless=_joined(nameless)))
     finally:
+        # Also after an error: an open file could not be removed with its folder on every system.
         for writer in writers:
             writer.close()
     return marked
@@ -115,6 +120,7 @@ def _write(
     """Append rows to the buckets that their ids hash to, in their order."""
     hashes = _hashes(table["id"].combine_chunks(), weights)
     bucket = hashes % np.uint64(len(writers))
+    # Stable: within a bucket rows stay in the order in which reports count.
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(len(writers) + 1))
     sorted_rows = table.take(pa.array(order))
@@ -146,4 +152,5 @@ def _hashes(ids: pa.Array, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
     factors *= weights[position % len(weights)]
     # Sums of all texts at once, as differences of running sums: 64-bit arithmetic wraps around.
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(factors, dtype=np.uint64)])
+    # The lower bits of such sums are the least mixed: the lowest depends on the lowest bits alone.
     return np.asarray((sums[stops] - sums[starts]) >> np.uint64(32))

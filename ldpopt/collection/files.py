@@ -159,6 +159,7 @@ class ReportWriter:
             If they are not reports of the oracle, the ids do not fit, or the file cannot be
             written.
         """
+        # A list of reports is as good as an array.
         batch = np.asarray(reports)
         self.oracle.report_form.check(batch)
         # Checked before the file is created: a wrong batch leaves no draft behind.
@@ -188,6 +189,7 @@ class ReportWriter:
         trace: TracebackType | None,
     ) -> None:
         try:
+            # An empty file would count as a collection without clients.
             if kind is None and self._writer is None:
                 raise InvalidInputError(f"{self.path} would have no report")
             if self._writer is not None:

@@ -24,6 +24,7 @@ def fingerprint(labels: Sequence[str]) -> str:
 
     It is the first half of a SHA-256, in hexadecimal.
     """
+    # As JSON: joined by any separator, two lists of labels might read the same.
     return sha256(json.dumps(list(labels), ensure_ascii=False).encode()).hexdigest()[:32]
 
 
@@ -118,6 +119,7 @@ class Header:
         """
         ours = self.protocol
         theirs = other.protocol
+        # Of both: a key that only one of them has is a difference too.
         for key in ours | theirs:
             if ours.get(key) != theirs.get(key):
                 raise InvalidInputError(
@@ -151,6 +153,7 @@ def oracle_name(oracle: FrequencyOracle) -> str:
     Raises InvalidTypeError for an oracle that is not in ``ldpopt.oracles.ORACLES``.
     """
     for name, make in ORACLES.items():
+        # Not isinstance: a subclass may draw reports that the name does not stand for.
         if make is type(oracle):
             return name
     raise InvalidTypeError(f"only reports of {', '.join(ORACLES)} can be stored, got {oracle!r}")

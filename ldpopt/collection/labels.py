@@ -53,6 +53,7 @@ class Labels:
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InvalidInputError(f"{text} must be a JSON list of labels")
         _require_distinct(text, labels)
+        # After the check of each label, whose message says more.
         if len(labels) < 2:
             raise InvalidInputError(
                 f"{text} has {len(labels)} labels: a domain has at least 2 values"
@@ -89,6 +90,7 @@ class Labels:
         InvalidInputError if it does not, or names a value that is not in the domain.
         """
         content = _json(str(path), read_text(path, f"cannot read the sets {path}"))
+        # Sets without names are named by their numbers.
         sets = dict(enumerate(content)) if isinstance(content, list) else content
         lists = isinstance(sets, dict) and all(isinstance(group, list) for group in sets.values())
         if not lists or not sets:
@@ -131,6 +133,7 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
         If the file cannot be read, has other columns, or a value is not in the domain; the first
         such line is named.
     """
+    # Line numbers are those that an editor shows.
     names, headed = _heading(path, labels)
     line = 1 + headed
     try:
@@ -156,6 +159,7 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
             first = next(reader(file), [""])
     except (OSError, UnicodeDecodeError, Error) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
+    # A heading decides, even where its words are labels too.
     if VALUE in first:
         return first, True
     if len(first) > 1:
@@ -190,6 +194,7 @@ def read_text(path: Path, problem: str) -> str:
     Raises an InvalidInputError that begins with ``problem`` if it cannot be read.
     """
     try:
+        # Spreadsheets put a mark of the encoding in front, which is no part of the text.
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{problem} ({error})") from None

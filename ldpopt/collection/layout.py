@@ -167,9 +167,11 @@ class BitsLayout(Layout):
             elif len(column):
                 rows = self._stored(column)
         elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            # A null has its reason already: it passes here as if it had the right length.
             lengths = pc.binary_length(column).fill_null(self.width).to_numpy()
             codes[(lengths != self.width) & (codes == 0)] = Reason.LENGTH
             right = codes == 0
+            # Bytes of variable size lie apart in memory: joined, they are one array.
             content = b"".join(column.filter(pa.array(right)).to_pylist())
             rows[right] = np.frombuffer(content, dtype=np.uint8).reshape(-1, self.width)
         else:
@@ -243,6 +245,7 @@ class HashLayout(Layout):
         reports = np.empty(len(seeds), dtype=self.dtype)
         reports["seed"] = seeds
         reports["bucket"] = buckets
+        # A row has one reason: the seed's, where both are wrong.
         return reports, np.where(seed_codes > 0, seed_codes, bucket_codes)
 
     def text(self, reports: Reports) -> list[list[str]]:
@@ -302,6 +305,7 @@ class SubsetLayout(Layout):
             if kind.list_size != self.k:
                 codes[codes == 0] = Reason.LENGTH
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            # As for bits: a null keeps the reason that it has.
             lengths = pc.list_value_length(column).fill_null(self.k).to_numpy()
             codes[(lengths != self.k) & (codes == 0)] = Reason.LENGTH
         else:
@@ -320,12 +324,15 @@ class SubsetLayout(Layout):
     def _cell(self, row: Fields) -> Cell:
         cells = [_whole(member, self.d - 1) for member in row[0].split()]
         values = [value for value, _ in cells]
+        # The largest code stands for all of a row's: any would do, as long as it is always the same
+        # one.
         code = max((code for _, code in cells), default=Reason.MISSING)
         if code == 0 and len(values) != self.k:
             code = Reason.LENGTH
         return values, code
 
     def _checked(self, sets: Reports, codes: Codes) -> Decoded:
+        # Strictly ascending: a member that is repeated is refused with the same comparison.
         unordered = (sets[:, 1:] <= sets[:, :-1]).any(axis=1)
         codes[unordered & (codes == 0)] = Reason.ORDER
         return sets, codes
@@ -382,6 +389,7 @@ def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> Decoded:
     # Nulls become 0, in range; their code is already set.
     filled = column.fill_null(0) if column.null_count else column
     numbers = filled.to_numpy(zero_copy_only=False)
+    # Before the conversion, which would wrap around.
     outside = (numbers < 0) | (numbers > high)
     codes[outside & (codes == 0)] = Reason.RANGE
     if codes.any():

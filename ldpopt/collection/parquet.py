@@ -81,6 +81,7 @@ class ParquetReports:
             ):
                 left -= len(batch)
                 yield batch
+        # A footer and pages that contradict each other pass Arrow's own checks.
         if left:
             raise DataUnavailableError(
                 f"{self.path} is corrupt: {abs(left)} rows are "
@@ -151,6 +152,7 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     Raises InvalidInputError unless there are n of them, with none missing.
     """
     try:
+        # Arrow finds one type for all ids, or raises an error where they are mixed.
         column = ids if isinstance(ids, pa.Array) else pa.array(ids)
     except (pa.ArrowException, OverflowError):
         column = pa.nulls(1)
@@ -162,6 +164,7 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
         )
     if len(column) != n:
         raise InvalidInputError(f"{n} reports need as many client ids, got {len(column)}")
+    # One width of numbers, so that batches of a file agree.
     return column.cast(pa.int64() if pa.types.is_signed_integer(column.type) else pa.string())
 
 
@@ -178,6 +181,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow adds lines about its own sources, which tell a reader nothing.
         reason = str(error).strip().splitlines()
         raise DataUnavailableError(
             f"{path} is truncated, corrupt or unreadable: {(reason or ['?'])[0]}"

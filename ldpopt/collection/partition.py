@@ -87,6 +87,7 @@ def partitions(file: ReportFile, stamp: Stamp, first: int, last: int) -> Iterato
     rows = 0
     for group in range(first, last):
         more = file.group_rows[group]
+        # A row group that is larger than the limit by itself is a partition by itself.
         if rows and rows + more > size:
             yield Partition(file.path, stamp, first, group, row, rows)
             first = group
@@ -103,6 +104,7 @@ def count_partition(partition: Partition) -> Tally:
     Raises InvalidInputError if the file is not the one that was planned with. A file that cannot be
     read is reported in the tally.
     """
+    # The ids could not be read: without them duplicates would count.
     if partition.error:
         return _failed(partition.error)
     try:
@@ -130,6 +132,7 @@ def _counted(file: ReportFile, partition: Partition) -> Tally:
     row = partition.row
     rejected = [_no_rows()]
     reasons = [np.empty(0, np.uint8)]
+    # Batch by batch: memory does not grow with the size of the partition.
     for reports, codes in file.batches(partition.first, partition.last):
         _mark(codes, row, partition.duplicates, Reason.DUPLICATE)
         _mark(codes, row, partition.nameless, Reason.NO_ID)
@@ -148,6 +151,7 @@ def _counted(file: ReportFile, partition: Partition) -> Tally:
 
 def _mark(codes: Codes, row: int, rows: Rows, reason: Reason) -> None:
     """Set the codes of rows that have no reason yet; ``codes`` begin at ``row``."""
+    # Both are sorted: only the marked rows of this batch are looked at.
     start, end = np.searchsorted(rows, [row, row + len(codes)])
     here = rows[start:end] - row
     codes[here[codes[here] == 0]] = reason

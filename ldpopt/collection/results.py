@@ -39,6 +39,7 @@ def write_columns(path: Path, columns: Columns, about: Mapping[str, Any]) -> Non
     write_whole(path, write(columns, about))
 
 
+# CSV has no place for what the numbers mean: programs that read it expect a heading first.
 def _csv(columns: Columns, _: Mapping[str, Any]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -55,6 +56,7 @@ def _json(columns: Columns, about: Mapping[str, Any]) -> bytes:
 
 def _parquet(columns: Columns, about: Mapping[str, Any]) -> bytes:
     content = io.BytesIO()
+    # Parquet keeps metadata in its schema, as text.
     metadata = {"ldpopt.estimate": json.dumps(dict(about))}
     pq.write_table(pa.table(dict(columns)).replace_schema_metadata(metadata), content)
     return content.getvalue()

@@ -79,10 +79,12 @@ class CsvReports:
         """
         width = len(self._columns)
         for chunk in self._chunks(first, last):
+            # The row has been set aside for its length: its id cannot be trusted either.
             ids = [row[width - 1] or None if len(row) == width else None for row in chunk]
             yield pa.array(ids, pa.large_string())
 
     def _chunks(self, first: int, last: int) -> Iterator[list[list[str]]]:
+        # A CSV file is one row group: all of it, or nothing.
         rows = self._rows() if last > first else iter(())
         while chunk := list(islice(rows, _ROWS)):
             yield chunk
@@ -90,6 +92,7 @@ class CsvReports:
     def _rows(self) -> Iterator[list[str]]:
         n = 0
         with readable(self.path), self.path.open(encoding="utf-8", newline="") as file:
+            # Strict: an open quote would otherwise join rows silently.
             rows = csv.reader(islice(file, 2, None), strict=True)
             try:
                 for row in rows:

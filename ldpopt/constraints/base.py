@@ -118,6 +118,7 @@ class Polyhedron(Constraint):
         rows = self.rows(f.shape[-1])
         flat = f.reshape(-1, f.shape[-1])
         values = (rows.matrix @ flat.T).T
+        # A side without a bound gives -inf, which the maximum with 0 drops.
         outside = np.maximum(rows.lower - values, values - rows.upper)
         largest = outside.max(axis=-1, initial=0.0)
         return np.asarray(largest.reshape(f.shape[:-1]))
@@ -132,6 +133,8 @@ class Polyhedron(Constraint):
             import cvxpy as cp  # slow to import, as everywhere in this folder
 
             values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
+        # An equality as two inequalities would leave the feasible set without an interior, which
+        # interior-point solvers need.
         is_equality = rows.lower == rows.upper
         equal = np.flatnonzero(is_equality)
         below = np.flatnonzero(~is_equality & np.isfinite(rows.lower))

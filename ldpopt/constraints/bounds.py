@@ -36,6 +36,7 @@ class _Box(Constraint):
         """Return the bounds as rows."""
         from scipy import sparse  # slow to import, as everywhere in this folder
 
+        # One row per value, also where a bound is infinite: the number of a row is its value.
         lower, upper = self.box(d)
         return LinearInequalities(sparse.eye_array(d, format="csr"), lower, upper)
 
@@ -61,6 +62,7 @@ class _Box(Constraint):
 
 def describe_bounds(name: str, lower: float, upper: float) -> str:
     """Return the bounds of a value as a reader would write them."""
+    # Equal bounds read better as one equation.
     if lower == upper:
         return f"{name} = {lower:g}"
     left = f"{lower:g} <= " if np.isfinite(lower) else ""
@@ -111,6 +113,7 @@ class Bounds(_Box):
     """
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        # Shapes are kept: one number for all values still fits any domain.
         self.lower = validate.array("lower", lower).astype(np.float64)
         self.upper = validate.array("upper", upper).astype(np.float64)
         try:
@@ -132,6 +135,7 @@ class Bounds(_Box):
     def validate_for(self, d: int) -> None:
         """Raise an error unless each bound is one number or d of them."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            # Other shapes would be broadcast to the domain, or not, by chance of d.
             if bound.shape not in ((), (d,)):
                 raise InvalidInputError(
                     f"{name} must be a number or have shape ({d},), got {bound.shape}"
@@ -184,6 +188,7 @@ class Fixed(_Box):
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
+        # The domain is known only now: the constructor has checked the rest.
         validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
 
     def box(self, d: int) -> tuple[Array, Array]:

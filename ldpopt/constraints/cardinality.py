@@ -44,6 +44,7 @@ class AtMost(Constraint):
     )
 
     def __init__(self, k: int) -> None:
+        # With k = 0 only the zero vector would be left, which is no distribution.
         self.k = validate.integer("k", k, minimum=1)
 
     def violation(self, f: Array) -> Array:

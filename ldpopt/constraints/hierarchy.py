@@ -60,6 +60,7 @@ class Hierarchy(Polyhedron):
         loops = below[above == below]
         if len(loops):
             raise InvalidInputError(f"node {loops[0]} is its own parent: a root has the parent -1")
+        # Otherwise sums over the nodes below would never end.
         cycle = find_cycle(np.stack([above, below], axis=1))
         if cycle:
             raise InvalidInputError(
@@ -181,6 +182,8 @@ class Hierarchy(Polyhedron):
                 "levels must be estimates with the same trials, got stacks of shapes "
                 f"{sorted(shapes)}"
             )
+        # Least squares with these weights is the best linear estimate, if levels are of different
+        # users.
         weights = np.concatenate([np.full(level.d, level.sigma**-2) for level in levels])
         return np.concatenate([level.frequencies for level in levels], axis=-1), weights
 
@@ -207,6 +210,7 @@ class Hierarchy(Polyhedron):
         column = [inner, below]
         sign = [np.ones(len(inner)), -np.ones(len(below))]
         bound = np.zeros(len(inner))
+        # Last, so that the numbers of the other rows do not depend on it.
         if self.root_total is not None:
             roots = np.flatnonzero(self.parents < 0)
             row.append(np.full(len(roots), len(inner)))
@@ -219,6 +223,7 @@ class Hierarchy(Polyhedron):
 
     def row_name(self, row: int, d: int) -> str:
         """Return the node whose children are added up, or the sum of the roots."""
+        # In the order of ``rows``.
         inner = np.unique(self.parents[self.parents >= 0])
         if row < len(inner):
             return f"f[{inner[row]}] = sum of its children"

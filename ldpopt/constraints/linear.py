@@ -37,6 +37,7 @@ class SumsTo(Polyhedron):
     """
 
     def __init__(self, total: float = 1.0) -> None:
+        # Any total: the frequencies of a part of the domain do not sum to 1.
         self._total = validate.real("total", total)
 
     @property

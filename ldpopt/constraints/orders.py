@@ -38,6 +38,7 @@ class Order(Polyhedron):
 
         pairs = self.pairs(d)
         m = len(pairs)
+        # Each row has 1 for the larger value and -1 for the smaller one.
         row = np.repeat(np.arange(m), 2)
         signs = np.tile([1.0, -1.0], m)
         matrix = sparse.csr_array((signs, (row, pairs.reshape(-1))), shape=(m, d))
@@ -93,16 +94,19 @@ class Monotone(Order):
 
     def __init__(self, order: ArrayLike) -> None:
         given = validate.array("order", order)
+        # A chain of two values and a pair differ by their shape alone.
         if given.ndim == 2:
             self.order = None
             self._pairs = _checked_pairs(given)
         else:
             chain = distinct_indices("order", given)
             self.order = chain
+            # Neighbours suffice: all other pairs of a chain follow from theirs.
             self._pairs = np.stack([chain[:-1], chain[1:]], axis=1)
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
+        # A chain of one value has no pair, but must still be in the domain.
         indices = self._pairs if self.order is None else self.order
         validate.whole_numbers("order", indices, low=0, high=d - 1)
 
@@ -209,6 +213,7 @@ def find_cycle(pairs: Index) -> list[int]:
     size = len(nodes)
     graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(size, size))
     count, part = sparse.csgraph.connected_components(graph, connection="strong")
+    # Parts of one node each: a loop would be one too, but pairs are of different values.
     if count == size:
         return []
     # A part of several values has a cycle. Only the first such part is looked at in Python, which

@@ -46,6 +46,7 @@ class Smooth(Polyhedron):
     ) -> None:
         self.total_variation = _bound("total_variation", total_variation)
         self.second_difference = _bound("second_difference", second_difference)
+        # Without a bound every vector would satisfy it: more likely a misspelt argument.
         if self.total_variation is None and self.second_difference is None:
             raise InvalidInputError(
                 "Smooth needs a total_variation or a second_difference, or both"
@@ -70,6 +71,7 @@ class Smooth(Polyhedron):
         for order, bound in self._parts:
             differences = np.diff(f, order, axis=-1)
             excess.append(np.abs(differences).sum(axis=-1) - bound)
+        # The larger one, as everywhere: a violation is that of the worst row.
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
     def rows(self, d: int) -> LinearInequalities:

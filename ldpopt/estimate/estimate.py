@@ -94,28 +94,16 @@ class FrequencyEstimate(Immutable):
         clip_answers: bool = False,
         raw: FrequencyEstimate | None = None,
     ) -> None:
-        d = None if oracle is None else _protocol(oracle).d
-        values = validate.frequencies(frequencies, d=d)
-        if not values.size:
-            raise InvalidInputError(
-                f"a stack must have at least one trial, got shape {values.shape}: "
-                f"axis {values.shape.index(0)} is empty"
-            )
-        if np.asarray(frequencies).dtype.kind in "iu" and values.max() > 1:
-            warn(
-                "these frequencies are whole numbers above 1: if they are counts of reports, "
-                "use oracle.estimate(counts, n)"
-            )
-        self.frequencies: Array = values
+        self.frequencies: Array = _frequencies(frequencies, oracle)
         if raw is not None:
-            _check_raw(raw, values.shape, is_raw)
+            _check_raw(raw, self.frequencies.shape, is_raw)
             is_raw = False
             # Processing changes frequencies, not what is known of the reports behind them.
             if n is None and oracle is None and noise is None:
                 n = raw.n
                 oracle = raw.oracle
                 noise = raw._noise
-        self._noise: Noise | None = _noise_of(n, oracle, noise, values.shape[-1])
+        self._noise: Noise | None = _noise_of(n, oracle, noise, self.d)
         self.n: int | None = None if self._noise is None else self._noise.n
         if n is not None:
             self.n = validate.integer("n (the number of reports)", n, minimum=1)
@@ -529,6 +517,24 @@ def warn_unless_raw_noise(estimate: FrequencyEstimate) -> None:
         )
 
 
+def _frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
+    """Return the frequencies as floats, of the oracle's domain if there is one."""
+    d = None if oracle is None else _protocol(oracle).d
+    values = validate.frequencies(frequencies, d=d)
+    if not values.size:
+        raise InvalidInputError(
+            f"a stack must have at least one trial, got shape {values.shape}: "
+            f"axis {values.shape.index(0)} is empty"
+        )
+    # Noise may lift an estimate above 1, but never to exact whole numbers.
+    if np.asarray(frequencies).dtype.kind in "iu" and values.max() > 1:
+        warn(
+            "these frequencies are whole numbers above 1: if they are counts of reports, "
+            "use oracle.estimate(counts, n)"
+        )
+    return values
+
+
 def _protocol(oracle: object) -> PureProtocol:
     if not isinstance(oracle, PureProtocol):
         raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {oracle!r}")
@@ -541,20 +547,25 @@ def _noise_of(
     """Return the noise from whichever arguments give it, or None; two of them raise an error."""
     if noise is None:
         return None if n is None or oracle is None else Noise.of_reports(n, oracle)
-    if isinstance(noise, Noise):
-        if n is not None and n != noise.n:
-            raise InvalidInputError(f"n = {n!r} and the noise's n = {noise.n!r} differ: pass one")
-        if oracle is not None and oracle is not noise.protocol:
-            raise InvalidInputError("oracle and noise both give the noise: pass one of them")
-        result = noise
-    else:
-        if oracle is not None:
-            raise InvalidInputError("oracle and noise both give the noise: pass one of them")
-        result = Noise(noise, n=n)  # type: ignore[arg-type]
+    result = _given_noise(n, oracle, noise)
+    # One number stands for all values.
     size = max(np.size(result.constant), np.size(result.slope))
     if size not in (1, d):
         raise InvalidInputError(f"the noise is that of {size} values, the estimate has {d}")
     return result
+
+
+def _given_noise(n: int | None, oracle: PureProtocol | None, noise: Noise | ArrayLike) -> Noise:
+    """Return noise given by hand, unless n or the oracle contradicts it."""
+    if isinstance(noise, Noise):
+        if n is not None and n != noise.n:
+            raise InvalidInputError(f"n = {n!r} and the noise's n = {noise.n!r} differ: pass one")
+        # The oracle that the noise is of adds nothing, and contradicts nothing.
+        if oracle is None or oracle is noise.protocol:
+            return noise
+    elif oracle is None:
+        return Noise(noise, n=n)  # type: ignore[arg-type]
+    raise InvalidInputError("oracle and noise both give the noise: pass one of them")
 
 
 def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:

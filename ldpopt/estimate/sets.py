@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Sets = NDArray[np.bool_] | Sequence[ArrayLike]
+Indices = NDArray[np.int64]
 
 
 def membership(sets: Sets, d: int) -> csr_array:
@@ -40,39 +41,52 @@ def membership(sets: Sets, d: int) -> csr_array:
         if sets.ndim != 2 or sets.shape[1] != d:
             raise InvalidInputError(f"boolean sets must have shape (m, {d}), got {sets.shape}")
         return sparse.csr_array(sets.astype(np.float64))
-    rows = list(sets) if np.iterable(sets) else []
-    if not np.iterable(sets) or (rows and not np.iterable(rows[0])):
+    indices = [_members(i, row, d) for i, row in enumerate(_rows(sets))]
+    starts = np.cumsum([0, *(len(members) for members in indices)])
+    # The empty array gives the type where there is no set at all.
+    columns = np.concatenate([np.empty(0, dtype=np.int64), *indices])
+    return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(indices), d))
+
+
+def _rows(sets: Sets) -> list[ArrayLike]:
+    """Return the sets as a list, or raise an error for a single set or none of indices."""
+    rows = list(sets) if np.iterable(sets) else None
+    if rows is None or (rows and not np.iterable(rows[0])):
         raise InvalidTypeError(
             "sets must be a sequence of index arrays; for a single set pass [indices]"
         )
-    indices = []
-    for i, row in enumerate(rows):
-        # As indices True and False would be the values 1 and 0.
-        if isinstance(row, np.ndarray) and row.dtype == np.bool_:
-            raise InvalidTypeError(
-                f"set {i} is boolean: pass all boolean sets as one array of shape (m, {d})"
-            )
-        try:
-            members = np.asarray(row)
-        except ValueError:  # ragged
-            members = np.empty((0, 0))
-        if members.ndim != 1:
-            raise InvalidInputError(
-                f"set {i} must be a one-dimensional array of indices, got {row!r}"
-            )
-        if members.dtype.kind in "US":
-            raise InvalidTypeError(
-                f"set {i} must hold indices, got text: look up the index of each label first"
-            )
-        # An empty list becomes an array of floats, and an empty set is allowed.
-        members = members if members.size else np.empty(0, dtype=np.int64)
-        members = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
-        if np.unique(members).size != members.size:
-            raise InvalidInputError(f"set {i} has an index more than once")
-        indices.append(members)
-    starts = np.cumsum([0, *(len(members) for members in indices)])
-    columns = np.concatenate([np.empty(0, dtype=np.int64), *indices])
-    return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(indices), d))
+    return rows
+
+
+def _members(i: int, row: ArrayLike, d: int) -> Indices:
+    """Return the indices of the values in set i, or raise an error."""
+    # As indices True and False would be the values 1 and 0.
+    if isinstance(row, np.ndarray) and row.dtype == np.bool_:
+        raise InvalidTypeError(
+            f"set {i} is boolean: pass all boolean sets as one array of shape (m, {d})"
+        )
+    members = _array_of(row)
+    if members.ndim != 1:
+        raise InvalidInputError(f"set {i} must be a one-dimensional array of indices, got {row!r}")
+    if members.dtype.kind in "US":
+        raise InvalidTypeError(
+            f"set {i} must hold indices, got text: look up the index of each label first"
+        )
+    # An empty list becomes an array of floats, and an empty set is allowed.
+    members = members if members.size else np.empty(0, dtype=np.int64)
+    indices: Indices = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
+    # A value that is named twice would be added twice.
+    if np.unique(indices).size != indices.size:
+        raise InvalidInputError(f"set {i} has an index more than once")
+    return indices
+
+
+def _array_of(row: ArrayLike) -> NDArray[Any]:
+    """Return a set as an array; lists of unequal lengths give one that is not one-dimensional."""
+    try:
+        return np.asarray(row)
+    except ValueError:
+        return np.empty((0, 0))
 
 
 def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]:

@@ -31,6 +31,7 @@ def agreement_figure(agreement: Agreement) -> bytes:
     left.set_title(
         f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)", fontsize=10
     )
+    # What is below the axis would vanish from it without a word.
     right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)", fontsize=10)
     for axes in (left, right):
         axes.set(xscale="log", yscale="log")

@@ -48,6 +48,7 @@ def claims_summary(results: Sequence[Result]) -> str:
     counts = Counter(result.finding.verdict for result in results)
     by_verdict = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
     summary = f"{len(results)} statements: {by_verdict}"
+    # By name, since a table of a hundred rows hides them.
     surprises = [result.claim.id for result in results if not result.as_expected]
     if surprises:
         listed = ", ".join(surprises)

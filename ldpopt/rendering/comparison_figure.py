@@ -73,28 +73,34 @@ def _draw_panel(
         if row.path != "conic":
             axes.plot(*_position(row, ceiling), "*", color="black", markersize=11)
     for solver, look in looks.items():
-        points = [row for row in rows if row.solver == solver and row.seconds is not None]
-        positions = [_position(row, ceiling) for row in points]
-        axes.plot(
-            [seconds for seconds, _ in positions],
-            [inexactness for _, inexactness in positions],
-            color=look.colour,
-            linewidth=1,
-            linestyle=look.line,
-        )
-        for row, position in zip(points, positions, strict=True):
-            axes.plot(
-                *position,
-                look.marker,
-                color=look.colour,
-                markersize=_MARKER_SIZES[row.accuracy],
-                markerfacecolor="none" if row.status == "optimal" else look.colour,
-            )
+        # Without seconds there is no point to draw: the title names the solver.
+        timed = [row for row in rows if row.solver == solver and row.seconds is not None]
+        _draw_solver(axes, timed, look, ceiling)
     axes.set(xscale="log", yscale="log", xlabel="seconds per repeated solve")
     _thin_out_ticks(axes)
     _entitle(axes, rows)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
+
+
+def _draw_solver(axes: Axes, rows: Sequence[ComparisonRow], look: Look, ceiling: float) -> None:
+    """Draw one solver: a line through its accuracies, with a filled marker where it gave up."""
+    positions = [_position(row, ceiling) for row in rows]
+    axes.plot(
+        [seconds for seconds, _ in positions],
+        [inexactness for _, inexactness in positions],
+        color=look.colour,
+        linewidth=1,
+        linestyle=look.line,
+    )
+    for row, position in zip(rows, positions, strict=True):
+        axes.plot(
+            *position,
+            look.marker,
+            color=look.colour,
+            markersize=_MARKER_SIZES[row.accuracy],
+            markerfacecolor="none" if row.status == "optimal" else look.colour,
+        )
 
 
 def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:

@@ -34,6 +34,7 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
     for heading in _number_headings(everything):
         table.add_column(heading, justify="right", no_wrap=True)
     group = None
+    # Rows come problem by problem: a heading wherever the next one begins.
     for row in rows:
         if (row.problem, row.d) != group:
             group = (row.problem, row.d)

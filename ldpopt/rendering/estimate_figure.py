@@ -34,6 +34,7 @@ def estimate_figure(
     The bytes of the picture.
     """
     frequencies = np.asarray(columns["frequency"])
+    # Stable: of equal values the first ones are shown, on every machine.
     largest = np.argsort(-frequencies, kind="stable")[:_LARGEST]
     rows = np.arange(len(largest))
     height = 1.2 + 0.22 * len(largest)  # inches: the axis and its title, then one line per value

@@ -23,6 +23,7 @@ def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any
         At least ``method``, ``oracle``, ``epsilon`` and ``n``, for the title.
     """
     heading, *numbers = columns
+    # Sets, too, by their frequency: what a reader looks for first is large.
     rows = sorted(zip(*columns.values(), strict=True), key=lambda row: -row[1])
     title = (
         f"{about['method']}, {about['oracle']}, epsilon = {about['epsilon']:g}, n = {about['n']:,}"

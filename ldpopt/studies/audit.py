@@ -188,6 +188,7 @@ def audit(
         sum(event.hits(_codes(rows[:, columns], edges)) for rows in source.tables(inputs[i], size))
         for i in event.pair
     ]
+    # On fresh reports: those that chose the event would favour it.
     lower = _bound(np.array(hits[:1]), np.array(hits[1:]), size, confidence)
     return Audit(
         epsilon=epsilon,
@@ -254,6 +255,7 @@ class _Source:
             array = np.asarray(reports)
         except ValueError:  # reports of different lengths, which may still be hashable
             array = np.empty(0, dtype=object)
+        # The fields of a record are its columns.
         if array.dtype.names is not None:
             fields = [array[name].astype(np.float64) for name in array.dtype.names]
             return np.stack(fields, axis=1)
@@ -296,6 +298,7 @@ def _edges(table: Array) -> list[Array]:
         starts = np.unique(column)
         # Too many categories would each hold too few reports to learn from.
         if len(starts) > _CATEGORIES:
+            # Unique again: a number that is frequent fills several quantiles.
             starts = np.unique(np.quantile(column, np.linspace(0, 1, 65)[1:-1]))
         edges.append(starts)
     return edges
@@ -333,6 +336,7 @@ def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _
         other_hits = n - np.searchsorted(other_scores, thresholds)
         bounds = _bound(hits, other_hits, n, confidence)
         at = int(np.argmax(bounds))
+        # Strictly: of equal bounds the first pair stays, whatever the machine.
         if bounds[at] > best:
             best = bounds[at]
             event = _Event((i, j), weights, float(thresholds[at]))
@@ -358,6 +362,7 @@ def _log_ratio(counts: Array, other_counts: Array) -> Array:
     The noise of many columns would otherwise drown one that differs.
     """
     ratio = np.log(counts) - np.log(other_counts)
+    # The standard deviation of a log-ratio of two Poisson counts, to first order.
     noise = np.sqrt(1 / counts + 1 / other_counts)
     return np.where(np.abs(ratio) > _NOISE * noise, ratio, 0.0)
 
@@ -408,6 +413,7 @@ def report_classes(oracle: FrequencyOracle) -> tuple[ReportClass, ...]:
     both = oracle.exact_both
     user_only = oracle.exact_p - both
     other_only = oracle.exact_q - both
+    # In fractions, so that a class that never occurs is exactly 0.
     neither = 1 - both - user_only - other_only
     table = (
         ReportClass("both", both, both),
@@ -597,6 +603,7 @@ def _loss(classes: tuple[ReportClass, ...]) -> float:
     """
     if any(kind.given_v <= 0 or kind.given_u <= 0 for kind in classes):
         return math.inf
+    # Rounded up: a loss that is stated too small would be a promise too much.
     return log_above(max(kind.given_v / kind.given_u for kind in classes))
 
 
@@ -608,6 +615,7 @@ def _shares(
     Both values are drawn anew for every batch. Which ones are compared is no secret, so that they
     may repeat from run to run.
     """
+    # A fixed seed keeps the pairs apart from the client's randomness, which stays its own.
     rng = np.random.default_rng(0)
     batch = size // _BATCHES + 1
     own_hits = 0

@@ -78,6 +78,7 @@ class Selection:
 
     def _line(self, score: MethodScore, width: int) -> str:
         line = f"{score.method:{width}}  {score.mean:.3g}  [{score.low:.3g}, {score.high:.3g}]"
+        # An excess that may be 0: so many trials cannot tell the two apart.
         undecided = score.method != self.method and score.excess_low <= 0
         return f"{line}  undecided" if undecided else line
 
@@ -142,6 +143,7 @@ def select_method(
     oracle, n = _simulated(est)
     names = _distinct_methods(METHODS if candidates is None else candidates)
     trials = validate.integer("trials", trials, minimum=2)
+    # One generator for all batches, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
     members = membership(sets, est.d)
     if not names or not members.shape[0]:
@@ -196,6 +198,7 @@ def _distinct_methods(candidates: Iterable[str]) -> list[str]:
 def _synthetic_counts(est: FrequencyEstimate, n: int, fit: str) -> NDArray[np.int64]:
     """Return n users by value, as close as whole numbers come to the fitted distribution."""
     fitted = postprocess(est, fit).frequencies
+    # The sum of a million rounded values is off by more than the last bit.
     if fitted.min() < 0 or not np.isclose(fitted.sum(), 1.0, rtol=0, atol=1e-9):
         raise InvalidInputError(
             f"fit = {fit!r} gives no distribution (lowest {fitted.min():.3g}, "

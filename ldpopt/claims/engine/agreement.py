@@ -72,6 +72,25 @@ class SolverRecord:
             and self.below <= BELOW
         )
 
+    def numbers(self, solver: str) -> list[tuple[str, float | int | None]]:
+        """Return headings and numbers for the report; None where there is nothing to report."""
+        return [
+            (f"vectors solved by {solver}", self.converged),
+            (f"vectors on which {solver} gave up or was inaccurate", self.not_converged or None),
+            (
+                f"largest difference to {solver}, in frequency",
+                self.difference if self.converged else None,
+            ),
+            (
+                f"largest distance to {solver} over what its objective allows",
+                self.ratio if self.converged else None,
+            ),
+            (
+                f"largest advantage of {solver} in the objective, relative",
+                self.below if self.below > 0 else None,
+            ),
+        ]
+
     def add(self, other: SolverRecord) -> None:
         """Add what the same solver made of further vectors."""
         self.converged += other.converged
@@ -140,25 +159,9 @@ class Agreement:
             "closed form's largest violation": self.violation,
         }
         # By number, then by solver: a reader compares solvers.
-        records = self.solvers.items()
-        for solver, record in records:
-            numbers[f"vectors solved by {solver}"] = record.converged
-        for solver, record in records:
-            if record.not_converged:
-                numbers[f"vectors on which {solver} gave up or was inaccurate"] = (
-                    record.not_converged
-                )
-        for solver, record in records:
-            if record.converged:
-                numbers[f"largest difference to {solver}, in frequency"] = record.difference
-        for solver, record in records:
-            if record.converged:
-                numbers[f"largest distance to {solver} over what its objective allows"] = (
-                    record.ratio
-                )
-        for solver, record in records:
-            if record.below > 0:
-                numbers[f"largest advantage of {solver} in the objective, relative"] = record.below
+        records = [record.numbers(solver) for solver, record in self.solvers.items()]
+        for same_number in zip(*records, strict=True):
+            numbers.update({heading: x for heading, x in same_number if x is not None})
         if self.unconfirmed:
             numbers["real instances with fewer than two solvers"] = ", ".join(self.unconfirmed)
         return numbers

@@ -108,6 +108,21 @@ def _unary_loss(p: float, q: float) -> float:
     return abs(math.log(p * (1 - q) / (q * (1 - p))))
 
 
+def _are_budgets(losses: dict[float, float]) -> bool:
+    """Return whether every privacy loss is the ε that it is stated for."""
+    return all(math.isclose(loss, e, rel_tol=FORMULA) for e, loss in losses.items())
+
+
+def _oue_and_olh_agree(power: int) -> bool:
+    """Return whether p and q of OUE and OLH are equal at e^ε = power.
+
+    OLH has q = 1/g with g the whole number nearest to e^ε + 1: there it is that number.
+    """
+    oue = OUE(epsilon=math.log(power), d=8)
+    olh = OLH(epsilon=math.log(power), d=8)
+    return math.isclose(oue.p, olh.p) and math.isclose(oue.q, olh.q)
+
+
 @claim(
     "oue-flip",
     "N III-C",
@@ -123,16 +138,10 @@ def oue_flip(instances: InstanceSet) -> Finding:
     # p is 1/2 in both: the flip of a 0 bit alone is in question.
     printed = {epsilon: _unary_loss(0.5, math.exp(-epsilon)) for epsilon in _EPSILONS}
     corrected = {epsilon: _unary_loss(0.5, 1 / (math.exp(epsilon) + 1)) for epsilon in _EPSILONS}
-    # OLH has q = 1/g with g = e^ε + 1, which is a whole number at ε = ln 2, ln 3, …
-    same = True
-    for e in (2, 3, 7):
-        oue = OUE(epsilon=math.log(e), d=8)
-        olh = OLH(epsilon=math.log(e), d=8)
-        same &= math.isclose(oue.p, olh.p) and math.isclose(oue.q, olh.q)
+    same = all(_oue_and_olh_agree(e) for e in (2, 3, 7))
     return Finding(
-        holds=all(math.isclose(loss, e, rel_tol=FORMULA) for e, loss in printed.items()),
-        corrected=same
-        and all(math.isclose(loss, e, rel_tol=FORMULA) for e, loss in corrected.items()),
+        holds=_are_budgets(printed),
+        corrected=same and _are_budgets(corrected),
         instances=len(_EPSILONS),
         evidence={
             **{

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -409,21 +410,16 @@ def noise_gaussian(instances: InstanceSet) -> Finding:
     """
     # Sixteen and four times as many: the distance should fall to a quarter and a half.
     sizes = (400, 6_400) if instances.quick else (400, 6_400, 25_600)
-    listed_sizes = ", ".join(f"{n:,}" for n in sizes)
     evidence: dict[str, float | int | str] = {}
     ratios: list[float] = []
     falling = True
     for name, make in ORACLES.items():
-        oracle = make(1.0, 64)
-        distances = []
-        for n in sizes:
-            laws = [_distance_to_gaussian(oracle, n, owners) for owners in (0, n // 100, n // 3)]
-            distances.append(largest([distance for distance, _ in laws]))
-            ratios.extend(distance / bound for distance, bound in laws)
-        # The theorem predicts a quarter, then a half; 0.6 leaves room for the lattice of counts.
-        falling &= all(late < 0.6 * early for early, late in itertools.pairwise(distances))
-        key = f"Kolmogorov distance, {name}, n = {listed_sizes}"
-        evidence[key] = ", ".join(f"{x:.4f}" for x in distances)
+        laws = [_distances_to_gaussian(make(1.0, 64), n) for n in sizes]
+        distances = [largest([distance for distance, _ in law]) for law in laws]
+        ratios += [distance / bound for law in laws for distance, bound in law]
+        falling &= _falls(distances)
+        key = f"Kolmogorov distance, {name}, n = {_listed(sizes, ',')}"
+        evidence[key] = _listed(distances, ".4f")
     outside = _outside_band(instances)
     return Finding(
         holds=falling and largest(ratios) <= 1 and outside < 1,
@@ -438,6 +434,20 @@ def noise_gaussian(instances: InstanceSet) -> Finding:
             "10,000 runs",
         },
     )
+
+
+def _falls(distances: Sequence[float]) -> bool:
+    # The theorem predicts a quarter, then a half; 0.6 leaves room for the lattice of counts.
+    return all(late < 0.6 * early for early, late in itertools.pairwise(distances))
+
+
+def _listed(numbers: Iterable[float], form: str) -> str:
+    return ", ".join(format(number, form) for number in numbers)
+
+
+def _distances_to_gaussian(oracle: FrequencyOracle, n: int) -> list[tuple[float, float]]:
+    """Return distance and bound for a value of nobody, of 1 % and of a third of the users."""
+    return [_distance_to_gaussian(oracle, n, owners) for owners in (0, n // 100, n // 3)]
 
 
 def _distance_to_gaussian(oracle: FrequencyOracle, n: int, owners: int) -> tuple[float, float]:

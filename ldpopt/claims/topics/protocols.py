@@ -481,12 +481,20 @@ def communication(instances: InstanceSet) -> Finding:
         corrected=linear and constant_hash and two_bits_each,
         instances=len(sizes),
         evidence={
-            **{
-                f"bits of a report of {name}, d = 256 .. 16,384": f"{size[0]:.0f} .. {size[-1]:.0f}"
-                for name, size in bits.items()
-            },
-            **{f"exponent of d, {name}": exponents[name] for name in ("oue", "ss", "olh")},
+            **_growth_of_reports(bits, exponents),
             "correction": "Hadamard response needs log2 K bits, K the power of two above d: one "
             "more for every doubling",
         },
     )
+
+
+def _growth_of_reports(
+    bits: dict[str, list[float]], exponents: dict[str, float]
+) -> dict[str, float | int | str]:
+    evidence: dict[str, float | int | str] = {
+        f"bits of a report of {name}, d = 256 .. 16,384": f"{size[0]:.0f} .. {size[-1]:.0f}"
+        for name, size in bits.items()
+    }
+    for name in ("oue", "ss", "olh"):
+        evidence[f"exponent of d, {name}"] = exponents[name]
+    return evidence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -43,23 +44,19 @@ def _over_sizes(
 
     ``transform`` makes what the problem is about from an instance.
     """
-    cases: dict[int, Case] = {}
+    case_of = functools.cache(make)
     parts = []
     # One estimate that sums to 1 and one that does not.
     emoji = [i for i in instances.real if i.name in ("emoji GRR", "emoji OUE")]
     large = [i for i in instances.random if i.estimate.d >= _ALONE]
     small = [i for i in instances.crowd if i.estimate.d > 2]  # two values have one order and tree
-    for instance in large + emoji + small:
-        d = instance.estimate.d
-        if d not in cases:
-            cases[d] = make(d)
     for instance in large + emoji:
-        case = cases[instance.estimate.d]
+        case = case_of(instance.estimate.d)
         stack = [transform(instance)]
         parts.append(compare_with_solvers(case.problem, case.closed_form, stack, solvers))
     for instance in small:
         stack = [transform(instance)]
-        parts.append(compare_joined(cases[instance.estimate.d], stack, solvers))
+        parts.append(compare_joined(case_of(instance.estimate.d), stack, solvers))
     return Agreement.merged(parts)
 
 

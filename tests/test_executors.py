@@ -1,0 +1,124 @@
+"""What all executors share: order, errors as outcomes, little work ahead, lost workers."""
+
+import operator
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ldpopt import executors
+from ldpopt.errors import WorkersError
+from ldpopt.executors import Dask, InProcess, Processes, executor_for, results
+
+
+def half(number):
+    return operator.truediv(6, number)
+
+
+def die(number):
+    os._exit(number)
+
+
+@pytest.mark.parametrize("executor", [InProcess(), Processes(2)])
+def test_a_call_that_fails_is_an_outcome_and_the_others_go_on(executor):
+    outcomes = dict(executor.run(half, [1, 0, 2]))
+    assert isinstance(outcomes.pop(0), ZeroDivisionError)
+    assert outcomes == {1: 6.0, 2: 3.0}
+
+
+@pytest.mark.parametrize("executor", [InProcess(), Processes(2)])
+def test_results_are_in_the_order_of_the_work_and_raise_the_first_error(executor):
+    assert list(results(executor, half, [1, 2, 3, 6])) == [6.0, 3.0, 2.0, 1.0]
+    with pytest.raises(ZeroDivisionError):
+        list(results(executor, half, [1, 0]))
+
+
+def test_the_executor_for_workers_and_clusters():
+    assert isinstance(executor_for(), InProcess)
+    assert executor_for(3) == Processes(3)
+    assert executor_for(1, "tcp://here:1") == Dask("tcp://here:1")
+
+
+def test_the_death_of_a_process_is_reported():
+    with pytest.raises(WorkersError, match="worker process died"):
+        list(Processes(2).run(die, [1]))
+
+
+def test_workers_leave_interrupts_to_the_parent_and_share_the_cores():
+    (threads,) = results(Processes(2), os.getenv, ["NUMBA_NUM_THREADS"])
+    assert threads == str(max(1, os.cpu_count() // 2))
+
+
+def test_little_work_is_taken_ahead():
+    taken = []
+
+    def work():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    with ThreadPoolExecutor(2) as pool:
+        yielded = executors._ahead(pool, str, work(), lambda: 3, in_order=True)
+        for number, (item, text) in enumerate(yielded):
+            assert (item, text) == (number, str(number))
+            assert len(taken) <= number + 3
+
+
+def test_a_finished_call_is_yielded_before_an_earlier_one_that_is_not():
+    """The first call ends only when the second one has been yielded."""
+    yielded = threading.Event()
+
+    def wait_for_the_other(number):
+        if number == 0:
+            assert yielded.wait(600)
+        return number
+
+    order = []
+    with ThreadPoolExecutor(2) as pool:
+        for item, _ in executors._ahead(pool, wait_for_the_other, [0, 1], lambda: 2, False):
+            order.append(item)
+            yielded.set()
+    assert order == [1, 0]
+
+
+def test_a_caller_that_stops_early_drops_the_calls_that_have_not_begun(tmp_path):
+    calls = [tmp_path / str(number) for number in range(200)]
+    outcomes = Processes(1).run(touch, calls)
+    next(outcomes)
+    outcomes.close()
+    assert len(list(tmp_path.iterdir())) <= 4
+
+
+def touch(path):
+    path.touch()
+    time.sleep(0.01)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "no-such-protocol://x"])
+def test_nobody_answers_at_the_dask_address(address, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "_PATIENCE", 0.5)
+    with pytest.raises(WorkersError, match=f"no Dask scheduler answers at {address}"):
+        list(Dask(address).run(half, []))
+
+
+def test_a_cluster_without_workers_is_named(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=0, dashboard_address=":0", processes=False, protocol="tcp://"
+    ) as cluster:
+        monkeypatch.setattr(executors, "_PATIENCE", 0.5)
+        with pytest.raises(WorkersError, match="has no workers: start some"):
+            list(Dask(cluster.scheduler_address).run(half, [1]))
+
+
+def test_an_error_on_a_cluster_is_an_outcome():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, dashboard_address=":0", processes=False, protocol="tcp://"
+    ) as cluster:
+        outcomes = dict(Dask(cluster.scheduler_address).run(half, [0, 2]))
+    assert isinstance(outcomes.pop(0), ZeroDivisionError)
+    assert outcomes == {2: 3.0}
