@@ -374,3 +374,13 @@ def test_norm_is_exact(f, total):
 )
 def test_norm_mul_is_exact(f, total):
     assert_exact(closed_form.norm_mul(np.array(f), total), reference.norm_mul(f, total), scale=3.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [([-0.1, -0.2], "all are <= 0: use norm-sub"), ([[0.5, 0.1], [0.0, -0.1]], "<= 0 in trial 1:")],
+    ids=["one vector", "the second of a stack"],
+)
+def test_norm_mul_has_no_answer_without_a_positive_value(f, words):
+    with pytest.raises(InvalidInputError, match=words):
+        closed_form.norm_mul(np.array(f))

@@ -178,3 +178,10 @@ def test_slopes_that_are_a_multiple_of_the_constants_have_one_ratio_up_to_roundi
     assert Noise(constants, slopes).kappa == pytest.approx(0.5, rel=1e-14)
     with pytest.raises(InvalidInputError, match="one ratio of slope to constant"):
         _ = Noise(constants, slopes * np.linspace(1, 1 + 1e-12, 50)).kappa
+
+
+def test_a_stack_has_one_noise_per_value():
+    estimate = FrequencyEstimate(np.zeros((2, 3)), noise=[0.01, 0.04, 0.09])
+    assert_allclose(estimate.noise.sd, [0.1, 0.2, 0.3], rtol=1e-12)
+    with pytest.raises(InvalidInputError, match="that of 2 values, the estimate has 3"):
+        FrequencyEstimate(np.zeros((2, 3)), noise=[0.01, 0.04])
