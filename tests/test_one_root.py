@@ -256,8 +256,9 @@ def test_one_root_equals_the_sorted_closed_form_on_the_simplex(name, total, d):
 
 
 @pytest.mark.parametrize("name", ["least squares", "gaussian, kappa > 0", "gaussian, kappa < 0"])
-def test_without_a_total_one_root_clips(name):
-    estimate = collected(LOSSES[name][1], 20)
+@pytest.mark.parametrize("trials", [None, 3])
+def test_without_a_total_one_root_clips(name, trials):
+    estimate = collected(LOSSES[name][1], 20, trials=trials)
     solution = Problem(LOSSES[name][0](20), [Bounds(0.01, 0.2)]).solve(estimate)
     assert solution.solver == ONE_ROOT
     assert_allclose(
