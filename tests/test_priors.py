@@ -22,6 +22,7 @@ from ldpopt.priors import (
     ZeroInflated,
     quadrature,
 )
+from ldpopt.priors.curve import interpolated
 from ldpopt.priors.noise import CountNoise
 from tests import reference
 from tests.prior_estimates import N, collected
@@ -381,6 +382,20 @@ def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
     for name in ("even counts", "sine"):
         with pytest.raises(InvalidInputError, match="not smooth"):
             Custom(ROUGH[name], 10**7)
+
+
+def test_many_estimates_in_a_cell_are_interpolated():
+    sizes = []
+
+    def compute(y):
+        sizes.append(len(y))
+        return np.stack([10 + y, 1 + y / 4, -y])
+
+    # 200 estimates in six cells of half a standard deviation, each with 13 points of a polynomial;
+    # the last value lies alone in its cell, and is computed.
+    y = np.append(np.linspace(0.0, 2.99, 200), 7.2)
+    assert_allclose(interpolated(compute, y, 0.5), compute(y), rtol=1e-9)
+    assert sizes == [6 * 13 + 1, len(y)]
 
 
 @pytest.mark.parametrize(("centre", "after"), [(700.5, 701.0), (700.0, 701.0), (-0.5, 0.0)])
