@@ -248,6 +248,14 @@ def test_norm_mul_is_given_stacks_with_a_positive_value_in_every_row(rows, given
     assert len(list(guarantees._instances(instances, "norm"))) == 1
 
 
+def test_power_is_given_stacks_in_which_every_row_has_a_usual_mean():
+    # With 100 users the mean counts of the rows are 47.5 and 45, both below 50.
+    instances = InstanceSet(quick=True)
+    vars(instances)["random"] = [Instance("x", "random", estimate_of([0.9, 0.05], [0.8, 0.1]))]
+    ((raw, answer),) = guarantees._outputs(instances, "power")
+    assert raw.frequencies.shape == answer.frequencies.shape == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("totals", "flag"),
     [
@@ -315,6 +323,18 @@ def test_random_sets_come_after_single_values():
 def test_the_bias_of_norm_mul_rises_from_below_zero(monkeypatch, first, last, verdict):
     monkeypatch.setattr(bias, "_bias", lambda *_: (np.linspace(first, last, 8), 1.0))
     assert LEDGER["norm-mul-bias"].check(InstanceSet(quick=True)).verdict is verdict
+
+
+def test_lemma_3_needs_the_exact_means_as_well_as_the_simulated_ones(monkeypatch):
+    monkeypatch.setattr(bias, "_expected", lambda *_: np.full(3, 9.0))
+    assert LEDGER["lemma-3"].check(InstanceSet(quick=True)).verdict is Verdict.FAILS
+
+
+def test_the_bias_of_zeroing_is_that_of_half_a_gaussian():
+    evidence = LEDGER["lemma-1"].check(InstanceSet(quick=True)).evidence
+    in_sd = evidence["bias of a value nobody has, OUE, in σ"]
+    # E max(x, 0) = 1/√(2π) = 0.3989 for a standard normal x; counts are nearly normal.
+    assert in_sd == pytest.approx(0.3989, rel=0.05)
 
 
 def test_lemma_4_is_tried_on_so_many_instances():

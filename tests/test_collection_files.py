@@ -54,6 +54,15 @@ def test_a_writer_makes_the_folders_above_its_file(tmp_path):
     assert files.read_reports(path)[1].tolist() == [2, 0]
 
 
+def test_a_csv_file_with_other_columns_is_refused(tmp_path):
+    path = tmp_path / "r.csv"
+    files.write_reports(path, GRR(1.0, 3), [2, 0])
+    header, columns, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, f"{columns},town", *(f"{row},x" for row in rows)]) + "\n")
+    with pytest.raises(InvalidInputError, match=rf"columns must be {columns}\[,client_id\], got"):
+        files.open_reports(path)
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, np.nextafter(1, 2)])
 def test_epsilon_survives_to_the_last_bit(epsilon, tmp_path):
     files.write_reports(tmp_path / "r.csv", GRR(epsilon, 3), [0])

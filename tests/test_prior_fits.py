@@ -20,6 +20,8 @@ from ldpopt.priors import (
     ZeroInflated,
     fitting,
 )
+from ldpopt.priors.counts import EstimatedCounts
+from ldpopt.priors.noise import CountNoise
 from ldpopt.protocol import PureProtocol
 from tests.prior_estimates import N, collected, drawn, stack
 from tests.real_data import real_file
@@ -117,6 +119,20 @@ def test_a_likelihood_without_a_maximum_says_so():
         fit = Gaussian.maximum_likelihood(estimate)
     assert not fit.converged
     assert np.isinf(list(fit.standard_errors.values())).all()
+
+
+def test_a_maximum_that_the_search_did_not_confirm_is_not_called_one(monkeypatch):
+    monkeypatch.setattr(fitting, "_newton", lambda cost, free, d: (free, np.eye(len(free)), False))
+    counts = EstimatedCounts(np.array([3.0, 5.0, 10.0]), 100, CountNoise(1.0))
+    with pytest.warns(LdpoptWarning, match="no maximum that the search could confirm"):
+        fit = fitting.maximise(
+            lambda values: Gaussian(values["centre"], 5.0, 100),
+            {"centre": 6.0},
+            {"centre": "real"},
+            counts,
+        )
+    assert not fit.converged
+    assert fit.standard_errors == {"centre": math.inf}
 
 
 # For x² one step arrives. For x⁴ a step takes x to 2x/3, so that 20 steps from 100 end at 0.03,

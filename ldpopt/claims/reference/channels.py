@@ -100,7 +100,7 @@ def count_law(oracle: FrequencyOracle, users: NDArray[np.int64]) -> tuple[NDArra
     # Many reports support the same values: each pattern is rolled once.
     patterns, index = np.unique(reports.supports, axis=0, return_inverse=True)
     probability = np.zeros((len(patterns), oracle.d))
-    np.add.at(probability, index.reshape(-1), reports.probability)
+    np.add.at(probability, index.ravel(), reports.probability)
     axes = tuple(range(oracle.d))
     law = np.zeros((int(users.sum()) + 1,) * oracle.d)
     law[(0,) * oracle.d] = 1.0
