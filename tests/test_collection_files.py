@@ -54,6 +54,12 @@ def test_a_writer_makes_the_folders_above_its_file(tmp_path):
     assert files.read_reports(path)[1].tolist() == [2, 0]
 
 
+def test_a_row_group_holds_so_many_narrow_reports(tmp_path):
+    path = tmp_path / "r.parquet"
+    files.write_reports(path, GRR(1.0, 4), np.zeros(300_000, dtype=np.int64))
+    assert files.open_reports(path).group_rows == [2**18, 300_000 - 2**18]
+
+
 def test_a_csv_file_with_other_columns_is_refused(tmp_path):
     path = tmp_path / "r.csv"
     files.write_reports(path, GRR(1.0, 3), [2, 0])

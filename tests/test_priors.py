@@ -23,6 +23,7 @@ from ldpopt.priors import (
     quadrature,
 )
 from ldpopt.priors.curve import interpolated
+from ldpopt.priors.families import _stirling_difference
 from ldpopt.priors.noise import CountNoise
 from tests import reference
 from tests.prior_estimates import N, collected
@@ -382,6 +383,13 @@ def test_roughness_over_very_many_counts_is_found_by_counts_drawn():
     for name in ("even counts", "sine"):
         with pytest.raises(InvalidInputError, match="not smooth"):
             Custom(ROUGH[name], 10**7)
+
+
+@pytest.mark.parametrize("rate", [3.0, 16.5, 40.0])
+@pytest.mark.parametrize("k", [1, 15, 16, 17, 60])
+def test_stirlings_series_has_the_digits_of_the_factorial(k, rate):
+    expected = math.log(math.factorial(k)) - k * math.log(rate) + rate
+    assert_allclose(_stirling_difference(np.array([float(k)]), rate), expected, atol=3e-13, rtol=0)
 
 
 def test_many_estimates_in_a_cell_are_interpolated():
