@@ -499,6 +499,7 @@ def test_options_are_listed_with_their_defaults():
         ({"top_k": 6}, InvalidInputError),
         ({"top_k": 1.5}, InvalidTypeError),
         ({"top_k": True}, InvalidTypeError),
+        ({"alpha": 3.0, "top_k": 2}, InvalidInputError),
     ],
 )
 @pytest.mark.parametrize("name", ["base-cut", "norm-hyb"])
