@@ -553,6 +553,17 @@ def test_adversarial_instances_have_variances_that_rise_stay_and_fall(instances)
     assert any((i.estimate.frequencies <= 0).all(axis=-1).any() for i in instances.adversarial)
 
 
+def test_the_edge_cases_are_among_the_instances(instances):
+    rows = [row for instance in instances.adversarial for row in instance.estimate.frequencies]
+    assert any((row == 0).all() for row in rows)
+    assert any((row < 0).all() for row in rows)
+    assert any((row == row[0]).all() and row.sum() == 1 for row in rows)
+    # A zero beside the smallest numbers, and sums that overflow.
+    assert any(row.min() == 0 and row.max() < 1e-299 for row in instances.extreme)
+    with np.errstate(over="ignore"):
+        assert any(np.isinf(np.abs(row).sum()) for row in instances.extreme)
+
+
 def test_a_part_of_an_instance_keeps_its_protocol():
     stack = instance_of([0.8, 0.4], [0.5, 0.2], joined=3)
     part = stack.where(np.array([False, True]))
