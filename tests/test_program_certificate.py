@@ -283,6 +283,10 @@ def test_positive_definiteness_is_not_claimed_at_the_edge():
     assert not surely_positive(np.diag([1.0, 1.0, -1e-9]))
     raised = project(np.array([1.0, np.sqrt(2), 1.0]), Cones(0, 0, (), (2,)))
     assert np.linalg.eigvalsh(triangle_to_matrix(raised, 2))[0] > 0
+    # Numbers near the ends of the doubles end somewhere inside too.
+    wild = np.array([1.0, 1e300, -1.0, -1e300, 1e-300, 1e308])
+    inside = triangle_to_matrix(project(wild, Cones(0, 0, (), (3,))), 3)
+    assert np.linalg.eigvalsh(inside / max(1.0, np.abs(inside).max()))[0] >= -1e-15
 
 
 def test_sums_are_rounded_once():
@@ -443,6 +447,25 @@ def test_multipliers_come_by_constraint():
     certificate = certify_program(problem)
     for row in rows:
         assert certificate.duals[row] == pytest.approx(row.dual_value, abs=1e-6)
+
+
+def test_a_value_that_cannot_be_is_no_proof():
+    # At the minimum the matrix is singular, and numpy's inverse of it loses half of all digits.
+    matrix = cp.Variable((2, 2), PSD=True)
+    vector = np.array([1.0, 2.0])
+    problem = cp.Problem(cp.Minimize(cp.matrix_frac(vector, matrix) + cp.trace(matrix)))
+    almost = np.outer(vector, vector) / np.sqrt(5.0) + 1e-13 * np.eye(2)
+    certificate = certify_program(problem, {matrix: almost})
+    if certificate.value < 2 * np.sqrt(5.0) * (1 - 1e-9):
+        assert "numpy's value" in certificate.reason
+    assert certify_program(problem, {matrix: almost + 0.1 * np.eye(2)}).gap > 0.01
+
+
+def test_no_objective_is_optimal_anywhere():
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(0), [cp.norm(x) <= 1])
+    assert certify_program(problem, {x: np.zeros(3)}).is_optimal()
+    assert not certify_program(problem, {x: np.ones(3)}).is_optimal()
 
 
 def test_nothing_to_choose():

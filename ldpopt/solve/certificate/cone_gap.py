@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 # What a gap is worth polishing to, relative to Σ |g_v f_v|.
-_TARGET = 1e-11
+_TARGET = 1e-10
 
 
 class ConeGap(NamedTuple):

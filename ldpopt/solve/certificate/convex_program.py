@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# How far a value may be better than is possible by rounding, relative to the terms.
+_EVALUATION = 1e-12
+
+# Violation, relative to the point, from which a point counts as outside the constraints.
+_OUTSIDE = 1e-9
+
+_SMALL = 1e-280
+
 # What a solution is worth polishing to, relative to the size of the objective's terms.
 _TARGET = 1e-10
 
@@ -241,6 +249,22 @@ def _approximation(problem: cp.Problem) -> str:
     return ""
 
 
+def _better_than_possible(nothing: ProgramCertificate, scale: float) -> ProgramCertificate:
+    """Return the certificate of a point whose value is better than that of any feasible point.
+
+    A point outside the constraints may have it. One inside disproves itself: its value is not what
+    numpy computed, as of the inverse of a matrix that is nearly singular.
+    """
+    if nothing.violation > _OUTSIDE * nothing.size:
+        return _with(nothing, gap=0.0, bound=nothing.value, scale=scale)
+    return _with(
+        nothing,
+        reason="the objective at the point is better than at any feasible point, though it "
+        f"violates the constraints by {nothing.violation:.1g} only: numpy's value of the objective "
+        "is not accurate there",
+    )
+
+
 @dataclass(frozen=True)
 class _Compiled:
     """The program that cvxpy makes of a problem, and how to read its multipliers."""
@@ -295,8 +319,8 @@ def _bounded_by_program(
     try:
         box = ranges_below(program, level, terms)
     except Empty:
-        # No feasible point has a value near the point's own: the point is not feasible.
-        return _with(nothing, gap=0.0, bound=nothing.value, scale=terms)
+        # No feasible point has a value as good as the point's own.
+        return _better_than_possible(nothing, terms)
 
     def solve(tolerance: float) -> Multipliers | None:
         solved = program.solve(tolerance)
@@ -311,8 +335,12 @@ def _bounded_by_program(
     if not np.isfinite(rise.value):
         return _with(nothing, reason=_reason(problem, program, rise))
     value, error = program.value(point.x)
-    scale = terms + float(np.abs(program.linear) @ np.abs(point.x))
+    # Not 0, so that nothing is worse than a gap of 0 where all terms vanish.
+    scale = terms + float(np.abs(program.linear) @ np.abs(point.x)) + _SMALL
     gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
+    price = float(np.abs(project(point.z, program.cones)).sum())
+    if gap < -_EVALUATION * scale - 4 * price * nothing.violation:
+        return _better_than_possible(nothing, scale)
     gap = max(float(gap), 0.0)
     duals = compiled.duals(point)
     return _with(

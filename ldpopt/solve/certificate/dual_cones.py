@@ -36,6 +36,9 @@ Array = NDArray[np.float64]
 # arguments' own rounding.
 _FUNCTION = 32 * EPS
 
+# No multiplier is as large; the squares of smaller ones do not overflow.
+_HUGE = 1e140
+
 # Numbers below this are taken for 0 where a quotient of them would overflow.
 _SMALL = 1e-290
 
@@ -139,8 +142,8 @@ class Cones:
 def project(z: Array, cones: Cones) -> Array:
     """Return a point of the dual cone near z, whatever z is; it is certainly inside.
 
-    Entries that are not finite count as 0. The result is the same for a point that is inside by
-    more than rounding.
+    Entries that are not finite, or beyond 1e140, count as 0. A point that is inside by more than
+    rounding stays the same.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def project(z: Array, cones: Cones) -> Array:
     """
     if z.shape != (cones.rows,):
         raise ValueError(f"z has shape {z.shape}, the cones have {cones.rows} rows")
-    result = np.where(np.isfinite(z), z, 0.0)
+    result = np.where(np.abs(z) < _HUGE, z, 0.0)
     inequalities = slice(cones.zero, cones.soc_start)
     result[inequalities] = np.maximum(result[inequalities], 0.0)
     for kind, parameter, rows in cones.groups():
@@ -203,14 +206,17 @@ def _in_semidefinite(triangle: Array, order: int) -> Array:
     reading = 4 * EPS * float(np.abs(matrix).sum())
     if surely_positive(matrix, reading):
         return triangle
-    eigenvalues, vectors = np.linalg.eigh(matrix)
+    try:
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+    except np.linalg.LinAlgError:  # of numbers near the ends of the doubles
+        return np.zeros_like(triangle)
     if eigenvalues[0] < -order * EPS * np.abs(eigenvalues).max():
         matrix = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
         triangle = matrix_to_triangle((matrix + matrix.T) / 2)
         matrix = triangle_to_matrix(triangle, order)
     shift = order * EPS * float(np.trace(np.abs(matrix))) + _SMALL
     diagonal = np.cumsum(np.arange(1, order + 1)) - 1
-    while np.isfinite(shift):
+    while shift < _HUGE:
         raised = triangle.copy()
         raised[diagonal] += shift
         # Ends: at the latest when the diagonal dominates.
@@ -235,10 +241,10 @@ def surely_positive(matrix: Array, margin: float = 0.0) -> bool:
     if not np.isfinite(lowered).all():
         return False
     try:
-        np.linalg.cholesky(lowered)
+        factor = np.linalg.cholesky(lowered)
     except np.linalg.LinAlgError:
         return False
-    return True
+    return bool(np.isfinite(factor).all())  # otherwise something has overflowed
 
 
 def _in_dual_exponential(block: Array) -> Array:

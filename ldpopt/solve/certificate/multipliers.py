@@ -35,11 +35,14 @@ _ZERO = 1e-6
 # Cosine between a solver's multiplier and the normal at the point: below, they are not of one face.
 _SAME = 1 - 1e-4
 
-# Steps of refinement; each gains some ten digits.
-_STEPS = 3
+# Steps of refinement; each gains some digits, as many as the directions are far from dependent.
+_STEPS = 4
 
-# Largest number of directions: least squares are dense.
-_MOST = 1500
+# What is added to the squared lengths of directions; above the rounding of their products.
+_RIDGE = 1e-12
+
+# Largest number of directions that least squares are tried with.
+_MOST = 20_000
 
 
 # Tolerances to ask Clarabel for, one after the other while the bound is not yet good. At the last
@@ -58,31 +61,36 @@ def best(
     The tries end when the rise is at most ``target``; None if the solver has no numbers at all.
     """
     kept: tuple[Multipliers, Rise] | None = None
-    for point in _tries(program, box, solve):
-        rise = program.rise(point, box, curvature)
-        if kept is None or rise.value < kept[1].value:
-            kept = (point, rise)
-        if rise.value <= target:
+    for points in _rounds(program, box, solve):
+        for point in points:
+            rise = program.rise(point, box, curvature)
+            if kept is None or rise.value < kept[1].value:
+                kept = (point, rise)
+        if kept is not None and kept[1].value <= target:
             break
     return kept
 
 
-def _tries(program: ConicProgram, box: Box, solve: Solve) -> Iterator[Multipliers]:
-    """Yield multipliers from the cheapest try on."""
+def _rounds(program: ConicProgram, box: Box, solve: Solve) -> Iterator[list[Multipliers]]:
+    """Yield multipliers to try, those that cost least first."""
+    solved = None
     for tolerance in _TOLERANCES:
         solved = solve(tolerance)
-        if solved is None:
-            continue
-        yield solved
-        better = polished(program, solved, box)
-        if better is not None:
-            yield better
+        if solved is not None:
+            better = polished(program, solved, box)
+            yield [solved] if better is None else [better, solved]
+    # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
+    if solved is not None:
+        yield [solved._replace(z=np.zeros_like(solved.z))]
 
 
 def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers | None:
     """Return multipliers on the faces at the point, or None if there are too many directions."""
+    from scipy import sparse
+
     slack = program.right - program.matrix @ point.x
-    directions = _directions(program.cones, slack, point.z)
+    terms = np.abs(program.right) + abs(program.matrix) @ np.abs(point.x)
+    directions = _directions(program.cones, slack, terms, point.z)
     if not 0 < directions.shape[1] <= _MOST:
         return None
     rows = (program.matrix.T @ directions).tocsr()
@@ -92,31 +100,65 @@ def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers
     gradient = program.linear
     if program.quadratic is not None:
         gradient = gradient + program.quadratic @ point.x
-    # At a bound a residual of the right sign costs nothing; both signs do inside.
-    inside = np.minimum(point.x - box.lower, box.upper - point.x) > _ZERO * (1e-3 + np.abs(point.x))
-    wanted = np.flatnonzero(inside)
-    dense = rows[wanted].toarray()
-    sizes = np.linalg.norm(dense, axis=0)
+    wanted = np.flatnonzero(_is_priced(rows, point, box))
+    part = rows[wanted]
+    sizes = np.sqrt(np.asarray(part.multiply(part).sum(axis=0)))
     sizes[sizes == 0] = 1.0
+    solve = _least_squares(part @ sparse.diags_array(1 / sizes))
     for _ in range(_STEPS):
         residual, _ = exact_sums.row_totals(rows, numbers, gradient)
         if not np.isfinite(residual).all():
             return None
-        step = np.linalg.lstsq(dense / sizes, -residual[wanted], rcond=1e-13)[0] / sizes
-        numbers = numbers + step
+        numbers = numbers - solve(residual[wanted]) / sizes
         numbers = np.where(bounded, np.maximum(numbers, 0.0), numbers)
     return Multipliers(point.x, np.asarray(directions @ numbers))
 
 
-def _directions(cones: Cones, slack: Array, z: Array) -> Any:
-    """Return the directions of multipliers, one per column, those of equations first."""
+def _is_priced(rows: Any, point: Multipliers, box: Box) -> NDArray[np.bool_]:
+    """Return the variables of which the multipliers have to explain the gradient in full.
+
+    At a bound a residual of the right sign costs nothing, but inside both signs do. A bound that is
+    a row has a multiplier, which then is the whole residual.
+    """
+    slack = np.minimum(point.x - box.lower, box.upper - point.x)
+    result = slack > _ZERO * (1e-3 + np.abs(point.x))
+    single = rows[:, np.flatnonzero(np.diff(rows.tocsc().indptr) == 1)]
+    result[single.nonzero()[0]] = True
+    return np.asarray(result)
+
+
+def _least_squares(matrix: Any) -> Callable[[Array], Array]:
+    """Return the map from a right side b to the x that makes ‖matrix x - b‖ smallest, nearly.
+
+    The augmented system [1, M; Mᵀ, -c] keeps the matrix sparse and its condition unsquared; c is
+    little and stands against dependent columns.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    rows, columns = matrix.shape
+    corner = -_RIDGE * sparse.eye_array(columns)
+    system = sparse.block_array([[sparse.eye_array(rows), matrix], [matrix.T, corner]])
+    factor = splu(sparse.csc_array(system))
+
+    def solve(right: Array) -> Array:
+        return np.asarray(factor.solve(np.concatenate([right, np.zeros(columns)]))[rows:])
+
+    return solve
+
+
+def _directions(cones: Cones, slack: Array, terms: Array, z: Array) -> Any:
+    """Return the directions of multipliers, one per column, those of equations first.
+
+    ``terms`` holds the size of the terms that each slack is a sum of.
+    """
     from scipy import sparse
 
     size = float(np.max(np.abs(z), initial=0.0))
     inequalities = np.arange(cones.zero, cones.soc_start)
     # Strict complementarity: of slack and multiplier the larger one is not 0.
-    spread = float(np.max(np.abs(slack), initial=0.0)) or 1.0
-    active = inequalities[z[inequalities] / (size or 1.0) > slack[inequalities] / spread]
+    loose = slack[inequalities] / (terms[inequalities] + _ZERO)
+    active = inequalities[z[inequalities] / (size or 1.0) > loose]
     rows = [np.arange(cones.zero), active]
     columns = [np.arange(cones.zero), cones.zero + np.arange(len(active))]
     entries = [np.ones(cones.zero), np.ones(len(active))]
