@@ -390,6 +390,26 @@ def test_gaps_without_bounds_say_why():
     assert "contradict" in empty.reason
 
 
+def test_variables_that_go_on_for_ever_do_no_harm():
+    matrix = np.array([[1.0, 2.0], [-1.5, 0.5], [0.25, -1.0]])
+    x = cp.Variable(2)
+    free = cp.Variable(2)
+    above = cp.Variable()
+    objectives = [
+        cp.norm(x - 1),
+        cp.sum_squares(matrix @ x - 1),
+        cp.log_sum_exp(matrix @ x) + cp.norm(x),
+        cp.dotsort(x - 1, np.array([0.0, 1.0])) + cp.norm1(x),
+    ]
+    for objective in objectives:
+        problem = cp.Problem(cp.Minimize(objective + 1), [free >= x, cp.sum(cp.exp(x)) <= above])
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+        certificate = certify_program(problem)
+        assert certificate.is_optimal(), (objective, certificate)
+        wrong = {x: x.value + 0.1, free: free.value + 0.1, above: above.value + 10}
+        assert not certify_program(problem, wrong).is_optimal()
+
+
 def test_refusals_say_why():
     x = cp.Variable(2, name="x")
     unbounded = certify_program(cp.Problem(cp.Minimize(x[0] - x[1])), {x: [0.0, 0.0]})

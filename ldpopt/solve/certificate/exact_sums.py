@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 # What underflow may take from one product: its lower half may be a few of the smallest doubles off.
 _UNDERFLOW = 2.0**-1000
 
+# Products from here on lose nothing to underflow.
+_SAFE = 2.0**-960
+
 # Veltkamp's splitting of 53 bits into two halves of 26.
 _SPLITTER = 2.0**27 + 1.0
 
@@ -47,15 +50,15 @@ def _halves(values: Array) -> tuple[Array, Array]:
 
 
 def total(*parts: Array) -> tuple[float, float]:
-    """Return the sum of all entries of all arrays, and a bound of its error; NaN if not finite."""
+    """Return the sum of the halves of products, and a bound of its error; NaN if not finite."""
     terms = np.concatenate([np.ravel(part) for part in parts])
     result = _rounded_sum(terms.tolist())
-    return result, _error(result, len(terms))
+    return result, float(_error(result, len(terms)))
 
 
-def product_total(first: Array, second: Array, *others: Array) -> tuple[float, float]:
-    """Return Σ first·second and all entries of the others, and a bound of the error."""
-    return total(*two_product(first, second), *others)
+def product_total(first: Array, second: Array) -> tuple[float, float]:
+    """Return Σ first·second, and a bound of the error; NaN if not finite."""
+    return total(*two_product(first, second))
 
 
 def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
@@ -78,7 +81,9 @@ def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Arra
     bounds = starts.tolist()
     columns_terms = (listed[start:end] for start, end in pairwise(bounds))
     values = np.array([_rounded_sum(part) for part in columns_terms], dtype=np.float64)
-    return values, _error(values, counts)
+    # An exact 0 has no error: variables without bounds stand on that.
+    at_risk = (np.abs(products) < _SAFE) & (matrix.data != 0) & (weights[matrix.indices] != 0)
+    return values, _error(values, np.bincount(columns, at_risk, matrix.shape[1]))
 
 
 def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:

@@ -49,6 +49,11 @@ _MOST = 20_000
 # one it stops by itself with what rounding allows.
 _TOLERANCES = (1e-9, 1e-12, 1e-15)
 
+GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
+"""Grids for multipliers, relative to the largest, finest first."""
+
+_SMALLEST = 1e-200
+
 Solve = Callable[[float], Multipliers | None]
 """From a tolerance to a point and multipliers, of a solver with any status."""
 
@@ -74,14 +79,29 @@ def best(
 def _rounds(program: ConicProgram, box: Box, solve: Solve) -> Iterator[list[Multipliers]]:
     """Yield multipliers to try, those that cost least first."""
     solved = None
+    last: list[Multipliers] = []
     for tolerance in _TOLERANCES:
         solved = solve(tolerance)
         if solved is not None:
             better = polished(program, solved, box)
-            yield [solved] if better is None else [better, solved]
-    # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
+            last = [solved] if better is None else [better, solved]
+            yield last
     if solved is not None:
+        yield [on_grid(point, step) for point in last for step in GRIDS]
+        # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
         yield [solved._replace(z=np.zeros_like(solved.z))]
+
+
+def on_grid(point: Multipliers, step: float) -> Multipliers:
+    """Return multipliers rounded to a grid, relative to the largest; x stays.
+
+    Variables without bounds need residuals that are 0 exactly. Their coefficients are mostly 1 and
+    -1, and sums of numbers on a grid are exact: what is nearly 0 becomes 0.
+    """
+    sizes = np.where(np.isfinite(point.z), np.abs(point.z), 0.0)
+    # A power of two, so that 1 is on the grid where it is one of the costs.
+    unit = step * 2.0 ** np.ceil(np.log2(max(float(sizes.max(initial=0.0)), _SMALLEST)))
+    return point._replace(z=np.round(point.z / unit) * unit)
 
 
 def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers | None:

@@ -7,7 +7,8 @@ the set J of variables without bounds,
 
 where R is what the multipliers leave of the gradients and F holds all the rest, which is finite.
 If R has row sums below 1, so ‖x_J - x̂_J‖∞ <= max F / (1 - ‖R‖∞): nothing about the variables is
-assumed, and the solver's tolerances are in R.
+assumed, and the solver's tolerances are in R. Variables that go on for ever are left out of J if
+the others' multipliers leave exactly nothing of them.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.cone_ranges import outward
-from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.multipliers import GRIDS, on_grid
 from ldpopt.solve.certificate.ranges import Box, propagate
 
 Array = NDArray[np.float64]
@@ -28,6 +30,11 @@ Array = NDArray[np.float64]
 _MOST = 60
 
 _TOLERANCE = 1e-8
+
+_SIDES = (1.0, -1.0)
+
+# What multipliers leave of a direction, whose own size is 1, from which it counts as endless.
+_ENDLESS = 0.5
 
 # Accuracy of a point that only has to lie near the others.
 _LOOSE = 1e-6
@@ -102,7 +109,7 @@ def with_cut(program: ConicProgram, level: float) -> ConicProgram:
 
 
 def bounded(program: ConicProgram, box: Box, centre: Array, level: float) -> Box:
-    """Return the box with bounds for all its variables, if cone programs prove them.
+    """Return the box with bounds for all variables that have some, if cone programs prove them.
 
     Parameters
     ----------
@@ -117,39 +124,61 @@ def bounded(program: ConicProgram, box: Box, centre: Array, level: float) -> Box
     variables = np.flatnonzero(is_open)
     if not 0 < len(variables) <= _MOST:
         return box
-    extended = with_cut(program, level)
     # With the open variables at their centre their terms vanish; they are charged below.
     shut = Box(np.where(is_open, centre, box.lower), np.where(is_open, centre, box.upper))
-    reach = np.zeros(len(variables))
-    rates = np.zeros((len(variables), len(variables)))
-    for i, j in enumerate(variables):
-        for side in (1.0, -1.0):
-            slope = np.zeros(len(centre))
-            slope[j] = -side
-            towards = replace(extended, quadratic=None, linear=slope, linear_error=0.0)
-            bound = _rise_towards(towards, shut, centre)
-            if bound is None:
+    ways = _ways(with_cut(program, level), variables, shut, centre)
+    kept = [j for j in variables if all((int(j), side) in ways for side in _SIDES)]
+    within = np.array(kept, dtype=np.int64)
+    if not len(within):
+        return box
+    reach = np.zeros(len(within))
+    rates = np.zeros((len(within), len(within)))
+    for i, j in enumerate(within):
+        for side in _SIDES:
+            rise = _without(np.setdiff1d(variables, within), ways[int(j), side])
+            if rise is None:
                 return box
-            value, residual = bound
-            reach[i] = max(reach[i], value)
-            rates[i] = np.maximum(rates[i], residual[variables])
-    norm = float(rates.sum(axis=1).max()) * (1 + len(variables) * EPS)
+            reach[i] = max(reach[i], rise.value)
+            rates[i] = np.maximum(rates[i], np.abs(rise.residual[within]) + rise.error[within])
+    norm = float(rates.sum(axis=1).max()) * (1 + len(within) * EPS)
     if not norm < 0.5:
         return box
     radius = float(reach.max()) / (1 - norm) * (1 + 8 * EPS)
-    low, high = outward(centre[variables] - radius, centre[variables] + radius)
+    low, high = outward(centre[within] - radius, centre[within] + radius)
     lower, upper = box.lower.copy(), box.upper.copy()
-    lower[variables] = np.maximum(lower[variables], low)
-    upper[variables] = np.minimum(upper[variables], high)
+    lower[within] = np.maximum(lower[within], low)
+    upper[within] = np.minimum(upper[within], high)
     return Box(lower, upper)
 
 
-def _rise_towards(program: ConicProgram, shut: Box, centre: Array) -> tuple[float, Array] | None:
-    """Return how far a direction leads, and how much each variable may add; None if unknown."""
-    solved = program.solve(_TOLERANCE)
-    if solved is None:
-        return None
-    rise = program.rise(Multipliers(centre, solved.z), shut)
-    if not np.isfinite(rise.value):
-        return None
-    return rise.value, np.abs(rise.residual) + rise.error
+def _ways(
+    program: ConicProgram, variables: NDArray[np.int64], shut: Box, centre: Array
+) -> dict[tuple[int, float], list[Rise]]:
+    """Return what multipliers prove of each variable's way to each side, if it ends at all.
+
+    Multipliers on a grid come second: they leave nothing at all of some gradients.
+    """
+    result = {}
+    for j in variables:
+        for side in _SIDES:
+            slope = np.zeros(len(centre))
+            slope[j] = -side
+            towards = replace(program, quadratic=None, linear=slope, linear_error=0.0)
+            solved = towards.solve(_TOLERANCE)
+            if solved is None:
+                continue
+            points = [Multipliers(centre, solved.z)]
+            points += [on_grid(points[0], step) for step in GRIDS]
+            rises = [towards.rise(point, shut) for point in points]
+            # Of an unbounded direction the multipliers explain nothing.
+            if abs(rises[0].residual[j]) < _ENDLESS:
+                result[int(j), side] = rises
+    return result
+
+
+def _without(free: NDArray[np.int64], rises: list[Rise]) -> Rise | None:
+    """Return the first rise that free variables add nothing to, or None."""
+    for rise in rises:
+        if not (rise.residual[free].any() or rise.error[free].any()) and np.isfinite(rise.value):
+            return rise
+    return None

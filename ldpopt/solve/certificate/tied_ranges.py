@@ -18,41 +18,60 @@ from ldpopt.solve.certificate.dual import EPS
 Array = NDArray[np.float64]
 
 # Largest number of variables that are bounded together: their matrix is dense.
-_INVERSE = 1000
+_INVERSE = 300
+
+# Variables that the rows leave free have rows of R M far from those of the identity.
+_FREE = 1e-6
+
+# Times that free variables are taken out, and the rows with them.
+_TURNS = 3
 
 
 def tied(matrix: Any, right: Array, slack: tuple[Array, Array], lower: Array, upper: Array) -> bool:
-    """Bound all variables without bounds, in place, if rows tie them down; return whether they do.
+    """Bound variables without bounds, in place, where rows tie them down; return if any are.
 
     ``slack`` holds the ranges of the slacks.
     """
     is_open = np.isinf(lower) | np.isinf(upper)
     columns = np.flatnonzero(is_open)
-    if not 0 < len(columns) <= _INVERSE:
-        return False
     csr = matrix.tocsr()
-    block = csr[:, columns]
-    closed = np.flatnonzero(~is_open)
-    rest = csr[:, closed]
-    rows = np.flatnonzero(
-        (np.diff(block.tocsr().indptr) > 0) & np.isfinite(slack[0]) & np.isfinite(slack[1])
-    )
-    if len(rows) < len(columns):
-        return False
-    dense = block[rows].toarray()
-    middle = (lower[closed] + upper[closed]) / 2
-    radius = np.maximum(upper[closed] - middle, middle - lower[closed]) * (1 + 4 * EPS)
-    taken = abs(rest[rows])
-    centre = right[rows] - (slack[0][rows] + slack[1][rows]) / 2 - rest[rows] @ middle
-    size = np.abs(right[rows]) + np.abs(slack[0][rows]) + np.abs(slack[1][rows])
-    size += taken @ np.abs(middle)
-    spread = (slack[1][rows] - slack[0][rows]) / 2 + taken @ radius
-    spread += (matrix.shape[1] + 16) * EPS * (size + spread) + TINY
-    try:
-        inverse = np.linalg.pinv(dense)
-    except np.linalg.LinAlgError:
-        return False
-    return _krawczyk(inverse, dense, centre, spread, columns, lower, upper)
+    is_finite = np.isfinite(slack[0]) & np.isfinite(slack[1])
+    for _ in range(_TURNS):
+        if not 0 < len(columns) <= _INVERSE:
+            return False
+        others = np.setdiff1d(np.flatnonzero(is_open), columns)
+        uses = np.diff(csr[:, columns].tocsr().indptr) > 0
+        uses &= np.diff(csr[:, others].tocsr().indptr) == 0
+        rows = np.flatnonzero(uses & is_finite)
+        dense = csr[rows][:, columns].toarray()
+        try:
+            inverse = np.linalg.pinv(dense)
+        except np.linalg.LinAlgError:
+            return False
+        free = np.abs(inverse @ dense - np.eye(len(columns))).max(axis=1, initial=0.0) > _FREE
+        if not free.any():
+            ends = (slack[0][rows], slack[1][rows])
+            closed = np.flatnonzero(~is_open)
+            box = (lower[closed], upper[closed])
+            middle, spread = _sides(csr[rows][:, closed], right[rows], ends, box)
+            return _krawczyk(inverse, dense, middle, spread, columns, lower, upper)
+        columns = columns[~free]
+    return False
+
+
+def _sides(
+    rest: Any, right: Array, slack: tuple[Array, Array], box: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return middle and radius of y = b - s - (rest) x, for rows with finite ranges."""
+    lower, upper = box
+    middle = (lower + upper) / 2
+    radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * EPS)
+    sizes = abs(rest)
+    result = right - (slack[0] + slack[1]) / 2 - rest @ middle
+    terms = np.abs(right) + np.abs(slack[0]) + np.abs(slack[1]) + sizes @ np.abs(middle)
+    spread = (slack[1] - slack[0]) / 2 + sizes @ radius
+    spread += (rest.shape[1] + 16) * EPS * (terms + spread) + TINY
+    return result, spread
 
 
 def _krawczyk(
