@@ -312,6 +312,13 @@ def test_water_is_filled_as_by_hand(share, floor, expected):
     assert_allclose(closed_form.water_filling(np.array(share), floor), expected, rtol=0, atol=SUM)
 
 
+def test_water_is_filled_in_every_row_of_a_stack():
+    rows = np.array([[0.75, 0.25, 0.0], [0.625, 0.375, 0.0], [0.25, 0.0, 0.75]])
+    filled = closed_form.water_filling(rows, 1.0)
+    expected = [[1.0, 0.0, 0.0], [0.875, 0.125, 0.0], [0.0, 0.0, 1.0]]
+    assert_allclose(filled, expected, rtol=0, atol=SUM)
+
+
 @given(
     share=st.integers(1, 30).flatmap(
         lambda d: arrays(np.float64, d, elements=st.integers(0, 50).map(float))

@@ -211,3 +211,9 @@ def test_probabilities_have_no_default_and_no_position():
 
 def test_repr_says_what_was_built():
     assert repr(OUE(1, 4)) == "OUE(epsilon=1, d=4, p=0.5, q=0.268941)"
+
+
+@pytest.mark.parametrize("d", [2, 3, 17])
+@pytest.mark.parametrize(("name", "fixed"), [("grr", True), ("ss", True), ("oue", False)])
+def test_reports_of_grr_and_of_subsets_support_a_fixed_number_of_values(name, fixed, d):
+    assert ORACLES[name](1.0, d).has_fixed_size is fixed
