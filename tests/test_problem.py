@@ -563,3 +563,9 @@ def test_groups_that_leave_nothing_to_the_others_have_the_closed_form():
     assert solution.solver == "norm-sub by group"
     assert solution.frequencies[4:].tolist() == [0.0, 0.0]
     assert solution.certificate.is_optimal(CERTIFIED)
+
+
+def test_without_constraints_no_trial_of_a_stack_is_violated():
+    solution = Problem(LeastSquares(), []).solve([[0.5, -0.2], [0.1, 0.9]])
+    assert solution.certificate.violation.tolist() == [0.0, 0.0]
+    assert solution.problem.violation(np.zeros((3, 2))).tolist() == [0.0, 0.0, 0.0]
