@@ -4,6 +4,7 @@ Every problem here has a minimum that is known in closed form, computed with 40 
 doubles that state it; their compiled forms hold the same doubles.
 """
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -490,3 +491,10 @@ def test_no_objective_is_optimal_anywhere():
 
 def test_nothing_to_choose():
     assert certify_program(cp.Problem(cp.Minimize(cp.Constant(3.0))), {}).gap == 0.0
+
+
+@pytest.mark.parametrize("numbers", [[1e-200], [1e-200, 3.0], [5e-324, 1e-10, -1e-200]])
+def test_the_error_of_a_sum_covers_products_below_the_doubles(numbers):
+    exact = sum(Fraction(number) ** 2 for number in numbers)
+    value, error = product_total(np.array(numbers), np.array(numbers))
+    assert abs(Fraction(float(value)) - exact) <= Fraction(float(error))
