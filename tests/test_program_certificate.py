@@ -11,6 +11,7 @@ import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
+from scipy import sparse
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.cone_gap import cone_gap
@@ -19,7 +20,7 @@ from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
 from ldpopt.solve.certificate.exact_sums import column_totals, product_total
-from ldpopt.solve.certificate.ranges import Box, propagate
+from ldpopt.solve.certificate.ranges import Box, Cut, propagate
 from ldpopt.solve.certificate.reach import ranges_below
 
 DIGITS = 40
@@ -291,8 +292,6 @@ def test_positive_definiteness_is_not_claimed_at_the_edge():
 
 
 def test_sums_are_rounded_once():
-    from scipy import sparse
-
     big = np.array([1e16, 1.0, -1e16])
     value, error = product_total(big, np.ones(3))
     assert value == 1.0
@@ -312,6 +311,9 @@ def test_ranges_contain_feasible_points():
         [cp.sum(cp.kl_div(x, 0.25)) <= 0.3, cp.sum(x) == 1],
         [cp.sum(cp.exp(x)) <= 5, x >= -2],
         [cp.geo_mean(x) >= 0.2, cp.sum(x) <= 1.5],
+        [cp.sum_squares(x - [0.1, 0.2, 0.3, 0.4]) <= 0.01],
+        [cp.quad_over_lin(x[:2], x[2]) <= x[3], cp.sum(x) <= 2],
+        [cp.power(x, 4) <= 2],
         [cp.bmat([[x[0], x[1]], [x[1], x[2]]]) >> 0, cp.sum(x) == 1, cp.abs(x[3]) <= 1, x[2] <= 2],
     ]
     for forms in sets:
@@ -327,6 +329,40 @@ def test_ranges_contain_feasible_points():
             inside = point.solve(1e-9).x
             assert (inside >= box.lower - 1e-7).all()
             assert (inside <= box.upper + 1e-7).all()
+
+
+def random_program(generator):
+    """Return a program of all cones with pairs of rows in which entries cancel, and a point."""
+    cones = Cones(1, 4, (3, 5, 2), (2,), 1, ((0.5, 0.5),))
+    variables = 5
+    matrix = generator.choice([-2.0, -1.0, 0.0, 0.0, 1.0], size=(cones.rows, variables))
+    # |y| <= t, and the sum and the difference at the head of rotated cones.
+    matrix[2, :-1] = -matrix[1, :-1]
+    matrix[2, -1] = matrix[1, -1]
+    for start in (cones.soc_start, cones.soc_start + 3):
+        matrix[start + 1] = matrix[start] * generator.choice([-1.0, 1.0], size=variables)
+    x = np.round(generator.normal(size=variables) * 4) / 4
+    right = matrix @ x + in_cones(generator, cones)
+    return sparse.csc_array(matrix), right, cones, x
+
+
+def test_ranges_never_lose_a_feasible_point():
+    generator = np.random.default_rng(19)
+    for _ in range(150):
+        matrix, right, cones, x = random_program(generator)
+        is_bounded = generator.random(len(x)) < 0.5
+        box = Box(
+            np.where(is_bounded, x - generator.exponential(size=len(x)), -np.inf),
+            np.where(is_bounded, x + generator.exponential(size=len(x)), np.inf),
+        )
+        slope = generator.normal(size=len(x))
+        curvature = generator.choice([0.0, 1.0], size=len(x))
+        level = float(slope @ x + curvature @ x**2 / 2 + generator.choice([1e-9, 1.0]))
+        ranges = propagate(matrix, right, cones, box, Cut(slope, curvature, level))
+        # The point is feasible up to the rounding of its right side.
+        rounding = 1e-12 * (1 + np.abs(x))
+        assert (x >= ranges.lower - rounding).all()
+        assert (x <= ranges.upper + rounding).all()
 
 
 def test_ranges_of_nothing():

@@ -123,9 +123,11 @@ class ConeSet:
         tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
         target = _TARGET * float(np.abs(gradient) @ np.abs(f))
         solvable = self._solvable(tangent, f, modulus)
+        # Frequencies of a million values are small numbers.
+        unit = float(np.mean(np.abs(f))) or 1.0
 
         def solve(tolerance: float) -> Multipliers | None:
-            solved = solvable.solve(tolerance)
+            solved = solvable.solve(tolerance, unit)
             return None if solved is None else self._at(f, solved)
 
         result = best(tangent, self.box, curvature, target, solve)

@@ -170,10 +170,11 @@ class ConicProgram:
         stacked = sparse.vstack([self.quadratic, self.matrix], format="csc")
         return exact_sums.column_totals(stacked, np.concatenate([x, z]), self.linear)
 
-    def solve(self, tolerance: float) -> Multipliers | None:
+    def solve(self, tolerance: float, unit: float = 1.0) -> Multipliers | None:
         """Return what Clarabel ends with, whatever its status; None if it has no numbers.
 
-        The objective is divided by its largest coefficient: Clarabel's tolerances are absolute too.
+        The objective is divided by its largest coefficient, and variables and right sides by their
+        unit, of which cones know nothing: Clarabel's tolerances are absolute too.
         """
         import clarabel
         from scipy import sparse
@@ -182,7 +183,7 @@ class ConicProgram:
         scale = float(np.max(np.abs(self.linear), initial=0.0)) or 1.0
         quadratic = sparse.csc_array((size, size))
         if self.quadratic is not None:
-            quadratic = sparse.triu(self.quadratic / scale, format="csc")
+            quadratic = sparse.triu(self.quadratic * (unit / scale), format="csc")
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_iter = _ITERATIONS
@@ -193,7 +194,7 @@ class ConicProgram:
                 quadratic,
                 self.linear / scale,
                 self.matrix,
-                self.right,
+                self.right / unit,
                 self.cones.for_clarabel(),
                 settings,
             ).solve()
@@ -202,7 +203,7 @@ class ConicProgram:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
             return None
-        x = np.asarray(result.x)
+        x = unit * np.asarray(result.x)
         z = scale * np.asarray(result.z)
         if not (np.isfinite(x).all() and np.isfinite(z).all()):
             return None

@@ -123,7 +123,12 @@ def _single_rows(csr: Any, right: Array, cones: Cones, lower: Array, upper: Arra
 
 
 class _System:
-    """The rows of a program, and sums of two rows in which variables without bounds cancel."""
+    """The rows of a program, and sums of two rows in which variables without bounds cancel.
+
+    First those of two inequalities, whose slacks are not negative, so that each is at most their
+    sum. Then s₀ + s₁ and s₀ - s₁ of second-order cones, which cvxpy makes of (s₀ + s₁)(s₀ - s₁)
+    >= s₂² + …: neither is negative.
+    """
 
     def __init__(self, matrix: Any, right: Array, cones: Cones) -> None:
         from scipy import sparse
@@ -131,47 +136,122 @@ class _System:
         self.cones = cones
         self.count = len(right)
         pairs = _opposite_rows(matrix, cones)
-        starts = np.array([rows[0] for *_, group in _second_order(cones) for rows in group], int)
-        firsts = [pairs[:, 0], starts, starts]
-        seconds = [pairs[:, 1], starts + 1, starts + 1]
-        signs = np.repeat([1.0, 1.0, -1.0], [len(pairs), len(starts), len(starts)])
-        first, second = np.concatenate(firsts), np.concatenate(seconds)
-        other = sparse.diags_array(signs) @ matrix[second]
-        sums = (matrix[first] + other).tocsr()
-        exact = _is_sum(sums, matrix[first], other)
-        fewer = np.diff(sums.indptr) < np.diff(matrix[first].indptr) + np.diff(other.indptr)
-        kept = np.flatnonzero(exact & fewer)
-        self.first = first[kept]
-        self.second = second[kept]
-        self.signs = signs[kept]
-        self.is_cone = kept >= len(pairs)
-        together = right[self.first] + self.signs * right[self.second]
-        whole = sparse.vstack([matrix, sums[kept]], format="coo")
+        sums = _RowSums(matrix, right, pairs[:, 0], pairs[:, 1], 1.0)
+        kept = np.flatnonzero(sums.exact & sums.shorter)
+        self.pairs = pairs[kept]
+        self.rotated = _Rotated.of(cones)
+        firsts = self.rotated.first
+        plus = _RowSums(matrix, right, firsts, firsts + 1, 1.0)
+        minus = _RowSums(matrix, right, firsts, firsts + 1, -1.0)
+        usable = np.flatnonzero(plus.exact & minus.exact & (plus.shorter | minus.shorter))
+        self.rotated = self.rotated.only(usable)
+        added = [sums.take(kept), plus.take(usable), minus.take(usable)]
+        whole = sparse.vstack([matrix, *(part.matrix for part in added)], format="coo")
         used = whole.data != 0
+        ends = np.concatenate([part.right for part in added])
         self.rows = _Rows(
             np.asarray(whole.data[used], dtype=np.float64),
             whole.col[used],
             whole.row[used],
-            np.concatenate([right, together]),
-            np.concatenate([np.zeros(len(right)), EPS * np.abs(together)]),
+            np.concatenate([right, ends]),
+            np.concatenate([np.zeros(len(right)), EPS * np.abs(ends)]),
         )
 
     def contract(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return what remains of the ranges of all slacks, those of sums included."""
         m = self.count
+        first_cone = m + len(self.pairs)
         low[m:] = np.maximum(low[m:], 0.0)
-        # A part is at most the sum of both, where neither is negative.
-        both = ~self.is_cone
-        for part in (self.first[both], self.second[both]):
-            np.minimum.at(high, part, high[m:][both])
-        np.minimum.at(high, self.first[~both], high[m:][~both])
+        for part in self.pairs.T:
+            np.minimum.at(high, part, high[m:first_cone])
+        self.rotated.contract(low, high, first_cone)
         first, second = contract(self.cones, low[:m], high[:m])
         require_order(low[m:], high[m:])
         return np.concatenate([first, low[m:]]), np.concatenate([second, high[m:]])
 
 
-def _second_order(cones: Cones) -> list[tuple[str, Any, NDArray[np.int64]]]:
-    return [group for group in cones.groups() if group[0] == "soc" and group[2].shape[1] > 1]
+class _RowSums:
+    """Sums of rows, or differences, with what is on the right side."""
+
+    def __init__(
+        self,
+        matrix: Any,
+        right: Array,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        sign: float,
+    ) -> None:
+        one = matrix[first]
+        other = sign * matrix[second]
+        self.matrix = (one + other).tocsr()
+        self.right = right[first] + sign * right[second]
+        # In floating point a + b is exact if and only if both differences give the parts back.
+        wrong = abs((self.matrix - one) - other) + abs((self.matrix - other) - one)
+        self.exact = np.asarray(wrong.sum(axis=1) == 0).ravel()
+        length = np.diff(one.indptr) + np.diff(other.indptr)
+        self.shorter = np.diff(self.matrix.indptr) < length
+
+    def take(self, rows: NDArray[np.int64]) -> _RowSums:
+        """Keep some rows."""
+        self.matrix = self.matrix[rows]
+        self.right = self.right[rows]
+        return self
+
+
+class _Rotated(NamedTuple):
+    """Second-order cones seen as (s₀ + s₁)(s₀ - s₁) >= s₂² + ….
+
+    Attributes
+    ----------
+    first
+        The row of s₀ of each cone.
+    others, owner
+        The rows of s₂ … of all cones, and the number of the cone that each belongs to.
+    """
+
+    first: NDArray[np.int64]
+    others: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cones: Cones) -> _Rotated:
+        """Return all second-order cones of two rows or more."""
+        starts = cones.soc_start + np.cumsum([0, *cones.soc])[:-1].astype(np.int64)
+        sizes = np.array(cones.soc, dtype=np.int64)
+        wide = sizes > 1
+        counts = sizes[wide] - 2
+        owner = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return cls(starts[wide], starts[wide][owner] + 2 + within, owner)
+
+    def only(self, kept: NDArray[np.int64]) -> _Rotated:
+        """Return some of the cones."""
+        number = np.full(len(self.first), -1)
+        number[kept] = np.arange(len(kept))
+        belongs = number[self.owner] >= 0
+        return _Rotated(self.first[kept], self.others[belongs], number[self.owner[belongs]])
+
+    def contract(self, low: Array, high: Array, at: int) -> None:
+        """Tighten ranges in place: those of s₀ + s₁ start at a row, those of s₀ - s₁ follow."""
+        count = len(self.first)
+        plus = slice(at, at + count)
+        minus = slice(at + count, at + 2 * count)
+        mean_low, mean_high = outward((low[plus] + low[minus]) / 2, (high[plus] + high[minus]) / 2)
+        low[self.first] = np.maximum(low[self.first], mean_low)
+        high[self.first] = np.minimum(high[self.first], mean_high)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            limit = np.sqrt(high[plus]) * np.sqrt(high[minus]) * (1 + 8 * EPS) + TINY
+            # 0 times infinity says nothing.
+            limit = np.where(np.isnan(limit), np.inf, limit)[self.owner]
+            nearest = np.maximum(np.maximum(low[self.others], -high[self.others]), 0.0)
+            # bincount of nothing returns integers.
+            squares = np.bincount(self.owner, nearest * nearest, count).astype(np.float64)
+            squares *= 1 - (len(self.owner) + 8) * EPS
+            for part, other in ((plus, minus), (minus, plus)):
+                smallest = np.nan_to_num(squares / high[other], nan=0.0, posinf=0.0)
+                low[part] = np.maximum(low[part], smallest * (1 - 4 * EPS))
+        high[self.others] = np.minimum(high[self.others], limit)
+        low[self.others] = np.maximum(low[self.others], -limit)
 
 
 def _opposite_rows(matrix: Any, cones: Cones) -> NDArray[np.int64]:
@@ -187,13 +267,6 @@ def _opposite_rows(matrix: Any, cones: Cones) -> NDArray[np.int64]:
             groups.setdefault(key, []).append(row)
     pairs = [(rows[0], row) for rows in groups.values() for row in rows[1:]]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _is_sum(sums: Any, first: Any, second: Any) -> NDArray[np.bool_]:
-    """Return which rows of a sum of sparse matrices are exact."""
-    # In floating point a + b is exact if and only if both differences give the parts back.
-    wrong = abs((sums - first) - second) + abs((sums - second) - first)
-    return np.asarray(wrong.sum(axis=1) == 0).ravel()
 
 
 def _has_moved(before: tuple[Array, Array], after: tuple[Array, Array]) -> bool:
