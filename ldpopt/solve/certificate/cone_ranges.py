@@ -65,8 +65,10 @@ def contract(cones: Cones, lower: Array, upper: Array) -> tuple[Array, Array]:
 def _contract_second_order(low: Array, high: Array) -> None:
     """Use s₀ >= ‖s₁…‖: of the smallest others from below, and as a limit of each of them."""
     nearest = np.maximum(np.maximum(low[:, 1:], -high[:, 1:]), 0.0)
-    norm = np.linalg.norm(nearest, axis=1) * (1 - (low.shape[1] + 8) * EPS)
-    low[:, 0] = np.maximum(low[:, 0], np.maximum(norm, 0.0))
+    with np.errstate(over="ignore"):
+        norm = np.linalg.norm(nearest, axis=1) * (1 - (low.shape[1] + 8) * EPS)
+    # Squares of numbers beyond 1e154 overflow.
+    low[:, 0] = np.maximum(low[:, 0], np.where(np.isfinite(norm), np.maximum(norm, 0.0), 0.0))
     np.minimum(high[:, 1:], high[:, :1], out=high[:, 1:])
     np.maximum(low[:, 1:], -high[:, :1], out=low[:, 1:])
 

@@ -371,7 +371,10 @@ def _sublevel(slope: Array, curvature: Array, rest: Array) -> tuple[Array, Array
         low = np.where(slope < 0, end, -np.inf)
         high = np.where(slope > 0, end, np.inf)
         low, high = outward(low, high)
-        root = np.sqrt(np.maximum(slope * slope + 2 * curvature * rest, 0.0))
+        square = slope * slope + 2 * curvature * rest
+        # Near its lowest point a bowl is flat: what cancels here would count for half its digits.
+        square += 8 * EPS * (slope * slope + 2 * curvature * np.abs(rest))
+        root = np.sqrt(np.maximum(square, 0.0))
         rounding = 16 * EPS * (np.abs(slope) + root) / curvature
         bowl_low = (-slope - root) / curvature - rounding
         bowl_high = (root - slope) / curvature + rounding

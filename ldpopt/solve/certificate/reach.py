@@ -26,8 +26,8 @@ from ldpopt.solve.certificate.ranges import Box, propagate
 
 Array = NDArray[np.float64]
 
-# Each variable costs two programs.
-_MOST = 60
+# Each variable costs two programs: this many entries of them in all, some seconds.
+_WORK = 300_000
 
 _TOLERANCE = 1e-8
 
@@ -122,7 +122,8 @@ def bounded(program: ConicProgram, box: Box, centre: Array, level: float) -> Box
     """
     is_open = np.isinf(box.lower) | np.isinf(box.upper)
     variables = np.flatnonzero(is_open)
-    if not 0 < len(variables) <= _MOST:
+    work = len(variables) * (program.matrix.nnz + len(centre))
+    if not 0 < work <= _WORK:
         return box
     # With the open variables at their centre their terms vanish; they are charged below.
     shut = Box(np.where(is_open, centre, box.lower), np.where(is_open, centre, box.upper))
