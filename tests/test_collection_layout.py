@@ -169,3 +169,10 @@ def test_text_of_seed_and_bucket():
     reports, codes = layout_of(MAKERS["olh"](9)).parse(rows)
     assert named(codes) == [ok, R, R, M, N]
     assert reports[0]["seed"] == 2**64 - 1
+
+
+def test_every_reason_has_a_number_and_words_of_its_own():
+    # A number that is given twice makes one name stand for another.
+    assert len(Reason.__members__) == len(Reason)
+    assert len({reason.words for reason in Reason}) == len(Reason)
+    assert Reason.NAN.words == "not a number (NaN)"
