@@ -153,6 +153,19 @@ def test_a_right_point_is_optimal_whatever_the_solver_says_of_it(status, constra
     assert solution.certificate.gap <= ACCURACIES["high"].gap
 
 
+def test_a_point_that_comes_with_an_error_of_the_solver_is_not_taken(monkeypatch):
+    original = ConeProgram.solve
+
+    def solve(self, options=None):
+        solution = original(self, options)
+        points = {place: 0 * point + 0.25 for place, point in solution.points.items()}
+        return programs.ConeSolution("solver_error", points, 0.0, solution.raw, solution.data)
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    with pytest.raises(SolverError):
+        Problem(LeastSquares(), SIMPLEX).solve(F, path="conic")
+
+
 def test_the_small_gap_of_a_convex_part_is_no_proof_of_the_problem(monkeypatch):
     monkeypatch.setattr(convex_concave, "MAX_STEPS", 1)
     oracle = oracles.OUE(epsilon=1.0, d=3)
