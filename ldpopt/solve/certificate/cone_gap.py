@@ -29,14 +29,18 @@ from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import project
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.ranges import Box, propagate
+from ldpopt.solve.certificate.reach import bounded
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
 
+# Accuracy of a point that only has to lie near the others.
+_LOOSE = 1e-6
+
 # What a gap is worth polishing to, relative to Σ |g_v f_v|.
-_TARGET = 1e-10
+_TARGET = 5e-10
 
 
 class ConeGap(NamedTuple):
@@ -100,9 +104,11 @@ class ConeSet:
         box = Box(np.full(size, -np.inf), np.full(size, np.inf))
         box.lower[columns] = lower
         box.upper[columns] = upper
+        program = replace(program, linear=np.zeros(size))
         ranges: Box | None
         try:
             ranges = propagate(program.matrix, program.right, program.cones, box)
+            ranges = _with_reach(program, ranges, columns)
         except Empty:
             ranges = None
         return cls(program, columns, ranges, chain, inverse)
@@ -216,6 +222,22 @@ class ConeSet:
         if 0 <= position < self.columns.stop - self.columns.start:
             return f"frequency {position} has no bound on the side to which the tangent falls"
         return f"auxiliary variable {int(rise.open[0])} of the cones has no finite bound"
+
+
+def _with_reach(program: ConicProgram, box: Box, columns: slice) -> Box:
+    """Return the box with bounds for auxiliary variables that propagation leaves without.
+
+    Frequencies without bounds are not worth it: they have none, or curvature of the loss.
+    """
+    is_open = np.isinf(box.lower) | np.isinf(box.upper)
+    is_open[columns] = False
+    if not is_open.any():
+        return box
+    solved = program.solve(_LOOSE)
+    if solved is None:
+        return box
+    # Nothing is minimised, so that every level cuts nothing off.
+    return bounded(program, box, np.clip(solved.x, box.lower, box.upper), 1.0)
 
 
 def cone_gap(

@@ -48,7 +48,7 @@ _OUTSIDE = 1e-9
 _SMALL = 1e-280
 
 # What a solution is worth polishing to, relative to the size of the objective's terms.
-_TARGET = 1e-10
+_TARGET = 5e-10
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,10 @@ _MOST = 20_000
 # one it stops by itself with what rounding allows.
 _TOLERANCES = (1e-9, 1e-12, 1e-15)
 
+# A round has to take this part of the rise away for another one to be worth its time.
+_GAIN = 0.5
+_NEAR = 100.0
+
 GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
 """Grids for multipliers, relative to the largest, finest first."""
 
@@ -63,15 +67,21 @@ def best(
 ) -> tuple[Multipliers, Rise] | None:
     """Return the multipliers with the smallest rise among several tries, and that rise.
 
-    The tries end when the rise is at most ``target``; None if the solver has no numbers at all.
+    The tries end when the rise is at most ``target``, or near it and no longer falling; None if the
+    solver has no numbers at all.
     """
     kept: tuple[Multipliers, Rise] | None = None
     for points in _rounds(program, box, solve):
+        before = np.inf if kept is None else kept[1].value
         for point in points:
             rise = program.rise(point, box, curvature)
             if kept is None or rise.value < kept[1].value:
                 kept = (point, rise)
-        if kept is not None and kept[1].value <= target:
+        if kept is None:
+            continue
+        # Near the target a round that gains little shows that the point is not better.
+        value = kept[1].value
+        if value <= target or (value <= _NEAR * target and value > _GAIN * before):
             break
     return kept
 
