@@ -155,9 +155,7 @@ def test_the_price_adds_all_multipliers_and_passes_over_undefined_ones():
 
 
 def test_a_flat_loss_allows_any_distance(monkeypatch):
-    monkeypatch.setattr(
-        LeastSquares, "strong_convexity", lambda self, *limits, **named: np.zeros(1)
-    )
+    monkeypatch.setattr(LeastSquares, "curvature", lambda self, *limits, **named: np.zeros((1, 2)))
     record = reference().judge((0,), solution(0.2, 0.8, 0.01))
     assert record.ratio == 0
     assert record.agrees
@@ -166,12 +164,12 @@ def test_a_flat_loss_allows_any_distance(monkeypatch):
 def test_the_curvature_holds_for_all_values_up_to_one_or_to_the_largest(monkeypatch):
     limits = []
 
-    def strong_convexity(self, estimate, lower=-math.inf, upper=math.inf):
-        if upper < math.inf:  # certificates ask without limits
+    def curvature(self, estimate, lower=-math.inf, upper=math.inf):
+        if np.ndim(upper) == 0:  # certificates ask with a limit per value
             limits.append((lower, upper))
-        return np.ones(1)
+        return np.ones((1, 2))
 
-    monkeypatch.setattr(LeastSquares, "strong_convexity", strong_convexity)
+    monkeypatch.setattr(LeastSquares, "curvature", curvature)
     reference()
     instance = instance_of([3.0, 0.4])
     points = instance.estimate.frequencies
@@ -191,7 +189,7 @@ def test_the_curvature_holds_for_all_values_up_to_one_or_to_the_largest(monkeypa
 )
 def test_the_curvature_of_the_weighted_likelihood_by_hand(p, q, raw, curvature):
     estimate = FrequencyEstimate(np.array(raw), 100, PureProtocol(1.0, 2, p=p, q=q))
-    assert GaussianMLE().strong_convexity(estimate, 0.0, 1.0) == pytest.approx(curvature)
+    assert GaussianMLE().curvature(estimate, 0.0, 1.0).min() == pytest.approx(curvature)
 
 
 # --- records and agreements -----------------------------------------------------------------------
@@ -222,10 +220,10 @@ def test_a_solver_agrees_if_it_converges_on_nine_of_ten_and_always_to_the_same_p
     [
         ({}, True),
         ({"vectors": 0}, False),
-        ({"gap": 1e-9, "violation": 1e-9}, True),
-        ({"gap": 1.1e-9}, False),
+        ({"gap": 1e-12, "violation": 1e-12}, True),
+        ({"gap": 1.1e-12}, False),
         ({"gap": math.nan}, False),
-        ({"violation": 1.1e-9}, False),
+        ({"violation": 1.1e-12}, False),
         ({"violation": math.nan}, False),
         ({"solvers": {}}, True),  # certified alone
         ({"solvers": {"A": SolverRecord(1), "B": SolverRecord(0, 1)}}, False),
@@ -385,7 +383,8 @@ def test_the_largest_gap_of_all_instances_counts():
     bad = instance_of([0.5, 0.2, -0.01])
     for stacks in ([good, bad], [bad, good]):
         agreement = compare_with_solvers(CLS, lambda e: _zero_first(e.frequencies), stacks, ())
-        assert agreement.gap > 0.01
+        # The true rise is .0065.
+        assert agreement.gap > 0.006
         assert agreement.vectors == 2
 
 

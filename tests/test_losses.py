@@ -158,7 +158,7 @@ def test_the_loss_is_strongly_convex_by_what_it_says(name, oracle, counts):
     estimate = estimate_of(oracle, counts)
     f, g = np.random.default_rng(7).dirichlet(np.ones(D), (2, 30))
     slope = np.sum(loss.gradient(f, estimate) * (g - f), axis=-1)
-    quadratic = loss.strong_convexity(estimate) / 2 * np.sum((g - f) ** 2, axis=-1)
+    quadratic = np.sum(loss.curvature(estimate) / 2 * (g - f) ** 2, axis=-1)
     assert np.all(
         loss.value(g, estimate) >= loss.value(f, estimate) + slope + quadratic - CERTIFIED
     )
@@ -538,34 +538,65 @@ def by_hand(constant, slope, frequencies=(1.0, 0.0)):
 def test_the_weighted_mle_is_least_convex_where_its_variance_is_largest():
     # 2 (a + b f̃)²/(a + b f)³: the variances at f̃ are 2 and 1, the largest on 0 .. 1 is 2.
     rising = by_hand(1.0, 1.0)
-    assert GAUSSIAN.strong_convexity(rising, 0.0, 1.0) == 2 * 1**2 / 2**3
-    assert GAUSSIAN.strong_convexity(rising, 0.0, 3.0) == 2 * 1**2 / 4**3
+    assert GAUSSIAN.curvature(rising, 0.0, 1.0).tolist() == [2 * 2**2 / 2**3, 2 * 1**2 / 2**3]
+    assert GAUSSIAN.curvature(rising, 0.0, 3.0).tolist() == [2 * 2**2 / 4**3, 2 * 1**2 / 4**3]
+    # Bounds of one value alone: the variance of the second is at most 1 + .5.
+    apart = GAUSSIAN.curvature(rising, [0.0, 0.0], [1.0, 0.5])
+    assert apart.tolist() == [2 * 2**2 / 2**3, 2 * 1**2 / 1.5**3]
     # They are 1 and 2, and the largest is at the lower end: 2 at 0 and 3 at -1.
     falling = by_hand(2.0, -1.0)
-    assert GAUSSIAN.strong_convexity(falling, 0.0, 0.5) == 2 * 1**2 / 2**3
-    assert GAUSSIAN.strong_convexity(falling, -1.0, 0.5) == 2 * 1**2 / 3**3
-    assert GAUSSIAN.strong_convexity(by_hand(4.0, 0.0)) == 2 / 4
+    assert GAUSSIAN.curvature(falling, 0.0, 0.5).tolist() == [2 * 1**2 / 2**3, 2 * 2**2 / 2**3]
+    assert GAUSSIAN.curvature(falling, -1.0, 0.5).tolist() == [2 * 1**2 / 3**3, 2 * 2**2 / 3**3]
+    assert GAUSSIAN.curvature(by_hand(4.0, 0.0)).tolist() == [2 / 4, 2 / 4]
 
 
 @pytest.mark.parametrize("slope", [1.0, -1.0])
 def test_the_weighted_mle_is_not_strongly_convex_on_the_whole_line(slope):
-    assert GAUSSIAN.strong_convexity(by_hand(2.0, slope)) == 0.0
+    assert GAUSSIAN.curvature(by_hand(2.0, slope)).tolist() == [0.0, 0.0]
 
 
 def test_half_the_weighted_mle_is_half_as_convex():
     tilted = TiltedGaussianMLE(np.array([0.3, -0.2]))
-    assert tilted.strong_convexity(by_hand(1.0, 1.0), 0.0, 1.0) == 1**2 / 2**3
+    assert tilted.curvature(by_hand(1.0, 1.0), 0.0, 1.0).tolist() == [2**2 / 2**3, 1**2 / 2**3]
 
 
 def test_other_losses_are_as_convex_as_their_second_derivatives():
     stack = FrequencyEstimate([[0.5, 0.2], [0.3, 0.3], [0.9, 0.1]])
     weighted = losses.WeightedLeastSquares([3.0, 0.25])
-    assert losses.LeastSquares().strong_convexity(stack).tolist() == [1.0, 1.0, 1.0]
-    assert weighted.strong_convexity(stack).tolist() == [0.25, 0.25, 0.25]
+    assert np.array_equal(losses.LeastSquares().curvature(stack), np.ones((3, 2)))
+    assert np.array_equal(weighted.curvature(stack), [[3.0, 0.25]] * 3)
     divergence = losses.KullbackLeibler()
-    assert divergence.strong_convexity(stack, 0.0, 4.0).tolist() == [0.25, 0.25, 0.25]
-    assert divergence.strong_convexity(stack).tolist() == [0.0, 0.0, 0.0]
-    assert losses.LeastAbsolute().strong_convexity(stack).tolist() == [0.0, 0.0, 0.0]
+    assert np.array_equal(divergence.curvature(stack, 0.0, [4.0, 2.0]), [[0.25, 0.5]] * 3)
+    assert np.array_equal(divergence.curvature(stack), np.zeros((3, 2)))
+    assert np.array_equal(losses.LeastAbsolute().curvature(stack), np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.LeastSquares(),
+        losses.WeightedLeastSquares([3.0, 0.25, 1.0]),
+        GAUSSIAN,
+        losses.KullbackLeibler(),
+        losses.BinomialMLE(),
+        losses.MultinomialMLE(),
+    ],
+    ids=repr,
+)
+def test_the_curvature_at_one_point_is_the_second_derivative(loss):
+    estimate = oracles.GRR(epsilon=1.0, d=3).estimate([450, 300, 250], 1000)
+    f = np.array([0.5, 0.2, 0.3])
+    step = 1e-5
+    second = np.empty(3)
+    for v in range(3):
+        moved = np.eye(3)[v] * step
+        above = loss.gradient(f + moved, estimate)[v]
+        below = loss.gradient(f - moved, estimate)[v]
+        second[v] = (above - below) / (2 * step)
+    assert_allclose(loss.curvature(estimate, f, f), second, rtol=1e-6)
+    # Between bounds it is smaller, or the same.
+    smallest = loss.curvature(estimate, f - 0.1, f + 0.1)
+    assert np.all(smallest <= loss.curvature(estimate, f, f) * (1 + 1e-12))
 
 
 # --- what losses state about themselves -----------------------------------------------------------

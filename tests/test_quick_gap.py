@@ -93,10 +93,14 @@ def test_no_point_exceeds_the_minimum_by_more(loss, where):
 
 
 @pytest.mark.parametrize("name", ["nothing", "nonnegative", "total", "simplex", "floor"])
-def test_it_is_the_gap_of_the_certificate_where_no_price_is_estimated(name):
+def test_it_is_at_least_the_gap_of_the_certificate(name):
+    # The certificate counts the curvature as well, where this bound takes the tangent alone.
     point = [0.5, 0.4, 0.1]
     bound = gap_of(LeastSquares(), SETS[name], point)
-    assert_allclose(bound, certify(Problem(LeastSquares(), SETS[name]), F, point).gap, rtol=1e-9)
+    exact = certify(Problem(LeastSquares(), SETS[name]), F, point).gap
+    assert exact <= bound * (1 + 1e-9)
+    if name in ("nothing", "nonnegative", "total"):
+        assert_allclose(bound, exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

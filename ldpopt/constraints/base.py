@@ -49,13 +49,16 @@ class Constraint(Immutable):
     """
 
     convex: ClassVar[bool] = True
-    """Whether the set is convex. Solvers and certificates take convex sets only."""
-
-    scope: ClassVar[str] = "the problem"
-    """What a certificate on ``restricted_to(f)`` covers."""
+    """Whether the set is convex. Solvers take convex sets only."""
 
     remedy: ClassVar[str] = ""
     """For a set that is not convex: which problems with it have a closed form, for messages."""
+
+    name: str = ""
+    """What ``Solution.duals`` calls the constraint; its class's name if empty."""
+
+    largest_support: int | None = None
+    """How many values may differ from zero, None for any number."""
 
     reusable: ClassVar[bool] = True
     """Whether ``cone_form`` states the same set on every call, so that it may stay compiled."""
@@ -94,10 +97,6 @@ class Constraint(Immutable):
     def row_name(self, row: int, d: int) -> str:
         """Return what a row of ``rows(d)`` states, for messages."""
         return f"row {row} of {self!r}"
-
-    def restricted_to(self, f: Array) -> Constraint:
-        """Return a convex subset that contains f, shape (d,): the constraint itself if convex."""
-        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

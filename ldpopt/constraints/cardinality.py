@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint
-from ldpopt.constraints.bounds import Fixed
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ class AtMost(Constraint):
     """
 
     convex: ClassVar[bool] = False
-    scope: ClassVar[str] = "the support found"
     remedy: ClassVar[str] = (
         "it has a closed form with LeastSquares() under NonNegative() and SumsTo(...)"
     )
@@ -56,11 +54,10 @@ class AtMost(Constraint):
         sizes = -np.abs(f)
         return np.asarray(-np.partition(sizes, self.k, axis=-1)[..., self.k])
 
-    def restricted_to(self, f: Array) -> Fixed:
-        """Return the constraint that keeps the zeros of f."""
-        # Exact zeros: closed forms set them, and nearly zero values count as values.
-        zeros = np.flatnonzero(f == 0)
-        return Fixed(zeros, np.zeros(len(zeros)))
+    @property
+    def largest_support(self) -> int:  # type: ignore[override]
+        """The number k."""
+        return self.k
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Raise an error, since a cone program is convex."""

@@ -24,6 +24,8 @@ class Custom(Constraint):
     ----------
     build
         Function from a cvxpy expression of shape (d,) to a list of cvxpy constraints.
+    name
+        What ``Solution.duals`` calls it.
 
     Raises
     ------
@@ -46,12 +48,17 @@ class Custom(Constraint):
 
     reusable: ClassVar[bool] = False
 
-    def __init__(self, build: Callable[[cp.Expression], Sequence[cp.Constraint]]) -> None:
+    def __init__(
+        self, build: Callable[[cp.Expression], Sequence[cp.Constraint]], name: str = "Custom"
+    ) -> None:
         if not callable(build):
             raise InvalidTypeError(
                 f"Custom takes a function from f to a list of cvxpy constraints, got {build!r}"
             )
+        if not isinstance(name, str) or not name:
+            raise InvalidTypeError(f"the name of a Custom constraint must be a text, got {name!r}")
         self.build = build
+        self.name = name
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return what the function returns.

@@ -75,7 +75,7 @@ class Smooth(Polyhedron):
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
     def rows(self, d: int) -> LinearInequalities:
-        """Return -t <= difference <= t and Σ t <= bound, with auxiliary variables t."""
+        """Return -t <= difference <= t, Σ t <= bound and t >= 0, with auxiliary variables t."""
         from scipy import sparse
 
         matrices: list[Any] = []
@@ -88,12 +88,15 @@ class Smooth(Polyhedron):
             stencil = _STENCILS[order]
             differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=(m, d))
             eye = sparse.eye_array(m)
-            # The last row bounds the sum of the auxiliary variables alone.
+            # One row bounds the sum of the auxiliary variables alone.
             no_row = sparse.csr_array((1, d))
-            matrices.append(sparse.vstack([differences, differences, no_row]))
-            auxiliaries.append(sparse.vstack([-eye, eye, sparse.csr_array(np.ones((1, m)))]))
-            lower += [np.full(m, -np.inf), np.zeros(m), [-np.inf]]
-            upper += [np.zeros(m), np.full(m, np.inf), [bound]]
+            no_rows = sparse.csr_array((m, d))
+            matrices.append(sparse.vstack([differences, differences, no_row, no_rows]))
+            # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
+            parts = [-eye, eye, sparse.csr_array(np.ones((1, m))), eye]
+            auxiliaries.append(sparse.vstack(parts))
+            lower += [np.full(m, -np.inf), np.zeros(m), [-np.inf], np.zeros(m)]
+            upper += [np.zeros(m), np.full(m, np.inf), [bound], np.full(m, np.inf)]
         return LinearInequalities(
             sparse.vstack(matrices, format="csr"),
             np.concatenate(lower),

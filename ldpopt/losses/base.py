@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 # Distance from a kink that counts as none: solvers leave up to this much.
 _AT_KINK = 1e-7
+
+# Error of a gradient relative to its size: 64 operations, each rounded by half of eps.
+_ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 
 
 class Kinks(NamedTuple):
@@ -83,21 +86,33 @@ class Structure:
         """
         raise NotImplementedError(f"{self!r} has no majorant")
 
+    def convexified(self, f: Array, estimate: FrequencyEstimate) -> Loss:
+        """Return the loss itself if it is convex, else its majorant at f."""
+        if self.convex:
+            return self  # type: ignore[return-value]  # a part of Loss alone
+        return self.majorant(f, estimate)
+
     def kinks(self, estimate: FrequencyEstimate) -> Kinks | None:
         """Return the kinks of a loss that is linear in each value but for one kink, else None."""
         return None
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
-        """Return m such that the loss minus m/2 ‖f‖² is convex where lower <= f <= upper.
+        """Return m such that the loss minus ½ Σ m_v f_v² is convex where lower <= f <= upper.
 
-        Shape (...), one number per trial; 0 where it is not strongly convex.
+        Bounds and result broadcast with (..., d). Of a sum over values it is the smallest second
+        derivative between the bounds: the second derivative itself where these are equal.
         """
-        return np.zeros(estimate.frequencies.shape[:-1])
+        return np.zeros(estimate.frequencies.shape)
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return what rounding may have changed in a gradient that was computed, shape (..., d).
+
+        Certificates add it to what they cannot explain. By default a gradient is taken to be
+        right to 64 roundings of its own size; a loss whose gradient cancels states its own error.
+        """
+        return _ROUNDINGS * np.abs(gradient)
 
 
 class Equivalence:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from ldpopt import validate
@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 # Logarithms of quotients that are this large have lost digits: the normal numbers end at exp(±708).
 _LONG = 700.0
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class KullbackLeibler(SeparableLoss):
@@ -115,11 +117,18 @@ class KullbackLeibler(SeparableLoss):
             f = np.exp(np.log(reference) + log_mass - 1 - mu)
         return np.asarray(np.where(reference > 0, f, 0.0))
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1/upper: the second derivative is 1/f."""
-        return np.full(estimate.frequencies.shape[:-1], 1 / upper)
+        with np.errstate(divide="ignore"):
+            second = 1 / np.maximum(upper, 0.0)
+        return np.broadcast_to(second, estimate.frequencies.shape)
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the rounding of the two logarithms, which may cancel."""
+        reference = np.broadcast_to(estimate.frequencies, f.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.abs(np.log(np.maximum(f, 0.0))) + np.abs(np.log(np.maximum(reference, 0.0)))
+        # Where a logarithm is infinite so is the gradient, which has no error.
+        return np.where(np.isfinite(logs), 4 * _EPS * (1 + logs), 0.0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from ldpopt import validate
@@ -21,6 +22,8 @@ Array = NDArray[np.float64]
 # By how much rounding of huge estimates may move shares of reports out of [0, 1], or their sum
 # away from 1.
 _ROUNDING = 1e-6
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class _Likelihood(SeparableLoss):
@@ -61,6 +64,16 @@ class _Likelihood(SeparableLoss):
         """Return q and p - q."""
         oracle = estimate.noise.require_protocol()
         return oracle.q, oracle.p - oracle.q
+
+    def _rounding(self, f: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return the relative rounding errors of P and of 1 - P, infinite where these are 0."""
+        floor, slope = self.constants(estimate)
+        probability = self._probability(f, estimate)
+        size = floor + np.abs(slope * f)
+        with np.errstate(divide="ignore"):
+            supported = 4 * _EPS * (1 + size / np.abs(probability))
+            others = 4 * _EPS * (1 + (1 + size) / np.abs(1 - probability))
+        return supported, others
 
     def _probability(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return P, the probability that a report supports a value."""
@@ -109,6 +122,32 @@ class BinomialMLE(_Likelihood):
             supported = np.where(share > 0, share / probability, 0.0)
             others = np.where(share < 1, rest / (1 - probability), 0.0)
         return np.asarray(-slope * (supported - others))
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the rounding of both terms, which cancel at the minimum without constraints."""
+        _, slope = self.constants(estimate)
+        share = self.shares(estimate)
+        probability = self._probability(f, estimate)
+        relative_supported, relative_others = self._rounding(f, estimate)
+        # A count of 0 or n has one term only.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            supported = np.where(share > 0, relative_supported * share / probability, 0.0)
+            others = np.where(share < 1, relative_others * (1 - share) / (1 - probability), 0.0)
+        return np.asarray(abs(slope) * (np.abs(supported) + np.abs(others)))
+
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
+    ) -> Array:
+        """Return (p-q)² (c/n / P(upper)² + (1 - c/n)/(1 - P(lower))²)."""
+        _, slope = self.constants(estimate)
+        share = self.shares(estimate)
+        # Beyond its domain the loss is infinite: probabilities stay within 0 and 1.
+        highest = np.clip(self._probability(np.asarray(upper), estimate), 0.0, 1.0)
+        lowest = np.clip(self._probability(np.asarray(lower), estimate), 0.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            supported = np.where(share > 0, share / highest**2, 0.0)
+            others = np.where(share < 1, (1 - share) / (1 - lowest) ** 2, 0.0)
+        return np.asarray(slope**2 * (supported + others))
 
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return where P is 0 and where it is 1."""
@@ -221,6 +260,23 @@ class MultinomialMLE(_Likelihood):
         _, slope = self.constants(estimate)
         ratio = self.shares(estimate) / self._probability(f, estimate)
         return np.asarray(-slope * ratio)
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the rounding of P, which cancels near the end of the domain."""
+        supported, _ = self._rounding(f, estimate)
+        # At the end of the domain the gradient is infinite, and has no error.
+        finite = np.isfinite(supported) & np.isfinite(gradient)
+        return np.multiply(supported, np.abs(gradient), out=np.zeros(f.shape), where=finite)
+
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
+    ) -> Array:
+        """Return (p-q)² c/n / P(upper)², 0 where a value has no upper bound."""
+        _, slope = self.constants(estimate)
+        highest = np.maximum(self._probability(np.asarray(upper), estimate), 0.0)
+        share = self.shares(estimate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(share > 0, slope**2 * share / highest**2, 0.0)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return c/n."""

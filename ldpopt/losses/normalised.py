@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class NormalisedGaussianMLE(Loss):
@@ -141,15 +143,16 @@ class TiltedGaussianMLE(GaussianMLE):
         factor = 2 * unit**2 * a / f.size
         return distance + factor * (slopes @ f), cones
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return half that of the weighted MLE."""
-        # A linear function has no curvature.
-        return super().strong_convexity(estimate, lower, upper) / 2
+        return super().curvature(estimate, lower, upper) / 2
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the rounding of the two parts, which may cancel."""
+        distance = super().gradient_error(f, gradient, estimate) / 2
+        return distance + 4 * _EPS * (np.abs(gradient) + np.abs(self.slopes))
 
     def response(
         self,

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 # 1e-9 for the mean square is one of 3e-5 for residuals in that unit, and of 1e-3 relative to them.
 _COARSE = 30
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class LeastSquares(SeparableLoss):
     """½ ‖f - f̃‖² (N IV-C).
@@ -80,14 +82,11 @@ class LeastSquares(SeparableLoss):
         (target,) = data
         return target - mu
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1."""
-        return np.ones(estimate.frequencies.shape[:-1])
+        return np.broadcast_to(1.0, estimate.frequencies.shape)
 
 
 class WeightedLeastSquares(SeparableLoss):
@@ -174,14 +173,11 @@ class WeightedLeastSquares(SeparableLoss):
         (target,) = data
         return target - mu / self.weights
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
-        """Return the smallest weight."""
-        return np.full(estimate.frequencies.shape[:-1], self.weights.min())
+        """Return the weights."""
+        return np.broadcast_to(self.weights, estimate.frequencies.shape)
 
 
 class GaussianMLE(SeparableLoss):
@@ -309,22 +305,33 @@ class GaussianMLE(SeparableLoss):
             return end, math.inf
         return -math.inf, end
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return the smallest 2 (a + b f̃)²/(a + b f)³: 0 where the variance has no upper bound."""
         noise = estimate.noise
         b = np.asarray(noise.b)
         # The second derivative is smallest where the variance is largest; 0 times inf is NaN.
         end = np.where(b > 0, upper, lower)
-        growth = np.multiply(b, end, out=np.zeros(b.shape), where=b != 0)
+        growth = np.multiply(b, end, out=np.zeros(end.shape), where=b != 0)
         largest = noise.a + growth
         variance = noise.a + noise.b * estimate.frequencies
-        curvature = 2 * variance**2 / largest**3
-        return np.asarray(np.min(curvature, axis=-1))
+        # Where the variance is not positive the loss is infinite, and nothing bends it there.
+        with np.errstate(divide="ignore"):
+            second = 2 * variance**2 / largest**3
+        return np.where(largest > 0, second, 0.0)
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the rounding of the variance, which cancels near the end of the domain."""
+        noise = estimate.noise
+        growth = noise.b * f
+        variance = noise.a + growth
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.abs((f - estimate.frequencies) / variance)
+            relative = 1 + (np.abs(noise.a) + np.abs(growth)) / np.abs(variance)
+            error = 8 * _EPS * relative * ratio * (2 + np.abs(noise.b) * ratio)
+        # At the end of the domain the gradient is infinite, and has no error.
+        return np.where(np.isfinite(error), error, 0.0)
 
     def response(
         self,

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form import kth_highest, significance_threshold
@@ -111,14 +111,11 @@ class HardThreshold(Loss):
         """Raise an error: a cone program is convex, so solvers get the majorant."""
         raise InvalidInputError(f"{self!r} is not convex: Problem.solve takes convex-concave steps")
 
-    def strong_convexity(
-        self,
-        estimate: FrequencyEstimate,
-        lower: float = -math.inf,
-        upper: float = math.inf,
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1, that of the squared distance on the support."""
-        return np.ones(estimate.frequencies.shape[:-1])
+        return np.broadcast_to(1.0, estimate.frequencies.shape)
 
     def __repr__(self) -> str:
         if self.top_k is not None:

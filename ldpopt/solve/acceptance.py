@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify
+from ldpopt.solve.certificate.certificate import scale_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.quick_gap import quick_gap
@@ -108,7 +109,7 @@ def _doubts(
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
-    size = 1.0 + np.abs(value) + _inner_products(formulation, start, point)
+    size = 1.0 + scale_of(formulation, start, point, value)
     if np.all(gap <= tolerance * size):
         return []
     if formulation.is_box(start.d):  # there the gap so far is a quick bound of this one
@@ -117,15 +118,3 @@ def _doubts(
     if not excessive.any():
         return []
     return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]
-
-
-def _inner_products(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
-    """Return Σ |g_v f_v|: a gap <g, f - s> is a difference of sums of such products.
-
-    A solver's point has a relative error, so that its gap grows with them: a loss in small units,
-    as with small variances given by hand, has a steep gradient where its value may be small.
-    """
-    gradient = formulation.loss.gradient(point, start)
-    # A gradient may be infinite where a value must be zero; such a value adds nothing.
-    products = np.multiply(gradient, point, out=np.zeros(point.shape), where=point != 0)
-    return np.asarray(np.sum(np.abs(products), axis=-1))

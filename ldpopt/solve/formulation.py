@@ -114,6 +114,11 @@ class Formulation:
         return self.loss.is_settled and all(c.reusable and c.is_settled for c in self.constraints)
 
     @property
+    def convex_constraints(self) -> tuple[Constraint, ...]:
+        """The constraints that are convex: a larger set, whose minimum is no higher."""
+        return tuple(constraint for constraint in self.constraints if constraint.convex)
+
+    @property
     def statement(self) -> str:
         """The problem in words: ``LeastSquares() under NonNegative(), SumsTo(1)``."""
         where = ", ".join(map(repr, self.constraints)) or "no constraints"

@@ -164,6 +164,8 @@ class ConeSolution:
         cvxpy's word for how it ended.
     points
         The value of each variable by its id; empty where the solver returned no point.
+    duals
+        Likewise the dual value of each cvxpy constraint, by the id of its first dual variable.
     seconds
         What the solver itself took.
     raw, data
@@ -172,6 +174,7 @@ class ConeSolution:
 
     status: str
     points: Mapping[int, Any]
+    duals: Mapping[int, Any]
     seconds: float
     raw: Any
     data: Mapping[str, Any]
@@ -180,6 +183,11 @@ class ConeSolution:
         """Return the value of a variable, or None."""
         value = self.points.get(variable.id)
         return None if value is None else np.asarray(value, dtype=np.float64)
+
+    def dual(self, form: cp.Constraint) -> Array:
+        """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
+        value = self.duals.get(form.dual_variables[0].id)
+        return np.zeros(form.shape) if value is None else np.asarray(value, dtype=np.float64)
 
     def lower_bound(self) -> tuple[float, float]:
         """Return a lower bound of the minimum from Clarabel's dual point, and its residual.
@@ -254,4 +262,5 @@ class ConeProgram:
             seconds = time.perf_counter() - began
             solution = chain.invert(raw, inverse)
         points = solution.primal_vars or {}
-        return ConeSolution(solution.status, points, seconds, raw, data)
+        duals = solution.dual_vars or {}
+        return ConeSolution(solution.status, points, duals, seconds, raw, data)

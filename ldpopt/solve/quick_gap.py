@@ -58,7 +58,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return _capped_gap(loss.gradient(point, start), point, region, region.total)
     if region.total is not None and (region.lower_count or region.upper_count):
         return None
-    modulus = float(np.min(loss.strong_convexity(start)))
+    modulus = float(np.min(loss.curvature(start)))
     if modulus <= 0:
         return None
     gradient = loss.gradient(point, start)

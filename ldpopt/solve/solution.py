@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,6 +77,20 @@ class Solution:
     def certificate(self) -> Certificate:
         """The proof of optimality, computed from the problem and the point alone."""
         return certify(self.problem, self.start, self.frequencies)
+
+    @property
+    def duals(self) -> Mapping[str, Any]:
+        """The multipliers of each constraint, by its name: see ``Certificate.duals``.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> solution = Problem(losses.LeastSquares(), simplex).solve([0.9, 0.6, -0.1])
+        >>> solution.duals["NonNegative"].round(2), round(float(solution.duals["SumsTo"]), 2)
+        (array([0.  , 0.  , 0.35]), -0.25)
+        """
+        return self.certificate.duals
 
     def query(self, sets: Sets) -> Array:
         """Return the total frequency of each set of values: see ``FrequencyEstimate.query``.

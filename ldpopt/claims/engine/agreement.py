@@ -205,9 +205,9 @@ class _Reference:
             points,
             value=problem.loss.value(points, estimate),
             # A solver's point may have any value up to 1, or up to the closed form's largest.
-            curvature=problem.loss.strong_convexity(
+            curvature=problem.loss.curvature(
                 estimate, lower=0.0, upper=max(1.0, float(points.max()))
-            ),
+            ).min(axis=-1),
             price=np.where(np.isnan(price), slope, price),
         )
 

@@ -5,9 +5,10 @@ import numpy as np
 EXACT = 16 * float(np.finfo(np.float64).eps)
 """Closed forms against exact rational arithmetic: a few roundings of a result of order 1."""
 
-GAP = 1e-9
+GAP = 1e-12
 """Largest certified gap and violation of a closed form, the gap relative to the size of the
-gradient: rounding over 10⁴ values stays far below."""
+gradient: rounding over 10⁴ values stays below. A gap is of second order in the error of a point, so
+that it takes a frequency 1e-6 from its place to exceed this."""
 
 EXCESS = 1e-6
 """Largest violation of a solver's point, and largest objective above the closed form's, relative to

@@ -1,16 +1,9 @@
 """Proof of optimality for any point: computed from the problem and the point alone.
 
-With the gradient g of a convex loss L at f, the Frank-Wolfe gap max_{s in C} <g, f - s> bounds
-L(f) - min L from above; it needs no dual variables. Its maximum is
-
-- a greedy filling where C is a box with at most one total,
-- a linear program (HiGHS) on other polyhedra,
-- a cone program where a constraint is a cvxpy expression.
-
-On unbounded sets this gap is infinite unless g vanishes to the last bit, so that a strongly convex
-loss uses a smaller bound there: max_s <g, f - s> - m/2 ‖f - s‖², in closed form on boxes and by
-duality on polyhedra. A loss that is linear but for one kink per value is its own best bound: no
-gradient describes it near a kink.
+``gap`` is an upper bound of L(f) - min L as a theorem, rounding included, whatever produced the
+point and the multipliers: ``dual`` states it, ``minorant`` what is known of the loss, ``reach``
+what is known of the set. ``box`` and ``polyhedron`` look for the multipliers that prove most;
+``cone`` asks cvxpy's solvers for them; ``few_values`` knows the best support.
 
 Multipliers belong to the Lagrangian L(f) + μ (Σf - total) - Σ λ_v f_v - Σ ν_i (A f)_i + …: λ and ν
 are positive where a lower bound pushes up and negative where an upper bound pushes down. At a
@@ -19,7 +12,9 @@ minimum g + μ = λ + Aᵀν.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate import box, polyhedron
+from ldpopt.solve.certificate import box, duals, few_values, polyhedron
+from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -40,9 +36,8 @@ class Certificate:
     Attributes
     ----------
     gap
-        Upper bound of L(f) - min L in the loss's own units; ``inf`` if undefined. It is undefined
-        where the loss is infinite, and on unbounded sets, as without a total, unless the loss is
-        strongly convex or the bounds explain the gradient exactly.
+        Upper bound of L(f) - min L in the loss's own units, >= 0; ``inf`` if no bound is known,
+        with the reason in ``reason``.
     violation
         Largest violation of a constraint, in units of frequency.
     stationarity
@@ -61,11 +56,19 @@ class Certificate:
         ``rows(d)`` returns them.
     active
         Where a bound holds with equality (within 1e-9), shape (..., d).
+    scale
+        What ``is_optimal(relative=True)`` divides the gap by: |L(f)| + Σ |g_v f_v| with the
+        gradient g, the size of the numbers whose difference a gap is.
+    size
+        What it divides the violation by: the largest |f_v|, but at least 1.
+    duals
+        By the name of each constraint its multipliers: how fast the minimum rises with the
+        constraint's bounds. λ for bounds, -μ for a total, ν for rows, and what cvxpy calls the
+        dual value for cvxpy's constraints. A name that occurs again gets a number: "Linear 2".
+    reason
+        Why the gap of some trial is infinite; empty if none is.
     scope
-        What is certified: the problem, or the convex part of it that was solved last.
-
-    Multipliers are NaN where a constraint is a cvxpy expression; gap and violation are always
-    computed.
+        What is certified: the problem, or the convex part of a loss that was minimised last.
     """
 
     gap: Array
@@ -76,12 +79,22 @@ class Certificate:
     bound_multipliers: Array
     row_multipliers: Array
     active: NDArray[np.bool_]
+    scale: Array
+    size: Array
+    duals: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
     scope: str = "the problem"
 
-    def is_optimal(self, tol: float = 1e-9) -> bool:
-        """Return whether gap <= tol and violation <= tol, absolute, in every trial."""
+    def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
+        """Return whether gap <= tol and violation <= tol in every trial.
+
+        Both are absolute; with ``relative`` the gap counts in units of ``scale`` and the violation
+        in units of ``size``.
+        """
         tol = validate.real("tol", tol, above=0)
-        return bool(np.all(self.gap <= tol) and np.all(self.violation <= tol))
+        gap_limit = tol * self.scale if relative else tol
+        violation_limit = tol * self.size if relative else tol
+        return bool(np.all(self.gap <= gap_limit) and np.all(self.violation <= violation_limit))
 
     @property
     def worst(self) -> dict[str, float]:
@@ -118,10 +131,12 @@ def certify(
 
     Notes
     -----
-    Cost: a few passes over f, and a sort where values have upper bounds; one linear or cone program
-    per trial for other sets. A problem that is not convex is certified on a convex part of it,
-    which ``scope`` names: with ``AtMost`` on the non-zeros of f, and for a loss that is not convex
-    on the tangent at f of its concave part.
+    Cost: a few passes over f, and a sort where values have upper bounds; on other polyhedra a
+    sparse system per trial, and a linear program where that proves little; programs by a cone
+    solver for cvxpy's constraints. With ``AtMost`` the bound is that of the best support for least
+    squares on the simplex, and that of the problem without it for other losses, which is below. A
+    loss that is not convex is certified with the tangent at f in place of its concave part, and
+    ``scope`` says so.
 
     Examples
     --------
@@ -141,24 +156,50 @@ def certify(
         raise InvalidInputError(
             f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}"
         )
-    region = problem.region(start.d)
-    # On boxes no program is needed, and all trials are certified at once.
-    kind = box if region.is_box else polyhedron
-    evidence = kind.evidence(problem, start, point)
+    evidence = _evidence(problem, start, point)
+    loss = problem.loss
+    value = loss.value(point, start)
     # Outside its domain a loss is infinite, and its gradient means nothing there.
-    defined = np.isfinite(problem.loss.value(point, start))
+    defined = np.isfinite(value)
+    reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
+    if not defined.all():
+        reasons = ["the loss is infinite at the point"]
+    region = problem.region(start.d)
     slack = np.minimum(point - region.lower, region.upper - point)
     return Certificate(
-        **evidence._replace(gap=np.where(defined, evidence.gap, np.inf))._asdict(),
+        gap=np.where(defined, evidence.gap, np.inf),
         violation=problem.violation(point),
+        stationarity=evidence.stationarity,
+        complementarity=evidence.complementarity,
+        sum_multiplier=evidence.sum_multiplier,
+        bound_multipliers=evidence.bound_multipliers,
+        row_multipliers=evidence.row_multipliers,
         active=slack <= box.NEAR,
-        scope=_scope(problem),
+        scale=scale_of(problem, start, point, value),
+        size=np.maximum(1.0, np.max(np.abs(point), axis=-1)),
+        duals=duals.by_name(problem, start.d, evidence),
+        reason=next(iter(reasons), ""),
+        scope=loss.scope,
     )
 
 
-def _scope(problem: Formulation) -> str:
-    """Return what is certified: the problem, or the convex part of it around the point."""
-    if not problem.loss.convex:
-        return problem.loss.scope
-    parts = (constraint.scope for constraint in problem.constraints if not constraint.convex)
-    return next(parts, "the problem")
+def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return gap and multipliers by the way that the set allows."""
+    relaxed = problem
+    if problem.convex_constraints != problem.constraints:
+        relaxed = Formulation(problem.loss, problem.convex_constraints)
+    # On boxes no program is needed, and all trials are certified at once.
+    kind: Any = box if relaxed.region(start.d).is_box else polyhedron
+    evidence: Evidence = kind.evidence(relaxed, start, point)
+    if relaxed is problem:
+        return evidence
+    gap = few_values.best_of_all_supports(problem, start, point)
+    return evidence if gap is None else evidence._replace(gap=np.minimum(gap, evidence.gap))
+
+
+def scale_of(problem: Formulation, start: FrequencyEstimate, point: Array, value: Array) -> Array:
+    """Return |L(f)| + Σ |g_v f_v|: a gap is a difference of sums of such products."""
+    gradient = problem.loss.gradient(point, start)
+    # A gradient may be infinite where a value must be zero; such a value adds nothing.
+    products = np.multiply(gradient, point, out=np.zeros(point.shape), where=point != 0)
+    return np.asarray(np.abs(value) + np.sum(np.abs(products), axis=-1))

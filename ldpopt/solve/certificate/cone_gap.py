@@ -114,7 +114,7 @@ class ConeSet:
         return cls(program, columns, ranges, chain, inverse)
 
     def gap(
-        self, gradient: Array, gradient_error: Array | float, f: Array, modulus: float
+        self, gradient: Array, gradient_error: Array | float, f: Array, modulus: Array | float
     ) -> ConeGap:
         """Return the gap at f; see ``cone_gap``."""
         if self.box is None:
@@ -159,7 +159,7 @@ class ConeSet:
         extra = len(solved.z) - len(self.program.right)
         return Multipliers(x, np.concatenate([solved.z[:first], solved.z[first + extra :]]))
 
-    def _solvable(self, tangent: ConicProgram, f: Array, modulus: float) -> ConicProgram:
+    def _solvable(self, tangent: ConicProgram, f: Array, modulus: Array | float) -> ConicProgram:
         """Return the program of the gap as a solver takes it: with the bounds as rows.
 
         A frequency that can only have one value gets no slope: it would hide those of the others,
@@ -186,7 +186,7 @@ class ConeSet:
         )
         right = np.concatenate([program.right[:first], values, program.right[first:]])
         quadratic = None
-        if modulus > 0:
+        if np.any(np.asarray(modulus) > 0):
             curvature = np.zeros(len(slope))
             curvature[self.columns] = np.where(is_open, modulus, 0.0)
             quadratic = sparse.diags_array(curvature, format="csc")
@@ -244,7 +244,7 @@ def cone_gap(
     gradient: Array,
     gradient_error: Array | float,
     f: Array,
-    modulus: float,
+    modulus: Array | float,
     lower: Array,
     upper: Array,
     variable: cp.Variable,
@@ -259,7 +259,7 @@ def cone_gap(
     f
         The point, in the set or not.
     modulus
-        m >= 0.
+        m >= 0, a number or shape (d,).
     lower, upper
         Bounds of s that hold beside the constraints; infinite where none is known.
     variable, forms

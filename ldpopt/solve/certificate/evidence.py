@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,11 @@ Array = NDArray[np.float64]
 
 
 class Evidence(NamedTuple):
-    """The fields of a ``Certificate`` that depend on the kind of set."""
+    """The fields of a ``Certificate`` that depend on the kind of set.
+
+    ``row_sizes`` says how many of the row multipliers each constraint with rows of its own has.
+    Where a cone solver is used, ``by_constraint`` has the multipliers of each convex constraint.
+    """
 
     gap: Array
     stationarity: Array
@@ -19,6 +23,9 @@ class Evidence(NamedTuple):
     sum_multiplier: Array
     bound_multipliers: Array
     row_multipliers: Array
+    reason: NDArray[np.str_]
+    row_sizes: tuple[int, ...] = ()
+    by_constraint: tuple[Any, ...] = ()
 
 
 def weighted_sum(gradient: Array, weights: Array) -> Array:

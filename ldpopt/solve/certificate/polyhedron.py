@@ -1,306 +1,353 @@
-"""Gap and multipliers on sets that need a program.
+"""Gap and multipliers on polyhedra: any multipliers of the rows prove a bound, the best are sought.
 
-Linear for polyhedra, by duality where a polyhedron is unbounded, conic for the rest.
+First those that explain the gradient on the rows that hold with equality, by least squares: they
+are exact at a minimum and take no program. Where they prove little, those of the linear program
+that minimises the tangent (HiGHS), with whatever accuracy: ``dual`` charges what they leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Fixed, LinearInequalities, NonNegative
+from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate import cone
+from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
+from ldpopt.solve.certificate.box import bound_multipliers
+from ldpopt.solve.certificate.competitors import Reach, no_bound, propagated, reach, stated
+from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
+from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
 
-# Slack of a row that may carry a multiplier where multipliers come from least squares: solvers
-# leave up to this much.
-_NEAR = 1e-6
+# Distances at which a row counts as holding with equality, tried in this order: points of solvers
+# are that inexact, and in points of closed forms rows may be near that do not hold.
+_NEARNESS = (1e-6, 1e-9, 1e-13)
 
-_TINY = float(np.finfo(np.float64).tiny)
+# A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it.
+_SUFFICIENT = 1e-11
 
 
-class _Minorant(NamedTuple):
-    """A function nowhere above the loss, up to ``offset``, whose minimum is a program.
+class Rows(NamedTuple):
+    """All rows that are not bounds, over (f, auxiliary variables), and bounds of these.
 
-    Without kinks it is ``below``·s, the tangent. With kinks k it is
-    Σ below·min(s - k, 0) + above·max(s - k, 0), the loss itself.
+    Attributes
+    ----------
+    system
+        lower <= A x <= upper, with the columns of f first.
+    limits
+        Bounds of x.
+    members
+        The constraints in the order of their rows; None stands for the total.
+    sizes
+        How many rows each has.
     """
 
-    below: Array
-    above: Array
-    kinks: Array | None
-    offset: Array
+    system: LinearInequalities
+    limits: Reach
+    members: list[Constraint | None]
+    sizes: list[int]
 
 
-class _Certified(NamedTuple):
-    """A gap, and the multipliers of all rows that prove it: positive where a lower bound holds."""
+class Proof(NamedTuple):
+    """Multipliers of all rows, positive where a lower bound holds, and the gap they prove."""
 
     gap: float
     multipliers: Array
 
 
 def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
-    """Return what certificates of all trials are made of; one program per trial."""
-    gradient = formulation.loss.gradient(point, start)
+    """Return what certificates of all trials are made of."""
     parts = []
     for trial in np.ndindex(point.shape[:-1]):
-        one = start[trial]
-        parts.append(_of_trial(formulation, one, point[trial], gradient[trial]))
-    columns = zip(*parts, strict=True)
-    return Evidence(
-        *(np.stack(column).reshape((*point.shape[:-1], *column[0].shape)) for column in columns)
+        parts.append(_of_trial(formulation, start[trial], point[trial]))
+    *columns, sizes, by_constraint = zip(*parts, strict=True)
+    shape = point.shape[:-1]
+    arrays: list[Any] = [np.stack(column).reshape((*shape, *column[0].shape)) for column in columns]
+    # Of a stack, cvxpy's constraints have their multipliers trial by trial.
+    stack: tuple[Any, ...] = tuple(zip(*by_constraint, strict=True))
+    return Evidence(*arrays)._replace(
+        row_sizes=sizes[0], by_constraint=by_constraint[0] if point.ndim == 1 else stack
     )
 
 
-def _of_trial(
-    formulation: Formulation, one: FrequencyEstimate, f: Array, gradient: Array
-) -> Evidence:
-    """Return the evidence of one trial: by a linear program, by duality, or by a cone program."""
+def _of_trial(formulation: Formulation, one: FrequencyEstimate, f: Array) -> Evidence:
+    """Return the evidence of one trial."""
     d = len(f)
-    modulus = float(formulation.loss.strong_convexity(one))
-    members, gradient = _members(formulation, f, gradient)
-    rows = [member.rows(d) for member in members]
-    polyhedra = [part for part in rows if part is not None]
-    nothing = _unknown(members, rows, d)
-    minorant = _minorant(formulation, one, f, gradient)
-    # Left is -inf, as a logarithm has at its end: no tangent there is finite.
-    if not np.isfinite(minorant.below).all():
-        return nothing
-    # A constraint without rows, such as Custom, is known to cvxpy alone.
-    if len(polyhedra) < len(members):
-        return _with_residual(nothing, *_cone_gap(minorant, members, d))
-    system = stacked(polyhedra, d)
-    certified = _linear_gap(minorant, system, d)
-    if certified is None and minorant.kinks is None and modulus > 0:
-        # The set is unbounded in a direction in which the tangent falls.
-        # The bound by duality needs the slack of every row, and the point does not say what the
-        # auxiliary variables are.
-        if system.matrix.shape[1] > d:
-            return _with_residual(nothing, *_cone_gap(minorant, members, d, modulus, f))
-        certified = _dual_gap(gradient, f, modulus, system)
-    if certified is None:
-        return nothing
-    return _explained(formulation, one, f, gradient, members, polyhedra, system, certified)
+    region = formulation.region(d)
+    loss = formulation.loss.convexified(f, one)
+    members = formulation.convex_constraints
+    limits = reach(loss, one, region)
+    parts = _parts(members, region.total, d)
+    if parts is None:
+        return cone.evidence(members, minorant(loss, one, f, *limits), limits)
+    rows = _rows(parts, limits, d)
+    tangent = minorant(loss, one, f, rows.limits.lower[:d], rows.limits.upper[:d])
+    bounds = stated(loss, one, region, f)
+    return _explained(_best_proof(tangent, rows, bounds), tangent, rows, bounds)
 
 
-def _members(formulation: Formulation, f: Array, gradient: Array) -> tuple[list[Constraint], Array]:
-    """Return the convex constraints around f, and a gradient that is finite on their set.
+def _rows(
+    parts: Sequence[tuple[Constraint | None, LinearInequalities]], limits: Reach, d: int
+) -> Rows:
+    """Return the rows of all constraints as one system, with bounds of all its variables."""
+    inequalities = [part for _, part in parts]
+    system = stacked(inequalities, d)
+    further = system.matrix.shape[1] - d
+    ranges = propagated(
+        system,
+        np.concatenate([np.broadcast_to(limits.lower, d), np.full(further, -np.inf)]),
+        np.concatenate([np.broadcast_to(limits.upper, d), np.full(further, np.inf)]),
+    )
+    owners = [owner for owner, _ in parts]
+    return Rows(system, ranges, owners, [len(part.lower) for part in inequalities])
 
-    A value with an infinite gradient must be zero, whatever the constraints say: fixing it there
-    keeps the minimum and leaves a finite program.
+
+def _parts(
+    members: tuple[Constraint, ...], total: float | None, d: int
+) -> list[tuple[Constraint | None, LinearInequalities]] | None:
+    """Return the rows of each constraint that is not bounds, and one for the total.
+
+    None is returned where a constraint is not polyhedral. What cvxpy compiles to linear rows is.
     """
-    # A constraint that is not convex is replaced by the convex part of it that holds f, as AtMost
-    # by the zeros of f: the proof is about that part, and ``scope`` says so.
-    members = [constraint.restricted_to(f) for constraint in formulation.constraints]
-    if formulation.loss.nonnegative_domain:
-        members.append(NonNegative())
-    closed = np.isposinf(gradient)
-    if closed.any():
-        indices = np.flatnonzero(closed)
-        members.append(Fixed(indices, np.zeros(len(indices))))
-        gradient = np.where(closed, 0.0, gradient)
-    return members, gradient
+    from scipy import sparse
+
+    parts: list[tuple[Constraint | None, LinearInequalities]] = []
+    if total is not None:
+        everything = sparse.csr_array(np.ones((1, d)))
+        parts.append((None, LinearInequalities(everything, np.array([total]), np.array([total]))))
+    for member in members:
+        if not has_own_rows(member, d):
+            continue
+        rows = member.rows(d)
+        if rows is None:
+            rows = cone.linear_rows(member, d)
+        if rows is None:
+            return None
+        parts.append((member, rows))
+    return parts
 
 
-def _has_own_multipliers(member: Constraint, d: int) -> bool:
+def has_own_rows(member: Constraint, d: int) -> bool:
     """Return whether a constraint's rows are neither the total nor bounds value by value."""
     return member.total(d) is None and member.box(d) is None
 
 
-def _unknown(
-    members: Sequence[Constraint], rows: Sequence[LinearInequalities | None], d: int
-) -> Evidence:
-    """Return evidence of nothing: an infinite gap, and NaN for all multipliers."""
-    width = sum(
-        len(part.lower)
-        for member, part in zip(members, rows, strict=True)
-        if part is not None and _has_own_multipliers(member, d)
+def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach) -> Proof:
+    """Return the smallest gap that multipliers at hand or those of a program prove."""
+    scale = float(weighted_sum(np.abs(tangent.slope), np.abs(tangent.f)))
+    best: Proof | None = None
+    for multipliers in _candidates(tangent, rows, bounds):
+        proof = _proof(multipliers, tangent, rows)
+        # Earlier candidates explain more of the gradient: a later one must prove clearly more.
+        if best is None or proof.gap < best.gap / 2:
+            best = proof
+        if best.gap <= _SUFFICIENT * scale:
+            break
+    assert best is not None
+    return best
+
+
+def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]:
+    """Yield multipliers, the cheap ones first."""
+    system = rows.system
+    limits = rows.limits
+    d = len(tangent.f)
+    # With auxiliary variables, or at a kink, the point does not say which rows hold.
+    is_plain = system.matrix.shape[1] == d and not isinstance(tangent, KinkedLoss)
+    if is_plain:
+        for near in _NEARNESS:
+            at_lower, at_upper = rows_at_bounds(tangent.f, system, near)
+            yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
+    direct = Reach(
+        np.append(np.broadcast_to(bounds.lower, d), limits.lower[d:]),
+        np.append(np.broadcast_to(bounds.upper, d), limits.upper[d:]),
     )
-    nan = np.asarray(np.nan)
-    return Evidence(np.asarray(np.inf), nan, nan, nan, np.full(d, np.nan), np.full(width, np.nan))
+    # Bounds that only follow from others would take multipliers from the rows: they come second.
+    for ranges in (direct, limits):
+        multipliers = _by_program(tangent, system, ranges)
+        if multipliers is not None:
+            yield multipliers
+            break
+    else:
+        multipliers = _by_curved_program(tangent, system, direct)
+        yield np.zeros(len(system.lower)) if multipliers is None else multipliers
+    if isinstance(tangent, KinkedLoss) and multipliers is not None:
+        # A price that equals a slope but for rounding proves nothing where a value is unbounded:
+        # a little smaller, it is surely between the slopes.
+        yield multipliers * (1 - 16 * EPS)
+    if is_plain and multipliers is not None:
+        # The program's choice of rows, with multipliers exact to rounding.
+        near = _NEARNESS[0]
+        yield explaining_multipliers(
+            tangent, system, bounds, multipliers > 0, multipliers < 0, near
+        )
 
 
-def _with_residual(nothing: Evidence, gap: float, residual: float) -> Evidence:
-    """Return evidence without multipliers: of a cone program only gap and residual are known."""
-    return nothing._replace(
-        gap=np.asarray(gap),
-        stationarity=np.asarray(residual),
-        complementarity=np.asarray(abs(gap)),
+def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:
+    """Return the gap that multipliers of any origin prove: the bound of ``dual``."""
+    system = rows.system
+    d = len(tangent.f)
+    # A multiplier towards a bound that does not exist proves nothing: it is dropped.
+    impossible = ((multipliers > 0) & np.isinf(system.lower)) | (
+        (multipliers < 0) & np.isinf(system.upper)
     )
+    multipliers = np.where(impossible | ~np.isfinite(multipliers), 0.0, multipliers)
+    price, error = column_totals(system.matrix, multipliers, np.zeros(system.matrix.shape[1]))
+    lower, upper = rows.limits
+    rise = tangent.rise(price[:d], error[:d], lower[:d], upper[:d])
+    products = _products(multipliers, tangent.f, system)
+    # Auxiliary variables have no place at the point: they go where they cost most.
+    with np.errstate(invalid="ignore"):
+        free = _largest(price[d:] + error[d:], lower[d:], upper[d:])
+        free = np.maximum(free, _largest(price[d:] - error[d:], lower[d:], upper[d:]))
+    total = float(rise + products + np.sum(free) + 4 * EPS * np.sum(np.abs(free)))
+    return Proof(np.inf if np.isnan(total) else max(total, 0.0), multipliers)
 
 
-def _minorant(
-    formulation: Formulation, one: FrequencyEstimate, f: Array, gradient: Array
-) -> _Minorant:
-    """Return the tangent at f, or the loss itself where it is linear but for kinks."""
-    loss = formulation.loss
-    kinks = loss.kinks(one)
-    if kinks is None:
-        return _Minorant(gradient, gradient, None, weighted_sum(gradient, f))
-    # The programs below count below·s from 0 where the loss counts below·(s - k) from the kink: the
-    # last term of the offset makes up for that.
-    height = loss.value(f, one) - loss.value(kinks.place, one)
-    return _Minorant(kinks.below, kinks.above, kinks.place, height + kinks.below @ kinks.place)
+def _largest(slope: Array, lower: Array, upper: Array) -> Array:
+    """Return max of slope·t over lower <= t <= upper, value by value."""
+    ends = np.where(slope > 0, upper, lower)
+    return np.where(slope == 0, 0.0, slope * ends)
 
 
-def _linear_gap(minorant: _Minorant, system: LinearInequalities, d: int) -> _Certified | None:
-    """Return the gap by a linear program; None if the program has no minimum.
+def _products(multipliers: Array, f: Array, system: LinearInequalities) -> float:
+    """Return Σ |ν_i| times the distance of row i to the bound that ν_i belongs to, rounded up."""
+    used = np.flatnonzero(multipliers)
+    weights = multipliers[used]
+    bound = np.where(weights > 0, system.lower[used], system.upper[used])
+    # A f - bound, rounded once: a steep multiplier makes the last bit of a distance count.
+    distance, error = row_totals(system.matrix[used][:, : len(f)], f, -bound)
+    # The distances of a point that is not quite inside may be negative: both signs are rounded up.
+    terms = weights * distance + np.abs(weights) * error
+    return float(np.sum(terms) + (len(terms) + 4) * EPS * np.sum(np.abs(terms)))
+
+
+def _by_program(tangent: Minorant, system: LinearInequalities, limits: Reach) -> Array | None:
+    """Return the multipliers of the linear program that minimises the minorant, if it ends.
 
     A value with a kink k is the sum of a part up to k and a part above 0, each with its own slope.
     """
     from scipy import sparse
 
+    d = len(tangent.f)
     columns = system.matrix.shape[1]
-    cost = np.concatenate([minorant.below, np.zeros(columns - d)])
-    ranges: list[tuple[float | None, float | None]] = [(None, None)] * columns
-    if minorant.kinks is not None:
-        # Convex means below <= above, so that the minimum fills the part below the kink first: no
-        # whole number has to choose between the parts.
-        matrix = sparse.hstack([system.matrix, system.matrix[:, :d]], format="csr")
-        system = LinearInequalities(matrix, system.lower, system.upper)
-        cost = np.concatenate([cost, minorant.above])
-        up_to_kink = [(None, float(kink)) for kink in minorant.kinks]
-        ranges = [*up_to_kink, *ranges[d:], *([(0.0, None)] * d)]
-    solution = LinearProgram(system, ranges).minimise(cost)
+    ranges: list[tuple[float | None, float | None]] = [
+        (float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None)
+        for low, high in zip(*limits, strict=True)
+    ]
+    if not isinstance(tangent, KinkedLoss):
+        if not np.isfinite(tangent.slope).all():
+            return None
+        cost = np.concatenate([tangent.slope, np.zeros(columns - d)])
+        solution = LinearProgram(system, ranges).minimise(cost)
+        return solution.multipliers if solution.status == "optimal" else None
+    # Convex means below <= above, so that the minimum fills the part below the kink first: no
+    # whole number has to choose between the parts. Bounds are rows here, of both parts together.
+    place, below, above = tangent.kinks
+    eye = sparse.eye_array(d, columns, format="csr")
+    matrix: Any = sparse.vstack([system.matrix, eye], format="csr")
+    both = LinearInequalities(
+        sparse.hstack([matrix, matrix[:, :d]], format="csr"),
+        np.concatenate([system.lower, limits.lower[:d]]),
+        np.concatenate([system.upper, limits.upper[:d]]),
+    )
+    up_to_kink = [(None, float(kink)) for kink in place]
+    parts = [*up_to_kink, *ranges[d:], *([(0.0, None)] * d)]
+    cost = np.concatenate([below, np.zeros(columns - d), above])
+    solution = LinearProgram(both, parts).minimise(cost)
     if solution.status != "optimal":
         return None
-    # A multiplier towards a bound that does not exist is the program's rounding.
-    multipliers = solution.multipliers
-    rounding = ((multipliers > 0) & np.isinf(system.lower)) | (
-        (multipliers < 0) & np.isinf(system.upper)
-    )
-    gap = float(minorant.offset - solution.value)
-    return _Certified(gap, np.where(rounding, 0.0, multipliers))
+    return solution.multipliers[: len(system.lower)]
 
 
-def _dual_gap(gradient: Array, f: Array, modulus: float, system: LinearInequalities) -> _Certified:
-    """Return the gap ‖g - Aᵀν‖²/(2m) + Σ ν·slack of a strongly convex loss.
+def _by_curved_program(
+    tangent: Minorant, system: LinearInequalities, ranges: Reach
+) -> Array | None:
+    """Return the multipliers of the program that minimises tangent and curvature.
 
-    Any ν of the right sign gives such a bound. This one explains as much of the gradient as rows
-    near their bounds can: least squares with signs.
-    """
-    from scipy import optimize
-
-    values = system.matrix @ f
-    at_lower = values - system.lower <= _NEAR
-    at_upper = system.upper - values <= _NEAR
-    near = np.flatnonzero(at_lower | at_upper)
-    multipliers = np.zeros(len(system.lower))
-    if len(near):
-        signs = (
-            np.where(at_upper[near], -np.inf, 0.0),
-            np.where(at_lower[near], np.inf, 0.0),
-        )
-        # What stays unexplained enters the gap squared and over 2m: hence a tolerance near
-        # rounding.
-        multipliers[near] = optimize.lsq_linear(
-            system.matrix[near].T, gradient, bounds=signs, tol=1e-14, lsmr_tol="auto"
-        ).x
-    # max over s of <g, f - s> - m/2 ‖f - s‖², where the rows are moved into the objective at the
-    # prices ν: without constraints its maximum is ‖g - Aᵀν‖²/(2m).
-    residual = gradient - system.matrix.T @ multipliers
-    slack = _slack(multipliers, values, system)
-    products = float(np.sum(np.abs(multipliers[near]) * slack[near]))
-    return _Certified(float(residual @ residual / (2 * modulus) + products), multipliers)
-
-
-def _slack(multipliers: Array, values: Array, system: LinearInequalities) -> Array:
-    """Return the distance of every row to the bound that its multiplier belongs to."""
-    return np.where(multipliers > 0, values - system.lower, system.upper - values)
-
-
-def _cone_gap(
-    minorant: _Minorant,
-    members: Sequence[Constraint],
-    d: int,
-    modulus: float = 0.0,
-    f: Array | None = None,
-) -> tuple[float, float]:
-    """Return gap and stationarity over any convex constraints; (inf, NaN) if the program fails.
-
-    ``modulus`` and the point f make the minorant quadratic, for sets that are unbounded.
+    On sets that are unbounded where the tangent falls the linear program has no minimum.
     """
     import cvxpy as cp
 
-    s = cp.Variable(d)
-    # Solvers' tolerances are absolute: the slopes are made of order 1.
-    scale = max(float(np.abs(minorant.below).max()), _TINY)
-    objective = (minorant.below / scale) @ s
-    if minorant.kinks is not None:
-        change = (minorant.above - minorant.below) / scale
-        objective += change @ cp.pos(s - minorant.kinks)
-    if modulus > 0 and f is not None:
-        objective += modulus / (2 * scale) * cp.sum_squares(s - f)
-    forms = [form for member in members for form in member.cone_form(s)]
-    try:
-        solution = ConeProgram(objective, forms).solve()
-    except cp.error.SolverError:
-        return np.inf, np.nan
-    if solution.status != cp.OPTIMAL:
-        return np.inf, np.nan
-    # The dual point is used, not the value: the value of an inexact primal point may lie above the
-    # minimum, and then proves nothing.
-    lower_bound, residual = solution.lower_bound()
-    return float(minorant.offset - scale * lower_bound), scale * residual
+    if not isinstance(tangent, Tangent) or not np.all(tangent.modulus > 0):
+        return None
+    d = len(tangent.f)
+    x = cp.Variable(system.matrix.shape[1])
+    step = x[:d] - tangent.f
+    # Solvers' tolerances are absolute: slopes are made of order 1.
+    scale = max(float(np.abs(tangent.slope).max()), np.finfo(np.float64).tiny)
+    weights = np.sqrt(np.broadcast_to(tangent.modulus, d) / scale)
+    objective = (tangent.slope / scale) @ step + cp.sum_squares(cp.multiply(weights, step)) / 2
+    values = system.matrix @ x
+    below = np.flatnonzero(np.isfinite(system.lower))
+    above = np.flatnonzero(np.isfinite(system.upper))
+    forms = [values[below] >= system.lower[below], values[above] <= system.upper[above]]
+    for ends, sign in ((ranges.lower, 1), (ranges.upper, -1)):
+        finite = np.flatnonzero(np.isfinite(ends))
+        forms.append(sign * x[finite] >= sign * ends[finite])
+    kept = [form for form in forms if form.size]
+    solution = ConeProgram(objective, kept).solve()
+    if solution.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return None
+    multipliers = np.zeros(len(system.lower))
+    if len(below):
+        multipliers[below] += solution.dual(forms[0])
+    if len(above):
+        multipliers[above] -= solution.dual(forms[1])
+    return scale * multipliers
 
 
-def _explained(
-    formulation: Formulation,
-    one: FrequencyEstimate,
-    f: Array,
-    gradient: Array,
-    members: Sequence[Constraint],
-    parts: Sequence[LinearInequalities],
-    system: LinearInequalities,
-    certified: _Certified,
-) -> Evidence:
+def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Evidence:
     """Return the evidence that the multipliers of all rows give."""
-    d = len(f)
-    multipliers = certified.multipliers
-    explained = (system.matrix.T @ multipliers)[:d]
-    kinks = formulation.loss.kinks(one)
-    slope = gradient if kinks is None else kinks.subgradient(f, explained)
-    products: Any = abs(certified.gap)
+    d = len(tangent.f)
+    price = (rows.system.matrix.T @ proof.multipliers)[:d]
+    residual = tangent.slope_towards(price) - price
+    of_bounds, unexplained, products = bound_multipliers(residual, tangent.f, bounds)
+    largest: Any = np.max(products)
     # With auxiliary variables the slack of a row is not known; the gap is then the sum of products.
-    if system.matrix.shape[1] == d:
-        slack = _slack(multipliers, system.matrix @ f, system)
-        used = multipliers != 0
-        products = np.max(np.abs(multipliers[used] * slack[used]), initial=0.0)
-    return Evidence(
-        np.asarray(certified.gap),
-        np.asarray(np.max(np.abs(slope - explained))),
-        np.asarray(products),
-        *_by_kind(members, parts, multipliers, d),
-    )
-
-
-def _by_kind(
-    members: Sequence[Constraint],
-    parts: Sequence[LinearInequalities],
-    multipliers: Array,
-    d: int,
-) -> tuple[Array, Array, Array]:
-    """Return μ, λ and ν: the multipliers of the total, of bounds, and of all other rows."""
+    if rows.system.matrix.shape[1] == d:
+        values = rows.system.matrix @ tangent.f
+        distance = np.where(
+            proof.multipliers > 0, values - rows.system.lower, rows.system.upper - values
+        )
+        used = proof.multipliers != 0
+        of_rows = np.abs(proof.multipliers[used] * distance[used])
+        largest = max(largest, np.max(of_rows, initial=0.0))
+    else:
+        largest = max(largest, proof.gap)
     mu = 0.0
-    bounds = np.zeros(d)
-    others = [np.empty(0)]
+    shares = [np.empty(0)]
     position = 0
-    for member, part in zip(members, parts, strict=True):
-        share = multipliers[position : position + len(part.lower)]
-        position += len(part.lower)
-        if _has_own_multipliers(member, d):
-            others.append(share)
-        elif member.total(d) is not None:
+    for member, size in zip(rows.members, rows.sizes, strict=True):
+        share = proof.multipliers[position : position + size]
+        position += size
+        if member is None:
             # With the sign of the Lagrangian in ``certificate``: + μ (Σf - total), but - ν for all
             # rows.
-            mu -= float(share.sum())
+            mu = -float(share[0])
         else:
-            bounds += share
-    return np.asarray(mu), bounds, np.concatenate(others)
+            shares.append(share)
+    return Evidence(
+        np.asarray(proof.gap),
+        np.asarray(np.max(np.abs(unexplained))),
+        np.asarray(largest),
+        np.asarray(mu),
+        of_bounds,
+        np.concatenate(shares),
+        np.asarray(no_bound(rows.limits) if np.isinf(proof.gap) else ""),
+        tuple(
+            size
+            for member, size in zip(rows.members, rows.sizes, strict=True)
+            if member is not None
+        ),
+        (),
+    )

@@ -1,0 +1,155 @@
+"""Bounds of what can compete with a point: every vector of finite loss in the set lies in them.
+
+The tighter they are, the less a residual costs, so that everything known counts: the bounds that
+are stated, the ends of the loss's own domain, what a total leaves for one value, and, on polyhedra,
+what the rows say about each variable (bound propagation). Every bound is rounded outward.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import LinearInequalities
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.formulation import Region
+
+Array = NDArray[np.float64]
+
+# Distance at which the end of a loss's domain counts as reached: paths stay short of it by a
+# billionth, so that ten times as much is safe.
+_AT_END = 1e-8
+
+# Rounds of propagation: each carries a bound from the variables of a row to another one of it.
+_ROUNDS = 30
+
+
+class Reach(NamedTuple):
+    """Bounds of the competitors, shapes that broadcast with (..., d); infinite where unknown."""
+
+    lower: Array
+    upper: Array
+
+
+def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Reach:
+    """Return the bounds that have multipliers: those of constraints, and an end that is reached.
+
+    Beyond its end a loss is infinite, so that an end that the point has reached acts as a bound.
+    """
+    lower, upper = region.lower, region.upper
+    first, last = loss.domain(loss.constants(start))
+    if np.isfinite(first):
+        lower = np.where(point - first <= _AT_END, np.maximum(lower, first), lower)
+    if np.isfinite(last):
+        upper = np.where(last - point <= _AT_END, np.minimum(upper, last), upper)
+    return Reach(lower, upper)
+
+
+def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Reach:
+    """Return what bounds, total, domain and support say about the values."""
+    lower, upper = region.lower, region.upper
+    first, last = loss.domain(loss.constants(start))
+    if np.isfinite(first):
+        lower = np.maximum(lower, first - 8 * EPS * abs(first))
+    if np.isfinite(last):
+        upper = np.minimum(upper, last + 8 * EPS * abs(last))
+    if region.total is not None:
+        lower, upper = _within_total(lower, upper, region.total)
+    support = loss.support(start)
+    if support is not None:
+        lower = np.where(support, lower, 0.0)
+        upper = np.where(support, upper, 0.0)
+    return Reach(lower, upper)
+
+
+def _within_total(lower: Array, upper: Array, total: float) -> tuple[Array, Array]:
+    """Return the bounds with what the total leaves for a value when all others are at theirs."""
+    smallest = _sum_of_others(lower, outward=-1)
+    largest = _sum_of_others(upper, outward=1)
+    return np.maximum(lower, total - largest), np.minimum(upper, total - smallest)
+
+
+def _sum_of_others(bound: Array, outward: int) -> Array | float:
+    """Return the sum of all other bounds, rounded outward; infinite where one of them is."""
+    if not bound.any():  # every simplex: no pass over an array more
+        return 0.0
+    infinite = np.isinf(bound)
+    finite = np.where(infinite, 0.0, bound)
+    rounding = outward * len(bound) * EPS * float(np.sum(np.abs(finite)))
+    others = finite.sum() - finite + rounding
+    # One infinite bound leaves a finite sum to its own value alone.
+    is_known = np.count_nonzero(infinite) - infinite == 0
+    return np.where(is_known, others, outward * np.inf)
+
+
+def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Reach:
+    """Return bounds of all variables of linear inequalities, from some that are known.
+
+    Parameters
+    ----------
+    system
+        lower <= A x <= upper without auxiliary variables apart.
+    lower, upper
+        Bounds of x, shape (columns of A,), infinite where unknown.
+
+    Notes
+    -----
+    In each row, a variable is bounded by what the others leave to it when they are at their own
+    bounds. Cost: a few passes over the entries of A per round; rounds end when nothing changes.
+    """
+    matrix = system.matrix.tocoo()
+    kept = matrix.data != 0
+    row = matrix.row[kept]
+    column = matrix.col[kept]
+    a = matrix.data[kept]
+    lower = lower.copy()
+    upper = upper.copy()
+    size = len(system.lower)
+    for _ in range(_ROUNDS):
+        at_low = np.where(a > 0, a * lower[column], a * upper[column])
+        at_high = np.where(a > 0, a * upper[column], a * lower[column])
+        # Of each entry: the largest and smallest value that the row's bounds leave to it.
+        room_above = system.upper[row] - _others(row, at_low, size, system.upper, -1)
+        room_below = system.lower[row] - _others(row, at_high, size, system.lower, 1)
+        highest = np.where(a > 0, room_above, room_below) / a
+        lowest = np.where(a > 0, room_below, room_above) / a
+        new_lower, new_upper = lower.copy(), upper.copy()
+        np.maximum.at(new_lower, column, lowest - 2 * EPS * np.abs(lowest))
+        np.minimum.at(new_upper, column, highest + 2 * EPS * np.abs(highest))
+        # What tightens a little may go on for ever: only bounds where there was none are news.
+        news = (np.isinf(lower) & np.isfinite(new_lower)) | (
+            np.isinf(upper) & np.isfinite(new_upper)
+        )
+        lower, upper = new_lower, new_upper
+        if not news.any():
+            break
+    return Reach(lower, upper)
+
+
+def _others(row: NDArray[np.intp], terms: Array, size: int, ends: Array, outward: int) -> Array:
+    """Return of each entry the sum of the other terms of its row, rounded outward."""
+    infinite = np.isinf(terms)
+    finite = np.where(infinite, 0.0, terms)
+    sums = np.bincount(row, finite, minlength=size)
+    sizes = np.bincount(row, np.abs(finite), minlength=size)
+    counts = np.bincount(row, minlength=size)
+    unknown = np.bincount(row, infinite, minlength=size)[row] - infinite
+    scale = sizes + np.where(np.isfinite(ends), np.abs(ends), 0.0)
+    rounding = (counts + 4) * EPS * scale
+    others = sums[row] - finite + outward * rounding[row]
+    return np.where(unknown > 0, outward * np.inf, others)
+
+
+def no_bound(limits: Reach) -> str:
+    """Return why no gap is known: the first value without a bound, or an infinite gradient."""
+    unbounded = np.atleast_2d(np.isinf(limits.lower) | np.isinf(limits.upper)).any(axis=0)
+    if not unbounded.any():
+        return "the gradient is infinite at the point"
+    return (
+        f"value {int(np.argmax(unbounded))} is not bounded by the constraints, and the loss may "
+        "fall towards infinity: state bounds or a total"
+    )

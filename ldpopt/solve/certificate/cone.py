@@ -1,0 +1,91 @@
+"""Gap and multipliers on sets that only cvxpy knows, one trial at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.solve.certificate.competitors import Reach
+from ldpopt.solve.certificate.cone_gap import ConeSet, cone_gap
+from ldpopt.solve.certificate.convex_program import certify_program
+from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
+
+Array = NDArray[np.float64]
+
+
+def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) -> Evidence:
+    """Return the evidence of one trial; the multipliers are those of cvxpy's constraints."""
+    import cvxpy as cp
+
+    d = len(tangent.f)
+    variable = cp.Variable(d)
+    forms = [member.cone_form(variable) for member in members]
+    every_form = [form for part in forms for form in part]
+    duals: Mapping[Any, Any] = {}
+    if isinstance(tangent, Tangent):
+        proof = cone_gap(
+            tangent.slope, tangent.error, tangent.f, tangent.modulus, *limits, variable, every_form
+        )
+        gap = proof.gap
+        reason = proof.reason
+        residual = proof.residual
+        duals = proof.multipliers
+    else:
+        assert isinstance(tangent, KinkedLoss)
+        place, below, above = tangent.kinks
+        step = variable - place
+        objective = below @ step + (above - below) @ cp.pos(step)
+        whole = certify_program(
+            cp.Problem(cp.Minimize(objective), every_form), {variable: tangent.f}
+        )
+        gap = whole.gap
+        reason = whole.reason
+        residual = np.nan
+        duals = {form.id: value for form, value in whole.duals.items()}
+    return Evidence(
+        np.asarray(gap),
+        np.asarray(residual),
+        np.asarray(gap),
+        *_unknown(members, d),
+        np.asarray(reason),
+        (),
+        tuple([duals.get(form.id) for form in part] for part in forms),
+    )
+
+
+def linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
+    """Return what cvxpy makes of a constraint as linear inequalities in f alone.
+
+    None is returned if it is curved, or needs auxiliary variables.
+    """
+    import cvxpy as cp
+    from scipy import sparse
+
+    variable = cp.Variable(d)
+    forms = member.cone_form(variable)
+    if not forms:
+        return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
+    unknown = np.full(d, np.inf)
+    compiled = ConeSet.of(variable, forms, -unknown, unknown)
+    program = compiled.program
+    if not program.cones.linear or program.matrix.shape[1] > d:
+        return None
+    # A x + s = b with s = 0 in the first rows and s >= 0 in the others.
+    right = program.right
+    lower = np.where(np.arange(len(right)) < program.cones.zero, right, -np.inf)
+    return LinearInequalities(program.matrix.tocsr(), lower, right.copy())
+
+
+def _unknown(members: Sequence[Constraint], d: int) -> tuple[Array, Array, Array]:
+    """Return NaN for μ, λ and ν: cvxpy's multipliers stand under the constraints' names."""
+    sizes = [0]
+    for member in members:
+        rows = member.rows(d)
+        if rows is not None and member.total(d) is None and member.box(d) is None:
+            sizes.append(len(rows.lower))
+    return np.asarray(np.nan), np.full(d, np.nan), np.full(sum(sizes), np.nan)
