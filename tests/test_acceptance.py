@@ -162,7 +162,7 @@ def test_a_point_that_comes_with_an_error_of_the_solver_is_not_taken(monkeypatch
     def solve(self, options=None):
         solution = original(self, options)
         points = {place: 0 * point + 0.25 for place, point in solution.points.items()}
-        return programs.ConeSolution("solver_error", points, 0.0, solution.raw, solution.data)
+        return replace(solution, status="solver_error", points=points)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
     with pytest.raises(SolverError):
