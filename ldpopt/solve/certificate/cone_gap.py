@@ -14,19 +14,17 @@ with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.cone_ranges import Empty
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.dual_cones import project
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.ranges import Box, propagate
 from ldpopt.solve.certificate.reach import bounded
@@ -77,13 +75,14 @@ class ConeSet:
         Where the frequencies stand among the variables.
     box
         Ranges of all variables; None where the constraints contradict each other.
+    compiled
+        What cvxpy made of the constraints.
     """
 
     program: ConicProgram
     columns: slice
     box: Box | None
-    chain: Any
-    inverse: Any
+    compiled: CompiledProblem
 
     @classmethod
     def of(
@@ -94,11 +93,10 @@ class ConeSet:
 
         # The sum only makes sure that the variable occurs; its coefficients are not used.
         problem = cp.Problem(cp.Minimize(cp.sum(variable)), list(forms))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
-        program = ConicProgram.of(data)
-        first = data["param_prob"].var_id_to_col[variable.id]
+        compiled = compiled_problem(problem)
+        assert compiled is not None  # it has a variable
+        program = compiled.program
+        first = compiled.starts[variable.id]
         columns = slice(first, first + variable.size)
         size = len(program.linear)
         box = Box(np.full(size, -np.inf), np.full(size, np.inf))
@@ -111,7 +109,7 @@ class ConeSet:
             ranges = _with_reach(program, ranges, columns)
         except Empty:
             ranges = None
-        return cls(program, columns, ranges, chain, inverse)
+        return cls(program, columns, ranges, compiled)
 
     def gap(
         self, gradient: Array, gradient_error: Array | float, f: Array, modulus: Array | float
@@ -142,7 +140,7 @@ class ConeSet:
         point, rise = result
         return ConeGap(
             max(rise.value, 0.0),
-            self._by_constraint(point),
+            self.compiled.duals(point),
             self._unexplained(rise, f),
             "" if np.isfinite(rise.value) else self._reason(rise),
         )
@@ -192,18 +190,6 @@ class ConeSet:
             quadratic = sparse.diags_array(curvature, format="csc")
         cones = replace(program.cones, nonneg=program.cones.nonneg + len(values))
         return ConicProgram(quadratic, slope, matrix, right, cones)
-
-    def _by_constraint(self, point: Multipliers) -> Mapping[int, Any]:
-        """Return cvxpy's multipliers by the ids of its constraints."""
-        result = SimpleNamespace(
-            x=point.x,
-            z=project(point.z, self.program.cones),
-            status="Solved",
-            obj_val=0.0,
-            solve_time=0.0,
-            iterations=0,
-        )
-        return dict(self.chain.invert(result, self.inverse).dual_vars)
 
     def _unexplained(self, rise: Rise, f: Array) -> float:
         """Return the largest |r_v| whose value is strictly inside its range."""

@@ -15,11 +15,9 @@ Nothing is assumed about the point or about a solver.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.cone_ranges import Empty
-from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
+from ldpopt.solve.certificate.conic_program import Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import project
 from ldpopt.solve.certificate.multipliers import best
@@ -265,50 +264,11 @@ def _better_than_possible(nothing: ProgramCertificate, scale: float) -> ProgramC
     )
 
 
-@dataclass(frozen=True)
-class _Compiled:
-    """The program that cvxpy makes of a problem, and how to read its multipliers."""
-
-    program: ConicProgram
-    offset: float
-    chain: Any
-    inverse: Any
-
-    def duals(self, point: Multipliers) -> dict[int, Any]:
-        """Return cvxpy's multipliers by the ids of its constraints."""
-        result = SimpleNamespace(
-            x=point.x,
-            z=project(point.z, self.program.cones),
-            status="Solved",
-            obj_val=0.0,
-            solve_time=0.0,
-            iterations=0,
-        )
-        return dict(self.chain.invert(result, self.inverse).dual_vars)
-
-
-def _compiled(problem: cp.Problem) -> _Compiled | None:
-    """Return the compiled program; None if nothing is left to choose."""
-    import cvxpy as cp
-
-    with warnings.catch_warnings():
-        # Advice on speed, and on approximations that are dealt with by ``_approximation``.
-        warnings.simplefilter("ignore")
-        try:
-            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
-        except cp.error.SolverError as error:
-            raise UnsupportedProblemError(f"Clarabel does not take this problem: {error}") from None
-    # What has no variables is not compiled.
-    if not isinstance(data, dict):
-        return None
-    return _Compiled(ConicProgram.of(data), float(inverse[-1]["offset"]), chain, inverse)
-
-
 def _bounded_by_program(
     problem: cp.Problem, sign: float, nothing: ProgramCertificate
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives."""
-    compiled = _compiled(problem)
+    compiled = compiled_problem(problem)
     if compiled is None:
         return _with(nothing, gap=0.0, bound=nothing.value, scale=abs(nothing.value))
     program = compiled.program
@@ -333,7 +293,7 @@ def _bounded_by_program(
         return _with(nothing, reason="Clarabel returned no multipliers")
     point, rise = result
     if not np.isfinite(rise.value):
-        return _with(nothing, reason=_reason(problem, program, rise))
+        return _with(nothing, reason=_reason(problem, compiled, rise))
     value, error = program.value(point.x)
     # Not 0, so that nothing is worse than a gap of 0 where all terms vanish.
     scale = terms + float(np.abs(program.linear) @ np.abs(point.x)) + _SMALL
@@ -352,25 +312,21 @@ def _bounded_by_program(
     )
 
 
-def _reason(problem: cp.Problem, program: ConicProgram, rise: Rise) -> str:
+def _reason(problem: cp.Problem, compiled: CompiledProblem, rise: Rise) -> str:
     """Return why there is no bound, with the name of a variable where one is the reason."""
     if not len(rise.open):
         return "Clarabel returned no multipliers from which a finite bound follows"
     return (
-        f"{len(rise.open)} of {len(program.linear)} variables of the compiled program have no "
-        f"finite bounds (first: {_name(problem, int(rise.open[0]))}): bound the variables by "
-        "constraints, if the problem has a minimum"
+        f"{len(rise.open)} of {len(compiled.program.linear)} variables of the compiled program "
+        f"have no finite bounds (first: {_name(problem, compiled, int(rise.open[0]))}): bound the "
+        "variables by constraints, if the problem has a minimum"
     )
 
 
-def _name(problem: cp.Problem, column: int) -> str:
+def _name(problem: cp.Problem, compiled: CompiledProblem, column: int) -> str:
     """Return the user's name for the variable in a column of the compiled program."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = problem.get_problem_data("CLARABEL", solver_opts={})[0]
-    starts = data["param_prob"].var_id_to_col
     for variable in problem.variables():
-        start = starts.get(variable.id)
+        start = compiled.starts.get(variable.id)
         if start is not None and start <= column < start + variable.size:
             return f"entry {column - start} of {variable.name()}"
     return f"auxiliary variable {column}"
