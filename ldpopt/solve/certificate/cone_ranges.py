@@ -57,7 +57,7 @@ def contract(cones: Cones, lower: Array, upper: Array) -> tuple[Array, Array]:
             _contract_power(low, high, np.array(parameter))
         lower[rows] = low
         upper[rows] = high
-    # Ranges that cross by their rounding alone are points; the others show that nothing is there.
+    # All was rounded outward: ends that cross show that nothing is between them.
     require_order(lower, upper)
     return lower, upper
 
@@ -100,7 +100,8 @@ def _contract_exponential(low: Array, high: Array) -> None:
         largest = y * np.log(z_high / y)
         rounding = _FUNCTION * (np.abs(largest) + y)
         largest = np.where(y == peak, peak * (1 + _FUNCTION), largest + rounding) + TINY
-        largest = np.where(y == 0, 0.0, largest)
+        # At y = 0 the cone is x <= 0.
+        largest = np.where(y == 0, TINY, largest)
         largest = np.where(np.isnan(largest), np.inf, largest)
         # y exp(x/y) grows with x, and in y from y = x on, where it is e x.
         y = np.clip(x_low, y_low, y_high)

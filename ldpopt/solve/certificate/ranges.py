@@ -295,7 +295,7 @@ def _row_pass(system: _System, lower: Array, upper: Array) -> tuple[Array, Array
     highs = _Sums(high, rows, len(right))
     smallest = right - highs.all_terms(1.0)
     slack = system.contract(*outward(smallest, right - lows.all_terms(-1.0), error))
-    # a x_j = b - s - Σ of the others
+    # Of every entry: a x_j = b - s - Σ of the others. Here b - s, then what is left of it.
     at_least, at_most = outward(right - slack[1], right - slack[0], error)
     low, high = outward(at_least[rows] - highs.others(1.0), at_most[rows] - lows.others(-1.0))
     with np.errstate(over="ignore"):
