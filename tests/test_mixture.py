@@ -346,6 +346,7 @@ def test_stacks_are_fitted_trial_by_trial():
 
 @pytest.mark.parametrize("name", FITS)
 @example([0.0, 1e300], 1, 8.0)  # a curvature that underflows
+@example([0.1, 1e300], 1, 8.0)  # one that is rounding alone
 @given(
     st.lists(
         st.sampled_from([-1e300, -5.0, -0.01, 0.0, 1e-300, 0.1, 0.3, 2.0, 1e300]),

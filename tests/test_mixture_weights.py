@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ldpopt.closed_form import water_filling
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError, LdpoptWarning
+from ldpopt.priors.likelihood_model import LikelihoodModel
 from ldpopt.priors.mixture_weights import _Quadratic, mixture_weights
 from tests.tolerances import OBJECTIVE, SUM
 
@@ -293,6 +294,28 @@ def test_a_start_at_the_solution_is_at_its_end():
     again = mixture_weights(MATRICES["reports"], start=3 * first.weights)
     assert again.steps == 0
     assert_allclose(again.weights, first.weights, rtol=SUM)
+
+
+@pytest.mark.parametrize("likelihood", [1e-10, 1e-100, 1e-150, 1e-200, 1e-300])
+def test_a_start_that_makes_an_observation_next_to_impossible_overflows_nothing(likelihood):
+    fit = mixture_weights([[1.0, 1.0], [likelihood, 1.0]], start=[1.0, 0.0])
+    assert fit.converged
+    assert_allclose(fit.weights, [0, 1], rtol=0, atol=1e-8)
+
+
+def test_the_inverse_of_a_subnormal_probability_is_not_taken():
+    with pytest.raises(InvalidInputError, match="observation 1 has probability zero, or next to"):
+        mixture_weights([[1.0, 1.0], [1e-310, 1.0]], start=[1.0, 0.0])
+
+
+def test_a_minimum_out_of_reach_ends_the_conjugate_steps():
+    """Two equal columns and one that is nearly so: the curvature along a step is rounding alone."""
+    model = LikelihoodModel(np.ones((2, 3)), None)
+    quadratic = _Quadratic(model, model.begin(np.array([0.5, 0.25, 0.25])))
+    quadratic.residual = np.array([1.0, -1.0 + 1e-15, 0.0])
+    before = quadratic.y.copy()
+    assert not quadratic.solve_on(np.ones(3, dtype=bool))
+    assert (quadratic.y == before).all()
 
 
 def test_a_start_with_zeros_is_no_trap():

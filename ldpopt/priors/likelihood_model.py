@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 
 FORMED = 1 << 25  # entries of a matrix that may be formed from an operator: 256 MB
 EPS = float(np.finfo(np.float64).eps)
+_SMALLEST = float(np.finfo(np.float64).tiny)  # of a probability whose inverse is finite
 
 
 class Point(NamedTuple):
@@ -95,9 +96,9 @@ class LikelihoodModel:
 
     def _impossible(self, row: int) -> InvalidInputError:
         return InvalidInputError(
-            f"observation {self.rows[row]} has probability zero under every component that may "
-            "have weight: check that row, scale it (a factor per row changes nothing), or give it "
-            "weight 0"
+            f"observation {self.rows[row]} has probability zero, or next to it, under every "
+            "component that may have weight: check that row, scale it (a factor per row changes "
+            "nothing), or give it weight 0"
         )
 
     def form(self) -> bool:
@@ -143,7 +144,8 @@ class LikelihoodModel:
         observed = probability[self.observed]
         if not _is_finite_and_nonnegative(observed).all():
             raise InvalidInputError("likelihoods must be finite and >= 0, but A x is not")
-        impossible = self.observed & (probability == 0)
+        # The scores, shares over probabilities, overflow for smaller numbers too.
+        impossible = self.observed & (probability < _SMALLEST)
         if impossible.any():
             first = int(np.argmax(impossible))
             raise self._impossible(first)

@@ -37,6 +37,7 @@ _STALLED = 50  # steps in which the gap must halve, or double precision has no m
 _FLAT = 1e-13  # predicted rises of the mean log likelihood that rounding hides
 _SUFFICIENT = 0.1  # share of the predicted rise that a step must reach (Armijo's rule)
 _SHORTEST = 1e-9  # part of a step below which the search along it ends
+_FARTHEST = 1 / EPS  # how far weights, whose sum is 1, can move and keep a digit
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,10 @@ def _em_step(model: LikelihoodModel, at: Point) -> Point:
 def _accelerated(model: LikelihoodModel, at: Point, limits: _Limits) -> tuple[Point, int]:
     """Return the best point of EM steps followed by Newton steps, and the number of steps."""
     newton = _Newton(model)
+    # A start that leaves an observation next to impossible has a curvature that may overflow. EM
+    # never frees its zeros; half way to uniform weights the gap is about the number of values.
+    if at.gap > _FARTHEST:
+        at = model.point((at.x + 1 / model.d) / 2)
 
     def step(point: Point, steps: int) -> Point:
         return _em_step(model, point) if steps < _WARM else newton.step(point)
@@ -377,16 +382,13 @@ class _Quadratic:
         """
         image = self.times(step)
         curvature = float(step @ image)
-        length = square / curvature if curvature > 0 else math.inf
-        # Where next to no curvature is left along the step, the minimum is out of reach of
-        # doubles: which step overflows depends on the last bits of the sums.
-        with np.errstate(over="ignore", invalid="ignore"):
-            move = length * step
-            change = length * image
-        if not (np.isfinite(move).all() and np.isfinite(change).all()):
+        # Weights sum to 1: a minimum beyond 1/EPS leaves no digit of them. The curvature along
+        # such a step is mere rounding, and the steps after it would grow until they overflow.
+        if curvature * _FARTHEST <= square * float(np.abs(step).max()):
             return False
-        self.y += move
-        self.residual -= change
+        length = square / curvature
+        self.y += length * step
+        self.residual -= length * image
         return True
 
     def set_to_zero(self, fixed: NDArray[np.bool_]) -> None:
