@@ -113,10 +113,17 @@ def has_the_data_of(path):
     return True
 
 
+@pytest.fixture(scope="module")
+def execute():
+    """One kernel for all notebooks: a third of their processor time is loading the libraries."""
+    with notebooks.kernel() as run:
+        yield run
+
+
 @every_notebook
-def test_notebook_runs_and_shows_what_is_stored(path):
+def test_notebook_runs_and_shows_what_is_stored(execute, path):
     stored = nbformat.read(path, as_version=4)
-    fresh = notebooks.execute(path)
+    fresh = execute(path)
     assert kinds(fresh) == kinds(stored)
     for text, kept in zip(texts(fresh), texts(stored), strict=True):
         assert words(text) == words(kept)
@@ -154,6 +161,20 @@ def test_numbers_that_another_machine_may_print(fresh, stored):
 def test_a_changed_number_is_seen(fresh, stored):
     assert words(fresh) == words(stored)
     assert len(changed_numbers(fresh, stored)) == 1
+
+
+def test_a_notebook_starts_without_the_names_and_settings_of_the_one_before(execute, tmp_path):
+    sources = [
+        "import matplotlib as mpl\nname = 1\nmpl.rcParams['lines.linewidth'] = 77",
+        "import matplotlib as mpl\nprint('name' in dir(), mpl.rcParams['lines.linewidth'])",
+    ]
+    for number, source in enumerate(sources):
+        path = tmp_path / f"{number}.ipynb"
+        cells = [nbformat.v4.new_code_cell(source)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+        shown = execute(path)
+    (cell,) = shown.cells
+    assert cell.outputs[0].text == "False 1.5\n"
 
 
 def test_what_only_this_machine_shows_is_left_out():
