@@ -18,6 +18,7 @@ from ldpopt.solve.paths import convex_concave, mixture_weights
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome, Plan, Run
+from ldpopt.solve.polish import polish
 from ldpopt.solve.status import ACCURACIES, Accuracy
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
@@ -146,7 +147,10 @@ class Planner:
         chosen = solvers.settings(solver, request.accuracy, request.options)
 
         def run() -> Outcome:
-            return self.conic.solve(formulation, start, solver, chosen, request.options)
+            outcome = self.conic.solve(formulation, start, solver, chosen, request.options)
+            # Who names a solver or its path wants to see what it returns: comparisons do.
+            is_free = request.solver is None and request.path == "auto"
+            return polish(formulation, start, outcome) if is_free else outcome
 
         return Plan("conic", solver, formulation, verdict, run)
 

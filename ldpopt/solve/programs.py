@@ -165,7 +165,7 @@ class ConeSolution:
     points
         The value of each variable by its id; empty where the solver returned no point.
     duals
-        Likewise the dual value of each cvxpy constraint, by the id of its first dual variable.
+        Likewise the dual value of each cvxpy constraint.
     seconds
         What the solver itself took.
     raw, data
@@ -186,7 +186,7 @@ class ConeSolution:
 
     def dual(self, form: cp.Constraint) -> Array:
         """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
-        value = self.duals.get(form.dual_variables[0].id)
+        value = self.duals.get(form.id)
         return np.zeros(form.shape) if value is None else np.asarray(value, dtype=np.float64)
 
     def lower_bound(self) -> tuple[float, float]:

@@ -40,9 +40,10 @@ def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) ->
         place, below, above = tangent.kinks
         step = variable - place
         objective = below @ step + (above - below) @ cp.pos(step)
-        whole = certify_program(
-            cp.Problem(cp.Minimize(objective), every_form), {variable: tangent.f}
-        )
+        problem = cp.Problem(cp.Minimize(objective), every_form)
+        # Auxiliary variables of the constraints have no part in the objective: any value will do.
+        values = {other: np.zeros(other.shape) for other in problem.variables()}
+        whole = certify_program(problem, {**values, variable: tangent.f})
         gap = whole.gap
         reason = whole.reason
         residual = np.nan

@@ -7,7 +7,7 @@ that minimises the tangent (HiGHS), with whatever accuracy: ``dual`` charges wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,12 @@ Array = NDArray[np.float64]
 # Distances at which a row counts as holding with equality, tried in this order: points of solvers
 # are that inexact, and in points of closed forms rows may be near that do not hold.
 _NEARNESS = (1e-6, 1e-9, 1e-13)
+
+# Multipliers below this, relative to the largest, are what a program's tolerances leave.
+_NOISE = 1e-7
+
+# Entries up to which the prices of auxiliary variables are cleaned by a dense system.
+_LARGEST = 1 << 21
 
 # A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it.
 _SUFFICIENT = 1e-11
@@ -84,15 +90,23 @@ def _of_trial(formulation: Formulation, one: FrequencyEstimate, f: Array) -> Evi
     d = len(f)
     region = formulation.region(d)
     loss = formulation.loss.convexified(f, one)
-    members = formulation.convex_constraints
-    limits = reach(loss, one, region)
-    parts = _parts(members, region.total, d)
-    if parts is None:
+    rows = rows_of(formulation, one, f)
+    if rows is None:
+        limits = reach(loss, one, region)
+        members = formulation.convex_constraints
         return cone.evidence(members, minorant(loss, one, f, *limits), limits)
-    rows = _rows(parts, limits, d)
     tangent = minorant(loss, one, f, rows.limits.lower[:d], rows.limits.upper[:d])
     bounds = stated(loss, one, region, f)
     return _explained(_best_proof(tangent, rows, bounds), tangent, rows, bounds)
+
+
+def rows_of(formulation: Formulation, one: FrequencyEstimate, f: Array) -> Rows | None:
+    """Return the rows of a problem for one trial, or None if its set is not a polyhedron."""
+    region = formulation.region(one.d)
+    parts = _parts(formulation.convex_constraints, region.total, one.d)
+    if parts is None:
+        return None
+    return _rows(parts, reach(formulation.loss.convexified(f, one), one, region), one.d)
 
 
 def _rows(
@@ -145,7 +159,7 @@ def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
     scale = float(weighted_sum(np.abs(tangent.slope), np.abs(tangent.f)))
     best: Proof | None = None
-    for multipliers in _candidates(tangent, rows, bounds):
+    for multipliers in _cleaned(_candidates(tangent, rows, bounds), rows.system, len(tangent.f)):
         proof = _proof(multipliers, tangent, rows)
         # Earlier candidates explain more of the gradient: a later one must prove clearly more.
         if best is None or proof.gap < best.gap / 2:
@@ -172,14 +186,11 @@ def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]
         np.append(np.broadcast_to(bounds.upper, d), limits.upper[d:]),
     )
     # Bounds that only follow from others would take multipliers from the rows: they come second.
-    for ranges in (direct, limits):
-        multipliers = _by_program(tangent, system, ranges)
-        if multipliers is not None:
-            yield multipliers
-            break
-    else:
-        multipliers = _by_curved_program(tangent, system, direct)
-        yield np.zeros(len(system.lower)) if multipliers is None else multipliers
+    multipliers = _by_program(tangent, system, direct)
+    if multipliers is None:
+        multipliers = _by_program(tangent, system, limits)
+    if multipliers is not None:
+        yield multipliers
     if isinstance(tangent, KinkedLoss) and multipliers is not None:
         # A price that equals a slope but for rounding proves nothing where a value is unbounded:
         # a little smaller, it is surely between the slopes.
@@ -187,9 +198,34 @@ def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]
     if is_plain and multipliers is not None:
         # The program's choice of rows, with multipliers exact to rounding.
         near = _NEARNESS[0]
-        yield explaining_multipliers(
-            tangent, system, bounds, multipliers > 0, multipliers < 0, near
-        )
+        at_lower = multipliers > 0
+        at_upper = multipliers < 0
+        yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
+    # A linear program sees no curvature, so that its gap is of first order in the point's error.
+    curved = _by_curved_program(tangent, system, direct)
+    yield np.zeros(len(system.lower)) if curved is None else curved
+
+
+def _cleaned(candidates: Iterable[Array], system: LinearInequalities, d: int) -> Iterator[Array]:
+    """Yield each candidate, and after it one that auxiliary variables do not feel.
+
+    What programs leave of such a variable's price is charged over its whole range. So multipliers
+    that are noise are dropped, and the others changed as little as makes these prices 0.
+    """
+    for multipliers in candidates:
+        yield multipliers
+        if system.matrix.shape[1] > d:
+            largest = np.max(np.abs(multipliers), initial=0.0)
+            used = np.flatnonzero(np.abs(multipliers) > _NOISE * largest)
+            cleaned = np.zeros(len(multipliers))
+            further = system.matrix.shape[1] - d
+            if len(used) and len(used) * further <= _LARGEST:
+                auxiliary = system.matrix[used][:, d:].toarray()
+                cleaned[used] = multipliers[used]
+                for _ in range(2):  # the second time for what rounding left of the first
+                    price = auxiliary.T @ cleaned[used]
+                    cleaned[used] -= np.linalg.lstsq(auxiliary.T, price)[0]
+            yield cleaned
 
 
 def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:

@@ -1,0 +1,148 @@
+"""Polished answers: certified to rounding, in the set, and only where nobody named a solver."""
+
+import itertools
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import Problem, certify, oracles
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    Smooth,
+    SumsTo,
+)
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    KullbackLeibler,
+    LeastAbsolute,
+    LeastSquares,
+    WeightedLeastSquares,
+)
+from ldpopt.solve import polish as polish_module
+from ldpopt.solve.plan import Outcome
+from ldpopt.solve.polish import polish
+from tests.tolerances import SOLVER
+
+D = 7
+SIMPLEX = [NonNegative(), SumsTo()]
+STEEP = WeightedLeastSquares([1e9, *[1.0] * (D - 1)])
+LOSSES = [
+    LeastSquares(),
+    GaussianMLE(),
+    BinomialMLE(),
+    KullbackLeibler(),
+    WeightedLeastSquares([1.0, 5.0, 2.0, 9.0, 3.0, 1.0, 4.0]),
+    STEEP,
+]
+POLYHEDRA = {
+    "chain": [Monotone(range(D))],
+    "pairs and row": [Monotone([4, 2]), Linear([[1, 1] + [0] * (D - 2)], -np.inf, 0.45)],
+    "overlapping groups": [GroupTotals([[0, 1], [1, 2]], [0.52, 0.45])],
+    "caps and chain": [Bounds(0, 0.28), Monotone(range(D))],
+    "linear for cvxpy alone": [Custom(lambda f: [f[0] == 0.3, f[1] >= f[2]])],
+}
+
+
+def collected(seed=0):
+    oracle = oracles.OUE(epsilon=1.0, d=D)
+    users = [3000, 2500, 2000, 1000, 800, 500, 200]
+    return oracle.estimate(oracle.simulate_counts(users, seed), sum(users))
+
+
+@pytest.mark.parametrize("name", POLYHEDRA)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_answers_on_polyhedra_are_certified_to_rounding(loss, name):
+    problem = Problem(loss, [*SIMPLEX, *POLYHEDRA[name]])
+    estimate = collected()
+    solution = problem.solve(estimate)  # a warning would be an error
+    certificate = solution.certificate
+    assert certificate.gap <= 1e-14 * (1 + certificate.scale)
+    assert certificate.violation <= 1e-14
+    assert solution.status == "optimal"
+    # The same minimum as that of a solver, which is not polished.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        raw = problem.solve(estimate, path="conic")
+    assert solution.objective <= raw.objective + 1e-9 * (1 + abs(raw.objective))
+    if loss is not STEEP:
+        assert_allclose(solution.frequencies, raw.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+def test_a_solver_that_is_named_is_seen_as_it_is():
+    problem = Problem(GaussianMLE(), [*SIMPLEX, Monotone(range(D))])
+    estimate = collected()
+    free = problem.solve(estimate)
+    named = problem.solve(estimate, solver="CLARABEL")
+    conic = problem.solve(estimate, path="conic")
+    assert np.array_equal(named.frequencies, conic.frequencies)
+    assert not np.array_equal(free.frequencies, conic.frequencies)
+    assert free.certificate.gap < conic.certificate.gap
+
+
+def test_stacks_are_polished_trial_by_trial():
+    problem = Problem(BinomialMLE(), [*SIMPLEX, Monotone(range(D))])
+    oracle = oracles.OUE(epsilon=1.0, d=D)
+    stack = oracle.estimate(
+        oracle.simulate_counts([3000, 2500, 2000, 1000, 800, 500, 200], 3, trials=3), 10_000
+    )
+    solution = problem.solve(stack)
+    assert (solution.certificate.gap <= 1e-14).all()
+    for trial in range(3):
+        one = problem.solve(stack[trial])
+        assert_allclose(solution.frequencies[trial], one.frequencies, rtol=0, atol=1e-14)
+
+
+def test_a_point_far_from_the_minimum_is_brought_there_or_left():
+    problem = Problem(LeastSquares(), [*SIMPLEX, Monotone(range(D))])
+    estimate = collected()
+    best = problem.solve(estimate).frequencies
+    uniform = np.full(D, 1 / D)
+    moved = polish(problem, estimate, Outcome(uniform)).frequencies
+    assert certify(problem, estimate, moved).gap <= certify(problem, estimate, uniform).gap
+    assert_allclose(moved, best, rtol=0, atol=1e-12)
+
+
+def test_steps_that_do_not_settle_leave_the_point_as_it_was(monkeypatch):
+    monkeypatch.setattr(polish_module, "_MAX_STEPS", 1)
+    problem = Problem(GaussianMLE(), [*SIMPLEX, Monotone(range(D))])
+    estimate = collected()
+    uniform = np.full(D, 1 / D)
+    assert np.array_equal(polish(problem, estimate, Outcome(uniform)).frequencies, uniform)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        [Smooth(total_variation=0.3)],
+        [Custom(lambda f: [cp.norm(f) <= 0.45])],
+        [Custom(lambda f: [cp.sum(cp.kl_div(f, np.full(D, 1 / D))) <= 0.05])],
+    ],
+    ids=["auxiliary", "ball", "divergence"],
+)
+def test_what_newton_does_not_take_is_certified_as_the_solver_left_it(where):
+    for loss in (LeastSquares(), BinomialMLE(), LeastAbsolute()):
+        problem = Problem(loss, [*SIMPLEX, *where])
+        certificate = problem.solve(collected()).certificate
+        assert certificate.is_optimal(1e-8, relative=True), (loss, certificate)
+
+
+def test_pairs_of_constraints_are_certified():
+    # Every kind of polyhedron with every other one.
+    estimate = collected(1)
+    for first, second in itertools.combinations(POLYHEDRA.values(), 2):
+        problem = Problem(GaussianMLE(), [*SIMPLEX, *first, *second])
+        try:
+            solution = problem.solve(estimate)
+        except Exception as error:  # noqa: BLE001 - a pair may contradict itself
+            assert "contradict" in str(error) or "conflict" in str(error), error
+            continue
+        assert solution.certificate.is_optimal(1e-12, relative=True)
