@@ -36,6 +36,7 @@ SOLVE_LAYERS = [
     {"programs"},
     {"feasibility", "certificate", "constrained_intervals", "quick_gap"},
     {"paths"},
+    {"polish"},
     {"planner", "acceptance", "solution"},
     {"problem"},
     {"composition"},

@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     Smooth,
     SumsTo,
 )
+from ldpopt.errors import InfeasibleError
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -142,7 +143,6 @@ def test_pairs_of_constraints_are_certified():
         problem = Problem(GaussianMLE(), [*SIMPLEX, *first, *second])
         try:
             solution = problem.solve(estimate)
-        except Exception as error:  # noqa: BLE001 - a pair may contradict itself
-            assert "contradict" in str(error) or "conflict" in str(error), error
+        except InfeasibleError:  # these two contradict each other
             continue
         assert solution.certificate.is_optimal(1e-12, relative=True)

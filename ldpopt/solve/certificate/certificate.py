@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,12 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron
+from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.formulation import Formulation
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -110,19 +114,34 @@ class Certificate:
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
 
+@overload
 def certify(
     problem: Formulation, estimate: FrequencyEstimate | ArrayLike, f: FrequencyEstimate | ArrayLike
-) -> Certificate:
+) -> Certificate: ...
+@overload
+def certify(
+    problem: cp.Problem, estimate: Mapping[cp.Variable, ArrayLike] | None = None
+) -> ProgramCertificate: ...
+def certify(
+    problem: Formulation | cp.Problem, estimate: Any = None, f: Any = None
+) -> Certificate | ProgramCertificate:
     """Return the certificate of any vector f, or stack of vectors, for a problem and an estimate.
 
     Parameters
     ----------
     problem
-        The problem that f claims to solve.
+        The problem that f claims to solve; or any convex ``cvxpy.Problem``.
     estimate
-        The estimate it started from (a plain vector where the loss needs no noise level).
+        The estimate it started from (a plain vector where the loss needs no noise level). For a
+        cvxpy problem the point instead: the value of every variable, or nothing for the values
+        that the variables hold.
     f
         Finite frequencies of the estimate's shape.
+
+    Returns
+    -------
+    A ``Certificate``; for a cvxpy problem a ``ProgramCertificate``, which has gap, violation,
+    multipliers by constraint, reason and ``is_optimal`` as well.
 
     Raises
     ------
@@ -146,9 +165,20 @@ def certify(
     >>> cls = ldpopt.Problem(losses.LeastSquares(), simplex)
     >>> certify(cls, [0.5, 0.2, -0.01], [0.65, 0.35, 0.0]).is_optimal(1e-6)
     False
+
+    Any convex problem that cvxpy can state:
+
+    >>> import cvxpy as cp
+    >>> x = cp.Variable(2)
+    >>> nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
+    >>> certify(nearest, {x: [0.5, 0.5]}).is_optimal()
+    True
     """
+    # By its module: cvxpy is slow to import, and who has such a problem has imported it.
+    if type(problem).__module__.partition(".")[0] == "cvxpy":
+        return certify_program(problem, estimate)
     if not isinstance(problem, Formulation):
-        raise InvalidTypeError(f"certify takes a Problem first, got {problem!r}")
+        raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
     start = problem.accept(estimate)
     # An estimate is finite: NaN or infinity in f raises its error here.
     point = FrequencyEstimate.of(f).frequencies

@@ -41,7 +41,7 @@ def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) ->
         step = variable - place
         objective = below @ step + (above - below) @ cp.pos(step)
         problem = cp.Problem(cp.Minimize(objective), every_form)
-        # Auxiliary variables of the constraints have no part in the objective: any value will do.
+        # Auxiliary variables of the constraints are not used in the objective: any value will do.
         values = {other: np.zeros(other.shape) for other in problem.variables()}
         whole = certify_program(problem, {**values, variable: tangent.f})
         gap = whole.gap
