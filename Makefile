@@ -23,7 +23,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/python -m tools.prose
 
-portable: $(DEV)  ## the numerical tests under other processors' kernels: a quarter of an hour
+portable: $(DEV)  ## the numerical tests under other processors' kernels: more than half an hour
 	$(BIN)/python -m tools.portable
 
 portable-short: $(DEV)  ## the part of it that runs on every change: under a minute

@@ -41,8 +41,12 @@ def answers(monkeypatch):
     """What the tests of a variant print, instead of the tests."""
     outcomes = {}
 
-    def run_tests(python, arguments, variables=None, *, shown=False):
-        return outcomes.get(variables.get("OPENBLAS_CORETYPE"), runs.Outcome(0, "9 passed\n", 1.0))
+    def run_tests(python, arguments, variables=None, *, watch=None):
+        core = variables.get("OPENBLAS_CORETYPE")
+        outcome = outcomes.get(core, runs.Outcome(0, "9 passed\n", 1.0))
+        for line in outcome.output.splitlines(keepends=True):
+            watch(line)
+        return outcome
 
     def probe(variables):
         changed = {}
@@ -69,7 +73,7 @@ def uv(monkeypatch):
 
 
 def test_a_run_names_the_failing_test_and_no_folder_of_this_machine(failing, capsys):
-    outcome = runs.run_tests(sys.executable, failing, shown=True)
+    outcome = runs.run_tests(sys.executable, failing, watch=runs.show)
     assert not outcome.passed
     assert outcome.summary.startswith("1 failed, 1 passed in ")
     (line,) = outcome.failures
@@ -127,6 +131,17 @@ def test_kernels_that_pass_end_with_status_zero(answers, capsys):
         "portable: by default OpenBLAS Zen; numpy X86_V3; numba host",
         "portable: nehalem (OPENBLAS_CORETYPE='Nehalem'): 9 passed; 1 s of processor time",
         "portable: skylakex: SKIPPED, this processor has no AVX512_SKX",
+    ]
+
+
+def test_a_variant_shows_every_tenth_of_its_tests(answers, capsys):
+    lines = ["... [  4%]", "... [ 31%]", "... [ 38%]", "a message of 50%", "... [100%]", "9 passed"]
+    answers["Nehalem"] = runs.Outcome(0, "\n".join(lines), 1.0)
+    assert portable.main(["--only", "nehalem"]) == 0
+    _, *progress, _ = capsys.readouterr().out.splitlines()
+    assert [line.rsplit(", ", 1)[0] for line in progress] == [
+        "portable: nehalem: 30 % of the tests",
+        "portable: nehalem: 100 % of the tests",
     ]
 
 
@@ -208,7 +223,7 @@ def test_an_environment_that_cannot_be_built_gives_the_reason_of_uv(
 def test_the_oldest_environment_runs_with_its_own_warnings(uv, monkeypatch, capsys, status, code):
     called = []
 
-    def run_tests(python, arguments, variables=None, *, shown=False):
+    def run_tests(python, arguments, variables=None, *, watch=None):
         called.append((python, arguments))
         return runs.Outcome(status, "3 of 4\n", 5.0)
 

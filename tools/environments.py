@@ -21,7 +21,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.runs import run_tests, without_paths
+from tools.runs import run_tests, show, without_paths
 from tools.texts import ROOT
 
 PLACE = ROOT / "build" / "environments"
@@ -161,7 +161,7 @@ def run(name: str, arguments: list[str]) -> bool:
         print(f"environments: {name}: FAILED, uv could not build it:\n{error}", flush=True)
         return False
     warnings = _OLD_WARNINGS if name == OLDEST else ()
-    outcome = run_tests(target, [*warnings, *arguments], shown=True)
+    outcome = run_tests(target, [*warnings, *arguments], watch=show)
     print(f"environments: {name}: {outcome.report()}", flush=True)
     for sentence in untested:
         print(f"environments: {name}: FAILED, {sentence}", flush=True)

@@ -7,8 +7,9 @@
 OpenBLAS, numpy and numba choose their kernels by the processor that they find, and each kernel adds
 in another order. A variant sets the choice by environment variables. Before its tests run, a probe
 in the same environment states which kernels are in use: a variant that this processor cannot run is
-skipped with a line that says so, and one that the libraries ignored is an error. The status is 1 if
-a variant failed; the failing tests are named at the end.
+skipped with a line that says so, and one that the libraries ignored is an error. Each variant shows
+every tenth of its tests. The status is 1 if a variant failed; the failing tests are named at the
+end.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from tools.runs import run_tests, without_paths
+from tools.runs import Progress, run_tests, without_paths
 from tools.texts import ROOT
 
 Probe = dict[str, Any]
@@ -172,7 +173,8 @@ def _result(variant: Variant, here: Probe, arguments: list[str]) -> Result:
         return Result(False, f"{name}: FAILED to start:\n{error}")
     if not variant.in_use(probe):
         return Result(False, f"{name}: FAILED, not in use; what runs: {kernels_line(probe)}")
-    outcome = run_tests(sys.executable, arguments, variant.environment)
+    progress = Progress(f"portable: {variant.name}")
+    outcome = run_tests(sys.executable, arguments, variant.environment, watch=progress)
     if not outcome.passed:
         # At once and whole, because variants may run beside each other.
         print(f"portable: output of {variant.name}:\n{outcome.output}", flush=True)
@@ -200,8 +202,7 @@ def _chosen(names: str | None, offered: list[Variant]) -> list[Variant]:
     return [by_name[name] for name in names.split(",")]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the variants; return 1 if one of them failed."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m {MODULE}",
         description=__doc__,
@@ -212,6 +213,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--probe", action="store_true", help="print the kernels of this process")
     parser.add_argument("--workers", type=int, default=1, help="variants at a time")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    return parser
+
+
+def _arguments(options: argparse.Namespace) -> list[str]:
+    """Return the arguments of pytest: those given, or the tests of the short or the full run."""
+    if options.pytest:
+        return list(options.pytest)
+    if options.short:
+        return list(CORE)
+    return [f"--ignore={path}" for path in NOT_NUMERICAL]
+
+
+def _run_all(chosen: list[Variant], here: Probe, options: argparse.Namespace) -> int:
+    """Run the variants, and return 1 if one of them failed."""
+    tests = _arguments(options)
+    with ThreadPoolExecutor(options.workers) as pool:
+        results = list(pool.map(lambda variant: _run(variant, here, tests), chosen))
+    failed = [result for result in results if not result.fine]
+    if failed and len(results) > 1:
+        # Again at the end, where the outputs of several variants do not hide it.
+        print("\n".join(["portable: in short", *(result.lines for result in failed)]), flush=True)
+    return 1 if failed else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the variants; return 1 if one of them failed."""
+    parser = _parser()
     options = parser.parse_args(arguments)
     if options.probe:
         print(json.dumps(kernels()))
@@ -226,16 +254,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     print(f"portable: by default {kernels_line(here)}", flush=True)
-    full = [f"--ignore={path}" for path in NOT_NUMERICAL]
-    tests = options.pytest or (list(CORE) if options.short else full)
-
-    with ThreadPoolExecutor(options.workers) as pool:
-        results = list(pool.map(lambda variant: _run(variant, here, tests), chosen))
-    failed = [result for result in results if not result.fine]
-    if failed and len(results) > 1:
-        # Again at the end, where the outputs of several variants do not hide it.
-        print("\n".join(["portable: in short", *(result.lines for result in failed)]), flush=True)
-    return 1 if failed else 0
+    return _run_all(chosen, here, options)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.texts import ROOT
 
 _SUMMARY = re.compile(r"^=*\s*(.+ in \d[\d.]*s\b[^=]*?)\s*=*$", re.MULTILINE)
+_SHARE = re.compile(r"\[\s*(\d+)%\]\s*$")
 _FAILURE = re.compile(r"^(?:FAILED|ERROR):? .+", re.MULTILINE)
 
 
@@ -75,12 +77,37 @@ def without_paths(text: str) -> str:
     return text
 
 
+def show(line: str) -> None:
+    """Print a line of the output as it came."""
+    print(line, end="", flush=True)
+
+
+class Progress:
+    """Print how far a run of the tests is, at every tenth of them, from its lines of output."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tenths = 0
+        self.began = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        """Read one line of pytest's, and print one where it passes another tenth."""
+        share = _SHARE.search(line)
+        if share is None:
+            return
+        tenths = int(share[1]) // 10
+        if tenths > self.tenths:
+            self.tenths = tenths
+            seconds = time.monotonic() - self.began
+            print(f"{self.name}: {10 * tenths} % of the tests, {seconds:.0f} s", flush=True)
+
+
 def run_tests(
     python: str | Path,
     arguments: list[str],
     variables: Mapping[str, str] | None = None,
     *,
-    shown: bool = False,
+    watch: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run pytest with these arguments under a Python.
 
@@ -92,8 +119,8 @@ def run_tests(
         Those of pytest; files are named from the project's root.
     variables
         What to set beside the variables of this process.
-    shown
-        Whether to print the output as it comes.
+    watch
+        Called with each line of the output as it comes.
     """
     process = subprocess.Popen(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
@@ -109,8 +136,8 @@ def run_tests(
     with process.stdout:
         for line in process.stdout:
             lines.append(without_paths(line))
-            if shown:
-                print(lines[-1], end="", flush=True)
+            if watch is not None:
+                watch(lines[-1])
     # Not process.wait(), which does not tell the time that it and its own children took.
     _, waited, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(waited)
