@@ -159,6 +159,31 @@ def test_counts_that_cannot_be_are_refused(counts, n, error, message):
         GRR(1.0, 3).estimate(counts, n)
 
 
+@pytest.mark.parametrize("name", ["grr", "ss"])
+def test_counts_that_do_not_sum_to_what_all_reports_support_are_refused(name):
+    oracle = ORACLES[name](1.0, 8)
+    counts = oracle.simulate_counts([40, 10, 10, 10, 10, 10, 10, 0], 0, trials=2)
+    oracle.estimate(counts, 100)
+    total = int(counts[0].sum())
+    counts[1, 3] += 1
+    message = f"counts must sum to {total} in trial 1, got {total + 1}: each of the n = 100 reports"
+    with pytest.raises(InvalidInputError, match=message):
+        oracle.estimate(counts, 100)
+    with pytest.raises(InvalidInputError, match=rf"counts must sum to {total}, got {total + 1}"):
+        FrequencyEstimate.from_counts(counts[1], 100, oracle)
+    # What p and q alone describe may support any number of values.
+    FrequencyEstimate.from_counts(counts[1], 100, PureProtocol(1.0, 8, p=oracle.p, q=oracle.q))
+
+
+def test_sums_of_counts_beyond_64_bits_are_exact():
+    n = 2**62
+    counts = np.array([n, 0, 0, 0])
+    GRR(1.0, 4).estimate(counts, n)
+    # In 64 bits this sum would be 0.
+    with pytest.raises(InvalidInputError, match=f"counts must sum to {n}, got {4 * n}"):
+        GRR(1.0, 4).estimate(np.full(4, n), n)
+
+
 @pytest.mark.parametrize("count", [101, -1, 0.5, math.nan])
 def test_a_scalar_count_out_of_range_is_refused_by_a_message_of_ours(count):
     with pytest.raises(InvalidInputError, match="counts"):

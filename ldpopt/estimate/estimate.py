@@ -145,7 +145,8 @@ class FrequencyEstimate(Immutable):
         ------
         InvalidInputError, InvalidTypeError
             If a count is not a whole number in 0 .. n (the first index is named), there are not
-            d of them, a stack is empty, or n < 1.
+            d of them, a stack is empty, n < 1, or counts do not have the sum that reports of
+            this protocol give (GRR and subset selection: each report supports as many values).
         """
         _protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
@@ -154,6 +155,7 @@ class FrequencyEstimate(Immutable):
             raise InvalidInputError(
                 f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"
             )
+        _check_sums(whole, n, oracle)
         frequencies = (whole / n - oracle.q) / (oracle.p - oracle.q)
         return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
 
@@ -539,6 +541,24 @@ def _protocol(oracle: object) -> PureProtocol:
     if not isinstance(oracle, PureProtocol):
         raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {oracle!r}")
     return oracle
+
+
+def _check_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:
+    """Raise an error if every report supports as many values and the counts contradict that."""
+    if not oracle.has_fixed_size:
+        return
+    size = round(oracle.p + (oracle.d - 1) * oracle.q)
+    # Sums that might leave 64 bits are added as Python's numbers.
+    exact = counts if n * oracle.d < 2**63 else counts.astype(object)
+    sums = exact.sum(axis=-1)
+    wrong = np.asarray(sums != n * size)
+    if wrong.any():
+        trial = validate.first(wrong)
+        where = f" in {validate.trial(trial)}" if trial else ""
+        raise InvalidInputError(
+            f"counts must sum to {n * size}{where}, got {np.asarray(sums)[trial]}: each of the "
+            f"n = {n} reports of {oracle!r} supports {size} of the values; check n and the counts"
+        )
 
 
 def _noise_of(
