@@ -67,11 +67,15 @@ def _bound(
     if isinstance(tangent, KinkedLoss):
         mu = _kinked_multiplier(tangent, stated(loss, start, region, point), total)
         return mu, _gap_at(mu, tangent, limits, total), tangent, limits
-    mu = _mean_multiplier(tangent.slope, point, stated(loss, start, region, point))
+    bounds = stated(loss, start, region, point)
+    mu = _mean_multiplier(tangent.slope, point, bounds)
     gap = _gap_at(mu, tangent, limits, total)
-    if np.all(gap <= _ROUNDING * weighted_sum(np.abs(tangent.slope), np.abs(point))):
+    # What rounding leaves of the total costs the same at any price near this one.
+    rounding = np.abs(mu) * _excess(point, total)[1]
+    scale = weighted_sum(np.abs(tangent.slope), np.abs(point))
+    if np.all(gap <= _ROUNDING * scale + 2 * rounding):
         return mu, gap, tangent, limits
-    other_mu = np.nan_to_num(_filling_multiplier(tangent.slope, limits, total))
+    other_mu = np.nan_to_num(_filling_multiplier(tangent.slope, bounds, total))
     other_gap = _gap_at(other_mu, tangent, limits, total)
     is_better = other_gap < gap
     return np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), tangent, limits
@@ -81,16 +85,21 @@ def _gap_at(mu: Array, tangent: Minorant, limits: Reach, total: float | None) ->
     """Return the bound at one multiplier of the total: that of ``dual``."""
     point = tangent.f
     exact = np.zeros((*point.shape[:-1], 1))
-    price = -mu[..., None]
-    rise = tangent.rise(price, exact, *limits)
+    rise = tangent.rise(-mu[..., None], exact, *limits)
     if total is None:
         return rise
-    size, error = sum_with_error(point)
-    excess = size - total
+    excess, error = _excess(point, total)
     # -μ (Σf - total), with what rounding took from the sum.
     with np.errstate(invalid="ignore"):
-        missed = -mu * excess + np.abs(mu) * (error + 2 * EPS * np.abs(excess))
+        missed = -mu * excess + np.abs(mu) * error
     return np.maximum(rise + missed, 0.0)
+
+
+def _excess(point: Array, total: float) -> tuple[Array, Array]:
+    """Return Σf - total, and a bound of its rounding error."""
+    size, error = sum_with_error(point)
+    excess = size - total
+    return excess, error + 2 * EPS * np.abs(excess)
 
 
 def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
