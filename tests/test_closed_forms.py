@@ -368,6 +368,23 @@ def test_norm_is_exact(f, total):
     assert_exact(closed_form.norm(f, total), reference.norm(f, total), scale=3.0)
 
 
+@pytest.mark.parametrize("common", [1e9, -1e100, 1e308, 1.7e308, -1.7e308])
+def test_a_common_part_of_huge_values_does_not_hide_the_total(common):
+    for d in (1, 2, 3, 1000):
+        values = np.full(d, common)
+        assert_allclose(closed_form.norm(values), np.full(d, 1 / d), rtol=SUM)
+    ordinary = [0.7, 0.5, -0.05]
+    stack = closed_form.norm(np.array([ordinary, [common] * 3]))
+    assert_array_equal(stack[0], closed_form.norm(np.array(ordinary)))
+    assert_allclose(stack[1], np.full(3, 1 / 3), rtol=SUM)
+
+
+def test_norm_of_both_ends_of_the_doubles_does_not_overflow():
+    top = float(np.finfo(np.float64).max)
+    assert_array_equal(closed_form.norm(np.array([top, -top, top, -top])), [top, -top, top, -top])
+    assert_allclose(closed_form.norm(np.array([1e308, 0.5e308])), [0.25e308, -0.25e308], rtol=SUM)
+
+
 @pytest.mark.parametrize("total", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize(
     "f", [NORMAL[17], [1e300, 1e300, -1], [1e-300, 3e-300], [5e-324, 0.0], [1.7e308] * 2, [7.0]]

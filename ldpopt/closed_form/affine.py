@@ -11,11 +11,13 @@ from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
 
+_FAR = 2.0**26  # a mean beyond which less than half the digits of a total near 1 would be left
+
 
 def norm(f: Array, total: float = 1.0) -> Array:
     """Return f + (total - Σf)/d: the nearest vector with that sum (Norm, N IV-B).
 
-    Shape (..., d); two passes.
+    Shape (..., d); two passes. Rounding is relative to the differences between values.
 
     Examples
     --------
@@ -25,11 +27,22 @@ def norm(f: Array, total: float = 1.0) -> Array:
     d = f.shape[-1]
     with np.errstate(over="ignore"):
         mean = sums(f) / d
-        if not np.isfinite(mean).all():
-            # Divided before they are added, which takes an array more, no sum overflows.
-            mean = sums(f / d)
+    near = np.abs(mean) <= _FAR
+    # Not true of a mean that overflowed either.
+    if not near.all():
+        # Only differences count, and a large common part would hide the total from the sum.
+        f = np.where(near, f, f - _middle(f))
+        # Divided before they are added, which takes an array more, no sum overflows.
+        mean = np.where(near, mean, sums(f / d))
     shift = total / d - mean
     return np.asarray(f + shift)
+
+
+def _middle(f: Array) -> Array:
+    """Return the number half way between the lowest and the highest value of each vector."""
+    low = f.min(axis=-1, keepdims=True)
+    high = f.max(axis=-1, keepdims=True)
+    return np.asarray(low / 2 + high / 2)  # halved first, because the sum may overflow
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
