@@ -908,5 +908,5 @@ def test_unbounded_sets_with_auxiliary_variables_are_certified():
 
 
 def test_only_a_problem_can_be_certified():
-    with pytest.raises(InvalidTypeError, match="takes a Problem first"):
+    with pytest.raises(InvalidTypeError, match="takes a Problem or a cvxpy"):
         certify(LeastSquares(), [0.5], [0.5])
