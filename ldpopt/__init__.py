@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
-    from ldpopt.solve.certificate import Certificate, certify
+    from ldpopt.solve.certificate import Certificate, ExactCertificate, certify
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
     from ldpopt.studies.selection import Selection, select_method
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "METHODS": "methods",
     "Certificate": "solve.certificate",
+    "ExactCertificate": "solve.certificate",
     "FrequencyEstimate": "estimate",
     "Method": "methods",
     "Noise": "estimate.noise",
@@ -43,6 +44,7 @@ _HOMES = {
 __all__ = [
     "METHODS",
     "Certificate",
+    "ExactCertificate",
     "FrequencyEstimate",
     "Method",
     "Noise",

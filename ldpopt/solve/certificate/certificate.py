@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.formulation import Formulation
 
 if TYPE_CHECKING:
@@ -116,15 +117,27 @@ _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
 @overload
 def certify(
-    problem: Formulation, estimate: FrequencyEstimate | ArrayLike, f: FrequencyEstimate | ArrayLike
+    problem: Formulation,
+    estimate: FrequencyEstimate | ArrayLike,
+    f: FrequencyEstimate | ArrayLike,
+    *,
+    exact: Literal[False] = False,
 ) -> Certificate: ...
+@overload
+def certify(
+    problem: Formulation,
+    estimate: FrequencyEstimate | ArrayLike,
+    f: FrequencyEstimate | ArrayLike,
+    *,
+    exact: Literal[True],
+) -> ExactCertificate: ...
 @overload
 def certify(
     problem: cp.Problem, estimate: Mapping[cp.Variable, ArrayLike] | None = None
 ) -> ProgramCertificate: ...
 def certify(
-    problem: Formulation | cp.Problem, estimate: Any = None, f: Any = None
-) -> Certificate | ProgramCertificate:
+    problem: Formulation | cp.Problem, estimate: Any = None, f: Any = None, *, exact: bool = False
+) -> Certificate | ExactCertificate | ProgramCertificate:
     """Return the certificate of any vector f, or stack of vectors, for a problem and an estimate.
 
     Parameters
@@ -137,6 +150,10 @@ def certify(
         that the variables hold.
     f
         Finite frequencies of the estimate's shape.
+    exact
+        Whether to calculate with rational numbers, which nothing rounds, and return an
+        ``ExactCertificate``: gap, and distance to the exact minimiser. ``exact_certificate``
+        states for which losses and sets.
 
     Returns
     -------
@@ -147,6 +164,8 @@ def certify(
     ------
     InvalidInputError, InvalidTypeError
         If f is not finite or has another shape, or the loss is not defined for the estimate.
+    UnsupportedProblemError
+        With ``exact`` for losses and sets that have no exact certificate.
 
     Notes
     -----
@@ -165,6 +184,8 @@ def certify(
     >>> cls = ldpopt.Problem(losses.LeastSquares(), simplex)
     >>> certify(cls, [0.5, 0.2, -0.01], [0.65, 0.35, 0.0]).is_optimal(1e-6)
     False
+    >>> certify(cls, [0.5, 0.25], [0.625, 0.375], exact=True).ulps
+    array(0.)
 
     Any convex problem that cvxpy can state:
 
@@ -176,6 +197,10 @@ def certify(
     """
     # By its module: cvxpy is slow to import, and who has such a problem has imported it.
     if type(problem).__module__.partition(".")[0] == "cvxpy":
+        if exact:
+            raise UnsupportedProblemError(
+                "exact=True takes a Problem of this library, not one of cvxpy: leave it out"
+            )
         return certify_program(problem, estimate)
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
@@ -186,6 +211,8 @@ def certify(
         raise InvalidInputError(
             f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}"
         )
+    if exact:
+        return exact_certificate(problem, start, point)
     evidence = _evidence(problem, start, point)
     loss = problem.loss
     value = loss.value(point, start)

@@ -1,0 +1,638 @@
+"""Exact certificates: against enumeration in fractions, planted errors, and what is refused."""
+
+import itertools
+import math
+import sys
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ldpopt
+from ldpopt import losses
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Hierarchy,
+    Linear,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
+from ldpopt.errors import UnsupportedProblemError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.noise import Noise
+from ldpopt.oracles import GRR, OUE, SUE
+from ldpopt.solve.certificate import exact_box, exact_rows
+from ldpopt.solve.certificate.rationals import integers, rounded_up
+from tests import reference
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+CLS = ldpopt.Problem(losses.LeastSquares(), SIMPLEX)
+
+
+def certified(problem, estimate, f):
+    return ldpopt.certify(problem, estimate, f, exact=True)
+
+
+def fractions(values):
+    return [Fraction(float(value)) for value in values]
+
+
+def rounded(value):
+    """The smallest double that is not below a fraction, another way than the library's."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else float(np.nextafter(nearest, np.inf))
+
+
+def assert_proved(result, loss, minimiser, point):
+    """The certificate's numbers are those of a minimiser in fractions, rounded up."""
+    point = fractions(point)
+    distance = max(abs(x - y) for x, y in zip(point, minimiser, strict=True))
+    assert result.minimiser.tolist() == [float(value) for value in minimiser]
+    assert float(result.distance) == rounded(distance)
+    unit = Fraction(math.ulp(max(abs(float(value)) for value in minimiser)))
+    assert float(result.ulps) == rounded(distance / unit)
+    assert result.reason == ""
+    rise = loss(point) - loss(minimiser)
+    # Sums of different denominators are proved with guard digits, all others exactly.
+    assert Fraction(float(result.gap)) >= rise
+    assert float(result.gap) <= max(float(rise) * (1 + 1e-15), 1e-50)
+
+
+def smallest(loss, candidates):
+    return min(candidates, key=loss)
+
+
+def box_minimiser(loss, target, spread, growth, lower, upper, total):
+    """The best of the feasible stationary points of all 3^d choices of sides.
+
+    With r = (f - f̃)/(s + b f) the same for all free values, f = (f̃ + s r)/(1 - b r).
+    """
+    candidates = []
+    for sides in itertools.product((-1, 0, 1), repeat=len(target)):
+        bounds = {-1: lower, 1: upper}
+        f = [bounds[side][v] if side else None for v, side in enumerate(sides)]
+        if any(side and not math.isfinite(bounds[side][v]) for v, side in enumerate(sides)):
+            continue
+        f = [None if value is None else Fraction(value) for value in f]
+        free = [v for v, value in enumerate(f) if value is None]
+        r = Fraction(0)
+        if total is not None:
+            rest = Fraction(total) - sum(value for value in f if value is not None)
+            divisor = sum(spread[v] for v in free) + growth * rest
+            if divisor == 0:
+                continue
+            r = (rest - sum(target[v] for v in free)) / divisor
+        if growth * r >= 1:
+            continue
+        for v in free:
+            f[v] = (target[v] + spread[v] * r) / (1 - growth * r)
+        inside = all(low <= x <= high for low, x, high in zip(lower, f, upper, strict=True))
+        if inside and (total is None or sum(f) == Fraction(total)):
+            candidates.append(f)
+    return smallest(loss, candidates)
+
+
+def squares(target, weights):
+    def loss(f):
+        terms = zip(weights, f, target, strict=True)
+        return sum((w * (x - y) ** 2 for w, x, y in terms), Fraction(0)) / 2
+
+    return loss
+
+
+def gaussian(target, a, b):
+    def loss(f):
+        return sum(((x - y) ** 2 / (s + b * x) for x, y, s in zip(f, target, a, strict=True)))
+
+    return loss
+
+
+BOXES = [
+    (SIMPLEX, 0.0, np.inf, 1.0),
+    ([NonNegative()], 0.0, np.inf, None),
+    ([SumsTo(0.7)], -np.inf, np.inf, 0.7),
+    ([Bounds(0.05, 0.4), SumsTo(1.0)], 0.05, 0.4, 1.0),
+    ([Bounds(-0.3, 0.5)], -0.3, 0.5, None),
+]
+"""Constraints with their bounds and their total."""
+
+
+@pytest.mark.parametrize("box", BOXES, ids=range(len(BOXES)))
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("d", [3, 5])
+def test_squares_on_boxes_are_those_of_all_choices_of_sides(box, is_weighted, d):
+    constraints, low, high, total = box
+    rng = np.random.default_rng(d)
+    for _ in range(4):
+        target = rng.normal(0.2, 0.4, d)
+        weights = rng.uniform(0.1, 9.0, d) if is_weighted else np.ones(d)
+        loss = losses.WeightedLeastSquares(weights) if is_weighted else losses.LeastSquares()
+        exact_loss = squares(fractions(target), fractions(weights))
+        inverse = [1 / weight for weight in fractions(weights)]
+        bounds = [low] * d, [high] * d
+        minimiser = box_minimiser(exact_loss, fractions(target), inverse, 0, *bounds, total)
+        problem = ldpopt.Problem(loss, constraints)
+        for point in (problem.solve(target).frequencies, rng.normal(0.2, 0.3, d)):
+            assert_proved(certified(problem, target, point), exact_loss, minimiser, point)
+
+
+@pytest.mark.parametrize("box", BOXES[:4], ids=range(4))
+@pytest.mark.parametrize("oracle", [OUE(1.0, 4), GRR(1.0, 4), SUE(3.0, 4), OUE(0.2, 4)])
+def test_weighted_mle_on_boxes_is_that_of_all_choices_of_sides(box, oracle):
+    constraints, low, high, total = box
+    rng = np.random.default_rng(3)
+    for _ in range(2):
+        counts = oracle.simulate_counts(rng.multinomial(300, [0.7, 0.2, 0.1, 0.0]), rng)
+        estimate = oracle.estimate(counts, 300)
+        target = fractions(estimate.frequencies)
+        a = [Fraction(float(oracle.a))] * 4
+        b = Fraction(float(oracle.b))
+        exact_loss = gaussian(target, a, b)
+        minimiser = box_minimiser(exact_loss, target, a, b, [low] * 4, [high] * 4, total)
+        problem = ldpopt.Problem(losses.GaussianMLE(), constraints)
+        # A point of Dirichlet is far away from the minimiser, but within every domain.
+        for point in (problem.solve(estimate).frequencies, rng.dirichlet(np.ones(4))):
+            assert_proved(certified(problem, estimate, point), exact_loss, minimiser, point)
+
+
+def test_variances_by_hand_that_differ_are_weights():
+    variances = [0.5, 0.01, 0.25, 0.1]
+    target = [0.7, 0.3, -0.4, 0.2]
+    estimate = FrequencyEstimate(target, noise=Noise(variances))
+    a = fractions(variances)
+    exact_loss = gaussian(fractions(target), a, Fraction(0))
+    bounds = [0.0] * 4, [np.inf] * 4
+    minimiser = box_minimiser(exact_loss, fractions(target), a, Fraction(0), *bounds, 1)
+    problem = ldpopt.Problem(losses.GaussianMLE(), SIMPLEX)
+    point = problem.solve(estimate).frequencies
+    assert_proved(certified(problem, estimate, point), exact_loss, minimiser, point)
+    growing = FrequencyEstimate(target, noise=Noise(variances, [0.1, 0.2, 0.3, 0.4]))
+    refused = exact_box.exact(problem, growing, point, problem.region(4))
+    assert refused.gap == np.inf
+    assert "irrational" in refused.reason
+
+
+@pytest.mark.parametrize("box", BOXES, ids=range(len(BOXES)))
+def test_the_search_finds_what_the_repair_finds(box, monkeypatch):
+    constraints, *_ = box
+    rng = np.random.default_rng(8)
+    weights = [1.0, 3.0, 0.1, 2.0, 7.0, 1.0]
+    oracle = OUE(1.0, 6)
+    estimate = oracle.estimate(oracle.simulate_counts([500, 100, 60, 20, 9, 2], rng), 691)
+    point = rng.dirichlet(np.ones(6))
+    kinds = (losses.LeastSquares(), losses.WeightedLeastSquares(weights), losses.GaussianMLE())
+    for loss in kinds:
+        problem = ldpopt.Problem(loss, constraints)
+        repaired = certified(problem, estimate, point)
+        with monkeypatch.context() as patch:
+            patch.setattr(exact_box, "_ROUNDS", 0)
+            searched = certified(problem, estimate, point)
+        assert searched.minimiser.tolist() == repaired.minimiser.tolist()
+        assert searched.gap == repaired.gap
+
+
+def test_one_last_place_is_seen():
+    target = [0.5, 0.25, -0.125]
+    right = np.array([0.625, 0.375, 0.0])
+    assert certified(CLS, target, right).distance == 0
+    for v, step in itertools.product(range(3), (-1, 1)):
+        wrong = right.copy()
+        wrong[v] = np.nextafter(wrong[v], step * np.inf)
+        planted = abs(wrong[v] - right[v])
+        result = certified(CLS, target, wrong)
+        assert result.distance == planted
+        assert result.ulps == rounded(Fraction(planted) / Fraction(math.ulp(0.625)))
+        assert result.violation == planted
+        assert result.minimiser.tolist() == right.tolist()
+
+
+def test_gap_of_a_last_place_is_not_lost():
+    # On the line the loss rises by ½ (2 δ²), with δ = 2^-53 about 1e-32.
+    target = [0.5, 0.5]
+    wrong = [0.5 + 2.0**-53, 0.5 - 2.0**-53]
+    wrong[0] = 0.5 + 2.0**-52
+    wrong[1] = 0.5 - 2.0**-52
+    result = certified(CLS, target, wrong)
+    assert result.violation == 0
+    assert result.gap == 2.0**-104
+
+
+def test_ties():
+    # The second and third value meet 0 exactly; in the second case all values are equal.
+    for target, minimiser in (
+        ([1.5, 0.5, 0.5, -1.0], [1.0, 0.0, 0.0, 0.0]),
+        ([0.125] * 4, [0.25] * 4),
+        ([2.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]),
+    ):
+        for point in (minimiser, [0.0, 0.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]):
+            result = certified(CLS, target, point)
+            assert result.minimiser.tolist() == minimiser
+            assert result.distance == max(abs(np.subtract(point, minimiser)))
+
+
+def test_all_values_at_their_bounds():
+    # The total is the sum of the lower bounds: no value is free.
+    for bounds, total in (((0.25, 0.5), 1.0), ((0.0, 0.25), 1.0)):
+        problem = ldpopt.Problem(losses.LeastSquares(), [Bounds(*bounds), SumsTo(total)])
+        result = certified(problem, [0.9, 0.1, -0.3, 0.2], [0.25] * 4)
+        assert (result.gap, result.distance, result.violation) == (0, 0, 0)
+        assert result.reason == ""
+
+
+def test_a_set_that_rounding_empties():
+    # 0.1 · 10 is above 1 by the error of the double 0.1.
+    problem = ldpopt.Problem(losses.LeastSquares(), [Bounds(0.1, 1.0), SumsTo(1.0)])
+    result = certified(problem, np.zeros(10), np.full(10, 0.1))
+    assert result.gap == np.inf
+    assert result.minimiser is None
+    assert "exactly this total" in result.reason
+    assert not result.is_optimal(1.0)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        [1e300, -1e300, 1e-300, 5e-324],
+        [1e16, 1e16, 3.0, -1.0],
+        [5e-324, 0.0, -5e-324, 1e-310],
+        [1.0, 1.0 - 2.0**-53, 1e-17, -1e-17],
+    ],
+)
+def test_huge_and_tiny_numbers(target):
+    minimiser = reference.norm_sub(target)
+    point = [0.75, 0.25, 0.0, 0.0]
+    result = certified(CLS, target, point)
+    assert_proved(result, squares(fractions(target), [Fraction(1)] * 4), minimiser, point)
+
+
+def test_huge_totals_and_weights():
+    problem = ldpopt.Problem(
+        losses.WeightedLeastSquares([1e300, 1e-300, 1.0]), [NonNegative(), SumsTo(1e20)]
+    )
+    target = fractions([1e20, 3.0, -2.0])
+    weights = fractions([1e300, 1e-300, 1.0])
+    exact_loss = squares(target, weights)
+    inverse = [1 / weight for weight in weights]
+    bounds = [0.0] * 3, [np.inf] * 3
+    minimiser = box_minimiser(exact_loss, target, inverse, 0, *bounds, 1e20)
+    point = [1e20, 0.0, 0.0]
+    assert_proved(certified(problem, [1e20, 3.0, -2.0], point), exact_loss, minimiser, point)
+
+
+def test_points_outside_the_set_say_so():
+    estimate = [0.75, 0.25]
+    outside = certified(CLS, estimate, [0.75, 0.5])
+    assert outside.violation == 0.25
+    assert outside.gap == 2.0**-5
+    assert not outside.is_optimal(0.2)
+    assert outside.is_optimal(0.25)
+    # Nearer to the estimate than every vector of the set: the gap is 0 and not negative.
+    below = certified(CLS, [1.0, 1.0], [1.0, 1.0])
+    assert below.gap == 0
+    assert below.violation == 1.0
+    negative = certified(CLS, [1.0, -1.0], [1.25, -0.25])
+    assert negative.violation == 0.25
+    # The sum of ten times the double 0.1 is above 1 by less than half a last place.
+    tenths = certified(CLS, np.full(10, 0.1), np.full(10, 0.1))
+    assert tenths.violation == rounded(10 * Fraction(0.1) - 1)
+
+
+def test_points_outside_the_domain_have_no_gap():
+    oracle = GRR(1.0, 3)
+    estimate = oracle.estimate([60, 30, 10], 100)
+    problem = ldpopt.Problem(losses.GaussianMLE(), SIMPLEX)
+    beyond = [-2 * oracle.a / oracle.b, 0.5, 0.5]
+    result = certified(problem, estimate, beyond)
+    assert result.gap == np.inf
+    assert "infinite" in result.reason
+
+
+def test_stacks():
+    rng = np.random.default_rng(4)
+    raw = rng.normal(0.2, 0.3, (2, 3, 5))
+    f = CLS.solve(raw).frequencies
+    result = certified(CLS, raw, f)
+    assert result.gap.shape == result.distance.shape == (2, 3)
+    assert result.minimiser.shape == (2, 3, 5)
+    assert result.ulps.max() < 2
+    assert result.is_optimal(1e-15)
+    for trial in np.ndindex(2, 3):
+        assert result.gap[trial] == certified(CLS, raw[trial], f[trial]).gap
+    with pytest.raises(FrozenInstanceError):
+        result.gap = 0
+    with pytest.raises(ValueError, match="read-only"):
+        result.minimiser[0] = 0
+    assert "ulps=" in repr(result)
+
+
+def test_too_many_different_weights(monkeypatch):
+    monkeypatch.setattr(exact_box, "_LARGEST", 100)
+    weights = [1.1, 1.2, 1.3]
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), SIMPLEX)
+    result = certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3])
+    assert "different weights" in result.reason
+    assert result.gap == np.inf
+
+
+# Polyhedra
+
+
+def solved_system(matrix, right):
+    """A solution of a square system in fractions by elimination, None if it is singular."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for k in range(size):
+        pivot = next((i for i in range(k, size) if rows[i][k] != 0), None)
+        if pivot is None:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        for i in range(size):
+            if i != k and rows[i][k] != 0:
+                factor = rows[i][k] / rows[k][k]
+                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] / row[k] for k, row in enumerate(rows)]
+
+
+def polyhedron_minimiser(target, weights, matrix, lower, upper):
+    """The best of the feasible minimisers of all choices of active rows with one solution."""
+    d = len(target)
+    matrix = [fractions(row) for row in matrix]
+    best = None
+    loss = squares(target, weights)
+    for sides in itertools.product((0, -1, 1), repeat=len(matrix)):
+        if sum(map(abs, sides)) > d:
+            continue
+        pairs = [
+            (row, (low if side < 0 else high))
+            for row, low, high, side in zip(matrix, lower, upper, sides, strict=True)
+            if side
+        ]
+        if not all(math.isfinite(value) for _, value in pairs):
+            continue
+        # [W Cᵀ; C 0] (f, -y) = (W f̃, c).
+        m = len(pairs)
+        system = []
+        for v in range(d):
+            unit = [weights[v] if v == u else Fraction(0) for u in range(d)]
+            system.append(unit + [row[v] for row, _ in pairs])
+        system += [row + [Fraction(0)] * m for row, _ in pairs]
+        right = [weights[v] * target[v] for v in range(d)] + [Fraction(c) for _, c in pairs]
+        f = solved_system(system, right)
+        if f is None:
+            continue
+        f = f[:d]
+        heights = [sum(x * y for x, y in zip(row, f, strict=True)) for row in matrix]
+        if all(low <= x <= high for low, x, high in zip(lower, heights, upper, strict=True)):
+            best = f if best is None else smallest(loss, [best, f])
+    return best
+
+
+def rows_of(constraints, d):
+    """All rows of the constraints in full, bounds and total as rows."""
+    matrix = []
+    lower = []
+    upper = []
+    for constraint in constraints:
+        total = constraint.total(d)
+        if total is not None:
+            matrix.append(np.ones(d))
+            lower.append(total)
+            upper.append(total)
+            continue
+        rows = constraint.rows(d)
+        matrix += list(rows.matrix.toarray())
+        lower += list(rows.lower)
+        upper += list(rows.upper)
+    return matrix, lower, upper
+
+
+POLYHEDRA = [
+    [*SIMPLEX, Monotone([0, 1, 2, 3])],
+    [Monotone([(0, 1), (0, 2), (0, 3)])],
+    [*SIMPLEX, GroupTotals([[0, 1], [2, 3]], [0.5, 0.5])],
+    [NonNegative(), GroupTotals([[0, 1]], [0.3])],
+    [NonNegative(), SumsTo(1.0), Linear([[1.0, 2.0, -1.0, 0.1]], 0.2, 0.4)],
+    [*SIMPLEX, Fixed([1], [0.125]), Monotone([(0, 3)])],
+]
+
+
+@pytest.mark.parametrize("constraints", POLYHEDRA, ids=range(len(POLYHEDRA)))
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_polyhedra_are_those_of_all_choices_of_rows(constraints, is_weighted):
+    rng = np.random.default_rng(6)
+    for _ in range(2):
+        target = rng.normal(0.25, 0.3, 4)
+        weights = rng.uniform(0.2, 5.0, 4) if is_weighted else np.ones(4)
+        loss = losses.WeightedLeastSquares(weights) if is_weighted else losses.LeastSquares()
+        problem = ldpopt.Problem(loss, constraints)
+        exact_target = fractions(target)
+        exact_weights = fractions(weights)
+        rows = rows_of(constraints, 4)
+        minimiser = polyhedron_minimiser(exact_target, exact_weights, *rows)
+        right = problem.solve(target).frequencies
+        for point in (right, right + rng.normal(0, 1e-3, 4), np.full(4, 0.25)):
+            result = certified(problem, target, point)
+            assert_proved(result, squares(exact_target, exact_weights), minimiser, point)
+
+
+def test_rows_that_depend_on_each_other():
+    doubled = [Monotone([0, 1, 2]), Linear([[1.0, -1.0, 0.0], [2.0, -2.0, 0.0]], 0.0)]
+    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, *doubled])
+    result = certified(problem, [0.25, 0.5, 0.25], [0.375, 0.375, 0.25])
+    assert (result.gap, result.distance, result.reason) == (0, 0, "")
+
+
+def test_rows_that_contradict_each_other():
+    # A solver's tolerance hides that 0.1 + 0.2 is not 0.3.
+    tenths = GroupTotals([[0, 1], [0], [1]], [0.3, 0.1, 0.2])
+    problem = ldpopt.Problem(losses.LeastSquares(), [NonNegative(), tenths])
+    result = certified(problem, [0.1, 0.2, 0.5], [0.1, 0.2, 0.5])
+    assert result.gap == np.inf
+    assert "contradict" in result.reason
+    assert result.violation == rounded(abs(Fraction(0.1) + Fraction(0.2) - Fraction(0.3)))
+
+
+def test_rows_that_do_not_settle_say_so(monkeypatch):
+    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, Monotone([0, 1, 2])])
+    monkeypatch.setattr(exact_rows, "_ROUNDS", 1)
+    result = certified(problem, [0.1, 0.3, 0.7], [0.8, 0.1, 0.1])
+    assert "do not settle" in result.reason
+    monkeypatch.setattr(exact_rows, "_LARGEST", 0)
+    result = certified(problem, [0.1, 0.3, 0.7], [1 / 3] * 3)
+    assert "too many" in result.reason
+
+
+def test_trees_and_constant_variances():
+    tree = Hierarchy([-1, 0, 0, 1, 1, 2, 2], total=1.0)
+    rng = np.random.default_rng(0)
+    raw = rng.normal(0.2, 0.2, 7)
+    problem = ldpopt.Problem(losses.LeastSquares(), [tree])
+    result = certified(problem, raw, problem.solve(raw).frequencies)
+    assert result.ulps < 16
+    estimate = FrequencyEstimate([0.1, 0.5, 0.3], noise=Noise([0.1, 0.2, 0.4]))
+    by_variance = ldpopt.Problem(losses.GaussianMLE(), [*SIMPLEX, Monotone([0, 1, 2])])
+    by_weight = ldpopt.Problem(
+        losses.WeightedLeastSquares([8.0, 4.0, 2.0]), by_variance.constraints
+    )
+    point = by_variance.solve(estimate).frequencies
+    first = certified(by_variance, estimate, point).minimiser
+    second = certified(by_weight, [0.1, 0.5, 0.3], point).minimiser
+    np.testing.assert_allclose(first, second, rtol=1e-15)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraints"),
+    [
+        (losses.LeastAbsolute(), SIMPLEX),
+        (losses.LeastSquares(), [*SIMPLEX, AtMost(1)]),
+        (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] <= 0.5])]),
+        (losses.GaussianMLE(), [*SIMPLEX, Monotone([0, 1])]),
+        (losses.KullbackLeibler(), [*SIMPLEX, Monotone([0, 1])]),
+    ],
+)
+def test_other_kinds_are_refused(loss, constraints):
+    oracle = OUE(1.0, 3)
+    estimate = oracle.estimate([50, 40, 30], 100)
+    problem = ldpopt.Problem(loss, constraints)
+    with pytest.raises(UnsupportedProblemError, match="leave out exact=True"):
+        certified(problem, estimate, [0.5, 0.25, 0.25])
+
+
+def test_losses_of_users_are_refused():
+    class Doubled(losses.LeastSquares):
+        def value(self, f, estimate):
+            return 2 * super().value(f, estimate)
+
+    with pytest.raises(UnsupportedProblemError, match="takes one of the losses"):
+        certified(ldpopt.Problem(Doubled(), SIMPLEX), [0.5, 0.25], [0.625, 0.375])
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flint", None)
+    problem = ldpopt.Problem(losses.KullbackLeibler(), SIMPLEX)
+    with pytest.raises(UnsupportedProblemError, match=r"pip install .ldpopt\[exact\]"):
+        certified(problem, [0.5, 0.25], [0.5, 0.5])
+
+
+# Likelihoods
+
+
+def rise_of_divergence(f, raw):
+    """KL of a vector above its minimum log(total/Σ max(f̃, 0)), with 60 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        pairs = [(mpmath.mpf(x), y) for x, y in zip(f, raw, strict=True) if x > 0]
+        terms = [x * mpmath.log(x / y) for x, y in pairs]
+        positive = mpmath.fsum(mpmath.mpf(y) for y in raw if y > 0)
+        return mpmath.fsum(terms) + mpmath.log(positive)
+
+
+def test_gaps_of_the_divergence_hold_and_are_tight():
+    pytest.importorskip("flint")
+    problem = ldpopt.Problem(losses.KullbackLeibler(), SIMPLEX)
+    # These vectors sum to 1 exactly.
+    raw = [0.5, 0.25, 0.125, -0.25]
+    for f in ([0.5, 0.25, 0.25, 0.0], [0.5625, 0.3125, 0.125, 0.0]):
+        gap = float(certified(problem, raw, f).gap)
+        rise = float(rise_of_divergence(f, raw))
+        assert rise <= gap
+    at_minimum = certified(problem, [0.5, 0.25, 0.25, -1.0], [0.5, 0.25, 0.25, 0.0])
+    assert at_minimum.gap < 1e-40
+    assert at_minimum.minimiser is None
+    assert "irrational" in at_minimum.reason
+    step = 2.0**-53
+    near = [0.5 + step, 0.25 - step, 0.25, 0.0]
+    gap = float(certified(problem, [0.5, 0.25, 0.25, -1.0], near).gap)
+    rise = float(rise_of_divergence(near, [0.5, 0.25, 0.25, -1.0]))
+    assert rise <= gap <= 1e-25
+    assert certified(problem, raw, [0.5, 0.25, 0.0, 0.25]).gap == np.inf
+    assert certified(problem, raw, [0.5, 0.5, 0.0, 0.0]).gap == np.inf
+
+
+@pytest.mark.parametrize("kind", [losses.BinomialMLE, losses.MultinomialMLE])
+def test_gaps_of_likelihoods_hold_and_are_tight(kind):
+    pytest.importorskip("flint")
+    mpmath = pytest.importorskip("mpmath")
+    is_binomial = kind is losses.BinomialMLE
+    oracle = OUE(1.0, 2) if is_binomial else GRR(1.0, 2)
+    estimate = oracle.estimate([60, 45] if is_binomial else [60, 40], 100)
+    loss = kind()
+    problem = ldpopt.Problem(loss, SIMPLEX)
+    shares = loss.shares(estimate)
+    floor, slope = map(mpmath.mpf, loss.constants(estimate))
+
+    def value(x):
+        total = mpmath.mpf(0)
+        for share, f in zip(map(mpmath.mpf, map(float, shares)), (x, 1 - x), strict=True):
+            probability = floor + slope * f
+            total -= share * mpmath.log(probability)
+            if is_binomial:
+                total -= (1 - share) * mpmath.log(1 - probability)
+        return total
+
+    with mpmath.workdps(60):
+        best = mpmath.findroot(lambda x: mpmath.diff(value, x), 0.6)
+        lowest = value(best)
+        for x in (0.25, 0.5, 0.75, round(float(best) * 2**40) / 2**40):
+            result = certified(problem, estimate, [x, 1 - x])
+            rise = value(mpmath.mpf(x)) - lowest
+            assert result.violation == 0
+            assert rise <= float(result.gap)
+    # 2^-40 from the minimiser: a gap of second order.
+    assert float(result.gap) < 1e-23
+
+
+def test_likelihoods_beyond_their_set_and_domain():
+    pytest.importorskip("flint")
+    oracle = OUE(1.0, 2)
+    estimate = oracle.estimate([60, 45], 100)
+    problem = ldpopt.Problem(losses.BinomialMLE(), SIMPLEX)
+    outside = certified(problem, estimate, [1.25, -0.25])
+    assert outside.violation == 0.25
+    beyond = certified(problem, estimate, [5.0, -4.0])
+    assert beyond.gap == np.inf
+    assert "infinite" in beyond.reason
+    # A fixed value: the point above it can only come down.
+    fixed = ldpopt.Problem(losses.BinomialMLE(), [*SIMPLEX, Fixed([0], [0.25])])
+    assert certified(fixed, estimate, [0.25, 0.75]).gap < 1e-30
+    below = float(certified(fixed, estimate, [0.125, 0.875]).gap)
+    loss = problem.loss
+    rise = loss.value(np.array([0.125, 0.875]), estimate) - loss.value(
+        np.array([0.25, 0.75]), estimate
+    )
+    assert below >= float(rise)
+
+
+# Integers
+
+
+def test_integers_lose_nothing():
+    numbers = np.array([5e-324, 1.7e308, -0.1, 0.0, -1.0, 3.0])
+    (whole, one), e = integers(numbers, 1.0)
+    assert [Fraction(int(n), 2**e) for n in whole] == fractions(numbers)
+    assert int(one[()]) == 2**e
+    assert integers(np.zeros(2))[0][0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Fraction(1, 3), Fraction(-1, 3), Fraction(1, 2), Fraction(1, 10**400), Fraction(7)],
+)
+def test_rounding_up(value):
+    result = rounded_up(value.numerator, value.denominator)
+    assert Fraction(result) >= value
+    assert Fraction(float(np.nextafter(result, -np.inf))) < value
+
+
+def test_rounding_up_beyond_all_doubles():
+    assert rounded_up(10**400, 1) == math.inf
+    assert rounded_up(-(10**400), 1) == -sys.float_info.max
