@@ -316,12 +316,17 @@ def _by_curved_program(
 
     if not isinstance(tangent, Tangent) or not np.all(tangent.modulus > 0):
         return None
+    if not np.isfinite(tangent.slope).all():
+        return None
     d = len(tangent.f)
     x = cp.Variable(system.matrix.shape[1])
     step = x[:d] - tangent.f
     # Solvers' tolerances are absolute: slopes are made of order 1.
     scale = max(float(np.abs(tangent.slope).max()), np.finfo(np.float64).tiny)
-    weights = np.sqrt(np.broadcast_to(tangent.modulus, d) / scale)
+    # A value that must be zero has an infinite modulus, which solvers do not take. Any will do:
+    # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
+    modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
+    weights = np.sqrt(np.broadcast_to(modulus, d) / scale)
     objective = (tangent.slope / scale) @ step + cp.sum_squares(cp.multiply(weights, step)) / 2
     values = system.matrix @ x
     below = np.flatnonzero(np.isfinite(system.lower))
