@@ -229,6 +229,10 @@ _SETTLED = (type(None), str, bytes, Number, range, type, np.generic, np.dtype, E
 # The most frequent of them, for long tuples such as labels: one pass over their types is quick.
 _PLAIN = frozenset((type(None), str, int, float))
 
+# Kinds that hold others and nothing else, and those of them that cannot be changed themselves.
+_OF_MEMBERS = (tuple, list, set, frozenset)
+_FIXED = (tuple, frozenset)
+
 # Formats of scipy's sparse matrices that consist of arrays. The others hold lists or dictionaries.
 _OF_ARRAYS = ("bsr", "coo", "csc", "csr", "dia")
 
@@ -243,14 +247,14 @@ def locked(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _locked_array(value)
     kind = type(value)
-    if kind is tuple or kind is list:
-        if kind is tuple and _PLAIN.issuperset(map(type, value)):
-            return value
-        return kind(map(locked, value))
+    if kind is tuple:
+        return value if _PLAIN.issuperset(map(type, value)) else tuple(map(locked, value))
+    if kind is list:
+        return list(map(locked, value))
     if kind is dict:
         return {key: locked(member) for key, member in value.items()}
     # The members of a set can be keys: they are no arrays.
-    if kind is set or kind is bytearray:
+    if kind in (set, bytearray):
         return kind(value)
     return _locked_matrix(value) if _is_sparse(value) else value
 
@@ -296,13 +300,13 @@ def _parts(value: Any) -> Iterator[Any]:
     """Return what needs a look among a value and what tuples, lists, sets and dictionaries hold."""
     kind = type(value)
     members: Any = ()
-    if kind is tuple or kind is list or kind is set or kind is frozenset:
+    if kind in _OF_MEMBERS:
         members = value
     elif kind is dict:
         members = (*value.keys(), *value.values())
     elif isinstance(value, _SETTLED) or _is_locked(value):
         return
-    if kind is not tuple and kind is not frozenset:
+    if kind not in _FIXED:
         yield value
     if not _PLAIN.issuperset(map(type, members)):
         for member in members:

@@ -104,19 +104,14 @@ class FrequencyEstimate(Immutable):
                 oracle = raw.oracle
                 noise = raw._noise
         self._noise: Noise | None = _noise_of(n, oracle, noise, self.d)
-        self.n: int | None = None if self._noise is None else self._noise.n
-        if n is not None:
-            self.n = validate.integer("n (the number of reports)", n, minimum=1)
+        self.n: int | None = _reports(n, self._noise)
         self.oracle: PureProtocol | None = oracle
         if self._noise is not None:
             self.oracle = self._noise.protocol
         self.labels = None if labels is None else _labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
-        # A text such as "no" would count as true.
-        if not (is_raw is None or isinstance(is_raw, bool | np.bool_)):
-            raise InvalidTypeError(f"is_raw must be True, False or None, got {is_raw!r}")
-        self._stated = None if is_raw is None else bool(is_raw)
+        self._stated = _state(is_raw)
         self._ancestor = raw
 
     @classmethod
@@ -586,6 +581,23 @@ def _given_noise(n: int | None, oracle: PureProtocol | None, noise: Noise | Arra
     elif oracle is None:
         return Noise(noise, n=n)  # type: ignore[arg-type]
     raise InvalidInputError("oracle and noise both give the noise: pass one of them")
+
+
+def _reports(n: int | None, noise: Noise | None) -> int | None:
+    """Return the number of reports that is given by itself or with the noise, or None."""
+    if n is not None:
+        return validate.integer("n (the number of reports)", n, minimum=1)
+    return None if noise is None else noise.n
+
+
+def _state(is_raw: object) -> bool | None:
+    """Return what is stated of frequencies; anything but a truth value or None is an error."""
+    if is_raw is None:
+        return None
+    # A text such as "no" would count as true.
+    if not isinstance(is_raw, bool | np.bool_):
+        raise InvalidTypeError(f"is_raw must be True, False or None, got {is_raw!r}")
+    return bool(is_raw)
 
 
 def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:

@@ -208,31 +208,13 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     """Return the region of d values, or raise the error of ``Formulation.validate_for``."""
     for constraint in constraints:
         constraint.validate_for(d)
-    boxes = [constraint.box(d) for constraint in constraints]
-    for constraint, box in zip(constraints, boxes, strict=True):
-        _check_box(constraint, box, d)
+    boxes = [_box(constraint, d) for constraint in constraints]
     totals = [constraint.total(d) for constraint in constraints]
     total = _common_total(totals)
     lower, upper = _intersection(loss, [box for box in boxes if box is not None], d)
-    crossed = lower > upper
-    if crossed.any():
-        at = int(np.argmax(crossed))
-        raise InfeasibleError(
-            f"the bounds contradict each other at index {at}: at least {lower[at]:g}, "
-            f"at most {upper[at]:g}"
-        )
     smallest = float(lower.sum())
     if total is not None:
-        largest = float(upper.sum())
-        if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
-            raise InfeasibleError(
-                f"a sum of {total:g} cannot be met: the bounds allow sums from {smallest:g} to "
-                f"{largest:g}"
-            )
-    # A constraint that is neither bounds nor a total ties values together in a way of its own.
-    separate = (
-        box is not None or value is not None for box, value in zip(boxes, totals, strict=True)
-    )
+        _check_total(total, smallest, float(upper.sum()))
     distinct = _distinct(constraints, boxes, totals)
     by_kind = {type(constraint): constraint for constraint in distinct}
     is_simple = len(by_kind) == len(distinct)
@@ -244,10 +226,29 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
         int(np.count_nonzero(np.isfinite(lower))),
         int(np.count_nonzero(np.isfinite(upper))),
         total,
-        all(separate),
+        _is_separate(boxes, totals),
         by_kind if is_simple else {},
         frozenset(by_kind) if is_simple else None,
     )
+
+
+def _is_separate(
+    boxes: Sequence[tuple[Array, Array] | None], totals: Sequence[float | None]
+) -> bool:
+    """Return whether every constraint is bounds or a total.
+
+    Another one ties values together in a way of its own.
+    """
+    return all(
+        box is not None or total is not None for box, total in zip(boxes, totals, strict=True)
+    )
+
+
+def _box(constraint: Constraint, d: int) -> tuple[Array, Array] | None:
+    """Return the bounds of a constraint, after a check that they are such; None if it has none."""
+    box = constraint.box(d)
+    _check_box(constraint, box, d)
+    return box
 
 
 def _check_box(constraint: Constraint, box: tuple[Array, Array] | None, d: int) -> None:
@@ -271,14 +272,30 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
     return values[0] if values else None
 
 
+def _check_total(total: float, smallest: float, largest: float) -> None:
+    """Raise an error unless the total lies between the sums that the bounds allow."""
+    if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
+        raise InfeasibleError(
+            f"a sum of {total:g} cannot be met: the bounds allow sums from {smallest:g} to "
+            f"{largest:g}"
+        )
+
+
 def _intersection(loss: Loss, boxes: Sequence[tuple[Array, Array]], d: int) -> tuple[Array, Array]:
-    """Return the tightest bounds, read-only."""
+    """Return the tightest bounds, read-only; bounds that cross raise an error."""
     # A loss that is infinite below zero bounds the values as a constraint would.
     lower = np.full(d, 0.0 if loss.nonnegative_domain else -np.inf)
     upper = np.full(d, np.inf)
     for box_lower, box_upper in boxes:
         np.maximum(lower, box_lower, out=lower)
         np.minimum(upper, box_upper, out=upper)
+    crossed = lower > upper
+    if crossed.any():
+        at = int(np.argmax(crossed))
+        raise InfeasibleError(
+            f"the bounds contradict each other at index {at}: at least {lower[at]:g}, "
+            f"at most {upper[at]:g}"
+        )
     # The region is kept, and its arrays are handed out: writing to them would change the problem.
     return closed(lower), closed(upper)
 

@@ -76,26 +76,32 @@ class Planner:
         if path == "conic":
             return self._conic(formulation, start, request)
         if not _has_convex_steps(formulation, start):
-            nowhere = _nowhere(formulation)
-            if path != "auto":
-                raise InvalidInputError(f"path={path!r} is not available: {nowhere.reason}")
-            # With a solver that is named the constraint raises the error, as on path="conic".
-            if request.solver in (None, convex_concave.NAME):
-                return nowhere
-        # A solver that is named is wanted, even where a closed form would be shorter.
-        if path == "closed-form" or request.solver is None:
-            plan = None if path == "iterative" else _closed_form(formulation, start)
+            plan = _without_steps(formulation, request)
             if plan is not None:
                 return plan
-        if path == "closed-form":
-            raise self._unavailable(formulation, start, path)
-        algorithms = _algorithms(formulation, start)
-        # A name that is no algorithm of this library is one of cvxpy's, for the conic path.
-        if algorithms and (path == "iterative" or request.solver in (None, *algorithms)):
-            return self._iterative(formulation, start, request, algorithms)
-        if path == "iterative":
+        # A solver that is named is wanted, even where a closed form would be shorter.
+        if path != "iterative" and request.solver is None:
+            plan = _closed_form(formulation, start)
+            if plan is not None:
+                return plan
+        if path != "closed-form":
+            plan = self._by_algorithm(formulation, start, request)
+            if plan is not None:
+                return plan
+        if path != "auto":
             raise self._unavailable(formulation, start, path)
         return self._conic(formulation, start, request)
+
+    def _by_algorithm(
+        self, formulation: Formulation, start: FrequencyEstimate, request: Request
+    ) -> Plan | None:
+        """Return the plan of an algorithm of this library, or None where none is wanted."""
+        algorithms = _algorithms(formulation, start)
+        # A name that is no algorithm of this library is one of cvxpy's, for the conic path.
+        is_wanted = request.path == "iterative" or request.solver in (None, *algorithms)
+        if not algorithms or not is_wanted:
+            return None
+        return self._iterative(formulation, start, request, algorithms)
 
     def _unavailable(
         self, formulation: Formulation, start: FrequencyEstimate, path: str
@@ -130,8 +136,8 @@ class Planner:
 
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
         # With path="conic" the constraint itself raises the error, in its cone form.
-        is_rigid = not all(constraint.convex for constraint in formulation.constraints)
-        if is_rigid and request.path == "auto" and request.solver is None:
+        is_free = request.solver is None and request.path == "auto"
+        if is_free and not _has_convex_set(formulation):
             return _nowhere(formulation)
         solver = solvers.DEFAULT_SOLVER
         if request.solver is not None:
@@ -149,7 +155,6 @@ class Planner:
         def run() -> Outcome:
             outcome = self.conic.solve(formulation, start, solver, chosen, request.options)
             # Who names a solver or its path wants to see what it returns: comparisons do.
-            is_free = request.solver is None and request.path == "auto"
             return polish(formulation, start, outcome) if is_free else outcome
 
         return Plan("conic", solver, formulation, verdict, run)
@@ -200,13 +205,28 @@ def _nowhere(formulation: Formulation) -> Plan:
     return Plan(None, "", formulation, verdict)
 
 
+def _without_steps(formulation: Formulation, request: Request) -> Plan | None:
+    """Return the plan where no path solves the convex-concave steps that the loss needs.
+
+    None with a solver that is named: the constraint raises the error then, as on path="conic".
+    """
+    nowhere = _nowhere(formulation)
+    if request.path != "auto":
+        raise InvalidInputError(f"path={request.path!r} is not available: {nowhere.reason}")
+    return nowhere if request.solver in (None, convex_concave.NAME) else None
+
+
+def _has_convex_set(formulation: Formulation) -> bool:
+    return all(constraint.convex for constraint in formulation.constraints)
+
+
 def _has_convex_steps(formulation: Formulation, start: FrequencyEstimate) -> bool:
     """Return whether convex-concave steps, if the loss needs them, can be solved by some path.
 
     Solvers take convex sets only. On others every step needs a closed form, which depends on the
     kinds of loss and constraints alone: that of the first step stands for all.
     """
-    if formulation.loss.convex or all(c.convex for c in formulation.constraints):
+    if formulation.loss.convex or _has_convex_set(formulation):
         return True
     uniform = np.full(start.frequencies.shape, 1 / start.d)
     first = Formulation(formulation.loss.majorant(uniform, start), formulation.constraints)

@@ -52,12 +52,8 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     loss = formulation.loss
     if loss.kinks(start) is not None or _is_near_end(formulation, start, point):
         return None
-    if region.total is not None and region.lower_count == start.d and not region.upper_count:
-        return _simplex_gap(loss.gradient(point, start), point, region, region.total)
-    if region.total is not None and region.lower_count == region.upper_count == start.d:
-        return _capped_gap(loss.gradient(point, start), point, region, region.total)
     if region.total is not None and (region.lower_count or region.upper_count):
-        return None
+        return _bounded_gap(formulation, start, point, region, region.total)
     modulus = float(np.min(loss.curvature(start)))
     if modulus <= 0:
         return None
@@ -65,6 +61,19 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     if region.total is not None:
         return _plane_gap(gradient, point, modulus, region.total)
     return _box_gap(gradient, point, modulus, region)
+
+
+def _bounded_gap(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, region: Region, total: float
+) -> Array | None:
+    """Return the maximum over the total and bounds; None unless each value has the same kinds."""
+    if region.lower_count < start.d:
+        return None
+    if not region.upper_count:
+        return _simplex_gap(formulation.loss.gradient(point, start), point, region, total)
+    if region.upper_count < start.d:
+        return None
+    return _capped_gap(formulation.loss.gradient(point, start), point, region, total)
 
 
 def _is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Array) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldpopt.errors import InvalidInputError, SolverError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
@@ -267,15 +268,8 @@ class ConicPath:
             solver_seconds += one.solver_seconds
             if one.status is not Status.OPTIMAL:
                 status = Status.INACCURATE
-        # A point far out along a ray, which some solvers return with the status "optimal".
-        if np.abs(result).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
-            raise InvalidInputError(UNBOUNDED.format(loss))
-        # A solver's residue where the loss is infinite would make the point worthless.
-        if support is not None:
-            result = np.where(support, result, 0.0)
-        if loss.nonnegative_domain:
-            result = np.maximum(result, 0.0)
-        return Outcome(result, status, compile_seconds, solver_seconds)
+        points = _plausible(result, loss, start, support)
+        return Outcome(points, status, compile_seconds, solver_seconds)
 
     def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
         """Raise an error that names the conflict if no vector has a finite loss in the set."""
@@ -325,6 +319,25 @@ class ConicPath:
             )
         one = start[trial]
         return feasibility.verdict(formulation, one, support, f"{solver}: {reported}")
+
+
+def _plausible(
+    points: Array, loss: Loss, start: FrequencyEstimate, support: NDArray[np.bool_] | None
+) -> Array:
+    """Return a solver's points without its residue outside the loss's domain.
+
+    Raises
+    ------
+    InvalidInputError
+        If a point is so far out that the loss must be unbounded below.
+    """
+    # A point far out along a ray, which some solvers return with the status "optimal".
+    if np.abs(points).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
+        raise InvalidInputError(UNBOUNDED.format(loss))
+    # A solver's residue where the loss is infinite would make the point worthless.
+    if support is not None:
+        points = np.where(support, points, 0.0)
+    return np.maximum(points, 0.0) if loss.nonnegative_domain else points
 
 
 def _solve_carefully(
