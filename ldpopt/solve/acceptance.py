@@ -6,10 +6,15 @@ Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status
 for the accuracy:
 
 - Violation. Checked for every point.
-- Gap. Checked for every point on a box with at most one total, where it takes a few passes, and
-  for points of solvers and algorithms on other sets up to ``feasibility.LARGEST`` values, where it
-  takes a program. The closed forms on other sets are proved; their gap is computed when the
-  certificate is read.
+- Gap. On a box with at most one total it is checked for every point, in a few passes: a quick bound
+  first, and the certificate itself only where that bound is too large. On other sets it is checked
+  for points of solvers and algorithms up to ``feasibility.LARGEST`` values, by the certificate,
+  which may take a program. The closed forms on other sets are proved; their gap is computed when
+  the certificate is read.
+
+The quick bound counts the curvature of a loss only on boxes without a total and on the plane of a
+total; the certificate counts it everywhere. Both are upper bounds, so that either may accept a
+point.
 
 A gap of infinity means that no bound is known, as on unbounded sets (see ``Certificate.gap``): it
 does not make a point inaccurate. A loss of infinity does. Where a path stopped before it met its

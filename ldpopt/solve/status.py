@@ -59,8 +59,11 @@ class Tolerances:
 
 ACCURACIES: Mapping[str, Tolerances] = MappingProxyType(
     {
-        # A solver's tolerance bounds the error of its objective. The certified gap is of first
-        # order in the error of the point, which is the square root of that.
+        # A solver's tolerance bounds the error of its objective, and so about the square of the
+        # error of its point. A certified gap is of second order in that error only where the loss
+        # is curved and the multipliers are exact. Where it is linear, and where bounds hold that
+        # the point keeps away from, the gap is of first order: about the square root of the
+        # tolerance. The limits on the gap allow for that.
         "low": Tolerances(stop=1e-4, violation=1e-3, gap=1e-2),
         "default": Tolerances(stop=1e-6, violation=1e-4, gap=1e-3),
         "high": Tolerances(stop=1e-10, violation=1e-6, gap=1e-4),

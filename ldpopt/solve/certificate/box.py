@@ -15,6 +15,7 @@ from ldpopt.solve.certificate.competitors import Reach, no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, sum_with_error
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
+from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -33,13 +34,13 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     price = np.broadcast_to(-mu[..., None], point.shape)
     region = formulation.region(start.d)
     residual = tangent.slope_towards(price) - price
-    multipliers, unexplained, products = bound_multipliers(
+    multipliers, stationarity, complementarity = bound_multipliers(
         residual, point, stated(loss, start, region, point)
     )
     return Evidence(
         gap=gap,
-        stationarity=np.max(np.abs(unexplained), axis=-1),
-        complementarity=np.max(products, axis=-1),
+        stationarity=stationarity,
+        complementarity=complementarity,
         sum_multiplier=mu,
         bound_multipliers=multipliers,
         row_multipliers=np.empty((*point.shape[:-1], 0)),
@@ -72,7 +73,7 @@ def _bound(
     gap = _gap_at(mu, tangent, limits, total)
     # What rounding leaves of the total costs the same at any price near this one.
     rounding = np.abs(mu) * _excess(point, total)[1]
-    scale = weighted_sum(np.abs(tangent.slope), np.abs(point))
+    scale = absolute_sum(tangent.slope, point)
     if np.all(gap <= _ROUNDING * scale + 2 * rounding):
         return mu, gap, tangent, limits
     other_mu = np.nan_to_num(_filling_multiplier(tangent.slope, bounds, total))
@@ -108,13 +109,22 @@ def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
     At a bound the gradient does not determine the multiplier. Where some values have no bounds at
     all, these alone do.
     """
-    slack = np.minimum(point - limits.lower, limits.upper - point)
-    free = np.isinf(slack)
-    distance = np.maximum(np.where(free, 0.0, slack), 0.0)
-    weights = np.where(free.any(axis=-1, keepdims=True), free, distance)
+    shape = slope.shape[:-1]
+    mass, moment = np.zeros(shape), np.zeros(shape)
+    free_mass, free_moment = np.zeros(shape), np.zeros(shape)
+    for _, (gradient, f, lower, upper) in parts_of(slope, point, limits.lower, limits.upper):
+        distance = np.maximum(np.minimum(f - lower, upper - f), 0.0)
+        is_free = np.isinf(distance)
+        if is_free.any():
+            free_mass = free_mass + np.count_nonzero(is_free, axis=-1)
+            free_moment = free_moment + weighted_sum(gradient, is_free.astype(np.float64))
+            distance[is_free] = 0.0
+        mass = mass + np.sum(distance, axis=-1)
+        moment = moment + weighted_sum(gradient, distance)
+    mass = np.where(free_mass > 0, free_mass, mass)
+    moment = np.where(free_mass > 0, free_moment, moment)
     # Where every value is at a bound all weights are 0, and so is then the multiplier.
-    mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
-    mean = np.asarray(weighted_sum(slope, weights) / mass)
+    mean = moment / np.maximum(mass, np.finfo(np.float64).tiny)
     # An infinite slope, as of a logarithm at 0, has no price.
     return -np.where(np.isfinite(mean), mean, 0.0)
 
@@ -162,16 +172,32 @@ def _kinked_multiplier(loss: KinkedLoss, limits: Reach, total: float) -> Array:
 
 
 def bound_multipliers(residual: Array, point: Array, limits: Reach) -> tuple[Array, Array, Array]:
-    """Return multipliers, what they leave of a residual, and |multiplier| times distance.
+    """Return multipliers, the largest |residual| they leave, and |multiplier| times distance.
 
     A residual that points out of the box is explained by the bound in its way, if it has one.
+    The multipliers have the shape of the residual, (..., d), and the two maxima (...).
     """
+    multipliers = np.empty(residual.shape)
+    unexplained = np.zeros(residual.shape[:-1])
+    product = np.zeros(residual.shape[:-1])
+    for part, pieces in parts_of(residual, point, limits.lower, limits.upper):
+        share, rest, products = _multipliers_of_values(*pieces)
+        multipliers[..., part] = share
+        unexplained = np.maximum(unexplained, np.max(np.abs(rest), axis=-1))
+        product = np.maximum(product, np.max(products, axis=-1))
+    return multipliers, unexplained, product
+
+
+def _multipliers_of_values(
+    residual: Array, point: Array, lower: Array, upper: Array
+) -> tuple[Array, Array, Array]:
+    """Return the multipliers of some values, what is left of each residual, and the products."""
     with np.errstate(invalid="ignore"):
         falls = residual > 0
-        has_bound = np.where(falls, np.isfinite(limits.lower), np.isfinite(limits.upper))
+        has_bound = np.where(falls, np.isfinite(lower), np.isfinite(upper))
         multipliers = np.where(has_bound, residual, 0.0)
         unexplained = np.where(multipliers == residual, 0.0, residual)
-        distance = np.where(falls, point - limits.lower, limits.upper - point)
+        distance = np.where(falls, point - lower, upper - point)
         no_product = (distance == 0) | (multipliers == 0)
         products = np.abs(multipliers) * np.maximum(distance, 0.0)
     return multipliers, unexplained, np.where(no_product, 0.0, products)

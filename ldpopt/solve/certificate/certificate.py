@@ -26,6 +26,7 @@ from ldpopt.solve.certificate import box, duals, few_values, polyhedron
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
+from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.formulation import Formulation
 
 if TYPE_CHECKING:
@@ -222,7 +223,6 @@ def certify(
     if not defined.all():
         reasons = ["the loss is infinite at the point"]
     region = problem.region(start.d)
-    slack = np.minimum(point - region.lower, region.upper - point)
     return Certificate(
         gap=np.where(defined, evidence.gap, np.inf),
         violation=problem.violation(point),
@@ -231,7 +231,7 @@ def certify(
         sum_multiplier=evidence.sum_multiplier,
         bound_multipliers=evidence.bound_multipliers,
         row_multipliers=evidence.row_multipliers,
-        active=slack <= box.NEAR,
+        active=(point - region.lower <= box.NEAR) | (region.upper - point <= box.NEAR),
         scale=scale_of(problem, start, point, value),
         size=np.maximum(1.0, np.max(np.abs(point), axis=-1)),
         duals=duals.by_name(problem, start.d, evidence),
@@ -257,6 +257,4 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
 def scale_of(problem: Formulation, start: FrequencyEstimate, point: Array, value: Array) -> Array:
     """Return |L(f)| + Σ |g_v f_v|: a gap is a difference of sums of such products."""
     gradient = problem.loss.gradient(point, start)
-    # A gradient may be infinite where a value must be zero; such a value adds nothing.
-    products = np.multiply(gradient, point, out=np.zeros(point.shape), where=point != 0)
-    return np.asarray(np.abs(value) + np.sum(np.abs(products), axis=-1))
+    return np.asarray(np.abs(value) + absolute_sum(gradient, point))

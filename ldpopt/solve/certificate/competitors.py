@@ -70,14 +70,21 @@ def _within_total(lower: Array, upper: Array, total: float) -> tuple[Array, Arra
     """Return the bounds with what the total leaves for a value when all others are at theirs."""
     smallest = _sum_of_others(lower, outward=-1)
     largest = _sum_of_others(upper, outward=1)
-    return np.maximum(lower, total - largest), np.minimum(upper, total - smallest)
+    if np.ndim(largest) or np.isfinite(largest):
+        lower = np.maximum(lower, total - largest)
+    if np.ndim(smallest) or np.isfinite(smallest):
+        upper = np.minimum(upper, total - smallest)
+    return lower, upper
 
 
 def _sum_of_others(bound: Array, outward: int) -> Array | float:
     """Return the sum of all other bounds, rounded outward; infinite where one of them is."""
-    if not bound.any():  # every simplex: no pass over an array more
+    # The two cases of every simplex come first: they need no further array.
+    if not bound.any():
         return 0.0
     infinite = np.isinf(bound)
+    if np.count_nonzero(infinite) > 1:
+        return outward * np.inf
     finite = np.where(infinite, 0.0, bound)
     rounding = outward * len(bound) * EPS * float(np.sum(np.abs(finite)))
     others = finite.sum() - finite + rounding

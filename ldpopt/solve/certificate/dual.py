@@ -18,6 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.certificate.parts import absolute_sum
+
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -66,10 +68,10 @@ def _rise_along(slope: Array, length: Array, modulus: Array | float) -> Array:
             length = np.fmin(length, slope / modulus)
         # What curvature takes is at most half the slope: no cancellation.
         slope = slope - np.where(modulus == 0, 0.0, np.asarray(modulus) * length / 2)
-    rise = slope * length
+    rise = np.asarray(slope * length)
     # An infinite length without slope, or an infinite slope without length, rises by nothing.
     rise[(slope == 0) | (length == 0)] = 0.0
-    return np.asarray(rise)
+    return rise
 
 
 def with_rounding(total: Array, terms: int) -> Array:
@@ -88,7 +90,7 @@ def sum_with_error(terms: Array) -> tuple[Array, Array]:
     blocks = terms[..., :whole].reshape(*terms.shape[:-1], -1, width)
     partial = np.sum(blocks, axis=-1)
     total = np.sum(partial, axis=-1) + np.sum(terms[..., whole:], axis=-1)
-    size = np.sum(np.abs(terms), axis=-1)
+    size = absolute_sum(terms)
     additions = width + partial.shape[-1] + 4
     # The size itself is rounded by less than one part in a thousand.
     return total, additions * EPS * size

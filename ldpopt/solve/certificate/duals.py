@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
 from ldpopt.solve.certificate.evidence import Evidence
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
@@ -24,34 +24,59 @@ def by_name(formulation: Formulation, d: int, evidence: Evidence) -> Mapping[str
     tightest; of those that state the same total or bound, the first has it and the others have 0.
     """
     names = _names(formulation.constraints)
-    region = formulation.region(d)
-    # What has been given to a constraint is taken from the rest.
-    bounds = evidence.bound_multipliers
-    taken = np.zeros(bounds.shape, dtype=bool)
-    total_is_taken = False
-    position = 0
-    sizes = list(evidence.row_sizes)
-    from_solver = list(evidence.by_constraint)
+    rest = _Rest(evidence, formulation.region(d))
     result: dict[str, Any] = {}
     for name, constraint in zip(names, formulation.constraints, strict=True):
         box = constraint.box(d)
         if not constraint.convex:
             result[name] = None
-        elif from_solver:
-            result[name] = from_solver.pop(0)
+        elif rest.by_constraint:
+            result[name] = rest.by_constraint.pop(0)
         elif constraint.total(d) is not None:
-            result[name] = np.where(total_is_taken, 0.0, -evidence.sum_multiplier)
-            total_is_taken = True
+            result[name] = rest.take_total()
         elif box is not None:
-            holds = np.where(bounds > 0, box[0] == region.lower, box[1] == region.upper)
-            share = np.where(holds & ~taken, bounds, 0.0)
-            taken |= share != 0
-            result[name] = share
+            result[name] = rest.take_bounds(*box)
         else:
-            size = sizes.pop(0)
-            result[name] = evidence.row_multipliers[..., position : position + size]
-            position += size
+            result[name] = rest.take_rows()
     return MappingProxyType(result)
+
+
+class _Rest:
+    """The multipliers that have not been given to a constraint yet."""
+
+    def __init__(self, evidence: Evidence, region: Region) -> None:
+        self.region = region
+        self.by_constraint = list(evidence.by_constraint)
+        self.total = -evidence.sum_multiplier
+        self.bounds = evidence.bound_multipliers
+        self.rows = evidence.row_multipliers
+        self.row_sizes = list(evidence.row_sizes)
+
+    def take_total(self) -> Array:
+        """Return the multiplier of the total; 0 from the second time on."""
+        share = np.asarray(self.total)
+        self.total = np.zeros(share.shape)
+        return share
+
+    def take_bounds(self, lower: Array, upper: Array) -> Array:
+        """Return the multipliers of the bounds that hold for the problem as well; 0 elsewhere."""
+        is_lower = np.asarray(lower == self.region.lower)
+        is_upper = np.asarray(upper == self.region.upper)
+        if is_lower.all() and is_upper.all():
+            # One constraint has stated all bounds, as mostly: nothing is shared out.
+            share = self.bounds
+            self.bounds = np.zeros(share.shape)
+        else:
+            share = np.where(np.where(self.bounds > 0, is_lower, is_upper), self.bounds, 0.0)
+            self.bounds = np.where(share != 0, 0.0, self.bounds)
+        return share
+
+    def take_rows(self) -> Array:
+        """Return the multipliers of the next constraint with rows of its own."""
+        size = self.row_sizes.pop(0)
+        share = self.rows[..., :size]
+        self.rows = self.rows[..., size:]
+        return share
 
 
 def _names(constraints: tuple[Constraint, ...]) -> list[str]:

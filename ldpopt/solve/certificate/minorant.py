@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
+from ldpopt.solve.certificate.parts import count_of_parts, parts_of
 
 Array = NDArray[np.float64]
-
-# Values that are taken together: their arrays fit into a processor's second cache.
-_PART = 1 << 14
 
 
 class Minorant(Protocol):
@@ -62,31 +60,26 @@ class Tangent:
     modulus
         Lower bounds of the second derivatives, >= 0, where the bounds hold.
     held
-        Where the loss is infinite but at 0: any slope is a subgradient there.
+        Where the loss is infinite but at 0: any slope is a subgradient there. None for nowhere.
     """
 
     f: Array
     slope: Array
     error: Array
     modulus: Array
-    held: NDArray[np.bool_]
+    held: NDArray[np.bool_] | None
 
     def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
         """Return what the price leaves of the gradient, over the bounds."""
-        d = self.f.shape[-1]
         arrays = (self.slope, self.error, self.modulus, self.f, price, error, lower, upper)
         rise = np.zeros(self.f.shape[:-1])
-        # Long vectors are taken in parts that stay in the processor's memory: fresh arrays of a
-        # million values cost more than all arithmetic.
-        for first in range(0, d, _PART):
-            part = slice(first, first + _PART)
-            pieces = [array[..., part] if array.shape[-1] == d else array for array in arrays]
+        for _, pieces in parts_of(*arrays):
             rise = rise + _rise_of(*pieces)
-        return with_rounding(rise, 1 + d // _PART)
+        return with_rounding(rise, count_of_parts(self.f.shape[-1]))
 
     def slope_towards(self, price: Array) -> Array:
         """Return the gradient; the price itself where the loss holds a value at 0."""
-        return np.where(self.held, price, self.slope)
+        return self.slope if self.held is None else np.where(self.held, price, self.slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +164,16 @@ def minorant(
     slope = loss.gradient(f, estimate)
     error = loss.gradient_error(f, slope, estimate)
     support = loss.support(estimate)
-    held = np.zeros(f.shape, dtype=bool) if support is None else ~support
-    if support is not None:
+    held = None if support is None else ~support
+    if held is not None:
         # The gradient is infinite there, and any number in its place is right.
         slope = np.where(held, 0.0, slope)
         error = np.where(held, 0.0, error)
-    # The tangent bends between s and f: f may be outside the bounds.
-    modulus = loss.curvature(estimate, np.minimum(lower, f), np.maximum(upper, f))
+    # The tangent bends between s and f: f may be outside the bounds. Mostly it is not, and a test
+    # is cheaper than two arrays.
+    if not np.all((lower <= f) & (f <= upper)):
+        lower = np.minimum(lower, f)
+        upper = np.maximum(upper, f)
+    modulus = loss.curvature(estimate, lower, upper)
     # Lowered by its own rounding.
     return Tangent(f, slope, error, np.asarray(modulus) * (1 - 64 * EPS), held)

@@ -20,9 +20,10 @@ from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import Reach, no_bound, propagated, reach, stated
 from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
+from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
+from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
@@ -157,7 +158,7 @@ def has_own_rows(member: Constraint, d: int) -> bool:
 
 def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
-    scale = float(weighted_sum(np.abs(tangent.slope), np.abs(tangent.f)))
+    scale = float(absolute_sum(tangent.slope, tangent.f))
     best: Proof | None = None
     for multipliers in _cleaned(_candidates(tangent, rows, bounds), rows.system, len(tangent.f)):
         proof = _proof(multipliers, tangent, rows)
@@ -352,8 +353,7 @@ def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Ev
     d = len(tangent.f)
     price = (rows.system.matrix.T @ proof.multipliers)[:d]
     residual = tangent.slope_towards(price) - price
-    of_bounds, unexplained, products = bound_multipliers(residual, tangent.f, bounds)
-    largest: Any = np.max(products)
+    of_bounds, stationarity, largest = bound_multipliers(residual, tangent.f, bounds)
     # With auxiliary variables the slack of a row is not known; the gap is then the sum of products.
     if rows.system.matrix.shape[1] == d:
         values = rows.system.matrix @ tangent.f
@@ -362,9 +362,9 @@ def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Ev
         )
         used = proof.multipliers != 0
         of_rows = np.abs(proof.multipliers[used] * distance[used])
-        largest = max(largest, np.max(of_rows, initial=0.0))
+        largest = np.maximum(largest, np.max(of_rows, initial=0.0))
     else:
-        largest = max(largest, proof.gap)
+        largest = np.maximum(largest, proof.gap)
     mu = 0.0
     shares = [np.empty(0)]
     position = 0
@@ -379,7 +379,7 @@ def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Ev
             shares.append(share)
     return Evidence(
         np.asarray(proof.gap),
-        np.asarray(np.max(np.abs(unexplained))),
+        np.asarray(stationarity),
         np.asarray(largest),
         np.asarray(mu),
         of_bounds,

@@ -1,0 +1,45 @@
+"""Long vectors in parts: fresh arrays of a million values cost more than all arithmetic on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Values that are taken together: a dozen such arrays fit into a processor's second cache.
+_PART = 1 << 14
+
+
+def parts_of(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
+    """Yield slices of the last axis of arrays that broadcast, and what each array has there.
+
+    Arrays of length 1 on that axis come whole each time. Without values there are no parts.
+    """
+    d = max(array.shape[-1] for array in arrays)
+    for first in range(0, d, _PART):
+        part = slice(first, first + _PART)
+        yield part, [array if array.shape[-1] == 1 else array[..., part] for array in arrays]
+
+
+def count_of_parts(d: int) -> int:
+    """Return in how many parts d values are taken."""
+    return -(-d // _PART)
+
+
+def absolute_sum(first: Array, second: Array | None = None) -> Array:
+    """Return Σ |a_v|, or Σ |a_v b_v|, shape (...); infinity times 0 counts as 0."""
+    total = np.zeros(first.shape[:-1])
+    for part, (piece,) in parts_of(first):
+        size = np.abs(piece)
+        if second is not None:
+            weights = second[..., part]
+            with np.errstate(invalid="ignore"):
+                size *= np.abs(weights)
+            if np.isnan(size).any():
+                size[weights == 0] = 0.0
+        total = total + np.sum(size, axis=-1)
+    return total
