@@ -110,8 +110,10 @@ def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
     all, these alone do.
     """
     shape = slope.shape[:-1]
-    mass, moment = np.zeros(shape), np.zeros(shape)
-    free_mass, free_moment = np.zeros(shape), np.zeros(shape)
+    mass = np.zeros(shape)
+    moment = np.zeros(shape)
+    free_mass = np.zeros(shape)
+    free_moment = np.zeros(shape)
     for _, (gradient, f, lower, upper) in parts_of(slope, point, limits.lower, limits.upper):
         distance = np.maximum(np.minimum(f - lower, upper - f), 0.0)
         is_free = np.isinf(distance)
