@@ -332,7 +332,7 @@ def test_stacks():
 
 
 def test_too_many_different_weights(monkeypatch):
-    monkeypatch.setattr(exact_box, "_LARGEST", 100)
+    monkeypatch.setattr(exact_box, "_LARGEST", 100)  # bits
     weights = [1.1, 1.2, 1.3]
     problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), SIMPLEX)
     result = certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3])

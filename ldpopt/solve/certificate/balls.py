@@ -69,7 +69,7 @@ def exact(
 ) -> Exact:
     """Return the rigorous gap of one vector on a box with at most one total.
 
-    Cost: about 20 operations with balls per value, some 10 µs.
+    Cost: about 20 operations with balls per value, some 30 µs.
     """
     flint = library()
     before = flint.ctx.prec

@@ -42,8 +42,11 @@ _ROUNDS = 12
 # Bits of a quotient beyond its integer part where quotients with different denominators are added.
 _GUARD = 64
 
-# Bits that all values together may take: numbers of a gigabit exhaust memory and patience.
-_LARGEST = 2**28
+# Bits of ρ beyond its integer part that decide nearly all roundings and comparisons of f̃ + ρ/w.
+_FINE = 160
+
+# Bits of the denominator of Σ 1/w: some 80,000 different weights, whose sum takes some seconds.
+_LARGEST = 2**22
 
 
 class Exact(NamedTuple):
@@ -109,20 +112,31 @@ class Program:
         """Return the sum of the values that are at a bound."""
         return int(self.lower[sides.below].sum()) + int(self.upper[sides.above].sum())
 
-    def scaled(self, parameter: Parameter) -> tuple[Integers, Any]:
-        """Return f̃_v + s_v ρ and 1 - b ρ over one denominator each: numerators, denominators."""
+    def bounds(self, sides: Sides) -> Integers:
+        """Return the bound of each value that is at one; of the others any number."""
+        return np.where(sides.below, self.lower, self.upper)
+
+    def scaled(self, parameter: Parameter) -> tuple[Integers, int]:
+        """Return f̃_v + s_v ρ and 1 - b ρ over one denominator, without weights."""
         top = parameter.numerator
         bottom = parameter.denominator
-        if self.weights is None:
-            return self.target * bottom + self.spread * top, bottom - self.growth * top
-        return self.target * self.weights * bottom + self.spread * top, self.weights * bottom
+        return self.target * bottom + self.spread * top, bottom - self.growth * top
 
     def sides(self, parameter: Parameter) -> Sides:
         """Return on which side of its bounds each value is at ρ; a bound itself counts."""
-        values, divisor = self.scaled(parameter)
-        below = self.has_lower & (values <= self.lower * divisor).astype(bool)
-        above = self.has_upper & (values >= self.upper * divisor).astype(bool)
-        return Sides(below, above & ~below)
+        if self.weights is None:
+            values, divisor = self.scaled(parameter)
+            below = values <= self.lower * divisor
+            above = values >= self.upper * divisor
+        else:
+            # f̃ + ρ/w <= l is ρ <= w (l - f̃), an integer: ρ rounded to integers, which are short,
+            # compares like ρ.
+            down = parameter.numerator // parameter.denominator
+            up = -(-parameter.numerator // parameter.denominator)
+            below = (self.lower - self.target) * self.weights >= up
+            above = (self.upper - self.target) * self.weights <= down
+        below = self.has_lower & below.astype(bool)
+        return Sides(below, self.has_upper & above.astype(bool) & ~below)
 
     def is_inside(self, parameter: Parameter) -> bool:
         """Return whether the variance stays positive at ρ: 1 - b ρ > 0."""
@@ -208,12 +222,11 @@ def solved(problem: Program) -> tuple[Parameter, Sides] | str:
 
 
 def _bits(problem: Program) -> int:
-    """Return about how many bits all values take: the sum of 1/w has those of all different w."""
+    """Return how many bits the sum of 1/w has at most: those of all different w together."""
     if problem.weights is None:
         return 0
     different = set(problem.weights.tolist())
-    digits = sum(int(weight).bit_length() for weight in different)
-    return digits * len(problem.weights)
+    return sum(int(weight).bit_length() for weight in different)
 
 
 def _parameter(problem: Program, sides: Sides) -> Parameter | None:
@@ -325,9 +338,9 @@ def _reaches_total(problem: Program, candidate: Fraction) -> bool:
     sides = problem.sides(at)
     assert problem.total is not None
     rest = problem.total - problem.bound_sum(sides)
-    values, divisor = problem.scaled(at)
     free = sides.free
     if problem.weights is None:
+        values, divisor = problem.scaled(at)
         return bool(int(values[free].sum()) >= rest * divisor)
     # Each weight has a denominator of its own: f̃ is added apart from ρ/w.
     inverse, common = _sum_of_inverses(problem.weights[free].tolist())
@@ -344,8 +357,8 @@ def exact(
 ) -> Exact:
     """Return gap, distance and minimiser of one vector in exact arithmetic.
 
-    Cost: about 20 passes over d Python integers; with different weights the numbers have as many
-    digits as all weights together, so that time and memory grow with d².
+    Cost: about 20 passes over d Python integers; with weights the sum of their inverses besides, a
+    number that has as many digits as all different weights together.
     """
     problem = program(formulation, start, point, region)
     if isinstance(problem, str):
@@ -355,14 +368,8 @@ def exact(
     if isinstance(answer, str):
         return Exact(np.inf, np.inf, np.inf, violation, None, answer)
     parameter, sides = answer
-    values, divisor = problem.scaled(parameter)
-    # Values at a bound are that bound, whatever ρ is.
-    at_bounds = np.where(sides.below, problem.lower, problem.upper) * divisor
-    values = np.where(sides.free, values, at_bounds)
-    divisors = np.broadcast_to(np.asarray(divisor, dtype=object), values.shape)
-    quotients = zip(values.tolist(), (divisors << problem.e).tolist(), strict=True)
-    minimiser = np.array([nearest_double(top, bottom) for top, bottom in quotients])
-    distance = _largest(np.abs(problem.point * divisor - values), divisor, problem.e)
+    placed = _placed if problem.weights is None else _placed_by_weight
+    minimiser, distance = placed(problem, parameter, sides)
     rise = _gaussian_rise if problem.is_gaussian else _squares_rise
     gap = rise(problem, parameter, sides)
     reason = "" if gap is not None else "the loss is infinite at the point"
@@ -384,31 +391,62 @@ def _violation(problem: Program) -> int:
     return max(0, int(np.max(low)), int(np.max(high)), excess)
 
 
-def _largest(numerators: Integers, divisor: Any, e: int) -> tuple[int, int]:
-    """Return the largest of quotients >= 0, exactly."""
-    if np.ndim(divisor) == 0:
-        return int(np.max(numerators)), int(divisor) << e
-    pairs = [pair for pair in zip(numerators, divisor, strict=True) if pair[0]]
-    if not pairs:
-        return 0, 1
-    # As integers with some bits, the largest few are found quickly.
-    size = max(top.bit_length() - bottom.bit_length() for top, bottom in pairs)
-    digits = max(_GUARD - size, 0)
-    whole = [(top << digits) // bottom for top, bottom in pairs]
-    highest = max(whole)
-    largest = max(
-        Fraction(top, bottom << e)
-        for number, (top, bottom) in zip(whole, pairs, strict=True)
-        if number == highest
-    )
-    return largest.numerator, largest.denominator
+def _placed(problem: Program, parameter: Parameter, sides: Sides) -> tuple[Array, tuple[int, int]]:
+    """Return the minimiser rounded, and the distance of the point from it as a quotient."""
+    values, divisor = problem.scaled(parameter)
+    # Values at a bound are that bound, whatever ρ is.
+    values = np.where(sides.free, values, problem.bounds(sides) * divisor)
+    denominator = divisor << problem.e
+    minimiser = np.array([nearest_double(value, denominator) for value in values.tolist()])
+    return minimiser, (int(np.max(np.abs(problem.point * divisor - values))), denominator)
+
+
+def _placed_by_weight(
+    problem: Program, parameter: Parameter, sides: Sides
+) -> tuple[Array, tuple[int, int]]:
+    """Return the same for f̃ + ρ/w, where ρ has as many digits as all weights together.
+
+    ρ to some bits settles nearly everything; only the others take all its digits.
+    """
+    weights = problem.weights
+    assert weights is not None
+    top = parameter.numerator
+    bottom = parameter.denominator
+    low, remainder = divmod(top << _FINE, bottom)
+    high = low + bool(remainder)
+    unit = 1 << problem.e
+    bounds = problem.bounds(sides)
+    minimiser = np.array([nearest_double(bound, unit) for bound in bounds.tolist()])
+    held = np.abs(problem.point - bounds)[~sides.free]
+    farthest = (int(np.max(held, initial=0)), unit)
+    reaches = []
+    for v in np.flatnonzero(sides.free).tolist():
+        weight = weights[v]
+        start = problem.target[v] * weight
+        divisor = weight << (_FINE + problem.e)
+        value = nearest_double((start << _FINE) + low, divisor)
+        if value != nearest_double((start << _FINE) + high, divisor):
+            value = nearest_double(start * bottom + top, (weight * bottom) << problem.e)
+        minimiser[v] = value
+        # The distance is |step - ρ|/w.
+        step = problem.point[v] * weight - start
+        ends = abs((step << _FINE) - low), abs((step << _FINE) - high)
+        reaches.append((max(min(ends) - 1, 0) // weight, max(ends) // weight + 1, step, weight))
+    nearest = max((reach[0] for reach in reaches), default=0)
+    for _, furthest, step, weight in reaches:
+        # Others cannot be the largest.
+        if furthest >= nearest:
+            distance = abs(step * bottom - top), (weight * bottom) << problem.e
+            if distance[0] * farthest[1] > farthest[0] * distance[1]:
+                farthest = distance
+    return minimiser, farthest
 
 
 def _squares_rise(problem: Program, parameter: Parameter, sides: Sides) -> float:
     """Return ½ Σ w (x - f̃)² - ½ Σ w (f* - f̃)², exact and then rounded up, at least 0."""
     terms = (problem.point - problem.target) ** 2
     at_bounds = ~sides.free
-    bounds = np.where(sides.below, problem.lower, problem.upper)
+    bounds = problem.bounds(sides)
     terms -= np.where(at_bounds, (bounds - problem.target) ** 2, 0)
     if problem.weights is not None:
         terms *= problem.weights
@@ -423,7 +461,7 @@ def _gaussian_rise(problem: Program, parameter: Parameter, sides: Sides) -> floa
     if np.min(variances) <= 0:
         return None
     at_bounds = ~sides.free
-    bounds = np.where(sides.below, problem.lower, problem.upper)[at_bounds]
+    bounds = problem.bounds(sides)[at_bounds]
     spread = problem.spread[at_bounds] if np.ndim(problem.spread) else problem.spread
     bound_variances = spread + problem.growth * bounds
     # Quotients with different denominators are added as multiples of 2^-digits: those of the point
