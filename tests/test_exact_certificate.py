@@ -197,6 +197,49 @@ def test_the_search_finds_what_the_repair_finds(box, monkeypatch):
         assert searched.gap == repaired.gap
 
 
+@pytest.mark.parametrize(("slope", "low", "high"), [(-0.9, 0.0, 1.2), (50.0, -0.3, 0.6)])
+def test_bounds_beyond_the_place_where_the_variance_vanishes(slope, low, high, monkeypatch):
+    target = [1.05, 0.3, 0.05, 0.0]
+    estimate = FrequencyEstimate(target, noise=Noise(1.0, slope))
+    a = [Fraction(1)] * 4
+    b = Fraction(slope)
+    exact_loss = gaussian(fractions(target), a, b)
+
+    def loss(f):
+        is_inside = all(1 + b * value > 0 for value in f)
+        return exact_loss(f) if is_inside else Fraction(10**9)
+
+    for total in (1.0, 0.2, 2.0):
+        problem = ldpopt.Problem(losses.GaussianMLE(), [Bounds(low, high), SumsTo(total)])
+        bounds = [low] * 4, [high] * 4
+        minimiser = box_minimiser(loss, fractions(target), a, b, *bounds, total)
+        # The sides that these points suggest are wrong.
+        for point in ([0.25] * 4, [0.0, 0.0, 0.5, 0.5], [0.6, 0.0, 0.0, 0.0]):
+            for rounds in (12, 0):
+                monkeypatch.setattr(exact_box, "_ROUNDS", rounds)
+                result = certified(problem, estimate, point)
+                assert_proved(result, exact_loss, minimiser, point)
+
+
+def test_few_guard_digits_round_upwards(monkeypatch):
+    oracle = OUE(1.0, 4)
+    counts = oracle.simulate_counts([70, 20, 9, 1], 3)
+    estimate = oracle.estimate(counts, 100)
+    a = [Fraction(float(oracle.a))] * 4
+    b = Fraction(float(oracle.b))
+    loss = gaussian(fractions(estimate.frequencies), a, b)
+    bounds = [0.0] * 4, [np.inf] * 4
+    minimiser = box_minimiser(loss, fractions(estimate.frequencies), a, b, *bounds, 1)
+    problem = ldpopt.Problem(losses.GaussianMLE(), SIMPLEX)
+    f = problem.solve(estimate).frequencies
+    monkeypatch.setattr(exact_box, "_GUARD", -80)
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        point = f + 1e-9 * rng.normal(size=4)
+        rise = loss(fractions(point)) - loss(minimiser)
+        assert Fraction(float(certified(problem, estimate, point).gap)) >= rise
+
+
 def test_one_last_place_is_seen():
     target = [0.5, 0.25, -0.125]
     right = np.array([0.625, 0.375, 0.0])
@@ -338,6 +381,20 @@ def test_too_many_different_weights(monkeypatch):
     result = certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3])
     assert "different weights" in result.reason
     assert result.gap == np.inf
+
+
+def test_few_bits_of_the_multiplier_decide_like_all(monkeypatch):
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.1, 1.0, 6)
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), SIMPLEX)
+    raw = rng.normal(0.2, 0.2, 6)
+    points = [problem.solve(raw).frequencies, rng.dirichlet(np.ones(6))]
+    before = [certified(problem, raw, point) for point in points]
+    monkeypatch.setattr(exact_box, "_FINE", 0)
+    for point, expected in zip(points, before, strict=True):
+        result = certified(problem, raw, point)
+        assert result.minimiser.tolist() == expected.minimiser.tolist()
+        assert result.distance == expected.distance
 
 
 # Polyhedra
@@ -541,7 +598,13 @@ def test_gaps_of_the_divergence_hold_and_are_tight():
     problem = ldpopt.Problem(losses.KullbackLeibler(), SIMPLEX)
     # These vectors sum to 1 exactly.
     raw = [0.5, 0.25, 0.125, -0.25]
-    for f in ([0.5, 0.25, 0.25, 0.0], [0.5625, 0.3125, 0.125, 0.0]):
+    # The last two vectors have other sums: the multiplier of the total counts.
+    for f in (
+        [0.5, 0.25, 0.25, 0.0],
+        [0.5625, 0.3125, 0.125, 0.0],
+        [0.25, 0.125, 0.0625, 0.0],
+        [1.0, 0.5, 0.25, 0.0],
+    ):
         gap = float(certified(problem, raw, f).gap)
         rise = float(rise_of_divergence(f, raw))
         assert rise <= gap

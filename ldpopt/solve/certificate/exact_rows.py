@@ -26,8 +26,8 @@ Vector = list[Fraction]
 # A multiplier below this part of the largest one does not suggest an active row at first.
 _ROUNDING = 1e-9
 
-# Rounds of repair. Points of solvers need a few; a set that has not settled then goes round.
-_ROUNDS = 60
+# Rounds of repair. Points of solvers need a few; single changes need one per active row or value.
+_ROUNDS = 200
 
 # Largest number of active rows: elimination takes up to the cube of it in growing fractions.
 _LARGEST = 600
@@ -104,12 +104,7 @@ def exact(
     target = [Fraction(float(value)) for value in start.frequencies]
     here = [Fraction(float(value)) for value in point]
     bounds = Rows([], [_bound(x) for x in region.lower], [_bound(x) for x in region.upper])
-    excess = max(
-        [Fraction(0)]
-        + [_outside(x, *ends) for x, *ends in zip(here, bounds.lower, bounds.upper, strict=True)]
-        + [_outside(_product(row, here), *ends) for row, *ends in zip(*system, strict=True)]
-    )
-    violation = rounded_up(*excess.as_integer_ratio())
+    violation = rounded_up(*_violation(here, system, bounds).as_integer_ratio())
     best = _minimiser(formulation, start, point, system, bounds, target, weights)
     if isinstance(best, str):
         return Exact(np.inf, np.inf, np.inf, violation, None, best)
@@ -127,6 +122,16 @@ def exact(
         minimiser,
         "",
     )
+
+
+def _violation(f: Vector, system: Rows, bounds: Rows) -> Fraction:
+    """Return by how much a vector leaves the set, 0 inside."""
+    excess = Fraction(0)
+    for value, lower, upper in zip(f, bounds.lower, bounds.upper, strict=True):
+        excess = max(excess, _outside(value, lower, upper))
+    for row, lower, upper in zip(*system, strict=True):
+        excess = max(excess, _outside(_product(row, f), lower, upper))
+    return excess
 
 
 def _outside(value: Fraction, lower: Fraction | None, upper: Fraction | None) -> Fraction:
@@ -161,11 +166,24 @@ def _minimiser(
         if len(rows) > _LARGEST:
             return f"{len(rows)} active rows are too many for exact fractions"
         candidate = _at(rows, values, system, bounds, target, weights)
-        if candidate is None:
+        if candidate is None and one_by_one:
             return "the active rows contradict each other: their system is not regular"
+        if candidate is None:
+            # More was held than can be: from the equations alone, one after the other.
+            one_by_one = True
+            _keep_equations(rows, system)
+            _keep_equations(values, bounds)
+            continue
         if not _repair(candidate, rows, values, system, bounds, one_by_one=one_by_one):
             return candidate.f
     return "the active rows do not settle: pass a point that is nearer to the minimiser"
+
+
+def _keep_equations(active: Active, limits: Rows) -> None:
+    """Leave out all rows or values that are held at one bound of two different ones."""
+    for i in list(active):
+        if limits.lower[i] is None or limits.lower[i] != limits.upper[i]:
+            del active[i]
 
 
 def _suggested(
@@ -214,20 +232,7 @@ def _at(
         assert bound is not None
         f[v] = bound
     chosen = sorted(rows)
-    gram: list[dict[int, Fraction]] = [{} for _ in chosen]
-    users: dict[int, list[tuple[int, Fraction]]] = {}
-    right: Vector = []
-    for k, i in enumerate(chosen):
-        bound = system.lower[i] if rows[i] < 0 else system.upper[i]
-        assert bound is not None
-        right.append(bound - _product(system.matrix[i], f))
-        for v, entry in system.matrix[i].items():
-            if v not in values:
-                users.setdefault(v, []).append((k, entry))
-    for v, entries in users.items():
-        for k, first in entries:
-            for j, second in entries:
-                gram[k][j] = gram[k].get(j, Fraction(0)) + first * second / weights[v]
+    gram, right = _normal_equations(rows, values, system, f, weights)
     solution = _eliminated(gram, right)
     if solution is None:
         return None
@@ -235,13 +240,38 @@ def _at(
     for k, i in enumerate(chosen):
         for v, entry in system.matrix[i].items():
             explained[v] += entry * solution[k]
-    for v in users:
-        f[v] += explained[v] / weights[v]
+    for v in range(len(f)):
+        if v not in values:
+            f[v] += explained[v] / weights[v]
     slopes = [
         weight * (x - y) - part
         for weight, x, y, part in zip(weights, f, target, explained, strict=True)
     ]
     return Point(f, dict(zip(chosen, solution, strict=True)), slopes)
+
+
+def _normal_equations(
+    rows: Active, values: Active, system: Rows, f: Vector, weights: Vector
+) -> tuple[list[dict[int, Fraction]], Vector]:
+    """Return C W⁻¹ Cᵀ of the values at no bound, and c - C f, of the active rows in order."""
+    gram: list[dict[int, Fraction]] = []
+    right: Vector = []
+    # Only rows with a value in common have an entry: chains and trees stay sparse.
+    users: dict[int, list[tuple[int, Fraction]]] = {}
+    for k, i in enumerate(sorted(rows)):
+        bound = system.lower[i] if rows[i] < 0 else system.upper[i]
+        assert bound is not None
+        right.append(bound - _product(system.matrix[i], f))
+        gram.append({})
+        for v, entry in system.matrix[i].items():
+            if v not in values:
+                users.setdefault(v, []).append((k, entry))
+    for v, entries in users.items():
+        for k, first in entries:
+            row = gram[k]
+            for j, second in entries:
+                row[j] = row.get(j, Fraction(0)) + first * second / weights[v]
+    return gram, right
 
 
 def _eliminated(gram: list[dict[int, Fraction]], right: Vector) -> Vector | None:
@@ -264,16 +294,9 @@ def _eliminated(gram: list[dict[int, Fraction]], right: Vector) -> Vector | None
         order.append(pivot)
         for k in [k for k in row if k != pivot]:
             factor = row[k] / diagonal
-            other = gram[k]
-            del other[pivot]
-            for j, entry in row.items():
-                if j == pivot:
-                    continue
-                changed = other.get(j, Fraction(0)) - factor * entry
-                if changed:
-                    other[j] = changed
-                else:
-                    other.pop(j, None)
+            _subtract(gram[k], row, factor)
+            # Its column is done with; what is left of it is 0.
+            gram[k].pop(pivot, None)
             right[k] -= factor * right[pivot]
     solution = [Fraction(0)] * len(gram)
     for pivot in reversed(order):
@@ -281,6 +304,16 @@ def _eliminated(gram: list[dict[int, Fraction]], right: Vector) -> Vector | None
         rest = sum((row[k] * solution[k] for k in row if k != pivot), Fraction(0))
         solution[pivot] = (right[pivot] - rest) / row[pivot]
     return solution
+
+
+def _subtract(row: dict[int, Fraction], other: dict[int, Fraction], factor: Fraction) -> None:
+    """Subtract a multiple of another row, and drop entries that become 0."""
+    for k, entry in other.items():
+        changed = row.get(k, Fraction(0)) - factor * entry
+        if changed:
+            row[k] = changed
+        else:
+            row.pop(k, None)
 
 
 def _repair(
