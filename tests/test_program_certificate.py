@@ -16,11 +16,11 @@ from scipy import sparse
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.compiled_problem import compiled_problem
 from ldpopt.solve.certificate.cone_gap import cone_gap
-from ldpopt.solve.certificate.cone_ranges import Empty
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
 from ldpopt.solve.certificate.exact_sums import column_totals, product_total
+from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.ranges import Box, Cut, propagate
 from ldpopt.solve.certificate.reach import ranges_below
 

@@ -16,6 +16,7 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.intervals import Entries, RowTerms
 from ldpopt.solve.formulation import Region
 
 Array = NDArray[np.float64]
@@ -108,47 +109,18 @@ def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Reach:
     In each row, a variable is bounded by what the others leave to it when they are at their own
     bounds. Cost: a few passes over the entries of A per round; rounds end when nothing changes.
     """
-    matrix = system.matrix.tocoo()
-    kept = matrix.data != 0
-    row = matrix.row[kept]
-    column = matrix.col[kept]
-    a = matrix.data[kept]
+    entries = Entries.of(system.matrix)
+    count = len(system.lower)
     lower = lower.copy()
     upper = upper.copy()
-    size = len(system.lower)
     for _ in range(_ROUNDS):
-        at_low = np.where(a > 0, a * lower[column], a * upper[column])
-        at_high = np.where(a > 0, a * upper[column], a * lower[column])
-        # Of each entry: the largest and smallest value that the row's bounds leave to it.
-        room_above = system.upper[row] - _others(row, at_low, size, system.upper, -1)
-        room_below = system.lower[row] - _others(row, at_high, size, system.lower, 1)
-        highest = np.where(a > 0, room_above, room_below) / a
-        lowest = np.where(a > 0, room_below, room_above) / a
-        new_lower, new_upper = lower.copy(), upper.copy()
-        np.maximum.at(new_lower, column, lowest - 2 * EPS * np.abs(lowest))
-        np.minimum.at(new_upper, column, highest + 2 * EPS * np.abs(highest))
+        finite = np.isfinite(lower), np.isfinite(upper)
+        RowTerms(entries, count, lower, upper).tighten(system.lower, system.upper, lower, upper)
         # What tightens a little may go on for ever: only bounds where there was none are news.
-        news = (np.isinf(lower) & np.isfinite(new_lower)) | (
-            np.isinf(upper) & np.isfinite(new_upper)
-        )
-        lower, upper = new_lower, new_upper
-        if not news.any():
+        is_new = (np.isfinite(lower) & ~finite[0]) | (np.isfinite(upper) & ~finite[1])
+        if not is_new.any():
             break
     return Reach(lower, upper)
-
-
-def _others(row: NDArray[np.intp], terms: Array, size: int, ends: Array, outward: int) -> Array:
-    """Return of each entry the sum of the other terms of its row, rounded outward."""
-    infinite = np.isinf(terms)
-    finite = np.where(infinite, 0.0, terms)
-    sums = np.bincount(row, finite, minlength=size)
-    sizes = np.bincount(row, np.abs(finite), minlength=size)
-    counts = np.bincount(row, minlength=size)
-    unknown = np.bincount(row, infinite, minlength=size)[row] - infinite
-    scale = sizes + np.where(np.isfinite(ends), np.abs(ends), 0.0)
-    rounding = (counts + 4) * EPS * scale
-    others = sums[row] - finite + outward * rounding[row]
-    return np.where(unknown > 0, outward * np.inf, others)
 
 
 def no_bound(limits: Reach) -> str:

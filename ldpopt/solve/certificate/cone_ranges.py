@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import Cones
+from ldpopt.solve.certificate.intervals import TINY, require_order
 
 Array = NDArray[np.float64]
 
 # numpy's exp and log are within a few units in the last place; generous.
 _FUNCTION = 64 * EPS
-
-TINY = 1e-300
-"""Above what underflow may take."""
-
-
-class Empty(Exception):
-    """Ranges contradict each other: no point is feasible, or none is below a cut."""
-
-
-def require_order(lower: Array, upper: Array) -> None:
-    """Raise ``Empty`` if a lower bound is above its upper bound."""
-    if np.any(lower > upper):
-        raise Empty
-
-
-def outward(lower: Array, upper: Array, rounding: Any = 0.0) -> tuple[Array, Array]:
-    """Return bounds moved apart by a relative rounding step and an absolute one."""
-    with np.errstate(over="ignore"):
-        low = lower - (2 * EPS * np.abs(lower) + rounding + TINY)
-        high = upper + (2 * EPS * np.abs(upper) + rounding + TINY)
-    low = np.where(np.isnan(low), -np.inf, low)
-    return low, np.where(np.isnan(high), np.inf, high)
 
 
 def contract(cones: Cones, lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -26,10 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
-from ldpopt.solve.certificate.cone_ranges import Empty
 from ldpopt.solve.certificate.conic_program import Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import project
+from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.reach import ranges_below
 

@@ -66,11 +66,16 @@ def _rise_along(slope: Array, length: Array, modulus: Array | float) -> Array:
         # Where a value has no curvature the quotient is infinite, or NaN for a slope of 0.
         with np.errstate(divide="ignore"):
             length = np.fmin(length, slope / modulus)
+        taken = np.asarray(modulus * length / 2)
+        if not np.all(modulus):
+            taken = np.where(modulus == 0, 0.0, taken)
         # What curvature takes is at most half the slope: no cancellation.
-        slope = slope - np.where(modulus == 0, 0.0, np.asarray(modulus) * length / 2)
+        slope = slope - taken
     rise = np.asarray(slope * length)
     # An infinite length without slope, or an infinite slope without length, rises by nothing.
-    rise[(slope == 0) | (length == 0)] = 0.0
+    unclear = np.isnan(rise)
+    if unclear.any():
+        rise[unclear & ((slope == 0) | (length == 0))] = 0.0
     return rise
 
 

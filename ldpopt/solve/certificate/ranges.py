@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.cone_ranges import TINY, contract, outward, require_order
+from ldpopt.solve.certificate.cone_ranges import contract
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import Cones
 from ldpopt.solve.certificate.exact_sums import two_product
+from ldpopt.solve.certificate.intervals import TINY, Entries, RowTerms, outward, require_order
 from ldpopt.solve.certificate.tied_ranges import tied
 
 Array = NDArray[np.float64]
@@ -52,11 +53,9 @@ class Cut(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The entries of A sorted by rows, and b up to an error."""
+    """The entries of A, and b up to an error."""
 
-    data: Array
-    columns: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    entries: Entries
     right: Array
     error: Array
 
@@ -147,12 +146,9 @@ class _System:
         self.rotated = self.rotated.only(usable)
         added = [sums.take(kept), plus.take(usable), minus.take(usable)]
         whole = sparse.vstack([matrix, *(part.matrix for part in added)], format="coo")
-        used = whole.data != 0
         ends = np.concatenate([part.right for part in added])
         self.rows = _Rows(
-            np.asarray(whole.data[used], dtype=np.float64),
-            whole.col[used],
-            whole.row[used],
+            Entries.of(whole),
             np.concatenate([right, ends]),
             np.concatenate([np.zeros(len(right)), EPS * np.abs(ends)]),
         )
@@ -285,50 +281,14 @@ def _has_moved(before: tuple[Array, Array], after: tuple[Array, Array]) -> bool:
 
 def _row_pass(system: _System, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Tighten lower and upper in place by every row once; return the ranges of the slacks s."""
-    data, columns, rows, right, error = system.rows
-    positive = data > 0
-    with np.errstate(invalid="ignore", over="ignore"):
-        low = data * np.where(positive, lower[columns], upper[columns])
-        high = data * np.where(positive, upper[columns], lower[columns])
-    low, high = outward(low, high)
-    lows = _Sums(low, rows, len(right))
-    highs = _Sums(high, rows, len(right))
-    smallest = right - highs.all_terms(1.0)
-    slack = system.contract(*outward(smallest, right - lows.all_terms(-1.0), error))
-    # Of every entry: a x_j = b - s - Σ of the others. Here b - s, then what is left of it.
-    at_least, at_most = outward(right - slack[1], right - slack[0], error)
-    low, high = outward(at_least[rows] - highs.others(1.0), at_most[rows] - lows.others(-1.0))
-    with np.errstate(over="ignore"):
-        first, second = low / data, high / data
-    low, high = outward(np.where(positive, first, second), np.where(positive, second, first))
-    np.maximum.at(lower, columns, low)
-    np.minimum.at(upper, columns, high)
+    rows = system.rows
+    terms = RowTerms(rows.entries, len(rows.right), lower, upper)
+    smallest, largest = terms.sums()
+    slack = system.contract(*outward(rows.right - largest, rows.right - smallest, rows.error))
+    # A x = b - s
+    terms.tighten(*outward(rows.right - slack[1], rows.right - slack[0], rows.error), lower, upper)
     require_order(lower, upper)
     return slack[0][: system.count], slack[1][: system.count]
-
-
-class _Sums:
-    """Sums of terms by row, without one infinite term where it is the only one."""
-
-    def __init__(self, terms: Array, rows: NDArray[np.int64], count: int) -> None:
-        self.rows = rows
-        self.is_infinite = np.isinf(terms)
-        self.finite = np.where(self.is_infinite, 0.0, terms)
-        self.infinite = np.bincount(rows, self.is_infinite, count)
-        self.sums = np.bincount(rows, self.finite, count)
-        sizes = np.bincount(rows, np.abs(self.finite), count)
-        # γ_n Σ |terms| for a sum in any order, and one more for a subtraction from it.
-        self.rounding = (np.bincount(rows, minlength=count) + 2) * EPS * sizes
-
-    def all_terms(self, side: float) -> Array:
-        """Return sums rounded towards a side, infinite on it where a term is infinite."""
-        return np.where(self.infinite > 0, side * np.inf, self.sums + side * self.rounding)
-
-    def others(self, side: float) -> Array:
-        """Return the sum of a row without each of its terms, rounded towards a side."""
-        left = self.infinite[self.rows] - self.is_infinite
-        sums = self.sums[self.rows] - self.finite + side * self.rounding[self.rows]
-        return np.where(left > 0, side * np.inf, sums)
 
 
 def _cut_pass(cut: Cut, lower: Array, upper: Array) -> None:

@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.cone_ranges import outward
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.intervals import outward
 from ldpopt.solve.certificate.multipliers import GRIDS, on_grid
 from ldpopt.solve.certificate.ranges import Box, propagate
 

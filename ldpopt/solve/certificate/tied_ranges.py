@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.cone_ranges import TINY, outward, require_order
 from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.intervals import TINY, outward, require_order
 
 Array = NDArray[np.float64]
 
