@@ -21,8 +21,8 @@ from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
 from ldpopt.solve.certificate.exact_sums import column_totals, product_total
 from ldpopt.solve.certificate.intervals import Empty
+from ldpopt.solve.certificate.open_variables import ranges_below
 from ldpopt.solve.certificate.ranges import Box, Cut, propagate
-from ldpopt.solve.certificate.reach import ranges_below
 
 DIGITS = 40
 exact = mpmath.mpf

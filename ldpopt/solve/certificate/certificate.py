@@ -1,9 +1,9 @@
 """Proof of optimality for any point: computed from the problem and the point alone.
 
 ``gap`` is an upper bound of L(f) - min L as a theorem, rounding included, whatever produced the
-point and the multipliers: ``dual`` states it, ``minorant`` what is known of the loss, ``reach``
-what is known of the set. ``box`` and ``polyhedron`` look for the multipliers that prove most;
-``cone`` asks cvxpy's solvers for them; ``few_values`` knows the best support.
+point and the multipliers: ``dual`` states it, ``minorant`` what is known of the loss,
+``competitors`` what is known of the set. ``box`` and ``polyhedron`` look for the multipliers that
+prove most; ``cone`` asks cvxpy's solvers for them; ``few_values`` knows the best support.
 
 Multipliers belong to the Lagrangian L(f) + μ (Σf - total) - Σ λ_v f_v - Σ ν_i (A f)_i + …: λ and ν
 are positive where a lower bound pushes up and negative where an upper bound pushes down. At a

@@ -114,11 +114,11 @@ def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Reach:
     lower = lower.copy()
     upper = upper.copy()
     for _ in range(_ROUNDS):
-        finite = np.isfinite(lower), np.isfinite(upper)
+        has_lower = np.isfinite(lower)
+        has_upper = np.isfinite(upper)
         RowTerms(entries, count, lower, upper).tighten(system.lower, system.upper, lower, upper)
         # What tightens a little may go on for ever: only bounds where there was none are news.
-        is_new = (np.isfinite(lower) & ~finite[0]) | (np.isfinite(upper) & ~finite[1])
-        if not is_new.any():
+        if (np.isfinite(lower) == has_lower).all() and (np.isfinite(upper) == has_upper).all():
             break
     return Reach(lower, upper)
 

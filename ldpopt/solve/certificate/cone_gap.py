@@ -26,8 +26,8 @@ from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Ri
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.multipliers import best
+from ldpopt.solve.certificate.open_variables import bounded
 from ldpopt.solve.certificate.ranges import Box, propagate
-from ldpopt.solve.certificate.reach import bounded
 
 if TYPE_CHECKING:
     import cvxpy as cp

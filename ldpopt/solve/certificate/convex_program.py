@@ -31,7 +31,7 @@ from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import project
 from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.multipliers import best
-from ldpopt.solve.certificate.reach import ranges_below
+from ldpopt.solve.certificate.open_variables import ranges_below
 
 if TYPE_CHECKING:
     import cvxpy as cp

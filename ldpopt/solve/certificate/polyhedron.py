@@ -192,16 +192,16 @@ def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]
         multipliers = _by_program(tangent, system, limits)
     if multipliers is not None:
         yield multipliers
-    if isinstance(tangent, KinkedLoss) and multipliers is not None:
-        # A price that equals a slope but for rounding proves nothing where a value is unbounded:
-        # a little smaller, it is surely between the slopes.
-        yield multipliers * (1 - 16 * EPS)
-    if is_plain and multipliers is not None:
-        # The program's choice of rows, with multipliers exact to rounding.
-        near = _NEARNESS[0]
-        at_lower = multipliers > 0
-        at_upper = multipliers < 0
-        yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
+        if isinstance(tangent, KinkedLoss):
+            # A price that equals a slope but for rounding proves nothing where a value is
+            # unbounded: a little smaller, it is surely between the slopes.
+            yield multipliers * (1 - 16 * EPS)
+        if is_plain:
+            # The program's choice of rows, with multipliers exact to rounding.
+            near = _NEARNESS[0]
+            at_lower = multipliers > 0
+            at_upper = multipliers < 0
+            yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
     # A linear program sees no curvature, so that its gap is of first order in the point's error.
     curved = _by_curved_program(tangent, system, direct)
     yield np.zeros(len(system.lower)) if curved is None else curved
@@ -216,17 +216,22 @@ def _cleaned(candidates: Iterable[Array], system: LinearInequalities, d: int) ->
     for multipliers in candidates:
         yield multipliers
         if system.matrix.shape[1] > d:
-            largest = np.max(np.abs(multipliers), initial=0.0)
-            used = np.flatnonzero(np.abs(multipliers) > _NOISE * largest)
-            cleaned = np.zeros(len(multipliers))
-            further = system.matrix.shape[1] - d
-            if len(used) and len(used) * further <= _LARGEST:
-                auxiliary = system.matrix[used][:, d:].toarray()
-                cleaned[used] = multipliers[used]
-                for _ in range(2):  # the second time for what rounding left of the first
-                    price = auxiliary.T @ cleaned[used]
-                    cleaned[used] -= np.linalg.lstsq(auxiliary.T, price)[0]
-            yield cleaned
+            yield _without_auxiliary_prices(multipliers, system, d)
+
+
+def _without_auxiliary_prices(multipliers: Array, system: LinearInequalities, d: int) -> Array:
+    """Return multipliers without noise that leave auxiliary variables no price, if it can be."""
+    largest = np.max(np.abs(multipliers), initial=0.0)
+    used = np.flatnonzero(np.abs(multipliers) > _NOISE * largest)
+    cleaned = np.zeros(len(multipliers))
+    further = system.matrix.shape[1] - d
+    if not 0 < len(used) * further <= _LARGEST:
+        return cleaned
+    prices_of = system.matrix[used][:, d:].toarray().T
+    cleaned[used] = multipliers[used]
+    for _ in range(2):  # the second time for what rounding left of the first
+        cleaned[used] -= np.linalg.lstsq(prices_of, prices_of @ cleaned[used])[0]
+    return cleaned
 
 
 def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:
@@ -353,42 +358,48 @@ def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Ev
     d = len(tangent.f)
     price = (rows.system.matrix.T @ proof.multipliers)[:d]
     residual = tangent.slope_towards(price) - price
-    of_bounds, stationarity, largest = bound_multipliers(residual, tangent.f, bounds)
-    # With auxiliary variables the slack of a row is not known; the gap is then the sum of products.
-    if rows.system.matrix.shape[1] == d:
-        values = rows.system.matrix @ tangent.f
-        distance = np.where(
-            proof.multipliers > 0, values - rows.system.lower, rows.system.upper - values
-        )
-        used = proof.multipliers != 0
-        of_rows = np.abs(proof.multipliers[used] * distance[used])
-        largest = np.maximum(largest, np.max(of_rows, initial=0.0))
-    else:
-        largest = np.maximum(largest, proof.gap)
+    of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
+    of_rows = _largest_product(proof, tangent.f, rows.system)
+    mu, multipliers, sizes = _by_owner(proof.multipliers, rows)
+    return Evidence(
+        gap=np.asarray(proof.gap),
+        stationarity=np.asarray(stationarity),
+        complementarity=np.maximum(complementarity, of_rows),
+        sum_multiplier=np.asarray(mu),
+        bound_multipliers=of_bounds,
+        row_multipliers=multipliers,
+        reason=np.asarray(no_bound(rows.limits) if np.isinf(proof.gap) else ""),
+        row_sizes=sizes,
+    )
+
+
+def _largest_product(proof: Proof, f: Array, system: LinearInequalities) -> float:
+    """Return the largest |multiplier| of a row times the distance to the bound it belongs to."""
+    # With auxiliary variables the slack of a row is not known: the gap, which is the sum of all
+    # products, is above each.
+    if system.matrix.shape[1] > len(f):
+        return proof.gap
+    used = np.flatnonzero(proof.multipliers)
+    multipliers = proof.multipliers[used]
+    values = (system.matrix @ f)[used]
+    to_lower = values - system.lower[used]
+    to_upper = system.upper[used] - values
+    distance = np.where(multipliers > 0, to_lower, to_upper)
+    return float(np.max(np.abs(multipliers * distance), initial=0.0))
+
+
+def _by_owner(multipliers: Array, rows: Rows) -> tuple[float, Array, tuple[int, ...]]:
+    """Return μ, the multipliers of all rows but the total's, and how many each constraint has."""
     mu = 0.0
     shares = [np.empty(0)]
-    position = 0
-    for member, size in zip(rows.members, rows.sizes, strict=True):
-        share = proof.multipliers[position : position + size]
-        position += size
+    sizes = []
+    ends = np.cumsum(rows.sizes)
+    for member, size, end in zip(rows.members, rows.sizes, ends, strict=True):
+        share = multipliers[end - size : end]
         if member is None:
-            # With the sign of the Lagrangian in ``certificate``: + μ (Σf - total), but - ν for all
-            # rows.
+            # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
             mu = -float(share[0])
         else:
             shares.append(share)
-    return Evidence(
-        np.asarray(proof.gap),
-        np.asarray(stationarity),
-        np.asarray(largest),
-        np.asarray(mu),
-        of_bounds,
-        np.concatenate(shares),
-        np.asarray(no_bound(rows.limits) if np.isinf(proof.gap) else ""),
-        tuple(
-            size
-            for member, size in zip(rows.members, rows.sizes, strict=True)
-            if member is not None
-        ),
-        (),
-    )
+            sizes.append(size)
+    return mu, np.concatenate(shares), tuple(sizes)
