@@ -82,15 +82,15 @@ class RowTerms:
         """Return the range of A x, row by row."""
         return self.lows.all_terms(-1.0), self.highs.all_terms(1.0)
 
-    def tighten(self, least: Array, largest: Array, lower: Array, upper: Array) -> None:
-        """Tighten bounds of x in place where least <= A x <= largest, each of shape (rows,).
+    def tighten(self, row_lower: Array, row_upper: Array, lower: Array, upper: Array) -> None:
+        """Tighten bounds of x in place where row_lower <= A x <= row_upper, both of shape (rows,).
 
         Every variable gets what the others of its row leave when they are at their own bounds.
         """
         data, columns, rows = self.entries
         with np.errstate(invalid="ignore"):
-            rest_low = least[rows] - self.highs.others(1.0)
-            rest_high = largest[rows] - self.lows.others(-1.0)
+            rest_low = row_lower[rows] - self.highs.others(1.0)
+            rest_high = row_upper[rows] - self.lows.others(-1.0)
         low, high = outward(rest_low, rest_high)
         with np.errstate(over="ignore"):
             at_low = low / data
