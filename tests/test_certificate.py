@@ -35,6 +35,7 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
+from ldpopt.solve.certificate import parts
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12
@@ -910,3 +911,24 @@ def test_unbounded_sets_with_auxiliary_variables_are_certified():
 def test_only_a_problem_can_be_certified():
     with pytest.raises(InvalidTypeError, match="takes a Problem or a cvxpy"):
         certify(LeastSquares(), [0.5], [0.5])
+
+
+@pytest.mark.parametrize("bounds", [NonNegative(), Bounds(-0.1, 0.1)])
+def test_parts_of_a_vector_change_no_certificate(bounds, monkeypatch):
+    rng = np.random.default_rng(5)
+    start = rng.normal(0.02, 0.1, (2, 50))
+    problem = Problem(LeastSquares(), [bounds, SumsTo(1.0)])
+    point = problem.solve(start).frequencies + rng.uniform(0, 1e-3, start.shape)
+    whole = certify(problem, start, point)
+    monkeypatch.setattr(parts, "_PART", 7)
+    assert parts.count_of_parts(50) == 8
+    in_parts = certify(problem, start, point)
+    for name in ("gap", "stationarity", "complementarity", "sum_multiplier", "scale"):
+        assert_allclose(getattr(in_parts, name), getattr(whole, name), rtol=1e-9)
+    assert_allclose(in_parts.bound_multipliers, whole.bound_multipliers, atol=1e-12)
+
+
+def test_an_infinite_gradient_of_a_zero_adds_nothing_to_a_scale():
+    gradient = np.array([[np.inf, 2.0, -3.0], [np.inf, 1.0, 1.0]])
+    weights = np.array([[0.0, -1.0, 2.0], [0.5, 0.0, 0.0]])
+    np.testing.assert_array_equal(parts.absolute_sum(gradient, weights), [8.0, np.inf])

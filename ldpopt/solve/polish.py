@@ -54,17 +54,19 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
         return outcome
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
-        one = start[trial]
-        better = _polished(formulation, one, points[trial])
-        if better is not None and _is_better(formulation, one, better, points[trial]):
+        estimate = start[trial]
+        better = _polished(formulation, estimate, points[trial])
+        if better is not None and _is_better(formulation, estimate, better, points[trial]):
             points[trial] = better
     return replace(outcome, frequencies=points)
 
 
-def _is_better(formulation: Formulation, one: FrequencyEstimate, new: Array, old: Array) -> bool:
+def _is_better(
+    formulation: Formulation, estimate: FrequencyEstimate, new: Array, old: Array
+) -> bool:
     """Return whether a point has a smaller gap, and a violation that is not larger but for bits."""
-    after = certify(formulation, one, new)
-    before = certify(formulation, one, old)
+    after = certify(formulation, estimate, new)
+    before = certify(formulation, estimate, old)
     rounding = 64 * np.finfo(np.float64).eps * after.size
     return bool(after.gap < before.gap and after.violation <= max(before.violation, rounding))
 
@@ -84,17 +86,17 @@ class _Face:
         return ~(self.low | self.high)
 
 
-def _polished(formulation: Formulation, one: FrequencyEstimate, point: Array) -> Array | None:
+def _polished(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Array | None:
     """Return the minimiser near a point, or None if the steps do not settle."""
-    rows = rows_of(formulation, one, point)
+    rows = rows_of(formulation, estimate, point)
     if rows is None or rows.system.matrix.shape[1] > len(point):
         return None
-    bounds = _bounds(formulation, one, point)
+    bounds = _bounds(formulation, estimate, point)
     f = np.clip(point, bounds.lower, bounds.upper)
-    face = _face_of(formulation, one, f, rows, bounds)
+    face = _face_of(formulation, estimate, f, rows, bounds)
     for _ in range(_MAX_STEPS):
         f = np.where(face.low, bounds.lower, np.where(face.high, bounds.upper, f))
-        newton = _newton_step(formulation, one, f, rows, face)
+        newton = _newton_step(formulation, estimate, f, rows, face)
         if newton is None:
             return None
         step, multipliers, residual = newton
@@ -109,28 +111,28 @@ def _polished(formulation: Formulation, one: FrequencyEstimate, point: Array) ->
     return None
 
 
-def _bounds(formulation: Formulation, one: FrequencyEstimate, point: Array) -> Reach:
+def _bounds(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Reach:
     """Return the bounds of all values, 0 where the loss holds a value there."""
-    region = formulation.region(one.d)
-    bounds = stated(formulation.loss, one, region, point)
-    support = formulation.loss.support(one)
+    region = formulation.region(estimate.d)
+    bounds = stated(formulation.loss, estimate, region, point)
+    support = formulation.loss.support(estimate)
     if support is None:
         return bounds
     return Reach(np.where(support, bounds.lower, 0.0), np.where(support, bounds.upper, 0.0))
 
 
 def _face_of(
-    formulation: Formulation, one: FrequencyEstimate, f: Array, rows: Rows, bounds: Reach
+    formulation: Formulation, estimate: FrequencyEstimate, f: Array, rows: Rows, bounds: Reach
 ) -> _Face:
     """Return the constraints that hold near a point, judged by distance and multiplier."""
     system = rows.system
-    tangent = minorant(formulation.loss, one, f, f, f)
+    tangent = minorant(formulation.loss, estimate, f, f, f)
     at_lower, at_upper = rows_at_bounds(f, system, _NEAR)
     multipliers = explaining_multipliers(tangent, system, bounds, at_lower, at_upper, _NEAR)
     price = system.matrix.T @ multipliers
     with np.errstate(divide="ignore", invalid="ignore"):
         # What a Newton step of each value on its own would be.
-        pull = (tangent.slope_towards(price) - price) / formulation.loss.curvature(one, f, f)
+        pull = (tangent.slope_towards(price) - price) / formulation.loss.curvature(estimate, f, f)
     low = (f - bounds.lower <= _NEAR) & (pull >= f - bounds.lower)
     high = (bounds.upper - f <= _NEAR) & (-pull >= bounds.upper - f) & ~low
     equal = system.lower == system.upper
@@ -139,7 +141,7 @@ def _face_of(
 
 
 def _newton_step(
-    formulation: Formulation, one: FrequencyEstimate, f: Array, rows: Rows, face: _Face
+    formulation: Formulation, estimate: FrequencyEstimate, f: Array, rows: Rows, face: _Face
 ) -> tuple[Array, Array, Array] | None:
     """Return the step on the face, the multipliers of all rows, and what they leave of the slope.
 
@@ -150,8 +152,8 @@ def _newton_step(
 
     loss = formulation.loss
     free = face.free
-    slope = np.where(free, loss.gradient(f, one), 0.0)
-    curvature = loss.curvature(one, f, f)
+    slope = np.where(free, loss.gradient(f, estimate), 0.0)
+    curvature = loss.curvature(estimate, f, f)
     if not (np.isfinite(slope).all() and np.all(curvature[free] > 0)):
         return None
     weights = np.divide(1.0, curvature, out=np.zeros(len(f)), where=free)
@@ -171,7 +173,7 @@ def _newton_step(
             solved = solved + factor.solve(target - gram @ solved)
         multipliers[chosen] = solved
     step = weights * (matrix.T @ multipliers[chosen] - slope)
-    whole = loss.gradient(f, one)
+    whole = loss.gradient(f, estimate)
     price = matrix.T @ multipliers[chosen]
     residual = np.where(np.isfinite(whole), whole, price) - price
     return step, multipliers, residual

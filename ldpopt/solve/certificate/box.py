@@ -37,6 +37,7 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     multipliers, stationarity, complementarity = bound_multipliers(
         residual, point, stated(loss, start, region, point)
     )
+    unknown = np.isinf(gap)
     return Evidence(
         gap=gap,
         stationarity=stationarity,
@@ -44,7 +45,7 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
         sum_multiplier=mu,
         bound_multipliers=multipliers,
         row_multipliers=np.empty((*point.shape[:-1], 0)),
-        reason=np.where(np.isinf(gap), no_bound(limits), ""),
+        reason=np.where(unknown, no_bound(limits) if unknown.any() else "", ""),
     )
 
 
@@ -177,17 +178,17 @@ def bound_multipliers(residual: Array, point: Array, limits: Reach) -> tuple[Arr
     """Return multipliers, the largest |residual| they leave, and |multiplier| times distance.
 
     A residual that points out of the box is explained by the bound in its way, if it has one.
-    The multipliers have the shape of the residual, (..., d), and the two maxima (...).
+    The multipliers have the shape of the residual, (..., d), and the two maxima (...). The array
+    of the residual becomes that of the multipliers: a fresh one costs more than this function.
     """
-    multipliers = np.empty(residual.shape)
     unexplained = np.zeros(residual.shape[:-1])
     product = np.zeros(residual.shape[:-1])
     for part, pieces in parts_of(residual, point, limits.lower, limits.upper):
         share, rest, products = _multipliers_of_values(*pieces)
-        multipliers[..., part] = share
+        residual[..., part] = share
         unexplained = np.maximum(unexplained, np.max(np.abs(rest), axis=-1))
         product = np.maximum(product, np.max(products, axis=-1))
-    return multipliers, unexplained, product
+    return residual, unexplained, product
 
 
 def _multipliers_of_values(

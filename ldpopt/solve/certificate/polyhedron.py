@@ -86,28 +86,30 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     )
 
 
-def _of_trial(formulation: Formulation, one: FrequencyEstimate, f: Array) -> Evidence:
+def _of_trial(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -> Evidence:
     """Return the evidence of one trial."""
     d = len(f)
     region = formulation.region(d)
-    loss = formulation.loss.convexified(f, one)
-    rows = rows_of(formulation, one, f)
+    loss = formulation.loss.convexified(f, estimate)
+    rows = rows_of(formulation, estimate, f)
     if rows is None:
-        limits = reach(loss, one, region)
+        limits = reach(loss, estimate, region)
         members = formulation.convex_constraints
-        return cone.evidence(members, minorant(loss, one, f, *limits), limits)
-    tangent = minorant(loss, one, f, rows.limits.lower[:d], rows.limits.upper[:d])
-    bounds = stated(loss, one, region, f)
+        return cone.evidence(members, minorant(loss, estimate, f, *limits), limits)
+    tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
+    bounds = stated(loss, estimate, region, f)
     return _explained(_best_proof(tangent, rows, bounds), tangent, rows, bounds)
 
 
-def rows_of(formulation: Formulation, one: FrequencyEstimate, f: Array) -> Rows | None:
+def rows_of(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -> Rows | None:
     """Return the rows of a problem for one trial, or None if its set is not a polyhedron."""
-    region = formulation.region(one.d)
-    parts = _parts(formulation.convex_constraints, region.total, one.d)
+    region = formulation.region(estimate.d)
+    parts = _parts(formulation.convex_constraints, region.total, estimate.d)
     if parts is None:
         return None
-    return _rows(parts, reach(formulation.loss.convexified(f, one), one, region), one.d)
+    return _rows(
+        parts, reach(formulation.loss.convexified(f, estimate), estimate, region), estimate.d
+    )
 
 
 def _rows(
