@@ -124,29 +124,32 @@ class Polyhedron(Constraint):
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return equalities and finite inequalities."""
-        d = f.size
-        rows = self.rows(d)
         # The solver's variable is d f: times d, its coefficients are of order 1.
-        values = rows.matrix @ (d * f)
-        if rows.auxiliary is not None:
-            import cvxpy as cp  # slow to import, as everywhere in this folder
+        return row_forms(self.rows(f.size), f, f.size)
 
-            values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
-        # An equality as two inequalities would leave the feasible set without an interior, which
-        # interior-point solvers need.
-        is_equality = rows.lower == rows.upper
-        equal = np.flatnonzero(is_equality)
-        below = np.flatnonzero(~is_equality & np.isfinite(rows.lower))
-        above = np.flatnonzero(~is_equality & np.isfinite(rows.upper))
-        forms = []
-        # cvxpy takes no constraint on an empty selection.
-        if len(equal):
-            forms.append(values[equal] == d * rows.lower[equal])
-        if len(below):
-            forms.append(values[below] >= d * rows.lower[below])
-        if len(above):
-            forms.append(values[above] <= d * rows.upper[above])
-        return forms
+
+def row_forms(rows: LinearInequalities, f: cp.Expression, unit: int) -> list[cp.Constraint]:
+    """Return linear inequalities times a unit: equalities, then finite lower and upper bounds."""
+    values = rows.matrix @ (unit * f)
+    if rows.auxiliary is not None:
+        import cvxpy as cp  # slow to import, as everywhere in this folder
+
+        values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
+    # An equality as two inequalities would leave the feasible set without an interior, which
+    # interior-point solvers need.
+    is_equality = rows.lower == rows.upper
+    equal = np.flatnonzero(is_equality)
+    below = np.flatnonzero(~is_equality & np.isfinite(rows.lower))
+    above = np.flatnonzero(~is_equality & np.isfinite(rows.upper))
+    forms = []
+    # cvxpy takes no constraint on an empty selection.
+    if len(equal):
+        forms.append(values[equal] == unit * rows.lower[equal])
+    if len(below):
+        forms.append(values[below] >= unit * rows.lower[below])
+    if len(above):
+        forms.append(values[above] <= unit * rows.upper[above])
+    return forms
 
 
 def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:

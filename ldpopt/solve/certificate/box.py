@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import Reach, no_bound, reach, stated
-from ldpopt.solve.certificate.dual import EPS, sum_with_error
+from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
@@ -67,17 +67,17 @@ def _bound(
     if total is None:
         return nothing, _gap_at(nothing, tangent, limits, None), tangent, limits
     if isinstance(tangent, KinkedLoss):
-        mu = _kinked_multiplier(tangent, stated(loss, start, region, point), total)
+        mu = usable(_kinked_multiplier(tangent, stated(loss, start, region, point), total))
         return mu, _gap_at(mu, tangent, limits, total), tangent, limits
     bounds = stated(loss, start, region, point)
-    mu = _mean_multiplier(tangent.slope, point, bounds)
+    mu = usable(_mean_multiplier(tangent.slope, point, bounds))
     gap = _gap_at(mu, tangent, limits, total)
     # What rounding leaves of the total costs the same at any price near this one.
     rounding = np.abs(mu) * _excess(point, total)[1]
     scale = absolute_sum(tangent.slope, point)
     if np.all(gap <= _ROUNDING * scale + 2 * rounding):
         return mu, gap, tangent, limits
-    other_mu = np.nan_to_num(_filling_multiplier(tangent.slope, bounds, total))
+    other_mu = usable(_filling_multiplier(tangent.slope, bounds, total))
     other_gap = _gap_at(other_mu, tangent, limits, total)
     is_better = other_gap < gap
     return np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), tangent, limits
@@ -91,10 +91,12 @@ def _gap_at(mu: Array, tangent: Minorant, limits: Reach, total: float | None) ->
     if total is None:
         return rise
     excess, error = _excess(point, total)
-    # -μ (Σf - total), with what rounding took from the sum.
-    with np.errstate(invalid="ignore"):
+    # -μ (Σf - total), with what rounding took from the sum. At a point beside the total it may
+    # cancel the rise.
+    with np.errstate(invalid="ignore", over="ignore"):
         missed = -mu * excess + np.abs(mu) * error
-    return np.maximum(rise + missed, 0.0)
+        result = rise + missed + 4 * EPS * (rise + np.abs(missed))
+    return np.where(np.isfinite(result), np.maximum(result, 0.0), np.inf)
 
 
 def _excess(point: Array, total: float) -> tuple[Array, Array]:
@@ -128,8 +130,8 @@ def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
     moment = np.where(free_mass > 0, free_moment, moment)
     # Where every value is at a bound all weights are 0, and so is then the multiplier.
     mean = moment / np.maximum(mass, np.finfo(np.float64).tiny)
-    # An infinite slope, as of a logarithm at 0, has no price.
-    return -np.where(np.isfinite(mean), mean, 0.0)
+    # An infinite slope, as of a logarithm at 0, has no price: the caller takes 0.
+    return np.asarray(-mean)
 
 
 def _filling_multiplier(slope: Array, limits: Reach, total: float) -> Array:

@@ -59,7 +59,8 @@ class Certificate:
         λ, shape (..., d).
     row_multipliers
         ν, shape (..., m): of the rows of all other constraints in their order, as their
-        ``rows(d)`` returns them.
+        ``rows(d)`` returns them. Where a constraint is curved, only ``duals`` has multipliers, by
+        constraint: μ, λ and ν are then NaN.
     active
         Where a bound holds with equality (within 1e-9), shape (..., d).
     scale

@@ -72,10 +72,17 @@ def _within_total(lower: Array, upper: Array, total: float) -> tuple[Array, Arra
     smallest = _sum_of_others(lower, outward=-1)
     largest = _sum_of_others(upper, outward=1)
     if np.ndim(largest) or np.isfinite(largest):
-        lower = np.maximum(lower, total - largest)
+        lower = np.maximum(lower, _left_of(total, largest, outward=-1))
     if np.ndim(smallest) or np.isfinite(smallest):
-        upper = np.minimum(upper, total - smallest)
+        upper = np.minimum(upper, _left_of(total, smallest, outward=1))
     return lower, upper
+
+
+def _left_of(total: float, others: Array | float, outward: int) -> Array | float:
+    """Return what others leave of a total, rounded outward; the total itself if they are 0."""
+    left = total - others
+    # A steep loss makes the last bit of a bound count.
+    return left + outward * EPS * np.abs(left) if np.any(others) else left
 
 
 def _sum_of_others(bound: Array, outward: int) -> Array | float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.constraints.base import row_forms
 from ldpopt.solve.certificate.competitors import Reach
 from ldpopt.solve.certificate.cone_gap import ConeSet, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
@@ -24,7 +25,7 @@ def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) ->
 
     d = len(tangent.f)
     variable = cp.Variable(d)
-    forms = [member.cone_form(variable) for member in members]
+    forms = [_forms(member, variable) for member in members]
     every_form = [form for part in forms for form in part]
     duals: Mapping[Any, Any] = {}
     if isinstance(tangent, Tangent):
@@ -57,6 +58,24 @@ def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) ->
         (),
         tuple([duals.get(form.id) for form in part] for part in forms),
     )
+
+
+def _forms(member: Constraint, variable: Any) -> list[Any]:
+    """Return a constraint for cvxpy, bounds and rows without the factor that a solver likes.
+
+    A bound times d is rounded, and a steep loss makes the last bit of a bound count.
+    """
+    d = variable.size
+    box = member.box(d)
+    if box is None:
+        rows = member.rows(d)
+        return member.cone_form(variable) if rows is None else row_forms(rows, variable, 1)
+    forms = []
+    for bound, sign in zip(box, (1, -1), strict=True):
+        finite = np.flatnonzero(np.isfinite(bound))
+        if len(finite):
+            forms.append(sign * variable[finite] >= sign * bound[finite])
+    return forms
 
 
 def linear_rows(member: Constraint, d: int) -> LinearInequalities | None:

@@ -28,6 +28,18 @@ EPS = float(np.finfo(np.float64).eps)
 _OPERATIONS = 16
 
 
+# Larger multipliers than any loss has; products with frequencies do not overflow below it.
+_LARGEST = 1e250
+
+
+def usable(multipliers: Array, largest: float = _LARGEST) -> Array:
+    """Return multipliers with 0 in place of NaN, infinite and absurdly large ones.
+
+    Any multipliers prove something, but no arithmetic is left with these.
+    """
+    return np.where(np.abs(multipliers) < largest, multipliers, 0.0)
+
+
 def separable_rise(
     residual: Array, error: Array, f: Array, lower: Array, upper: Array, modulus: Array | float
 ) -> Array:
@@ -56,7 +68,8 @@ def separable_rise(
         terms = np.maximum(down, up, out=down)
     # NaN, as of an infinite residual times nothing known, proves nothing.
     terms[np.isnan(terms)] = np.inf
-    return with_rounding(np.sum(terms, axis=-1), terms.shape[-1])
+    with np.errstate(over="ignore"):  # beyond the doubles nothing is proved
+        return with_rounding(np.sum(terms, axis=-1), terms.shape[-1])
 
 
 def _rise_along(slope: Array, length: Array, modulus: Array | float) -> Array:

@@ -36,8 +36,8 @@ Array = NDArray[np.float64]
 # arguments' own rounding.
 _FUNCTION = 32 * EPS
 
-# No multiplier is as large; the squares of smaller ones do not overflow.
-_HUGE = 1e140
+HUGE = 1e140
+"""No multiplier is as large; the squares of smaller ones do not overflow."""
 
 # Numbers below this are taken for 0 where a quotient of them would overflow.
 _SMALL = 1e-290
@@ -152,7 +152,7 @@ def project(z: Array, cones: Cones) -> Array:
     """
     if z.shape != (cones.rows,):
         raise ValueError(f"z has shape {z.shape}, the cones have {cones.rows} rows")
-    result = np.where(np.abs(z) < _HUGE, z, 0.0)
+    result = np.where(np.abs(z) < HUGE, z, 0.0)
     inequalities = slice(cones.zero, cones.soc_start)
     result[inequalities] = np.maximum(result[inequalities], 0.0)
     for kind, parameter, rows in cones.groups():
@@ -216,7 +216,7 @@ def _in_semidefinite(triangle: Array, order: int) -> Array:
         matrix = triangle_to_matrix(triangle, order)
     shift = order * EPS * float(np.trace(np.abs(matrix))) + _SMALL
     diagonal = np.cumsum(np.arange(1, order + 1)) - 1
-    while shift < _HUGE:
+    while shift < HUGE:
         raised = triangle.copy()
         raised[diagonal] += shift
         # Ends: at the latest when the diagonal dominates.

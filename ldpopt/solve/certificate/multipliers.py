@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ldpopt.solve.certificate import exact_sums
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
-from ldpopt.solve.certificate.dual_cones import Cones
+from ldpopt.solve.certificate.dual import usable
+from ldpopt.solve.certificate.dual_cones import HUGE, Cones
 from ldpopt.solve.certificate.ranges import Box
 
 Array = NDArray[np.float64]
@@ -93,6 +94,7 @@ def _rounds(program: ConicProgram, box: Box, solve: Solve) -> Iterator[list[Mult
     for tolerance in _TOLERANCES:
         solved = solve(tolerance)
         if solved is not None:
+            solved = Multipliers(usable(solved.x, HUGE), usable(solved.z, HUGE))
             better = polished(program, solved, box)
             last = [solved] if better is None else [better, solved]
             yield last

@@ -19,7 +19,7 @@ from ldpopt.solve.certificate import cone
 from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import Reach, no_bound, propagated, reach, stated
-from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
@@ -244,7 +244,7 @@ def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:
     impossible = ((multipliers > 0) & np.isinf(system.lower)) | (
         (multipliers < 0) & np.isinf(system.upper)
     )
-    multipliers = np.where(impossible | ~np.isfinite(multipliers), 0.0, multipliers)
+    multipliers = np.where(impossible, 0.0, usable(multipliers))
     price, error = column_totals(system.matrix, multipliers, np.zeros(system.matrix.shape[1]))
     lower, upper = rows.limits
     rise = tangent.rise(price[:d], error[:d], lower[:d], upper[:d])
@@ -253,8 +253,10 @@ def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:
     with np.errstate(invalid="ignore"):
         free = _largest(price[d:] + error[d:], lower[d:], upper[d:])
         free = np.maximum(free, _largest(price[d:] - error[d:], lower[d:], upper[d:]))
-    total = float(rise + products + np.sum(free) + 4 * EPS * np.sum(np.abs(free)))
-    return Proof(np.inf if np.isnan(total) else max(total, 0.0), multipliers)
+        # Products are negative at a point outside the set, where they may cancel the rise.
+        sizes = rise + np.abs(products) + np.sum(np.abs(free))
+        total = float(rise + products + np.sum(free) + (len(free) + 8) * EPS * sizes)
+    return Proof(max(total, 0.0) if np.isfinite(total) else np.inf, multipliers)
 
 
 def _largest(slope: Array, lower: Array, upper: Array) -> Array:

@@ -1,0 +1,193 @@
+"""Exact minima over a box with a total, and how far points are above them: slow and independent.
+
+Doubles are taken at face value. Quadratic losses are computed with fractions, the others with 60
+digits, where a minimum is at most 10⁻⁴⁰ too high.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+DIGITS = 60
+
+# Halvings of the range of the total's multiplier: its width of up to 10⁴⁰ becomes 10⁻⁵⁰.
+_HALVINGS = 300
+
+
+class Quadratic(NamedTuple):
+    """½ Σ w (s - t)² over lower <= s <= upper with Σ s = total: its minimiser in fractions."""
+
+    weights: list[Fraction]
+    target: list[Fraction]
+    minimiser: list[Fraction]
+
+    @classmethod
+    def of(cls, weights, target, lower, upper, total):
+        """Return the problem with its minimiser; None if no point is feasible."""
+        w, t, low, high = (fractions(part) for part in (weights, target, lower, upper))
+        total = Fraction(float(total))
+        if not sum(low) <= total <= sum(high):
+            return None
+
+        def values(mu):
+            pairs = zip(w, t, low, high, strict=True)
+            return [min(max(ti - mu / wi, li), hi) for wi, ti, li, hi in pairs]
+
+        # The sum falls with μ, in pieces that are linear between these.
+        ends = {
+            wi * (ti - end) for wi, ti, *both in zip(w, t, low, high, strict=True) for end in both
+        }
+        places = sorted(ends)
+        first, last = 0, len(places) - 1
+        while last - first > 1:
+            middle = (first + last) // 2
+            if sum(values(places[middle])) >= total:
+                first = middle
+            else:
+                last = middle
+        above, below = (sum(values(places[at])) for at in (first, last))
+        share = Fraction(0) if above == below else (above - total) / (above - below)
+        return cls(w, t, values(places[first] + share * (places[last] - places[first])))
+
+    def rise(self, f: Sequence[float]) -> Fraction:
+        """Return the loss at f above the minimum."""
+        result = Fraction(0)
+        for w, t, s, x in zip(self.weights, self.target, self.minimiser, fractions(f), strict=True):
+            result += w * (x - s) * (x + s - 2 * t)
+        return result / 2
+
+
+def fractions(numbers):
+    """Return doubles as fractions."""
+    return [Fraction(float(number)) for number in numbers]
+
+
+class Model(NamedTuple):
+    """A loss Σ ℓ_v(s_v) for numbers with many digits.
+
+    Attributes
+    ----------
+    value
+        ℓ_v from v and s; None where it is infinite.
+    response
+        The s >= 0 with ℓ_v'(s) = -μ, or the end beyond which none is, from v and μ.
+    prices
+        A range that holds the total's multiplier.
+    """
+
+    value: Callable[[int, Decimal], Decimal | None]
+    response: Callable[[int, Decimal], Decimal]
+    prices: tuple[Decimal, Decimal]
+
+
+def least(model: Model, d: int, total: float) -> Decimal:
+    """Return the minimum over s >= 0 with Σ s = total, by bisection on the multiplier."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        low, high = model.prices
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if sum(model.response(v, middle) for v in range(d)) >= Decimal(total):
+                low = middle
+            else:
+                high = middle
+        return _value(model, [model.response(v, high) for v in range(d)])
+
+
+def rise(model: Model, minimum: Decimal, f: Sequence[float]) -> Decimal:
+    """Return the loss at f above the minimum; infinity where it is infinite."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        return _value(model, [Decimal(float(x)) for x in f]) - minimum
+
+
+def _value(model, values):
+    terms = [model.value(v, s) for v, s in enumerate(values)]
+    return Decimal("inf") if None in terms else sum(terms)
+
+
+def gaussian(estimate, a, b) -> Model:
+    """Return Σ (s - f̃)²/(a + b s) for numbers a > 0 and b."""
+    target = [Decimal(float(x)) for x in estimate]
+    a, b = Decimal(float(a)), Decimal(float(b))
+
+    def value(v, s):
+        variance = a + b * s
+        return (s - target[v]) ** 2 / variance if variance > 0 else None
+
+    def slope(v, s):
+        ratio = (s - target[v]) / (a + b * s)
+        return ratio * (2 - b * ratio)
+
+    def response(v, mu):
+        # Between 0 and 1 the loss is finite and its slope rises, so that ends tell where s is.
+        if -mu <= slope(v, Decimal(0)):
+            return Decimal(0)
+        if -mu >= slope(v, Decimal(1)):
+            return Decimal(1)
+        ratio = -mu / (1 + (1 + b * mu).sqrt())
+        return (target[v] + a * ratio) / (1 - b * ratio)
+
+    with localcontext() as context:
+        context.prec = DIGITS
+        slopes = [slope(v, Decimal(end)) for v in range(len(target)) for end in (0, 1)]
+    return Model(value, response, (-max(slopes), -min(slopes)))
+
+
+def binomial(shares, floor, step) -> Model:
+    """Return -Σ c log P + (1 - c) log(1 - P) with P = floor + step s, 0 < c < 1."""
+    shares = [Decimal(float(x)) for x in shares]
+    floor, step = Decimal(float(floor)), Decimal(float(step))
+
+    def value(v, s):
+        chance = floor + step * s
+        if not 0 < chance < 1:
+            return None
+        return -(shares[v] * chance.ln() + (1 - shares[v]) * (1 - chance).ln())
+
+    def slope(v, s):
+        chance = floor + step * s
+        return -step * (shares[v] / chance - (1 - shares[v]) / (1 - chance))
+
+    def response(v, mu):
+        if -mu <= slope(v, Decimal(0)):
+            return Decimal(0)
+        if -mu >= slope(v, Decimal(1)):
+            return Decimal(1)
+        m = mu / step
+        # m P² - (1 + m) P + c = 0, by the root that does not cancel.
+        root = ((1 + m) ** 2 - 4 * m * shares[v]).sqrt()
+        chance = 2 * shares[v] / (1 + m + root) if 1 + m > 0 else (1 + m - root) / (2 * m)
+        return (chance - floor) / step
+
+    with localcontext() as context:
+        context.prec = DIGITS
+        slopes = [slope(v, Decimal(end)) for v in range(len(shares)) for end in (0, 1)]
+    return Model(value, response, (-max(slopes), -min(slopes)))
+
+
+def divergence(estimate) -> Model:
+    """Return Σ s log(s/f̃) where f̃ > 0; elsewhere s must be 0."""
+    target = [Decimal(float(x)) for x in estimate]
+
+    def value(v, s):
+        if s == 0:
+            return Decimal(0)
+        return s * (s.ln() - target[v].ln()) if s > 0 and target[v] > 0 else None
+
+    def response(v, mu):
+        return target[v] * (-1 - mu).exp() if target[v] > 0 else Decimal(0)
+
+    with localcontext() as context:
+        context.prec = DIGITS
+        mass = sum(t for t in target if t > 0)
+        # For a total of 1 the multiplier is log(mass) - 1.
+        return Model(value, response, (mass.ln() - 3, mass.ln() + 1))
+
+
+def as_doubles(numbers) -> np.ndarray:
+    """Return the nearest doubles."""
+    return np.array([float(number) for number in numbers])

@@ -1,0 +1,321 @@
+"""Hostile inputs: no certificate accepts a point that is further from the minimum than it says.
+
+Every trial is a point whose rise above the minimum is known from exact arithmetic. A certificate
+is sound if its gap is at least the rise: then no tolerance whatever accepts a point wrongly.
+Multipliers are the certificate's own, or wrong ones of every kind in their place.
+
+``python -m tests.test_certificate_soundness`` runs more trials than a test can, and prints how many
+of each kind: some minutes.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
+from ldpopt.constraints import AtMost, Bounds, Custom, Linear, NonNegative, SumsTo
+from ldpopt.solve.certificate import box, polyhedron
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
+from tests import exact_minima
+
+TOLERANCE = 1e-9
+"""That of ``is_optimal`` where none is stated."""
+
+
+class Case(NamedTuple):
+    """A problem, an estimate, some points, and how far each is above the minimum."""
+
+    problem: Problem
+    estimate: FrequencyEstimate
+    points: np.ndarray
+    rises: list
+
+
+class Counts(NamedTuple):
+    """How many points were tried, and accepted by absolute or relative tolerance."""
+
+    trials: int
+    accepted: int
+
+
+KINDS = ("free", "fixed", "thin", "capped")
+"""How value 0 is held away from its estimate, if at all."""
+
+EVIL = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e154, -1e154, 5e-324, 0.0, -0.0)
+
+
+def quadratic_set(generator, kind):
+    """Return weights, target, bounds, total: a hostile least-squares problem on a box."""
+    d = int(generator.integers(2, 7))
+    weights = np.ones(d)
+    if generator.random() < 0.7:
+        weights = 10 ** generator.uniform(0, 14, d)
+    size = 10 ** generator.uniform(0, 18)
+    target = generator.normal(size=d) * np.where(generator.random(d) < 0.6, size, 1.0)
+    if generator.random() < 0.2:
+        target = size + generator.random(d)
+    inside = generator.dirichlet(np.full(d, generator.choice([0.3, 1.0, 5.0])))
+    lower = np.zeros(d)
+    upper = np.ones(d)
+    if kind == "fixed":
+        lower[0] = upper[0] = inside[0]
+    if kind == "thin":
+        width = 10 ** generator.uniform(-12, 0)
+        lower = inside * (1 - width)
+        upper = inside * (1 + width)
+    if kind == "capped":
+        upper[0] = inside[0]
+    return weights, target, lower, upper, inside.sum()
+
+
+def moved(generator, minimiser, lower, upper, count):
+    """Return points of the set near and far from its minimiser, and some just outside."""
+    d = len(minimiser)
+    points = np.tile(minimiser, (count, 1))
+    trial = np.arange(count)
+    gains, gives = generator.integers(d, size=(2, count))
+    room = np.minimum(upper[gains] - points[trial, gains], points[trial, gives] - lower[gives])
+    step = np.clip(10 ** generator.uniform(-12, 0, count), 0.0, np.maximum(room, 0.0))
+    np.add.at(points, (trial, gains), step)
+    np.subtract.at(points, (trial, gives), step)
+    outside = generator.random(count) < 0.1
+    points[outside] += generator.normal(size=(outside.sum(), d)) * TOLERANCE / 8
+    points[0] = minimiser
+    return points
+
+
+def quadratic(generator, kind, constraints, count) -> Iterator[Case]:
+    """Yield least-squares problems on boxes for ever, in the words of ``constraints``."""
+    while True:
+        weights, target, lower, upper, total = quadratic_set(generator, kind)
+        reference = exact_minima.Quadratic.of(weights, target, lower, upper, total)
+        if reference is None:  # the thin set misses its total by rounding
+            continue
+        minimiser = exact_minima.as_doubles(reference.minimiser)
+        points = moved(generator, minimiser, lower, upper, count)
+        loss = losses.WeightedLeastSquares(weights)
+        if np.all(weights == 1):
+            loss = losses.LeastSquares()
+        estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+        problem = Problem(loss, constraints(generator, lower, upper, total))
+        yield Case(problem, estimate, points, [reference.rise(point) for point in points])
+
+
+def as_box(generator, lower, upper, total):
+    return [Bounds(lower, upper), SumsTo(total)]
+
+
+def as_rows(generator, lower, upper, total):
+    """The same set with rows: bounds twice, and rows that are nearly sums of others."""
+    d = len(lower)
+    rows = np.vstack([np.eye(d), np.eye(d), np.ones((1, d))])
+    # In exact arithmetic these rows say nothing more than the bounds and the total.
+    nearly = np.eye(d)[:1] * (1 + 1e-13)
+    ends = (nearly[0, 0] * lower[:1] - 1e-12, nearly[0, 0] * upper[:1] + 1e-12)
+    first = np.concatenate([lower, lower, [total]])
+    last = np.concatenate([upper, upper, [total]])
+    return [Linear(rows, first, last), Linear(nearly, *ends), SumsTo(total)]
+
+
+def as_cones(generator, lower, upper, total):
+    """The same set with the held values stated by cvxpy."""
+    import cvxpy as cp
+
+    held = np.flatnonzero(lower == upper)
+    # A ball that holds all of the set: its multiplier is 0.
+    stated = [Custom(lambda f: [cp.norm(f) <= 2.0])]
+    if len(held):
+        stated.append(Custom(lambda f: [f[held] == lower[held]]))
+    free = [Bounds(np.where(lower == upper, 0.0, lower), np.where(lower == upper, 1.0, upper))]
+    return [*free, SumsTo(total), *stated]
+
+
+def sparse(generator, count) -> Iterator[Case]:
+    """Yield least-squares problems with few non-zero values: the best of all supports counts."""
+    while True:
+        _, target, *_ = quadratic_set(generator, "free")
+        d = len(target)
+        most = int(generator.integers(1, d))
+        best = None
+        for support in itertools.combinations(range(d), most):
+            ends = np.zeros(d)
+            ends[list(support)] = 1.0
+            found = exact_minima.Quadratic.of(np.ones(d), target, np.zeros(d), ends, 1.0)
+            if best is None or found.rise(np.zeros(d)) > best.rise(np.zeros(d)):
+                best = found
+        minimiser = exact_minima.as_doubles(best.minimiser)
+        points = np.tile(minimiser, (count, 1))
+        for point in points[1:]:
+            chosen = generator.choice(d, most, replace=False)
+            point[:] = 0.0
+            point[chosen] = generator.dirichlet(np.full(most, 0.5))
+        problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(most)])
+        estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+        yield Case(problem, estimate, points, [best.rise(point) for point in points])
+
+
+def likelihood(generator, kind, count) -> Iterator[Case]:
+    """Yield likelihoods and divergences on the simplex, ε up to 20."""
+    while True:
+        d = int(generator.integers(2, 6))
+        epsilon = float(generator.choice([0.1, 1.0, 4.0, 10.0, 20.0]))
+        n = int(10 ** generator.uniform(1, 6))
+        oracle = oracles.OUE(epsilon=epsilon, d=d)
+        population = generator.multinomial(n, generator.dirichlet(np.full(d, 0.4)))
+        raw = oracle.estimate(oracle.simulate_counts(population, generator), n)
+        if kind == "divergence":
+            sizes = 10 ** generator.uniform(-6, 18, d)
+            raw = FrequencyEstimate(sizes * np.sign(generator.random(d) - 0.2))
+            if not (raw.frequencies > 0).any():
+                continue
+            loss, model = losses.KullbackLeibler(), exact_minima.divergence(raw.frequencies)
+        elif kind == "gaussian":
+            loss = losses.GaussianMLE()
+            model = exact_minima.gaussian(raw.frequencies, raw.noise.a, raw.noise.b)
+        else:
+            loss = losses.BinomialMLE()
+            shares = loss.shares(raw)
+            if not np.all((shares > 0) & (shares < 1)):
+                continue
+            model = exact_minima.binomial(shares, *loss.constants(raw))
+        minimum = exact_minima.least(model, d, 1.0)
+        problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
+        minimiser = problem.solve(raw).frequencies
+        points = moved(generator, minimiser, np.zeros(d), np.ones(d), count)
+        frequencies = np.tile(raw.frequencies, (count, 1))
+        stack = FrequencyEstimate(frequencies, n=raw.n, oracle=raw.oracle)
+        rises = [exact_minima.rise(model, minimum, point) for point in points]
+        yield Case(problem, stack, points, rises)
+
+
+def wrong_multipliers(generator, shape):
+    """Return numbers that no solver should return, of one kind or mixed."""
+    result = generator.normal(size=shape) * 10 ** generator.uniform(-18, 18, shape)
+    kind = generator.integers(4)
+    if kind == 1:
+        result = generator.choice(EVIL, size=shape)
+    if kind == 2:
+        result = np.where(generator.random(shape) < 0.8, result, generator.choice(EVIL, size=shape))
+    if kind == 3:
+        result = np.full(shape, generator.choice(EVIL))
+    return result
+
+
+def on_boxes(generator):
+    """Plant multipliers of the total."""
+
+    def multiplier(slope, *_):
+        return wrong_multipliers(generator, slope.shape[:-1])
+
+    return mock.patch.multiple(box, _mean_multiplier=multiplier, _filling_multiplier=multiplier)
+
+
+def on_rows(generator):
+    """Plant multipliers of rows."""
+
+    def candidates(tangent, rows, bounds):
+        for _ in range(2):
+            yield wrong_multipliers(generator, len(rows.system.lower))
+
+    return mock.patch.object(polyhedron, "_candidates", candidates)
+
+
+def on_cones(generator):
+    """Plant points and multipliers of cone programs."""
+
+    def solve(program, tolerance, unit=1.0):
+        x = wrong_multipliers(generator, len(program.linear))
+        return Multipliers(x, wrong_multipliers(generator, len(program.right)))
+
+    return mock.patch.object(ConicProgram, "solve", solve)
+
+
+def examine(case) -> Counts:
+    """Compare the gap of every point with its rise, and count what a reader would accept."""
+    proof = certify(case.problem, case.estimate, case.points)
+    # The comparison is false for NaN too.
+    assert np.all(proof.gap >= 0)
+    assert np.isfinite(proof.gap).all() or proof.reason
+    for gap, rise, point in zip(proof.gap, case.rises, case.points, strict=True):
+        if np.isfinite(gap):
+            assert Fraction(float(gap)) >= rise, (case.problem, case.estimate, point, float(rise))
+    inside = proof.violation <= TOLERANCE
+    absolute = inside & (proof.gap <= TOLERANCE)
+    assert proof.is_optimal(TOLERANCE) == absolute.all()
+    relative = (proof.gap <= TOLERANCE * proof.scale) & (proof.violation <= TOLERANCE * proof.size)
+    return Counts(len(case.points), int((absolute | relative).sum()))
+
+
+def families(generator) -> dict:
+    """Return every family of cases, by name: endless."""
+    result = {}
+    for kind in KINDS:
+        result[f"box, {kind}"] = quadratic(generator, kind, as_box, 50)
+        result[f"rows, {kind}"] = quadratic(generator, kind, as_rows, 4)
+        result[f"cones, {kind}"] = quadratic(generator, kind, as_cones, 3)
+    for loss in ("divergence", "gaussian", "binomial"):
+        result[f"{loss} on the simplex"] = likelihood(generator, loss, 40)
+    result["few values"] = sparse(generator, 20)
+    return result
+
+
+NAMES = tuple(families(np.random.default_rng(0)))
+
+PLANTS = {"box": on_boxes, "rows": on_rows, "cones": on_cones}
+
+
+def plant_of(name, generator):
+    """Return how wrong multipliers get into a family."""
+    return PLANTS.get(name.partition(",")[0], on_boxes)(generator)
+
+
+def run(name, seed, trials, planted) -> Counts:
+    """Examine so many points of a family."""
+    generator = np.random.default_rng(seed)
+    cases = families(generator)[name]
+    counts = Counts(0, 0)
+    while counts.trials < trials:
+        case = next(cases)
+        if planted:
+            with plant_of(name, generator):
+                one = examine(case)
+        else:
+            one = examine(case)
+        counts = Counts(counts.trials + one.trials, counts.accepted + one.accepted)
+    return counts
+
+
+def trials_of(name):
+    """Return how many points a test can afford."""
+    return {"rows": 24, "cones": 6}.get(name.partition(",")[0], 1000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_gap_is_below_the_rise(name):
+    assert run(name, 1, trials_of(name), planted=False).accepted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_wrong_multiplier_makes_a_gap_too_small(name):
+    run(name, 2, trials_of(name), planted=True)
+
+
+def main(factor) -> None:
+    """Print how many points of each family were examined and accepted; a wrong one is an error."""
+    total = 0
+    for (seed, name), planted in itertools.product(enumerate(NAMES, start=10), (False, True)):
+        counts = run(name, seed, factor * trials_of(name), planted)
+        total += counts.trials
+        source = "wrong" if planted else "own"
+        print(f"{name:28} {source:5} {counts.trials:7} points, {counts.accepted:7} accepted")
+    print(f"{total} points, 0 accepted whose rise exceeds the tolerance")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
