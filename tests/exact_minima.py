@@ -83,7 +83,7 @@ class Model(NamedTuple):
     prices: tuple[Decimal, Decimal]
 
 
-def least(model: Model, d: int, total: float) -> Decimal:
+def minimum_on_simplex(model: Model, d: int, total: float) -> Decimal:
     """Return the minimum over s >= 0 with Σ s = total, by bisection on the multiplier."""
     with localcontext() as context:
         context.prec = DIGITS

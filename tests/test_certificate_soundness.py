@@ -80,8 +80,8 @@ def moved(generator, minimiser, lower, upper, count):
     points = np.tile(minimiser, (count, 1))
     trial = np.arange(count)
     gains, gives = generator.integers(d, size=(2, count))
-    room = np.minimum(upper[gains] - points[trial, gains], points[trial, gives] - lower[gives])
-    step = np.clip(10 ** generator.uniform(-12, 0, count), 0.0, np.maximum(room, 0.0))
+    slack = np.minimum(upper[gains] - points[trial, gains], points[trial, gives] - lower[gives])
+    step = np.clip(10 ** generator.uniform(-12, 0, count), 0.0, np.maximum(slack, 0.0))
     np.add.at(points, (trial, gains), step)
     np.subtract.at(points, (trial, gives), step)
     outside = generator.random(count) < 0.1
@@ -141,21 +141,21 @@ def sparse(generator, count) -> Iterator[Case]:
     while True:
         _, target, *_ = quadratic_set(generator, "free")
         d = len(target)
-        most = int(generator.integers(1, d))
+        largest_size = int(generator.integers(1, d))
         best = None
-        for support in itertools.combinations(range(d), most):
+        for support in itertools.combinations(range(d), largest_size):
             ends = np.zeros(d)
             ends[list(support)] = 1.0
-            found = exact_minima.Quadratic.of(np.ones(d), target, np.zeros(d), ends, 1.0)
-            if best is None or found.rise(np.zeros(d)) > best.rise(np.zeros(d)):
-                best = found
+            reference = exact_minima.Quadratic.of(np.ones(d), target, np.zeros(d), ends, 1.0)
+            if best is None or reference.rise(np.zeros(d)) > best.rise(np.zeros(d)):
+                best = reference
         minimiser = exact_minima.as_doubles(best.minimiser)
         points = np.tile(minimiser, (count, 1))
         for point in points[1:]:
-            chosen = generator.choice(d, most, replace=False)
+            chosen = generator.choice(d, largest_size, replace=False)
             point[:] = 0.0
-            point[chosen] = generator.dirichlet(np.full(most, 0.5))
-        problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(most)])
+            point[chosen] = generator.dirichlet(np.full(largest_size, 0.5))
+        problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(largest_size)])
         estimate = FrequencyEstimate(np.tile(target, (count, 1)))
         yield Case(problem, estimate, points, [best.rise(point) for point in points])
 
@@ -174,7 +174,8 @@ def likelihood(generator, kind, count) -> Iterator[Case]:
             raw = FrequencyEstimate(sizes * np.sign(generator.random(d) - 0.2))
             if not (raw.frequencies > 0).any():
                 continue
-            loss, model = losses.KullbackLeibler(), exact_minima.divergence(raw.frequencies)
+            loss = losses.KullbackLeibler()
+            model = exact_minima.divergence(raw.frequencies)
         elif kind == "gaussian":
             loss = losses.GaussianMLE()
             model = exact_minima.gaussian(raw.frequencies, raw.noise.a, raw.noise.b)
@@ -184,7 +185,7 @@ def likelihood(generator, kind, count) -> Iterator[Case]:
             if not np.all((shares > 0) & (shares < 1)):
                 continue
             model = exact_minima.binomial(shares, *loss.constants(raw))
-        minimum = exact_minima.least(model, d, 1.0)
+        minimum = exact_minima.minimum_on_simplex(model, d, 1.0)
         problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
         minimiser = problem.solve(raw).frequencies
         points = moved(generator, minimiser, np.zeros(d), np.ones(d), count)
