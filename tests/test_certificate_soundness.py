@@ -15,12 +15,13 @@ from fractions import Fraction
 from typing import NamedTuple
 from unittest import mock
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import AtMost, Bounds, Custom, Linear, NonNegative, SumsTo
-from ldpopt.solve.certificate import box, polyhedron
+from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.solve.certificate import box, competitors, cone, polyhedron
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from tests import exact_minima
 
@@ -125,8 +126,6 @@ def as_rows(generator, lower, upper, total):
 
 def as_cones(generator, lower, upper, total):
     """The same set with the held values stated by cvxpy."""
-    import cvxpy as cp
-
     held = np.flatnonzero(lower == upper)
     # A ball that holds all of the set: its multiplier is 0.
     stated = [Custom(lambda f: [cp.norm(f) <= 2.0])]
@@ -305,6 +304,25 @@ def test_no_gap_is_below_the_rise(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_wrong_multiplier_makes_a_gap_too_small(name):
     run(name, 2, trials_of(name), planted=True)
+
+
+def test_cvxpy_gets_bounds_to_the_last_bit():
+    # Times 3 these are rounded, which would shift the set by more than a steep loss allows.
+    lower = np.array([0.1, 0.3, 0.44222609])
+    variable = cp.Variable(3)
+    forms = cone._forms(Bounds(lower, lower + 0.2), variable)
+    unknown = np.full(3, np.inf)
+    stated = cone.ConeSet.of(variable, forms, -unknown, unknown)
+    assert stated.box.lower[stated.columns].tolist() == lower.tolist()
+    assert stated.box.upper[stated.columns].tolist() == (lower + 0.2).tolist()
+
+
+def test_what_a_total_leaves_is_rounded_outward():
+    problem = Problem(losses.LeastSquares(), [Fixed([0], [0.3]), NonNegative(), SumsTo(1.0)])
+    region = problem.region(3)
+    estimate = FrequencyEstimate([0.0, 1e18, 0.0])
+    limits = competitors.reach(problem.loss, estimate, region)
+    assert Fraction(float(limits.upper[1])) >= 1 - Fraction(0.3)
 
 
 def main(factor) -> None:
