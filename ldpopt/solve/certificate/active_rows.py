@@ -20,7 +20,10 @@ Mask = NDArray[np.bool_]
 
 # Rows whose multiplier has the wrong sign are left out, and the others computed again. A few
 # rounds settle nearly all sets.
-_ROUNDS = 12
+_ROUNDS = 30
+
+# A slope of this size, relative to the largest, is rounding.
+_SIGN = 1e-12
 
 # Weight of ‖ν‖² relative to the largest diagonal entry: it keeps the matrix regular where rows
 # depend on each other. The steps below take its effect away again.
@@ -63,28 +66,49 @@ def explaining_multipliers(
     """
     multipliers = np.zeros(len(system.lower))
     f = tangent.f
-    free = (f - limits.lower > near) & (limits.upper - f > near)
+    at_low = f - limits.lower <= near
+    at_high = limits.upper - f <= near
+    # A bound explains any slope towards it. A value that is held by both, or whose slope is
+    # infinite, needs no row.
+    explained = at_low | at_high | ~np.isfinite(tangent.slope)
+    finite_slope = np.where(np.isfinite(tangent.slope), tangent.slope, 0.0)
     active = at_lower | at_upper
-    # Where the loss is steep a residual costs less: r²/(2m).
-    steepness = np.ones(len(f))
-    if isinstance(tangent, Tangent) and np.all(tangent.modulus[free] > 0):
-        steepness = np.broadcast_to(tangent.modulus, f.shape)
-    weights = np.where(free & np.isfinite(tangent.slope), 1 / np.where(free, steepness, 1.0), 0.0)
-    slope = np.where(weights > 0, tangent.slope, 0.0)
+    rounding = _SIGN * float(np.max(np.abs(finite_slope), initial=0.0))
     for _ in range(_ROUNDS):
         chosen = np.flatnonzero(active)
         if not len(chosen):
             break
-        solved = _least_squares(system.matrix[chosen], slope, weights)
+        weights = np.where(explained, 0.0, 1 / _steepness(tangent, ~explained))
+        solved = _least_squares(system.matrix[chosen], finite_slope, weights)
         wrong = ((solved > 0) & ~at_lower[chosen]) | ((solved < 0) & ~at_upper[chosen])
         multipliers[:] = 0.0
         multipliers[chosen] = np.where(wrong, 0.0, solved)
         # Only the clearly wrong ones are left out: the others are rounding.
         clearly = wrong & (np.abs(solved) > 1e-3 * np.max(np.abs(solved[wrong]), initial=0.0))
-        if not clearly.any():
+        residual = finite_slope - system.matrix.T @ multipliers
+        # A slope away from a bound is one that rows have to explain.
+        away = (at_low & ~at_high & (residual < -rounding)) | (
+            at_high & ~at_low & (residual > rounding)
+        )
+        open_values = away & explained
+        if open_values.any():
+            # First, and with all rows: one may have had the wrong sign only because such a value
+            # was left out.
+            explained &= ~open_values
+            active = at_lower | at_upper
+        elif clearly.any():
+            active[chosen[clearly]] = False
+        else:
             break
-        active[chosen[clearly]] = False
     return multipliers
+
+
+def _steepness(tangent: Minorant, free: Mask) -> Array:
+    """Return the curvature of each value, by which a residual costs less; 1 where it has none."""
+    ones = np.ones(len(tangent.f))
+    if isinstance(tangent, Tangent) and np.all(tangent.modulus[free] > 0):
+        return np.where(free, tangent.modulus, ones)
+    return ones
 
 
 def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
