@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 # Rows whose multiplier has the wrong sign are left out, and the others computed again. A few
 # rounds settle nearly all sets.
-_ROUNDS = 30
+_ROUNDS = 20
 
 # A slope of this size, relative to the largest, is rounding.
 _SIGN = 1e-12
@@ -92,10 +92,8 @@ def explaining_multipliers(
         )
         open_values = away & explained
         if open_values.any():
-            # First, and with all rows: one may have had the wrong sign only because such a value
-            # was left out.
+            # First: a row may have the wrong sign only because such a value was left out.
             explained &= ~open_values
-            active = at_lower | at_upper
         elif clearly.any():
             active[chosen[clearly]] = False
         else:
