@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
-from ldpopt.solve.certificate import box, certify
+from ldpopt.solve.certificate import box, certify, polyhedron
 from ldpopt.solve.certificate.certificate import scale_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
@@ -70,7 +70,7 @@ def judge(
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         reasons.append(f"the constraints are violated by {violation:.2g}")
-    gap = _gap(formulation, start, point, plan)
+    gap = _gap(formulation, start, point, plan, accuracy)
     # The absolute test comes first: it passes almost always, and spares the loss's value.
     if gap is not None and not (gap <= tolerances.gap).all():
         reasons += _doubts(formulation, start, point, gap, tolerances.gap)
@@ -91,7 +91,11 @@ def _largest(point: Array, violation: float) -> float:
 
 
 def _gap(
-    formulation: Formulation, start: FrequencyEstimate, point: Array, plan: Plan
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    plan: Plan,
+    accuracy: Accuracy,
 ) -> Array | None:
     """Return the certified gap of every trial, or None where it would cost too much."""
     if formulation.is_box(start.d):
@@ -99,6 +103,12 @@ def _gap(
         return box.gap(formulation, start, point) if gap is None else gap
     if plan.path == "closed-form" or start.d > feasibility.LARGEST:
         return None
+    tolerance = ACCURACIES[accuracy].gap
+    if formulation.constraints == formulation.convex_constraints:
+        # The search for multipliers may end where they prove what the accuracy promises.
+        gap = polyhedron.evidence(formulation, start, point, tolerance).gap
+        value = formulation.loss.value(point, start)
+        return np.where(np.isfinite(value), gap, np.inf)
     return certify(formulation, start, point).gap
 
 

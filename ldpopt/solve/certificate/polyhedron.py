@@ -71,11 +71,20 @@ class Proof(NamedTuple):
     multipliers: Array
 
 
-def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
-    """Return what certificates of all trials are made of."""
+def evidence(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    sufficient: float = _SUFFICIENT,
+) -> Evidence:
+    """Return what certificates of all trials are made of.
+
+    The search for better multipliers ends where a gap of at most ``sufficient``, relative to
+    Σ |g_v f_v|, is proved.
+    """
     parts = []
     for trial in np.ndindex(point.shape[:-1]):
-        parts.append(_of_trial(formulation, start[trial], point[trial]))
+        parts.append(_of_trial(formulation, start[trial], point[trial], sufficient))
     *columns, sizes, by_constraint = zip(*parts, strict=True)
     shape = point.shape[:-1]
     arrays: list[Any] = [np.stack(column).reshape((*shape, *column[0].shape)) for column in columns]
@@ -86,7 +95,9 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     )
 
 
-def _of_trial(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -> Evidence:
+def _of_trial(
+    formulation: Formulation, estimate: FrequencyEstimate, f: Array, sufficient: float
+) -> Evidence:
     """Return the evidence of one trial."""
     d = len(f)
     region = formulation.region(d)
@@ -98,7 +109,8 @@ def _of_trial(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -
         return cone.evidence(members, minorant(loss, estimate, f, *limits), limits)
     tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
     bounds = stated(loss, estimate, region, f)
-    return _explained(_best_proof(tangent, rows, bounds), tangent, rows, bounds)
+    proof = _best_proof(tangent, rows, bounds, sufficient)
+    return _explained(proof, tangent, rows, bounds)
 
 
 def rows_of(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -> Rows | None:
@@ -158,7 +170,7 @@ def has_own_rows(member: Constraint, d: int) -> bool:
     return member.total(d) is None and member.box(d) is None
 
 
-def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach) -> Proof:
+def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach, sufficient: float) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
     scale = float(absolute_sum(tangent.slope, tangent.f))
     best: Proof | None = None
@@ -167,7 +179,7 @@ def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach) -> Proof:
         # Earlier candidates explain more of the gradient: a later one must prove clearly more.
         if best is None or proof.gap < best.gap / 2:
             best = proof
-        if best.gap <= _SUFFICIENT * scale:
+        if best.gap <= sufficient * scale:
             break
     assert best is not None
     return best
