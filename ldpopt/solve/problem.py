@@ -142,6 +142,9 @@ class Problem(Formulation):
 
         Notes
         -----
+        Where no path and no solver is named, a solver's point is polished by Newton steps on the
+        constraints that hold (``ldpopt.solve.polish``), and kept if its certified gap is smaller.
+
         Cost: closed forms are a sort or a few passes for all trials at once; the other paths solve
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
         the requested path.

@@ -168,16 +168,12 @@ class ConeSolution:
         Likewise the dual value of each cvxpy constraint.
     seconds
         What the solver itself took.
-    raw, data
-        The solver's own result, and the program as it saw it.
     """
 
     status: str
     points: Mapping[int, Any]
     duals: Mapping[int, Any]
     seconds: float
-    raw: Any
-    data: Mapping[str, Any]
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable, or None."""
@@ -188,18 +184,6 @@ class ConeSolution:
         """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
         value = self.duals.get(form.id)
         return np.zeros(form.shape) if value is None else np.asarray(value, dtype=np.float64)
-
-    def lower_bound(self) -> tuple[float, float]:
-        """Return a lower bound of the minimum from Clarabel's dual point, and its residual.
-
-        The dual point (x, z) bounds the program by -½ xᵀPx - bᵀz from below, whether or not the
-        primal point is exact. The residual is the largest component of c + Px + Aᵀz.
-        """
-        x = np.asarray(self.raw.x)
-        z = np.asarray(self.raw.z)
-        curved = self.data["P"] @ x if "P" in self.data else np.zeros(len(x))
-        residual = np.max(np.abs(self.data["c"] + curved + self.data["A"].T @ z))
-        return float(-np.sum(x * curved) / 2 - self.data["b"] @ z), float(residual)
 
 
 class ConeProgram:
@@ -263,4 +247,4 @@ class ConeProgram:
             solution = chain.invert(raw, inverse)
         points = solution.primal_vars or {}
         duals = solution.dual_vars or {}
-        return ConeSolution(solution.status, points, duals, seconds, raw, data)
+        return ConeSolution(solution.status, points, duals, seconds)
