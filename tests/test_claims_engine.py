@@ -468,17 +468,29 @@ def test_a_wrong_projection_of_joined_vectors_is_caught(instances):
 
 
 @pytest.mark.parametrize(
-    ("holds", "corrected", "verdict"),
+    ("holds", "more", "verdict"),
     [
-        (True, None, Verdict.HOLDS),
-        (True, True, Verdict.HOLDS),
-        (False, True, Verdict.CORRECTED),
-        (False, False, Verdict.FAILS),
-        (False, None, Verdict.FAILS),
+        (True, {}, Verdict.HOLDS),
+        (True, {"corrected": True}, Verdict.HOLDS),
+        (True, {"proof": "Simplex.v: cls"}, Verdict.PROVED),
+        (False, {"corrected": True}, Verdict.CORRECTED),
+        (False, {"corrected": False}, Verdict.FAILS),
+        (False, {}, Verdict.FAILS),
+        (False, {"proof": "Simplex.v: cls"}, Verdict.FAILS),
+        (None, {}, Verdict.INCONCLUSIVE),
+        (None, {"corrected": True}, Verdict.INCONCLUSIVE),
+        (None, {"proof": "Simplex.v: cls"}, Verdict.INCONCLUSIVE),
+        (None, {"missing": "the data"}, Verdict.UNCHECKED),
     ],
 )
-def test_the_verdict_follows_from_the_statement_and_its_correction(holds, corrected, verdict):
-    assert Finding(holds, 1, {}, corrected).verdict is verdict
+def test_the_verdict_follows_from_what_was_found(holds, more, verdict):
+    assert Finding(holds, 1, {}, **more).verdict is verdict
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_lacks_something_decides_nothing(holds):
+    with pytest.raises(ValueError, match="lacks the data cannot decide"):
+        Finding(holds, 1, {}, missing="the data")
 
 
 def test_a_finding_of_an_agreement_shows_it():

@@ -334,23 +334,45 @@ def test_a_note_says_which_solver_failed_where_and_why():
     assert comparison_notes(rows) == ["OSQP on CLS, d = 8, accuracy low: no point"]
 
 
+FINDINGS = {
+    Verdict.PROVED: Finding(True, 1234, {}, proof="Simplex.v: cls"),
+    Verdict.HOLDS: Finding(True, 1234, {}),
+    Verdict.CORRECTED: Finding(False, 1234, {}, corrected=True),
+    Verdict.FAILS: Finding(False, 1234, {}),
+    Verdict.INCONCLUSIVE: Finding(None, 1234, {}),
+    Verdict.UNCHECKED: Finding(None, 1234, {}, missing="the data"),
+}
+
+
 def result_of(expected, actual):
     claim = replace(LEDGER["oue-flip"], expected=expected)
-    corrected = actual == Verdict.CORRECTED or None
-    return Result(claim, Finding(actual == Verdict.HOLDS, 1234, {}, corrected), 0.13)
+    return Result(claim, FINDINGS[actual], 0.13)
 
 
 def test_only_a_surprise_is_red():
+    def coloured(*parts):
+        return printed(*parts, force_terminal=True, color_system="standard")
+
     def shown(expected, actual):
         results = [result_of(expected, actual)]
-        parts = claims_table(results), claims_summary(results)
-        return printed(*parts, force_terminal=True, color_system="standard")
+        return coloured(claims_table(results), claims_summary(results))
 
     red = "31m"
     assert all(red not in shown(verdict, verdict) for verdict in Verdict)
     assert shown(Verdict.HOLDS, Verdict.FAILS).count(red) >= 3
+    green = "32m"
+    unknown = (Verdict.INCONCLUSIVE, Verdict.UNCHECKED)
+    assert green in coloured(claims_table([result_of(Verdict.HOLDS, Verdict.HOLDS)]))
+    for verdict in unknown:
+        assert green not in coloured(claims_table([result_of(verdict, verdict)]))
     surprise = claims_summary([result_of(Verdict.FAILS, Verdict.HOLDS)])
     assert surprise.endswith("not what the ledger expects:[/] oue-flip")
+
+
+def test_every_verdict_is_counted():
+    summary = claims_summary([result_of(verdict, verdict) for verdict in Verdict])
+    assert "6 statements: " in summary
+    assert all(f"1 {verdict}" in summary for verdict in Verdict)
 
 
 def test_the_ledger_has_verdict_size_and_seconds_of_every_claim():
@@ -409,6 +431,8 @@ def test_the_page_names_surprises_and_shows_them_in_red():
     assert "Not as the ledger expects: 1 of 2" in page
     assert 'class="verdict fails surprise"' in page
     assert "<strong>expected holds</strong>" in page
+    page = claims_page([result_of(Verdict.UNCHECKED, Verdict.UNCHECKED)])
+    assert 'class="verdict cannot-be-checked-here">cannot be checked here<' in page
 
 
 def test_the_page_shows_evidence_pictures_and_versions():

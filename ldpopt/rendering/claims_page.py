@@ -38,6 +38,8 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["evidence"] = _evidence
+    # The name of a class has no spaces, the words of a verdict do.
+    environment.filters["class"] = lambda verdict: verdict.replace(" ", "-")
     # As text inside the page: it is one file, which can be sent on.
     pictures = {
         result.claim.id: base64.b64encode(agreement_figure(result.finding.agreement)).decode()

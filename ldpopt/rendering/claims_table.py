@@ -12,8 +12,16 @@ from rich.table import Table
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
 
-# Red is for surprises alone.
-_COLOURS = {Verdict.HOLDS: "green", Verdict.CORRECTED: "yellow", Verdict.FAILS: "magenta"}
+# Red is for surprises alone, and green for statements that are true: not for those of which
+# nothing is known.
+_COLOURS = {
+    Verdict.PROVED: "bold green",
+    Verdict.HOLDS: "green",
+    Verdict.CORRECTED: "yellow",
+    Verdict.FAILS: "magenta",
+    Verdict.INCONCLUSIVE: "cyan",
+    Verdict.UNCHECKED: "blue",
+}
 
 
 def claims_table(results: Iterable[Result]) -> Table:

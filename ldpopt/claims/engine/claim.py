@@ -14,12 +14,39 @@ Evidence = Mapping[str, float | int | str]
 
 
 class Verdict(StrEnum):
-    """How a claim ended."""
+    """How a statement ended: what is known about it, and how.
 
+    The first four say that the statement is true or false, by a theorem or by a check that could
+    have ended otherwise. The last two say that nothing is known, and why: lack of evidence against
+    a statement never makes it hold.
+
+    Attributes
+    ----------
+    PROVED
+        True for every input: a proof checker accepted the theorem that the evidence names, and the
+        check found nothing against it on its instances.
+    HOLDS
+        True as printed on every instance that was checked.
+    CORRECTED
+        False as printed, by a misprint or a missing condition, and true in a version that the
+        authors would accept as what they meant. The evidence states it. The opposite of a
+        statement is no correction of it.
+    FAILS
+        False as printed. It may be what the ledger expects: a paper's wrong statement stays in the
+        ledger as wrong.
+    INCONCLUSIVE
+        It was measured, and the numbers are compatible with the statement and with its opposite.
+    UNCHECKED
+        What the statement is about is not available, for example its data set. What stands in for
+        it is shown in the evidence and decides nothing.
+    """
+
+    PROVED = "proved"
     HOLDS = "holds"
-    # False as printed, and true in a version that the evidence states.
     CORRECTED = "holds-as-corrected"
     FAILS = "fails"
+    INCONCLUSIVE = "inconclusive"
+    UNCHECKED = "cannot be checked here"
 
 
 @dataclass(frozen=True)
@@ -29,7 +56,7 @@ class Finding:
     Attributes
     ----------
     holds
-        Whether the statement is true as printed.
+        Whether the statement is true as printed; None where the check cannot decide.
     instances
         Number of vectors (or parameter settings) that it was checked on.
     evidence
@@ -38,13 +65,36 @@ class Finding:
         Whether a corrected version holds; None where there is nothing to correct.
     agreement
         Closed form against solvers, where the claim compares them.
+    proof
+        File and theorem that a proof checker accepted for every input; empty without a proof. It
+        never replaces the check: code that contradicts its theorem fails.
+    missing
+        What would be needed to decide and is not available here; empty where nothing is.
+
+    Raises
+    ------
+    ValueError
+        If something is missing and the check decides all the same.
+
+    Examples
+    --------
+    >>> Finding(True, 10, {}).verdict, Finding(True, 10, {}, proof="Simplex.v: cls").verdict
+    (<Verdict.HOLDS: 'holds'>, <Verdict.PROVED: 'proved'>)
+    >>> str(Finding(None, 0, {}, missing="the data of the paper").verdict)
+    'cannot be checked here'
     """
 
-    holds: bool
+    holds: bool | None
     instances: int
     evidence: Evidence
     corrected: bool | None = None
     agreement: Agreement | None = None
+    proof: str = ""
+    missing: str = ""
+
+    def __post_init__(self) -> None:
+        if self.missing and self.holds is not None:
+            raise ValueError(f"a check that lacks {self.missing} cannot decide: holds must be None")
 
     @classmethod
     def of(cls, agreement: Agreement) -> Finding:
@@ -54,8 +104,10 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         """The verdict that follows."""
+        if self.holds is None:
+            return Verdict.UNCHECKED if self.missing else Verdict.INCONCLUSIVE
         if self.holds:
-            return Verdict.HOLDS
+            return Verdict.PROVED if self.proof else Verdict.HOLDS
         return Verdict.CORRECTED if self.corrected else Verdict.FAILS
 
 
