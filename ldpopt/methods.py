@@ -51,7 +51,7 @@ class Method:
     stated
         From options to the problem that it solves; None for a method that minimises nothing.
     transform
-        For a method without a problem, the function from an estimate to frequencies.
+        For a method without a problem, the function from an estimate and options to frequencies.
     nonnegative, sums_to_one
         Its guarantees; "almost" means a sum of at most 1.
     preserves_order
@@ -75,7 +75,7 @@ class Method:
     sums_to_one: Guarantee
     preserves_order: bool = True
     stated: Stated | None = None
-    transform: Callable[[FrequencyEstimate], Array] | None = None
+    transform: Callable[..., Array] | None = None
     clip_answers: bool = False
     fits_prior: bool = False
     keeps_raw: bool = False
@@ -109,10 +109,12 @@ class Method:
     @property
     def options(self) -> dict[str, Any]:
         """Names and defaults of the options that ``postprocess`` passes on."""
-        if self.stated is None:
-            return {}
-        parameters = inspect.signature(self.stated).parameters.values()
-        return {option.name: option.default for option in parameters}
+        function = self.stated or self.transform
+        assert function is not None  # a method has one of the two
+        parameters = inspect.signature(function).parameters.values()
+        # A transform also takes the estimate itself, by position.
+        options = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
+        return {option.name: option.default for option in options}
 
     def solve(self, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
         """Return the estimate after this method, as ``postprocess`` does."""
@@ -129,7 +131,7 @@ class Method:
             frequencies = problem.minimise(estimate)
         else:
             assert self.transform is not None  # a method has one of the two
-            frequencies = self.transform(estimate)
+            frequencies = self.transform(estimate, **options)
         frequencies = closed(frequencies)  # nobody else has it, so that no copy is needed
         return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
 
@@ -205,8 +207,43 @@ def _norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition
     return Composition(cut, stated_by, minimise, "norm-hyb", formula)
 
 
-def _norm_cut(estimate: FrequencyEstimate) -> Array:
+def _norm_sub(*, zero_first: bool = False) -> Problem | Composition:
+    if not zero_first:
+        return Problem(LeastSquares(), _SIMPLEX)
+
+    def minimise(estimate: FrequencyEstimate) -> Array:
+        _require_positive(estimate.frequencies, "norm-sub with zero_first")
+        return closed_form.zero_first(estimate.frequencies)
+
+    def stated_by(vector: FrequencyEstimate) -> Problem:
+        zeros = np.flatnonzero(vector.frequencies <= 0)
+        return Problem(LeastSquares(), [*_SIMPLEX, Fixed(zeros, np.zeros(len(zeros)))])
+
+    # Base-Pos decides what is fixed, which makes it the first of two problems.
+    first = Problem(LeastSquares(), [NonNegative()])
+    formula = "min ½‖f-f̃‖², f ≥ 0, Σf = 1, f = 0 where f̃ ≤ 0"
+    return Composition(first, stated_by, minimise, "norm-sub, zero first", formula)
+
+
+def _require_positive(f: Array, name: str) -> None:
+    """Raise an error unless every vector has a positive value."""
+    without = np.max(f, axis=-1) <= 0
+    if without.any():
+        at = validate.first(np.asarray(without))
+        raise InvalidInputError(
+            f"{name} needs a positive estimate, found a vector without one{validate.placed(at)}; "
+            "norm-sub itself always has an answer"
+        )
+
+
+_CROSSINGS: Mapping[str, closed_form.Crossing] = MappingProxyType({"cut": "cut", "keep": "keep"})
+
+
+def _norm_cut(estimate: FrequencyEstimate, *, crossing: str = "cut") -> Array:
     f = estimate.frequencies
+    choice = validate.lookup("crossing", crossing, _CROSSINGS)
+    if choice == "keep":
+        return _norm_cut_behind_crossing(f)
     # The definition adds up the largest estimates while their sum is below 1: here not even the
     # first one fits.
     if np.any(f.max(axis=-1) > 1):
@@ -215,6 +252,20 @@ def _norm_cut(estimate: FrequencyEstimate) -> Array:
             "definition such a value, and all below it, are cut; norm-sub has no such case"
         )
     return closed_form.norm_cut(f)
+
+
+def _norm_cut_behind_crossing(f: Array) -> Array:
+    """Return Norm-Cut as the authors' code computes it, or raise an error where it divides by 0."""
+    crosses = np.sum(np.maximum(f, 0.0), axis=-1) > 1
+    # Where nothing crosses all values are kept, negative ones too, and divided by their sum.
+    without = ~crosses & (np.sum(f, axis=-1) <= 0)
+    if without.any():
+        at = validate.first(without)
+        raise InvalidInputError(
+            'norm-cut with crossing="keep" divides by the sum of the estimates, which is not '
+            f"positive{validate.placed(at)}; norm-cut without options always has an answer"
+        )
+    return closed_form.norm_cut(f, crossing="keep")
 
 
 def _unchanged(estimate: FrequencyEstimate) -> Array:
@@ -230,6 +281,16 @@ def _posterior(
 ) -> Callable[[], PosteriorMean]:
     """Return the function that makes the loss, so that every problem fits its own prior."""
     return lambda: PosteriorMean(prior, total=total)
+
+
+def _power_under(*constraints: NonNegative | SumsTo) -> Stated:
+    """Return the function that states Power's problem under some constraints."""
+
+    def stated(*, binned: bool = False) -> Problem:
+        prior = priors.BinnedPowerLaw if binned else priors.PowerLaw
+        return Problem(PosteriorMean(prior), constraints)
+
+    return stated
 
 
 _ALL = [
@@ -300,9 +361,8 @@ _ALL = [
         # Its result is not the minimiser of anything that N states: a function, not a problem.
         transform=_norm_cut,
     ),
-    _minimises(
-        LeastSquares,
-        *_SIMPLEX,
+    _solves(
+        _norm_sub,
         name="norm-sub",
         label="Norm-Sub",
         description="max(f̃+δ, 0) with sum 1",
@@ -327,9 +387,9 @@ _ALL = [
         source="N IV-D",
         complexity="O(d log d)",
     ),
-    _minimises(
+    _solves(
         # The prior starts at one user: no posterior mean is below 1/n.
-        _posterior(priors.PowerLaw),
+        _power_under(),
         name="power",
         fits_prior=True,
         label="Power",
@@ -338,11 +398,10 @@ _ALL = [
         complexity="O(d)",
         nonnegative="yes",
     ),
-    _minimises(
+    _solves(
         # E‖f - f'‖² = ‖E f - f'‖² + a constant: on the simplex the minimum is the projection of the
         # posterior mean, which is Norm-Sub.
-        _posterior(priors.PowerLaw),
-        *_SIMPLEX,
+        _power_under(*_SIMPLEX),
         name="power-ns",
         fits_prior=True,
         label="PowerNS",
@@ -433,7 +492,11 @@ def postprocess(
     **options
         Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of
         values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
-        false positives, .05) for ``base-zero``.
+        false positives, .05) for ``base-zero``. Three more give what the code that drew N's
+        figures computes: ``crossing="keep"`` for ``norm-cut`` (it keeps the value that crosses
+        the sum of 1, and rescales), ``zero_first=True`` for ``norm-sub`` (values that are not
+        positive stay 0), ``binned=True`` for ``power`` and ``power-ns`` (posterior means at
+        estimates in bins of ten counts).
 
     Returns
     -------
@@ -445,7 +508,8 @@ def postprocess(
     ------
     InvalidInputError, InvalidTypeError
         If the method or an option is unknown, a number is not finite, the noise is needed and
-        not known, or the method has no answer (``norm-mul`` with no positive estimate).
+        not known, or the method has no answer (``norm-mul`` and ``zero_first`` with no positive
+        estimate, ``crossing="keep"`` where all estimates are kept and sum to 0 or less).
 
     Warns
     -----

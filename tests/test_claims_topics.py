@@ -450,6 +450,12 @@ def test_the_standard_deviation_of_a_share_of_olh_by_hand():
 def test_privacy_losses_by_hand():
     assert protocols._subset_loss(0.5, 2, 8) == pytest.approx(math.log(3))
     assert protocols._subset_loss(0.6, 2, 8) == pytest.approx(math.log(4.5))
+
+
+def test_variances_of_subset_sizes_are_those_of_the_oracle():
+    oracle = SubsetSelection(epsilon=1.0, d=8)
+    constant, slope = protocols._subset_variances(1.0, 8)
+    assert (constant[oracle.k - 1], slope[oracle.k - 1]) == pytest.approx((oracle.a, oracle.b))
     assert errata._unary_loss(0.5, 0.25) == pytest.approx(math.log(3))
     assert errata._unary_loss(0.75, 0.5) == pytest.approx(math.log(3))
     assert errata._unary_loss(0.25, 0.5) == pytest.approx(math.log(3))

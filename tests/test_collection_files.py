@@ -12,7 +12,7 @@ from ldpopt import collection as files
 from ldpopt.collection.header import Header
 from ldpopt.collection.parquet import METADATA
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError
-from ldpopt.oracles import GRR, OLH, OUE
+from ldpopt.oracles import GRR, OLH, OUE, SubsetSelection
 from ldpopt.oracles.hashing import LocalHashing
 from ldpopt.protocol import PureProtocol
 from tests.reports_world import MAKERS, reports_of
@@ -199,6 +199,14 @@ def test_a_header_that_cannot_be_right_is_refused(case, stored):
     with pytest.raises((InvalidInputError, InvalidTypeError), match=words) as caught:
         files.open_reports(stored)
     assert "reports.parquet" in str(caught.value)
+
+
+def test_a_header_keeps_how_the_size_of_a_subset_was_chosen():
+    oracle = SubsetSelection(1.9, 11, rounding="nearest")
+    header = Header.from_record(Header(oracle).record(), "here")
+    assert (oracle.k, header.oracle.k) == (1, 1)
+    with pytest.raises(InvalidInputError, match="rounding = 'nearest', but there has rounding"):
+        header.agree(Header(SubsetSelection(1.9, 11)), "here", "there")
 
 
 def test_a_header_that_contradicts_itself_is_refused():

@@ -322,7 +322,7 @@ def test_numbers_of_buckets_and_of_values_in_a_set_are_decided_in_fractions(epsi
     assert high < g - Fraction(1, 2)
     assert OLH(epsilon, 10, rounding="floor").g <= max(2, low + 1)
     assert BLH(epsilon, 10).exact_ratio <= low
-    k = SubsetSelection(epsilon, 1000).k
+    k = SubsetSelection(epsilon, 1000, rounding="nearest").k
     assert abs(k - 1000 / (low + 1)) <= Fraction(1, 2) or k == 1
 
 

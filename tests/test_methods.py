@@ -340,6 +340,72 @@ def test_norm_cut_keeps_all_of_equal_shares(d):
     assert_array_equal(postprocess(np.full(d, 1 / d), "norm-cut").frequencies, 1 / d)
 
 
+# --- variants of the authors' own code ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        ([0.6, 0.3, 0.2, -0.1], [0.6 / 1.1, 0.3 / 1.1, 0.2 / 1.1, 0.0]),
+        ([0.2, -0.1, 0.6, 0.3, 0.1], [0.2 / 1.1, 0.0, 0.6 / 1.1, 0.3 / 1.1, 0.0]),
+        ([1.5, 0.2], [1.0, 0.0]),  # the first value crosses by itself
+        ([0.5, 0.3, -0.2], [0.5 / 0.6, 0.3 / 0.6, -0.2 / 0.6]),  # nothing crosses: all are scaled
+        ([0.5, 0.5, 0.5], [0.5 / 1.5, 0.5 / 1.5, 0.5 / 1.5]),  # a sum of 1 does not cross
+        ([0.4, 0.7, 0.4], [0.4 / 1.1, 0.7 / 1.1, 0.0]),  # of equal values the first
+    ],
+)
+def test_norm_cut_that_keeps_what_crosses_by_hand(f, expected):
+    answer = postprocess(f, "norm-cut", crossing="keep").frequencies
+    assert answer == pytest.approx(expected, abs=1e-15)
+    stack = postprocess([f, f[::-1]], "norm-cut", crossing="keep").frequencies
+    assert_array_equal(stack[0], answer)
+
+
+@pytest.mark.parametrize("f", [[0.1, -0.1], [-0.2, -0.3], [[0.5, 0.6], [0.2, -0.4]], [0.0, 0.0]])
+def test_norm_cut_without_anything_to_divide_by_is_refused(f):
+    with pytest.raises(InvalidInputError, match="divides by the sum"):
+        postprocess(f, "norm-cut", crossing="keep")
+
+
+def test_an_unknown_crossing_is_refused():
+    with pytest.raises(InvalidInputError, match="unknown crossing 'kept': did you mean 'keep'"):
+        postprocess([0.5, 0.6], "norm-cut", crossing="kept")
+
+
+def test_zero_first_never_raises_a_value_that_is_not_positive():
+    answer = postprocess([0.5, 0.2, -0.01, 0.0], "norm-sub", zero_first=True).frequencies
+    assert answer == pytest.approx([0.65, 0.35, 0.0, 0.0])
+    raw = collected(40)
+    assert np.maximum(raw.frequencies, 0).sum() > 1
+    # There no value is raised, so that the variant is the projection.
+    variant = postprocess(raw, "norm-sub", zero_first=True).frequencies
+    assert variant == pytest.approx(postprocess(raw, "norm-sub").frequencies, abs=1e-15)
+
+
+def test_zero_first_is_certified_as_the_problem_that_it_solves():
+    problem = METHODS["norm-sub"].stated(zero_first=True)
+    solution = problem.solve([[0.5, 0.2, -0.01], [0.3, -0.5, 0.1]])
+    assert solution.certificate.gap.max() < 1e-12
+    assert METHODS["norm-sub"].problem.solve([0.5, 0.2, -0.01]).frequencies[2] > 0.05
+
+
+def test_zero_first_needs_a_positive_value():
+    with pytest.raises(InvalidInputError, match="without one at index 1"):
+        postprocess([[0.5, 0.2], [-0.5, 0.0]], "norm-sub", zero_first=True)
+
+
+def test_power_in_bins_is_power_at_the_nearest_ten_and_five():
+    raw = collected(30, n=2000)
+    counts = 2000 * raw.frequencies
+    prior = priors.PowerLaw.fit(raw)
+    bins = 10 * np.rint(counts / 10) + 5
+    expected = prior.posterior_mean(bins, 2000 * raw.sigma) / 2000
+    assert apply("power", raw, binned=True).frequencies == pytest.approx(expected, rel=1e-9)
+    assert not np.allclose(apply("power", raw).frequencies, expected, rtol=1e-4)
+    of_stack = apply("power-ns", collected(30, n=2000, trials=2), binned=True)
+    assert of_stack.frequencies.sum(axis=-1) == pytest.approx([1.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("f", "top_k", "expected"),
     [
@@ -479,13 +545,16 @@ def test_a_misspelt_option_is_answered_with_the_nearest_names():
 
 
 def test_an_option_of_another_method_is_refused():
-    with pytest.raises(InvalidInputError, match="norm-sub takes no options, got 'alpha'"):
-        postprocess([0.5, 0.5], "norm-sub", alpha=1)
+    with pytest.raises(InvalidInputError, match="norm-mul takes no options, got 'alpha'"):
+        postprocess([0.5, 0.5], "norm-mul", alpha=1)
 
 
 def test_options_are_listed_with_their_defaults():
     assert METHODS["norm-hyb"].options == {"alpha": 2.0, "top_k": None}
-    assert METHODS["norm-sub"].options == {}
+    assert METHODS["norm-mul"].options == {}
+    assert METHODS["norm-sub"].options == {"zero_first": False}
+    assert METHODS["norm-cut"].options == {"crossing": "cut"}
+    assert METHODS["power"].options == METHODS["power-ns"].options == {"binned": False}
 
 
 @pytest.mark.parametrize(

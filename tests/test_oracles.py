@@ -795,6 +795,8 @@ def test_a_wrong_number_of_trials_is_refused(trials, error, message):
 def test_an_unknown_rounding_is_refused_with_the_known_ones(rounding):
     with pytest.raises(InvalidInputError, match=r"unknown rounding .*: known: nearest, floor"):
         OLH(1.0, 4, rounding=rounding)
+    with pytest.raises(InvalidInputError, match=r"unknown rounding .*: known: best, nearest"):
+        SubsetSelection(1.0, 4, rounding=rounding)
 
 
 @pytest.mark.parametrize(

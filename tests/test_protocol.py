@@ -36,7 +36,7 @@ def test_p_and_q_are_the_published_ones(epsilon, d):
         (OLH(epsilon, d, rounding="floor"), e / (e + floor - 1), 1 / floor),
         (BLH(epsilon, d), e / (e + 1), 1 / 2),
         (
-            SubsetSelection(epsilon, d),
+            SubsetSelection(epsilon, d, rounding="nearest"),
             p_subset,
             p_subset * (k - 1) / (d - 1) + (1 - p_subset) * k / (d - 1),
         ),
@@ -61,7 +61,34 @@ def test_the_number_of_buckets(epsilon, nearest, floor):
     ("epsilon", "d", "k"), [(1.0, 10, 3), (1.0, 2, 1), (0.1, 2, 1), (5.0, 100, 1), (0.1, 100, 48)]
 )
 def test_the_size_of_a_subset(epsilon, d, k):
+    assert SubsetSelection(epsilon, d, rounding="nearest").k == k
     assert SubsetSelection(epsilon, d).k == k
+
+
+@everywhere
+def test_the_best_size_of_a_subset_has_the_smallest_error_over_the_domain(epsilon, d):
+    chosen = SubsetSelection(epsilon, d)
+    e = math.exp(epsilon)
+
+    def error(k):
+        p = k * e / (k * e + d - k)
+        q = (p * (k - 1) + (1 - p) * k) / (d - 1)
+        return (q * (1 - q) + (p - q) * (1 - p - q) / d) / (p - q) ** 2
+
+    near = range(max(1, chosen.k - 3), min(d, chosen.k + 4))
+    assert error(chosen.k) <= min(error(k) for k in near) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "d", "best"), [(1.9, 11, 2), (0.8, 8, 3), (3.1, 33, 2), (4.2, 100, 2)]
+)
+def test_the_best_size_of_a_subset_is_not_always_the_nearest(epsilon, d, best):
+    nearest = SubsetSelection(epsilon, d, rounding="nearest")
+    assert (SubsetSelection(epsilon, d).k, nearest.k) == (best, best - 1)
+    assert nearest.options == {"rounding": "nearest"}
+    assert SubsetSelection(epsilon, d).options == {"rounding": "best"}
+    # Where both agree the reports are the same, and so is what files state.
+    assert SubsetSelection(1.0, 10, rounding="nearest").options == {"rounding": "best"}
 
 
 @everywhere

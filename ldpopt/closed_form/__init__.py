@@ -11,6 +11,7 @@ from ldpopt.closed_form.one_root import least_absolute, one_root
 from ldpopt.closed_form.orders import isotonic, monotone
 from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
+    Crossing,
     base_cut,
     base_pos,
     kept_by_norm_hyb,
@@ -18,9 +19,11 @@ from ldpopt.closed_form.thresholds import (
     norm_cut,
     norm_hyb,
     significance_threshold,
+    zero_first,
 )
 
 __all__ = [
+    "Crossing",
     "at_most",
     "base_cut",
     "base_pos",
@@ -40,4 +43,5 @@ __all__ = [
     "significance_threshold",
     "tree_consistency",
     "water_filling",
+    "zero_first",
 ]

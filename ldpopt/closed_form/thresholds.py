@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -10,6 +12,9 @@ from ldpopt.closed_form.rows import counts, falling
 from ldpopt.closed_form.simplex import norm_sub
 
 Array = NDArray[np.float64]
+
+Crossing = Literal["cut", "keep"]
+"""What Norm-Cut does with the value at which the sum exceeds 1."""
 
 
 def base_pos(f: Array) -> Array:
@@ -73,7 +78,7 @@ def base_cut(f: Array, threshold: float | Array) -> Array:
     return np.where(f >= threshold, f, 0.0)
 
 
-def norm_cut(f: Array) -> Array:
+def norm_cut(f: Array, crossing: Crossing = "cut") -> Array:
     """Return f where f >= θ, else 0, θ > 0 the smallest with Σ_{f>=θ} f <= 1 (Norm-Cut, N IV-B).
 
     Only positive values count: negative ones do not offset them. Values tied at the cut stay or go
@@ -84,6 +89,11 @@ def norm_cut(f: Array) -> Array:
     ----------
     f
         Values of shape (..., d).
+    crossing
+        ``"cut"`` follows N's words. ``"keep"`` does what the code that drew N's figures does: it
+        keeps the value at which the sum of the largest ones exceeds 1, and multiplies the result so
+        that it sums to 1. Where the sum never exceeds 1 it cuts nothing: negative values stay, and
+        are scaled too. Of equal values at the cut the first in f is kept first.
 
     Notes
     -----
@@ -91,9 +101,14 @@ def norm_cut(f: Array) -> Array:
 
     Examples
     --------
-    >>> norm_cut(np.array([0.6, 0.3, 0.2, -0.1]))
+    >>> f = np.array([0.6, 0.3, 0.2, -0.1])
+    >>> norm_cut(f)
     array([0.6, 0.3, 0. , 0. ])
+    >>> norm_cut(f, crossing="keep").round(3)
+    array([0.545, 0.273, 0.182, 0.   ])
     """
+    if crossing == "keep":
+        return _cut_behind_crossing(f)
     d = f.shape[-1]
     positive = falling(np.maximum(f, 0.0))
     with np.errstate(over="ignore"):
@@ -105,6 +120,50 @@ def norm_cut(f: Array) -> Array:
     first_out = np.take_along_axis(positive, place, axis=-1)
     cut = np.where(fitting < d, first_out, 0.0)
     return np.where(f > cut, f, 0.0)
+
+
+def _cut_behind_crossing(f: Array) -> Array:
+    """Return the largest values up to the one at which their sum exceeds 1, scaled to a sum of 1.
+
+    The quotient is not finite where no value crosses and all of them sum to 0.
+    """
+    order = np.argsort(-f, axis=-1, kind="stable")
+    running = np.cumsum(np.take_along_axis(f, order, axis=-1), axis=-1)
+    has_crossed = np.logical_or.accumulate(running > 1, axis=-1)
+    # One place later: the value that crosses is itself still kept.
+    is_behind = np.zeros(f.shape, dtype=np.bool_)
+    is_behind[..., 1:] = has_crossed[..., :-1]
+    dropped = np.empty(f.shape, dtype=np.bool_)
+    np.put_along_axis(dropped, order, is_behind, axis=-1)
+    kept = np.where(dropped, 0.0, f)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(kept / np.sum(kept, axis=-1, keepdims=True))
+
+
+def zero_first(f: Array) -> Array:
+    """Return Norm-Sub of the positive values alone; the others become 0 and stay 0.
+
+    That is what N IV-B's words state and what the code that drew N's figures does. It is Norm-Sub
+    itself where the positive values sum to at least 1: there no value is raised. Elsewhere Norm-Sub
+    lifts values near 0 too, and this result is not the nearest distribution.
+
+    Parameters
+    ----------
+    f
+        Values of shape (..., d), at least one of each vector positive.
+
+    Notes
+    -----
+    Cost: that of ``norm_sub``.
+
+    Examples
+    --------
+    >>> f = np.array([0.5, 0.2, -0.01])
+    >>> zero_first(f).round(3), norm_sub(f).round(3)
+    (array([0.65, 0.35, 0.  ]), array([0.603, 0.303, 0.093]))
+    """
+    positive = np.where(f > 0, f, -np.inf)
+    return norm_sub(positive)
 
 
 def norm_hyb(f: Array, threshold: float | Array) -> Array:

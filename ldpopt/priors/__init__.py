@@ -1,6 +1,7 @@
 """Priors over true counts, their fits, and posterior means under them (K III, N IV-E)."""
 
 from ldpopt.priors.base import Posterior, Prior, posterior_mean
+from ldpopt.priors.binned_power_law import BinnedPowerLaw
 from ldpopt.priors.density import Density
 from ldpopt.priors.discrete import Discrete
 from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
@@ -13,6 +14,7 @@ from ldpopt.priors.zero_inflated import ZeroInflated
 
 __all__ = [
     "NPMLE",
+    "BinnedPowerLaw",
     "Custom",
     "Density",
     "Discrete",

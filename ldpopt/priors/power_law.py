@@ -143,7 +143,7 @@ class PowerLaw(Density):
         means = counts.means().ravel()
         alphas = exponents(means, n)
         _explain(means, alphas, n)
-        near = counts.noise.clip(counts.values, 0.0, n)
+        near = counts.noise.clip(cls._evaluated_at(counts.values), 0.0, n)
         near = near.reshape(-1, near.shape[-1])
         result = np.empty_like(near)
         # Where all mass is on one count, so is every posterior.
@@ -156,6 +156,11 @@ class PowerLaw(Density):
             alphas[~is_limit],
         )
         return result.reshape(counts.values.shape)
+
+    @classmethod
+    def _evaluated_at(cls, counts: Array) -> Array:
+        """Return the estimated counts at which ``fitted_means`` takes posterior means: all."""
+        return counts
 
 
 def exponents(means: Array, n: int) -> Array:
