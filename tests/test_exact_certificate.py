@@ -516,10 +516,12 @@ def test_rows_that_contradict_each_other():
 
 
 def test_rows_that_do_not_settle_say_so(monkeypatch):
-    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, Monotone([0, 1, 2])])
     monkeypatch.setattr(exact_rows, "_ROUNDS", 1)
+    group = GroupTotals([[0, 1]], [0.5])
+    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, group, Monotone([0, 1, 2])])
     result = certified(problem, [0.1, 0.3, 0.7], [0.8, 0.1, 0.1])
     assert "do not settle" in result.reason
+    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, Monotone([0, 1, 2])])
     monkeypatch.setattr(exact_rows, "_LARGEST", 0)
     result = certified(problem, [0.1, 0.3, 0.7], [1 / 3] * 3)
     assert "too many" in result.reason

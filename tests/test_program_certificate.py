@@ -20,9 +20,9 @@ from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
 from ldpopt.solve.certificate.exact_sums import column_totals, product_total
-from ldpopt.solve.certificate.intervals import Empty
+from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.open_variables import ranges_below
-from ldpopt.solve.certificate.ranges import Box, Cut, propagate
+from ldpopt.solve.certificate.ranges import Cut, propagate
 
 DIGITS = 40
 exact = mpmath.mpf

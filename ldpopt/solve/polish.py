@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
-from ldpopt.solve.certificate.competitors import Reach, stated
+from ldpopt.solve.certificate.competitors import stated
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import minorant
-from ldpopt.solve.certificate.polyhedron import Rows, rows_of
+from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome
 
@@ -52,10 +53,14 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     """
     if formulation.loss.separable is None:
         return outcome
+    source = RowsOfTrials(formulation, start.d)
+    if not source.is_polyhedron:
+        return outcome
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]
-        better = _polished(formulation, estimate, points[trial])
+        rows = source.of(formulation.loss, estimate)
+        better = _polished(formulation, estimate, points[trial], rows)
         if better is not None and _is_better(formulation, estimate, better, points[trial]):
             points[trial] = better
     return replace(outcome, frequencies=points)
@@ -86,10 +91,11 @@ class _Face:
         return ~(self.low | self.high)
 
 
-def _polished(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Array | None:
+def _polished(
+    formulation: Formulation, estimate: FrequencyEstimate, point: Array, rows: Rows
+) -> Array | None:
     """Return the minimiser near a point, or None if the steps do not settle."""
-    rows = rows_of(formulation, estimate, point)
-    if rows is None or rows.system.matrix.shape[1] > len(point):
+    if rows.system.matrix.shape[1] > len(point):
         return None
     bounds = _bounds(formulation, estimate, point)
     f = np.clip(point, bounds.lower, bounds.upper)
@@ -111,18 +117,18 @@ def _polished(formulation: Formulation, estimate: FrequencyEstimate, point: Arra
     return None
 
 
-def _bounds(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Reach:
+def _bounds(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Box:
     """Return the bounds of all values, 0 where the loss holds a value there."""
     region = formulation.region(estimate.d)
     bounds = stated(formulation.loss, estimate, region, point)
     support = formulation.loss.support(estimate)
     if support is None:
         return bounds
-    return Reach(np.where(support, bounds.lower, 0.0), np.where(support, bounds.upper, 0.0))
+    return Box(np.where(support, bounds.lower, 0.0), np.where(support, bounds.upper, 0.0))
 
 
 def _face_of(
-    formulation: Formulation, estimate: FrequencyEstimate, f: Array, rows: Rows, bounds: Reach
+    formulation: Formulation, estimate: FrequencyEstimate, f: Array, rows: Rows, bounds: Box
 ) -> _Face:
     """Return the constraints that hold near a point, judged by distance and multiplier."""
     system = rows.system
@@ -180,7 +186,7 @@ def _newton_step(
 
 
 def _longest(
-    f: Array, step: Array, rows: Rows, bounds: Reach, face: _Face
+    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face
 ) -> tuple[float, tuple[str, int] | None]:
     """Return how much of a step stays in the set, and the constraint in its way, if any."""
     with np.errstate(divide="ignore", invalid="ignore"):

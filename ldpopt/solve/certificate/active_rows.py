@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import LinearInequalities
-from ldpopt.solve.certificate.competitors import Reach
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import Minorant, Tangent
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ def rows_at_bounds(f: Array, system: LinearInequalities, near: float) -> tuple[M
 def explaining_multipliers(
     tangent: Minorant,
     system: LinearInequalities,
-    limits: Reach,
+    limits: Box,
     at_lower: Mask,
     at_upper: Mask,
     near: float,

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import Reach, no_bound, reach, stated
+from ldpopt.solve.certificate.competitors import no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.formulation import Formulation
@@ -56,7 +57,7 @@ def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Arr
 
 def _bound(
     formulation: Formulation, start: FrequencyEstimate, point: Array
-) -> tuple[Array, Array, Minorant, Reach]:
+) -> tuple[Array, Array, Minorant, Box]:
     """Return the multiplier of the total, the gap that it proves, and what these were made of."""
     region = formulation.region(start.d)
     loss = formulation.loss.convexified(point, start)
@@ -83,7 +84,7 @@ def _bound(
     return np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), tangent, limits
 
 
-def _gap_at(mu: Array, tangent: Minorant, limits: Reach, total: float | None) -> Array:
+def _gap_at(mu: Array, tangent: Minorant, limits: Box, total: float | None) -> Array:
     """Return the bound at one multiplier of the total: that of ``dual``."""
     point = tangent.f
     exact = np.zeros((*point.shape[:-1], 1))
@@ -106,7 +107,7 @@ def _excess(point: Array, total: float) -> tuple[Array, Array]:
     return excess, error + 2 * EPS * np.abs(excess)
 
 
-def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
+def _mean_multiplier(slope: Array, point: Array, limits: Box) -> Array:
     """Return minus the mean gradient, weighted by the distance to the nearest bound.
 
     At a bound the gradient does not determine the multiplier. Where some values have no bounds at
@@ -134,7 +135,7 @@ def _mean_multiplier(slope: Array, point: Array, limits: Reach) -> Array:
     return np.asarray(-mean)
 
 
-def _filling_multiplier(slope: Array, limits: Reach, total: float) -> Array:
+def _filling_multiplier(slope: Array, limits: Box, total: float) -> Array:
     """Return minus the slope of the value that a filling by increasing slope takes last."""
     lower = np.broadcast_to(limits.lower, slope.shape)
     # Values without a lower bound take up any amount: they set the price.
@@ -158,7 +159,7 @@ def _last_price(price: Array, capacity: Array, amount: Array) -> Array:
     return np.take_along_axis(price, position, axis=-1)[..., 0]
 
 
-def _kinked_multiplier(loss: KinkedLoss, limits: Reach, total: float) -> Array:
+def _kinked_multiplier(loss: KinkedLoss, limits: Box, total: float) -> Array:
     """Return minus the price at which the kinks, clipped to the bounds, are moved to the total."""
     place, below, above = loss.kinks
     clipped = np.clip(place, limits.lower, limits.upper)
@@ -176,7 +177,7 @@ def _kinked_multiplier(loss: KinkedLoss, limits: Reach, total: float) -> Array:
     return -np.where(missing > 0, rise, np.where(missing < 0, fall, stay))
 
 
-def bound_multipliers(residual: Array, point: Array, limits: Reach) -> tuple[Array, Array, Array]:
+def bound_multipliers(residual: Array, point: Array, limits: Box) -> tuple[Array, Array, Array]:
     """Return multipliers, the largest |residual| they leave, and |multiplier| times distance.
 
     A residual that points out of the box is explained by the bound in its way, if it has one.

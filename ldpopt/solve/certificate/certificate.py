@@ -171,12 +171,13 @@ def certify(
 
     Notes
     -----
-    Cost: a few passes over f, and a sort where values have upper bounds; on other polyhedra a
-    sparse system per trial, and a linear program where that proves little; programs by a cone
-    solver for cvxpy's constraints. With ``AtMost`` the bound is that of the best support for least
-    squares on the simplex, and that of the problem without it for other losses, which is below. A
-    loss that is not convex is certified with the tangent at f in place of its concave part, and
-    ``scope`` says so.
+    Cost: a few passes over f, and a sort where values have upper bounds; under orders that are
+    chains or trees some 10 µs per value; on other polyhedra a sparse system per trial, and a linear
+    program where that proves little; programs by a cone solver for cvxpy's constraints.
+
+    With ``AtMost`` the bound is that of the best support for least squares on the simplex, and that
+    of the problem without it for other losses, which is below. A loss that is not convex is
+    certified with the tangent at f in place of its concave part, and ``scope`` says so.
 
     Examples
     --------

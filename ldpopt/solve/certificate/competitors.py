@@ -7,8 +7,6 @@ what the rows say about each variable (bound propagation). Every bound is rounde
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +14,7 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.intervals import Entries, RowTerms
+from ldpopt.solve.certificate.intervals import Box, Entries, RowTerms
 from ldpopt.solve.formulation import Region
 
 Array = NDArray[np.float64]
@@ -29,14 +27,7 @@ _AT_END = 1e-8
 _ROUNDS = 30
 
 
-class Reach(NamedTuple):
-    """Bounds of the competitors, shapes that broadcast with (..., d); infinite where unknown."""
-
-    lower: Array
-    upper: Array
-
-
-def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Reach:
+def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Box:
     """Return the bounds that have multipliers: those of constraints, and an end that is reached.
 
     Beyond its end a loss is infinite, so that an end that the point has reached acts as a bound.
@@ -47,10 +38,10 @@ def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -
         lower = np.where(point - first <= _AT_END, np.maximum(lower, first), lower)
     if np.isfinite(last):
         upper = np.where(last - point <= _AT_END, np.minimum(upper, last), upper)
-    return Reach(lower, upper)
+    return Box(lower, upper)
 
 
-def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Reach:
+def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     """Return what bounds, total, domain and support say about the values."""
     lower, upper = region.lower, region.upper
     first, last = loss.domain(loss.constants(start))
@@ -64,7 +55,7 @@ def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Reach:
     if support is not None:
         lower = np.where(support, lower, 0.0)
         upper = np.where(support, upper, 0.0)
-    return Reach(lower, upper)
+    return Box(lower, upper)
 
 
 def _within_total(lower: Array, upper: Array, total: float) -> tuple[Array, Array]:
@@ -101,7 +92,7 @@ def _sum_of_others(bound: Array, outward: int) -> Array | float:
     return np.where(is_known, others, outward * np.inf)
 
 
-def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Reach:
+def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Box:
     """Return bounds of all variables of linear inequalities, from some that are known.
 
     Parameters
@@ -127,10 +118,10 @@ def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Reach:
         # What tightens a little may go on for ever: only bounds where there was none are news.
         if (np.isfinite(lower) == has_lower).all() and (np.isfinite(upper) == has_upper).all():
             break
-    return Reach(lower, upper)
+    return Box(lower, upper)
 
 
-def no_bound(limits: Reach) -> str:
+def no_bound(limits: Box) -> str:
     """Return why no gap is known: the first value without a bound, or an infinite gradient."""
     unbounded = np.atleast_2d(np.isinf(limits.lower) | np.isinf(limits.upper)).any(axis=0)
     if not unbounded.any():

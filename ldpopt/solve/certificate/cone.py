@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
-from ldpopt.solve.certificate.competitors import Reach
 from ldpopt.solve.certificate.cone_gap import ConeSet, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
 
 Array = NDArray[np.float64]
 
 
-def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Reach) -> Evidence:
+def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Box) -> Evidence:
     """Return the evidence of one trial; the multipliers are those of cvxpy's constraints."""
     import cvxpy as cp
 

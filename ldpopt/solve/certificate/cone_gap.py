@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.intervals import Empty
+from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.open_variables import bounded
-from ldpopt.solve.certificate.ranges import Box, propagate
+from ldpopt.solve.certificate.ranges import propagate
 
 if TYPE_CHECKING:
     import cvxpy as cp

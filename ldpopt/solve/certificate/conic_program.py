@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from ldpopt.solve.certificate import exact_sums
 from ldpopt.solve.certificate.dual import EPS, separable_rise
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive
-from ldpopt.solve.certificate.ranges import Box, Cut
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.ranges import Cut
 
 Array = NDArray[np.float64]
 

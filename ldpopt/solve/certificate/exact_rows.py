@@ -18,6 +18,7 @@ from ldpopt.losses import GaussianMLE
 from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.certificate.exact_box import Exact
 from ldpopt.solve.certificate.rationals import in_last_places, nearest_double, rounded_up
+from ldpopt.solve.certificate.rows import has_own_rows
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -62,7 +63,7 @@ def rows_of(formulation: Formulation, region: Region, d: int) -> Rows | None:
     if region.total is not None:
         _add(system, dict.fromkeys(range(d), Fraction(1)), region.total, region.total)
     for member in formulation.constraints:
-        if not polyhedron.has_own_rows(member, d):
+        if not has_own_rows(member, d):
             continue
         stated = member.rows(d)
         if stated is None or stated.auxiliary is not None:

@@ -18,6 +18,13 @@ TINY = 1e-300
 """Above what underflow may take."""
 
 
+class Box(NamedTuple):
+    """Bounds of values or variables, of shapes that broadcast; infinite where none is known."""
+
+    lower: Array
+    upper: Array
+
+
 class Empty(Exception):
     """Ranges contradict each other: no point is feasible, or none is below a cut."""
 

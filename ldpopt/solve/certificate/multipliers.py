@@ -26,7 +26,7 @@ from ldpopt.solve.certificate import exact_sums
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import usable
 from ldpopt.solve.certificate.dual_cones import HUGE, Cones
-from ldpopt.solve.certificate.ranges import Box
+from ldpopt.solve.certificate.intervals import Box
 
 Array = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.intervals import outward
+from ldpopt.solve.certificate.intervals import Box, outward
 from ldpopt.solve.certificate.multipliers import GRIDS, on_grid
-from ldpopt.solve.certificate.ranges import Box, propagate
+from ldpopt.solve.certificate.ranges import propagate
 
 Array = NDArray[np.float64]
 

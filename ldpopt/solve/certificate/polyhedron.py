@@ -1,31 +1,35 @@
 """Gap and multipliers on polyhedra: any multipliers of the rows prove a bound, the best are sought.
 
-First those that explain the gradient on the rows that hold with equality, by least squares: they
-are exact at a minimum and take no program. Where they prove little, those of the linear program
-that minimises the tangent (HiGHS), with whatever accuracy: ``dual`` charges what they leave.
+First those at hand: of orders by pooling (``forests``), and those that explain the gradient on the
+rows that hold with equality, by least squares (``active_rows``). They are exact at a minimum and
+take no program. Where they prove little, those of programs (``row_programs``), with whatever
+accuracy: ``dual`` charges what they leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import cone
 from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.competitors import Reach, no_bound, propagated, reach, stated
+from ldpopt.solve.certificate.competitors import no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
-from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
+from ldpopt.solve.certificate.forests import flowing_multipliers
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.row_programs import by_curved_program, by_linear_program
+from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
 
@@ -42,26 +46,8 @@ _LARGEST = 1 << 21
 # A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it.
 _SUFFICIENT = 1e-11
 
-
-class Rows(NamedTuple):
-    """All rows that are not bounds, over (f, auxiliary variables), and bounds of these.
-
-    Attributes
-    ----------
-    system
-        lower <= A x <= upper, with the columns of f first.
-    limits
-        Bounds of x.
-    members
-        The constraints in the order of their rows; None stands for the total.
-    sizes
-        How many rows each has.
-    """
-
-    system: LinearInequalities
-    limits: Reach
-    members: list[Constraint | None]
-    sizes: list[int]
+# Below this size, relative to the same sum, a point is near the minimum.
+_SMALL = 1e-6
 
 
 class Proof(NamedTuple):
@@ -69,6 +55,21 @@ class Proof(NamedTuple):
 
     gap: float
     multipliers: Array
+
+
+class Scale(NamedTuple):
+    """Sizes of gaps: below ``sufficient`` none is looked for, below ``small`` all are alike."""
+
+    sufficient: float
+    small: float
+
+    @classmethod
+    def of(cls, tangent: Minorant, value: float, sufficient: float) -> Scale:
+        """Return the scale of a loss at a point, by what is sufficient relative to Σ |g_v f_v|."""
+        terms = float(absolute_sum(tangent.slope, tangent.f))
+        # Where f is f̃ but for values at 0 all products vanish: the loss's own rounding is left.
+        rounding = 4 * EPS * abs(value) if np.isfinite(value) else 0.0
+        return cls(sufficient * terms + rounding, _SMALL * terms + rounding)
 
 
 def evidence(
@@ -82,9 +83,10 @@ def evidence(
     The search for better multipliers ends where a gap of at most ``sufficient``, relative to
     Σ |g_v f_v|, is proved.
     """
+    source = RowsOfTrials(formulation, start.d)
     parts = []
     for trial in np.ndindex(point.shape[:-1]):
-        parts.append(_of_trial(formulation, start[trial], point[trial], sufficient))
+        parts.append(_of_trial(formulation, source, start[trial], point[trial], sufficient))
     *columns, sizes, by_constraint = zip(*parts, strict=True)
     shape = point.shape[:-1]
     arrays: list[Any] = [np.stack(column).reshape((*shape, *column[0].shape)) for column in columns]
@@ -96,114 +98,82 @@ def evidence(
 
 
 def _of_trial(
-    formulation: Formulation, estimate: FrequencyEstimate, f: Array, sufficient: float
+    formulation: Formulation,
+    source: RowsOfTrials,
+    estimate: FrequencyEstimate,
+    f: Array,
+    sufficient: float,
 ) -> Evidence:
     """Return the evidence of one trial."""
     d = len(f)
     region = formulation.region(d)
     loss = formulation.loss.convexified(f, estimate)
-    rows = rows_of(formulation, estimate, f)
-    if rows is None:
+    if not source.is_polyhedron:
         limits = reach(loss, estimate, region)
         members = formulation.convex_constraints
         return cone.evidence(members, minorant(loss, estimate, f, *limits), limits)
+    rows = source.of(loss, estimate)
     tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
     bounds = stated(loss, estimate, region, f)
-    proof = _best_proof(tangent, rows, bounds, sufficient)
+    scale = Scale.of(tangent, float(loss.value(f, estimate)), sufficient)
+    proof = _best_proof(tangent, rows, bounds, scale)
     return _explained(proof, tangent, rows, bounds)
 
 
-def rows_of(formulation: Formulation, estimate: FrequencyEstimate, f: Array) -> Rows | None:
-    """Return the rows of a problem for one trial, or None if its set is not a polyhedron."""
-    region = formulation.region(estimate.d)
-    parts = _parts(formulation.convex_constraints, region.total, estimate.d)
-    if parts is None:
-        return None
-    return _rows(
-        parts, reach(formulation.loss.convexified(f, estimate), estimate, region), estimate.d
-    )
-
-
-def _rows(
-    parts: Sequence[tuple[Constraint | None, LinearInequalities]], limits: Reach, d: int
-) -> Rows:
-    """Return the rows of all constraints as one system, with bounds of all its variables."""
-    inequalities = [part for _, part in parts]
-    system = stacked(inequalities, d)
-    further = system.matrix.shape[1] - d
-    ranges = propagated(
-        system,
-        np.concatenate([np.broadcast_to(limits.lower, d), np.full(further, -np.inf)]),
-        np.concatenate([np.broadcast_to(limits.upper, d), np.full(further, np.inf)]),
-    )
-    owners = [owner for owner, _ in parts]
-    return Rows(system, ranges, owners, [len(part.lower) for part in inequalities])
-
-
-def _parts(
-    members: tuple[Constraint, ...], total: float | None, d: int
-) -> list[tuple[Constraint | None, LinearInequalities]] | None:
-    """Return the rows of each constraint that is not bounds, and one for the total.
-
-    None is returned where a constraint is not polyhedral. What cvxpy compiles to linear rows is.
-    """
-    from scipy import sparse
-
-    parts: list[tuple[Constraint | None, LinearInequalities]] = []
-    if total is not None:
-        everything = sparse.csr_array(np.ones((1, d)))
-        parts.append((None, LinearInequalities(everything, np.array([total]), np.array([total]))))
-    for member in members:
-        if not has_own_rows(member, d):
-            continue
-        rows = member.rows(d)
-        if rows is None:
-            rows = cone.linear_rows(member, d)
-        if rows is None:
-            return None
-        parts.append((member, rows))
-    return parts
-
-
-def has_own_rows(member: Constraint, d: int) -> bool:
-    """Return whether a constraint's rows are neither the total nor bounds value by value."""
-    return member.total(d) is None and member.box(d) is None
-
-
-def _best_proof(tangent: Minorant, rows: Rows, bounds: Reach, sufficient: float) -> Proof:
+def _best_proof(tangent: Minorant, rows: Rows, bounds: Box, scale: Scale) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
-    scale = float(absolute_sum(tangent.slope, tangent.f))
     best: Proof | None = None
     for multipliers in _cleaned(_candidates(tangent, rows, bounds), rows.system, len(tangent.f)):
         proof = _proof(multipliers, tangent, rows)
-        # Earlier candidates explain more of the gradient: a later one must prove clearly more.
-        if best is None or proof.gap < best.gap / 2:
+        # Earlier candidates explain more of the gradient: near a minimum, where all gaps are
+        # rounding, a later one must prove clearly more.
+        if best is None or proof.gap < best.gap / (2 if best.gap <= scale.small else 1):
             best = proof
-        if best.gap <= sufficient * scale:
+        if best.gap <= scale.sufficient:
             break
     assert best is not None
     return best
 
 
-def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]:
+def _candidates(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
     """Yield multipliers, the cheap ones first."""
-    system = rows.system
-    limits = rows.limits
-    d = len(tangent.f)
     # With auxiliary variables, or at a kink, the point does not say which rows hold.
-    is_plain = system.matrix.shape[1] == d and not isinstance(tangent, KinkedLoss)
+    is_plain = rows.system.matrix.shape[1] == len(tangent.f) and not isinstance(tangent, KinkedLoss)
     if is_plain:
-        for near in _NEARNESS:
-            at_lower, at_upper = rows_at_bounds(tangent.f, system, near)
-            yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
-    direct = Reach(
-        np.append(np.broadcast_to(bounds.lower, d), limits.lower[d:]),
-        np.append(np.broadcast_to(bounds.upper, d), limits.upper[d:]),
+        yield from _at_hand(tangent, rows, bounds)
+    yield from _of_programs(tangent, rows, bounds, is_plain=is_plain)
+
+
+def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
+    """Yield multipliers that the rows which hold at the point determine."""
+    if rows.forest is not None and np.isfinite(tangent.slope).all():
+        multipliers = flowing_multipliers(
+            rows.forest,
+            tangent.f,
+            tangent.slope,
+            rows.system,
+            bounds,
+            has_total=rows.has_total,
+        )
+        if multipliers is not None:
+            yield multipliers
+    for near in _NEARNESS:
+        at_lower, at_upper = rows_at_bounds(tangent.f, rows.system, near)
+        yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
+
+
+def _of_programs(tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool) -> Iterator[Array]:
+    """Yield multipliers of programs, and what improves them."""
+    system = rows.system
+    d = len(tangent.f)
+    direct = Box(
+        np.append(np.broadcast_to(bounds.lower, d), rows.limits.lower[d:]),
+        np.append(np.broadcast_to(bounds.upper, d), rows.limits.upper[d:]),
     )
     # Bounds that only follow from others would take multipliers from the rows: they come second.
-    multipliers = _by_program(tangent, system, direct)
+    multipliers = by_linear_program(tangent, system, direct)
     if multipliers is None:
-        multipliers = _by_program(tangent, system, limits)
+        multipliers = by_linear_program(tangent, system, rows.limits)
     if multipliers is not None:
         yield multipliers
         if isinstance(tangent, KinkedLoss):
@@ -217,7 +187,7 @@ def _candidates(tangent: Minorant, rows: Rows, bounds: Reach) -> Iterator[Array]
             at_upper = multipliers < 0
             yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
     # A linear program sees no curvature, so that its gap is of first order in the point's error.
-    curved = _by_curved_program(tangent, system, direct)
+    curved = by_curved_program(tangent, system, direct)
     yield np.zeros(len(system.lower)) if curved is None else curved
 
 
@@ -289,87 +259,7 @@ def _products(multipliers: Array, f: Array, system: LinearInequalities) -> float
     return float(np.sum(terms) + (len(terms) + 4) * EPS * np.sum(np.abs(terms)))
 
 
-def _by_program(tangent: Minorant, system: LinearInequalities, limits: Reach) -> Array | None:
-    """Return the multipliers of the linear program that minimises the minorant, if it ends.
-
-    A value with a kink k is the sum of a part up to k and a part above 0, each with its own slope.
-    """
-    from scipy import sparse
-
-    d = len(tangent.f)
-    columns = system.matrix.shape[1]
-    ranges: list[tuple[float | None, float | None]] = [
-        (float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None)
-        for low, high in zip(*limits, strict=True)
-    ]
-    if not isinstance(tangent, KinkedLoss):
-        if not np.isfinite(tangent.slope).all():
-            return None
-        cost = np.concatenate([tangent.slope, np.zeros(columns - d)])
-        solution = LinearProgram(system, ranges).minimise(cost)
-        return solution.multipliers if solution.status == "optimal" else None
-    # Convex means below <= above, so that the minimum fills the part below the kink first: no
-    # whole number has to choose between the parts. Bounds are rows here, of both parts together.
-    place, below, above = tangent.kinks
-    eye = sparse.eye_array(d, columns, format="csr")
-    matrix: Any = sparse.vstack([system.matrix, eye], format="csr")
-    both = LinearInequalities(
-        sparse.hstack([matrix, matrix[:, :d]], format="csr"),
-        np.concatenate([system.lower, limits.lower[:d]]),
-        np.concatenate([system.upper, limits.upper[:d]]),
-    )
-    up_to_kink = [(None, float(kink)) for kink in place]
-    parts = [*up_to_kink, *ranges[d:], *([(0.0, None)] * d)]
-    cost = np.concatenate([below, np.zeros(columns - d), above])
-    solution = LinearProgram(both, parts).minimise(cost)
-    if solution.status != "optimal":
-        return None
-    return solution.multipliers[: len(system.lower)]
-
-
-def _by_curved_program(
-    tangent: Minorant, system: LinearInequalities, ranges: Reach
-) -> Array | None:
-    """Return the multipliers of the program that minimises tangent and curvature.
-
-    On sets that are unbounded where the tangent falls the linear program has no minimum.
-    """
-    import cvxpy as cp
-
-    if not isinstance(tangent, Tangent) or not np.all(tangent.modulus > 0):
-        return None
-    if not np.isfinite(tangent.slope).all():
-        return None
-    d = len(tangent.f)
-    x = cp.Variable(system.matrix.shape[1])
-    step = x[:d] - tangent.f
-    # Solvers' tolerances are absolute: slopes are made of order 1.
-    scale = max(float(np.abs(tangent.slope).max()), np.finfo(np.float64).tiny)
-    # A value that must be zero has an infinite modulus, which solvers do not take. Any will do:
-    # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
-    modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
-    weights = np.sqrt(np.broadcast_to(modulus, d) / scale)
-    objective = (tangent.slope / scale) @ step + cp.sum_squares(cp.multiply(weights, step)) / 2
-    values = system.matrix @ x
-    below = np.flatnonzero(np.isfinite(system.lower))
-    above = np.flatnonzero(np.isfinite(system.upper))
-    forms = [values[below] >= system.lower[below], values[above] <= system.upper[above]]
-    for ends, sign in ((ranges.lower, 1), (ranges.upper, -1)):
-        finite = np.flatnonzero(np.isfinite(ends))
-        forms.append(sign * x[finite] >= sign * ends[finite])
-    kept = [form for form in forms if form.size]
-    solution = ConeProgram(objective, kept).solve()
-    if solution.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        return None
-    multipliers = np.zeros(len(system.lower))
-    if len(below):
-        multipliers[below] += solution.dual(forms[0])
-    if len(above):
-        multipliers[above] -= solution.dual(forms[1])
-    return scale * multipliers
-
-
-def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Reach) -> Evidence:
+def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Box) -> Evidence:
     """Return the evidence that the multipliers of all rows give."""
     d = len(tangent.f)
     price = (rows.system.matrix.T @ proof.multipliers)[:d]

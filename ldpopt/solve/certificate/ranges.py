@@ -19,7 +19,14 @@ from ldpopt.solve.certificate.cone_ranges import contract
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.dual_cones import Cones
 from ldpopt.solve.certificate.exact_sums import two_product
-from ldpopt.solve.certificate.intervals import TINY, Entries, RowTerms, outward, require_order
+from ldpopt.solve.certificate.intervals import (
+    TINY,
+    Box,
+    Entries,
+    RowTerms,
+    outward,
+    require_order,
+)
 from ldpopt.solve.certificate.tied_ranges import tied
 
 Array = NDArray[np.float64]
@@ -31,13 +38,6 @@ _ROUNDS = 40
 _PROGRESS = 1e-3
 
 _NORMAL = 1e-250  # products above this lose nothing to underflow
-
-
-class Box(NamedTuple):
-    """Bounds of x, each of shape (variables,); infinite where none is known."""
-
-    lower: Array
-    upper: Array
 
 
 class Cut(NamedTuple):

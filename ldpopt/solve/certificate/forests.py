@@ -1,0 +1,255 @@
+"""Multipliers of orders, without a program: rows c (f_i - f_j) whose pairs make a forest.
+
+A row between a value and the one above it is the only way out of what hangs below that value. So
+the conditions g = λ + Aᵀν at a minimum say what goes through each row: the sum of g - λ below it.
+Where λ is 0 this is one number, as in a pooled block between its bounds. Where values are at their
+bounds λ has a sign and no size, and what goes through a row is a range; the ranges of all rows
+follow from the leaves upwards, and numbers within them from the roots downwards.
+
+This is what pooling does to multipliers: on a chain the numbers are prefix sums (Best and
+Chakravarti 1990). With a total, its multiplier is the mean of g over all blocks that no bound
+holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.active_rows import rows_at_bounds
+from ldpopt.solve.certificate.intervals import Box
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.int64]
+
+# Distance at which a row or a bound holds. What goes through a row that does not hold after all
+# costs this distance times a multiplier that is then about 0.
+_NEAR = 1e-9
+
+
+class Forest(NamedTuple):
+    """Rows c (f_i - f_j) that tie each value to at most one above it.
+
+    Attributes
+    ----------
+    order
+        All values, each before the one above it.
+    above
+        The value above each; -1 for roots.
+    row
+        The row that ties each value to the one above it; -1 for roots.
+    factor
+        The coefficient c of the value in that row; 1 for roots.
+    """
+
+    order: list[int]
+    above: Index
+    row: Index
+    factor: Array
+
+    @property
+    def has_row(self) -> Mask:
+        """Which values have one above them."""
+        return self.row >= 0
+
+
+def forest_of(matrix: Any) -> Forest | None:
+    """Return the forest that the rows of a sparse matrix make; None if they make another graph.
+
+    Cost: a few operations per value and row, in Python.
+    """
+    rows = matrix.tocsr()
+    count, d = rows.shape
+    is_pair = np.diff(rows.indptr) == 2
+    if not count or not is_pair.all():
+        return None
+    values = rows.indices.reshape(count, 2).astype(np.int64)
+    factors = rows.data.reshape(count, 2)
+    # A difference, of two values: a row may name one value twice.
+    is_difference = (factors[:, 0] == -factors[:, 1]) & (factors[:, 0] != 0)
+    if not is_difference.all() or np.any(values[:, 0] == values[:, 1]):
+        return None
+    order, above, row = _peeled(values, d)
+    if np.count_nonzero(row >= 0) < count:
+        return None
+    factor = np.ones(d)
+    tied = np.flatnonzero(row >= 0)
+    is_second = values[row[tied], 1] == tied
+    factor[tied] = factors[row[tied], is_second.astype(np.int64)]
+    return Forest(order, above, row, factor)
+
+
+def _peeled(pairs: Index, d: int) -> tuple[list[int], Index, Index]:
+    """Return the order of values when leaves are taken away one by one, what is above, and rows.
+
+    Values on a cycle are never leaves: their rows are missing from the result.
+    """
+    degrees = np.bincount(pairs.ravel(), minlength=d).tolist()
+    # The exclusive or of all neighbours, and of all rows: what is left of one is itself.
+    neighbours = np.zeros(d, dtype=np.int64)
+    rows = np.zeros(d, dtype=np.int64)
+    numbers = np.arange(len(pairs))
+    for one, other in ((0, 1), (1, 0)):
+        np.bitwise_xor.at(neighbours, pairs[:, one], pairs[:, other])
+        np.bitwise_xor.at(rows, pairs[:, one], numbers)
+    neighbour = neighbours.tolist()
+    through = rows.tolist()
+    above = np.full(d, -1)
+    row = np.full(d, -1)
+    order = []
+    for first in range(d):
+        leaf = first
+        while degrees[leaf] == 1:
+            up = neighbour[leaf]
+            above[leaf] = up
+            row[leaf] = through[leaf]
+            order.append(leaf)
+            degrees[leaf] = 0
+            degrees[up] -= 1
+            neighbour[up] ^= leaf
+            through[up] ^= through[leaf]
+            leaf = up
+    order.extend(np.flatnonzero(row < 0).tolist())
+    return order, above, row
+
+
+class _Ranges(NamedTuple):
+    """What rows may carry and bounds may take at a point; each end is 0 or infinite.
+
+    Attributes
+    ----------
+    flow_low, flow_high
+        Of the row above each value, as the value feels it: factor times multiplier.
+    bound_low, bound_high
+        Of the multiplier of each value's own bounds.
+    """
+
+    flow_low: Array
+    flow_high: Array
+    bound_low: Array
+    bound_high: Array
+
+    @property
+    def is_tied(self) -> Mask:
+        """Which values hang on the one above by a row that holds."""
+        return (self.flow_low < 0) | (self.flow_high > 0)
+
+    @property
+    def is_held(self) -> Mask:
+        """Which values a bound of their own holds."""
+        return (self.bound_low < 0) | (self.bound_high > 0)
+
+
+def flowing_multipliers(
+    forest: Forest, f: Array, slope: Array, system: Any, bounds: Box, *, has_total: bool
+) -> Array | None:
+    """Return multipliers of all rows that explain a slope, or nearly so where none do.
+
+    Parameters
+    ----------
+    forest
+        Of the rows but the first one, if that is the total's.
+    f, slope
+        The point and the gradient there, shape (d,).
+    system
+        All rows.
+    bounds
+        Bounds of the values that have multipliers.
+    has_total
+        Whether the first row is that of the total.
+
+    Returns
+    -------
+    Numbers of shape (rows,); None where the price of the total is not determined, as every block
+    is held by a bound.
+    """
+    first = int(has_total)
+    multipliers = np.zeros(len(system.lower))
+    ranges = _ranges(forest, f, system, bounds, first)
+    if has_total:
+        is_free = _is_free(forest, ranges)
+        if not is_free.any():
+            return None
+        multipliers[0] = np.mean(slope[is_free])
+    flows = _flows(forest, ranges, slope - multipliers[0] if has_total else slope)
+    tied = np.flatnonzero(forest.has_row)
+    multipliers[first + forest.row[tied]] = flows[tied] / forest.factor[tied]
+    return multipliers
+
+
+def _ranges(forest: Forest, f: Array, system: Any, bounds: Box, first: int) -> _Ranges:
+    """Return which rows and bounds may have multipliers, and of which sign."""
+    at_lower, at_upper = rows_at_bounds(f, system, _NEAR)
+    has_row = forest.has_row
+    numbers = first + forest.row
+    pushes_up = has_row & at_lower[numbers]
+    pushes_down = has_row & at_upper[numbers]
+    # A negative coefficient turns the sign of a multiplier around.
+    is_turned = forest.factor < 0
+    return _Ranges(
+        _end(np.where(is_turned, pushes_up, pushes_down), -np.inf),
+        _end(np.where(is_turned, pushes_down, pushes_up), np.inf),
+        _end(bounds.upper - f <= _NEAR, -np.inf),
+        _end(f - bounds.lower <= _NEAR, np.inf),
+    )
+
+
+def _end(is_open: Mask, infinity: float) -> Array:
+    return np.where(is_open, infinity, 0.0)
+
+
+def _is_free(forest: Forest, ranges: _Ranges) -> Mask:
+    """Return which values are in blocks that no bound holds."""
+    block = list(range(len(forest.order)))
+    is_tied = ranges.is_tied
+    for v in reversed(forest.order):
+        if is_tied[v]:
+            block[v] = block[forest.above[v]]
+    blocks = np.array(block)
+    is_held = np.zeros(len(blocks), dtype=bool)
+    is_held[blocks[ranges.is_held]] = True
+    return np.asarray(~is_held[blocks])
+
+
+def _flows(forest: Forest, ranges: _Ranges, slope: Array) -> Array:
+    """Return what each value passes to the one above it; 0 for roots.
+
+    It is the slope of the value, minus the multiplier of its bounds, plus what it gets from below.
+    """
+    above = forest.above.tolist()
+    flow_low = ranges.flow_low.tolist()
+    flow_high = ranges.flow_high.tolist()
+    # What a value and all below it may pass on, of which the row above lets a part through.
+    low = (slope - ranges.bound_high).tolist()
+    high = (slope - ranges.bound_low).tolist()
+    received = [0.0] * len(low)
+    flow = [0.0] * len(low)
+    for v in forest.order:
+        up = above[v]
+        if up < 0:
+            continue
+        flow_low[v] = min(max(low[v], flow_low[v]), flow_high[v])
+        flow_high[v] = min(max(high[v], flow_low[v]), flow_high[v])
+        low[up] += flow_low[v]
+        high[up] += flow_high[v]
+        # At first as little as may be.
+        flow[v] = min(max(0.0, flow_low[v]), flow_high[v])
+        received[up] += flow[v]
+    missing = [0.0] * len(low)
+    values = slope.tolist()
+    bound_low = ranges.bound_low.tolist()
+    bound_high = ranges.bound_high.tolist()
+    for v in reversed(forest.order):
+        up = above[v]
+        if up >= 0:
+            # More, or less, where the value above lacks it.
+            changed = min(max(flow[v] + missing[up], flow_low[v]), flow_high[v])
+            missing[up] -= changed - flow[v]
+            flow[v] = changed
+        surplus = values[v] + received[v] - flow[v]
+        taken = min(max(surplus, bound_low[v]), bound_high[v])
+        missing[v] = taken - surplus
+    return np.array(flow)

@@ -1,0 +1,114 @@
+"""Multipliers of rows from programs, where none are at hand: HiGHS's and those of a cone solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import LinearInequalities
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
+from ldpopt.solve.programs import ConeProgram, LinearProgram
+
+Array = NDArray[np.float64]
+
+Ranges = list[tuple[float | None, float | None]]
+"""(lower, upper) of each variable as HiGHS takes them, None for no bound."""
+
+
+def by_linear_program(tangent: Minorant, system: LinearInequalities, limits: Box) -> Array | None:
+    """Return the multipliers of the linear program that minimises the minorant, if it ends."""
+    if isinstance(tangent, KinkedLoss):
+        return _of_kinked_loss(tangent, system, limits)
+    if not np.isfinite(tangent.slope).all():
+        return None
+    columns = system.matrix.shape[1]
+    cost = np.append(tangent.slope, np.zeros(columns - len(tangent.f)))
+    solution = LinearProgram(system, _ranges(limits)).minimise(cost)
+    return solution.multipliers if solution.status == "optimal" else None
+
+
+def _of_kinked_loss(loss: KinkedLoss, system: LinearInequalities, limits: Box) -> Array | None:
+    """Return the same for a loss with kinks, which is linear in parts of each value.
+
+    A value with a kink k is the sum of a part up to k and a part above 0, each with its own slope.
+    """
+    from scipy import sparse
+
+    d = len(loss.f)
+    columns = system.matrix.shape[1]
+    # Convex means below <= above, so that the minimum fills the part below the kink first: no
+    # whole number has to choose between the parts. Bounds are rows here, of both parts together.
+    place, below, above = loss.kinks
+    eye = sparse.eye_array(d, columns, format="csr")
+    matrix: Any = sparse.vstack([system.matrix, eye], format="csr")
+    both = LinearInequalities(
+        sparse.hstack([matrix, matrix[:, :d]], format="csr"),
+        np.append(system.lower, limits.lower[:d]),
+        np.append(system.upper, limits.upper[:d]),
+    )
+    up_to_kink = [(None, float(kink)) for kink in place]
+    ranges = [*up_to_kink, *_ranges(limits)[d:], *([(0.0, None)] * d)]
+    cost = np.concatenate([below, np.zeros(columns - d), above])
+    solution = LinearProgram(both, ranges).minimise(cost)
+    if solution.status != "optimal":
+        return None
+    return solution.multipliers[: len(system.lower)]
+
+
+def _ranges(limits: Box) -> Ranges:
+    return [
+        (_or_none(low), _or_none(high))
+        for low, high in zip(limits.lower, limits.upper, strict=True)
+    ]
+
+
+def _or_none(bound: float) -> float | None:
+    return float(bound) if np.isfinite(bound) else None
+
+
+def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box) -> Array | None:
+    """Return the multipliers of the program that minimises tangent and curvature.
+
+    On sets that are unbounded where the tangent falls the linear program has no minimum.
+    """
+    import cvxpy as cp
+
+    if not isinstance(tangent, Tangent) or not np.all(tangent.modulus > 0):
+        return None
+    if not np.isfinite(tangent.slope).all():
+        return None
+    d = len(tangent.f)
+    x = cp.Variable(system.matrix.shape[1])
+    step = x[:d] - tangent.f
+    # Solvers' tolerances are absolute: slopes are made of order 1.
+    scale = max(float(np.abs(tangent.slope).max()), np.finfo(np.float64).tiny)
+    # A value that must be zero has an infinite modulus, which solvers do not take. Any will do:
+    # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
+    modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
+    weights = np.sqrt(np.broadcast_to(modulus, d) / scale)
+    objective = (tangent.slope / scale) @ step + cp.sum_squares(cp.multiply(weights, step)) / 2
+    values = system.matrix @ x
+    below = np.flatnonzero(np.isfinite(system.lower))
+    above = np.flatnonzero(np.isfinite(system.upper))
+    at_lower = values[below] >= system.lower[below]
+    at_upper = values[above] <= system.upper[above]
+    forms = [at_lower, at_upper, *_bounds_of(x, limits)]
+    solution = ConeProgram(objective, [form for form in forms if form.size]).solve()
+    if solution.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return None
+    multipliers = np.zeros(len(system.lower))
+    if len(below):
+        multipliers[below] += solution.dual(at_lower)
+    if len(above):
+        multipliers[above] -= solution.dual(at_upper)
+    return scale * multipliers
+
+
+def _bounds_of(x: Any, limits: Box) -> list[Any]:
+    """Return the finite bounds of a cvxpy variable."""
+    low = np.flatnonzero(np.isfinite(limits.lower))
+    high = np.flatnonzero(np.isfinite(limits.upper))
+    return [x[low] >= limits.lower[low], x[high] <= limits.upper[high]]

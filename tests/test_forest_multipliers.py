@@ -1,0 +1,198 @@
+"""Multipliers of orders by pooling: by hand, complete on random forests, without a program."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from ldpopt import Problem, certify, closed_form
+from ldpopt.constraints import (
+    Bounds,
+    Linear,
+    LinearInequalities,
+    Monotone,
+    NonNegative,
+    SumsTo,
+    Unimodal,
+)
+from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from ldpopt.solve.certificate import polyhedron
+from ldpopt.solve.certificate.forests import flowing_multipliers, forest_of
+from ldpopt.solve.certificate.intervals import Box
+from tests.tolerances import CERTIFIED, SUM
+
+D = 40
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+TREE = [((i - 1) // 3, i) for i in range(1, D)]
+ORDERS = {
+    "chain": [Monotone(np.arange(D))],
+    "half of a chain": [Monotone(np.arange(D // 2))],
+    "highest roots": [Monotone(TREE)],
+    "lowest roots": [Monotone([(child, parent) for parent, child in TREE])],
+    "one mode": [Unimodal(4)],
+}
+
+
+def free(d):
+    return Box(np.full(d, -np.inf), np.full(d, np.inf))
+
+
+def differences(pairs, d, factors=None, lower=0.0, upper=np.inf):
+    """Return rows c (f_i - f_j)."""
+    matrix = np.zeros((len(pairs), d))
+    for row, (i, j) in enumerate(pairs):
+        matrix[row, i] += 1.0
+        matrix[row, j] -= 1.0
+    if factors is not None:
+        matrix *= np.asarray(factors)[:, None]
+    rows = len(pairs)
+    lower = np.broadcast_to(np.asarray(lower, dtype=float), rows)
+    return LinearInequalities(sparse.csr_array(matrix), lower, np.broadcast_to(upper, rows))
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+def test_multipliers_of_a_pooled_chain_are_sums_of_what_stands_before_them():
+    # The mean of 0.1, 0.4 and 0.7 is 0.4: the gradient there is 0.3, 0, -0.3.
+    system = differences([(0, 1), (1, 2)], 3)
+    point = np.full(3, 0.4)
+    slope = np.array([0.3, 0.0, -0.3])
+    forest = forest_of(system.matrix)
+    result = flowing_multipliers(forest, point, slope, system, free(3), has_total=False)
+    assert_allclose(result, [0.3, 0.3], rtol=SUM)
+
+
+def test_a_pooled_block_of_zeros_leaves_the_rest_to_a_bound():
+    system = differences([(0, 1)], 2)
+    forest = forest_of(system.matrix)
+    bounds = Box(np.zeros(2), np.full(2, np.inf))
+    # From -0.3 and -0.1: least squares under f_0 >= f_1 >= 0 has both at 0.
+    slope = np.array([0.3, 0.1])
+    result = flowing_multipliers(forest, np.zeros(2), slope, system, bounds, has_total=False)
+    assert result.tolist() == [0.0]
+    # From -0.1 and 0.05 the row has to push with at least 0.05, and the bound takes the other 0.05.
+    slope = np.array([0.1, -0.05])
+    result = flowing_multipliers(forest, np.zeros(2), slope, system, bounds, has_total=False)
+    assert_allclose(result, [0.05], rtol=SUM)
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+def test_signs_follow_the_bound_that_holds_and_the_factor(factor):
+    ends = {"lower": 0.0} if factor > 0 else {"lower": -np.inf, "upper": 0.0}
+    system = differences([(0, 1)], 2, [factor], **ends)
+    slope = np.array([0.5, -0.5])
+    forest = forest_of(system.matrix)
+    result = flowing_multipliers(forest, np.zeros(2), slope, system, free(2), has_total=False)
+    assert_allclose(result, [0.5 / factor], rtol=SUM)
+    # The other way round no multiplier of the right sign explains the slope.
+    result = flowing_multipliers(forest, np.zeros(2), -slope, system, free(2), has_total=False)
+    assert result.tolist() == [0.0]
+
+
+def test_the_total_has_the_mean_slope_of_blocks_that_no_bound_holds():
+    everything = sparse.csr_array(np.ones((1, 4)))
+    order = differences([(0, 1), (2, 3)], 4)
+    system = LinearInequalities(
+        sparse.vstack([everything, order.matrix], format="csr"),
+        np.array([1.0, 0.0, 0.0]),
+        np.array([1.0, np.inf, np.inf]),
+    )
+    forest = forest_of(order.matrix)
+    bounds = Box(np.zeros(4), np.full(4, np.inf))
+    point = np.array([0.5, 0.5, 0.0, 0.0])
+    slope = np.array([0.3, 0.1, 0.9, 0.4])
+    result = flowing_multipliers(forest, point, slope, system, bounds, has_total=True)
+    assert_allclose(result[:2], [0.2, 0.1], rtol=SUM)
+    # Where a bound holds every block the price is open.
+    assert flowing_multipliers(forest, np.zeros(4), slope, system, bounds, has_total=True) is None
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[(0, 1), (1, 2), (2, 0)], [(0, 1), (0, 1)], [(0, 1), (0, 2), (1, 3), (2, 3)]],
+    ids=["cycle", "twice", "diamond"],
+)
+def test_what_is_no_forest_is_none(pairs):
+    assert forest_of(differences(pairs, 5).matrix) is None
+
+
+@pytest.mark.parametrize("row", [[1.0, 1.0, 0.0], [1.0, -1.0, -1.0], [1.0, -2.0, 0.0]], ids=str)
+def test_rows_that_are_no_differences_are_no_forest(row):
+    assert forest_of(sparse.csr_array(np.array([row]))) is None
+
+
+# --- random forests -------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_every_slope_that_has_multipliers_gets_some(seed):
+    generator = np.random.default_rng(seed)
+    d = int(generator.integers(2, 9))
+    pairs = []
+    for child in range(1, d):
+        if generator.random() < 0.8:
+            pair = (child, int(generator.integers(child)))
+            pairs.append(pair if generator.random() < 0.5 else pair[::-1])
+    if not pairs:
+        return
+    factors = generator.choice([-2.0, 1.0, 0.5], len(pairs))
+    kinds = generator.integers(3, size=len(pairs))
+    lower = np.where(kinds == 1, -np.inf, 0.0)
+    system = differences(pairs, d, factors, lower, np.where(kinds == 0, np.inf, 0.0))
+    ends = generator.choice([-np.inf, 0.0], d), generator.choice([0.0, np.inf], d)
+    # At 0 every row and every finite bound holds.
+    rows = np.abs(generator.normal(size=len(pairs))) * np.array([1, -1, 1])[kinds]
+    rows[generator.random(len(pairs)) < 0.3] = 0.0
+    of_bounds = generator.normal(size=d)
+    of_bounds[(of_bounds > 0) & np.isinf(ends[0])] = 0.0
+    of_bounds[(of_bounds < 0) & np.isinf(ends[1])] = 0.0
+    slope = system.matrix.T @ rows + of_bounds
+    forest = forest_of(system.matrix)
+    result = flowing_multipliers(forest, np.zeros(d), slope, system, Box(*ends), has_total=False)
+    assert np.all(result[kinds == 0] >= 0)
+    assert np.all(result[kinds == 1] <= 0)
+    rest = slope - system.matrix.T @ result
+    assert np.all(np.isfinite(ends[0]) | (rest <= CERTIFIED))
+    assert np.all(np.isfinite(ends[1]) | (rest >= -CERTIFIED))
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("further", [[], [NonNegative()], SIMPLEX], ids=str)
+def test_orders_are_certified_without_a_program(name, further, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a program was solved")
+
+    monkeypatch.setattr(polyhedron, "_of_programs", refuse)
+    monkeypatch.setattr(polyhedron, "explaining_multipliers", refuse)
+    raw = np.random.default_rng(0).normal(1 / D, 0.1, (5, D))
+    problem = Problem(LeastSquares(), [*ORDERS[name], *further])
+    solution = problem.solve(raw)
+    assert solution.certificate.is_optimal(1e-15, relative=True)
+    assert np.all(solution.certificate.stationarity <= SUM)
+
+
+def test_capped_and_weighted_orders_are_certified_too():
+    weights = np.linspace(1, 5, D)
+    raw = np.random.default_rng(0).normal(1 / D, 0.1, D)
+    constraints = [Monotone(np.arange(D)), Bounds(-0.05, 0.04)]
+    problem = Problem(WeightedLeastSquares(weights), constraints)
+    # Clipping keeps an order, and is right for squares of any weights.
+    point = np.clip(closed_form.monotone(raw, np.arange(D), weights), -0.05, 0.04)
+    assert certify(problem, raw, point).is_optimal(1e-15, relative=True)
+    moved = point.copy()
+    moved[:2] -= 1e-5
+    assert not certify(problem, raw, moved).is_optimal(1e-10)
+
+
+def test_rows_beside_an_order_leave_it_to_the_other_multipliers():
+    raw = np.random.default_rng(0).normal(1 / D, 0.1, D)
+    pair = np.zeros((1, D))
+    pair[0, :2] = 1.0
+    problem = Problem(LeastSquares(), [*ORDERS["chain"], *SIMPLEX, Linear(pair, 0.3)])
+    assert problem.solve(raw).certificate.is_optimal(1e-8, relative=True)
