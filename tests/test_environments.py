@@ -54,6 +54,8 @@ def answers(monkeypatch):
             changed["blas"] = [variables["OPENBLAS_CORETYPE"]]
         if "NPY_DISABLE_CPU_FEATURES" in variables:
             changed["numpy"] = []
+            # Alone, its variables have no effect here: so one test sees that this is noticed.
+            changed["numba"] = variables.get("NUMBA_CPU_NAME", HERE["numba"])
         return HERE | changed
 
     monkeypatch.setattr(portable, "run_tests", run_tests)
@@ -132,6 +134,23 @@ def test_kernels_that_pass_end_with_status_zero(answers, capsys):
         "portable: nehalem (OPENBLAS_CORETYPE='Nehalem'): 9 passed; 1 s of processor time",
         "portable: skylakex: SKIPPED, this processor has no AVX512_SKX",
     ]
+
+
+def test_the_kernels_of_the_ordinary_run_are_not_run_again(answers, monkeypatch, capsys):
+    monkeypatch.setitem(HERE, "blas", ["Haswell"])
+    monkeypatch.setitem(HERE, "processor", ["SSE42", "AVX2", "FMA3"])
+    assert portable.main(["--short"]) == 0
+    settings = "OPENBLAS_CORETYPE='Nehalem' NPY_DISABLE_CPU_FEATURES='X86_V3'"
+    settings += " NUMBA_CPU_NAME='generic' NUMBA_CPU_FEATURES=''"
+    assert capsys.readouterr().out.splitlines() == [
+        "portable: by default OpenBLAS Haswell; numpy X86_V3; numba host",
+        "portable: haswell: not run, these kernels are the default here, under which `make test` "
+        "runs all tests",
+        f"portable: oldest ({settings}): 9 passed; 1 s of processor time",
+        "portable: skylakex: SKIPPED, this processor has no AVX512_SKX",
+    ]
+    assert portable.main(["--only", "haswell"]) == 0
+    assert "haswell (OPENBLAS_CORETYPE='Haswell'): 9 passed" in capsys.readouterr().out
 
 
 def test_a_variant_shows_every_tenth_of_its_tests(answers, capsys):

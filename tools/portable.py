@@ -7,9 +7,10 @@
 OpenBLAS, numpy and numba choose their kernels by the processor that they find, and each kernel adds
 in another order. A variant sets the choice by environment variables. Before its tests run, a probe
 in the same environment states which kernels are in use: a variant that this processor cannot run is
-skipped with a line that says so, and one that the libraries ignored is an error. Each variant shows
-every tenth of its tests. The status is 1 if a variant failed; the failing tests are named at the
-end.
+skipped with a line that says so, and one that the libraries ignored is an error. One whose kernels
+run by default is left to the ordinary run of the tests, unless ``--only`` names it. Each variant
+shows every tenth of its tests. The status is 1 if a variant failed; the failing tests are named at
+the end.
 """
 
 import argparse
@@ -181,6 +182,18 @@ def _result(variant: Variant, here: Probe, arguments: list[str]) -> Result:
     return Result(outcome.passed, f"{name}: {outcome.report()}")
 
 
+def others(offered: list[Variant], here: Probe) -> list[Variant]:
+    """Return the variants whose kernels do not run here by default, and print which do."""
+    for variant in offered:
+        if variant.in_use(here):
+            print(
+                f"portable: {variant.name}: not run, these kernels are the default here, under "
+                "which `make test` runs all tests",
+                flush=True,
+            )
+    return [variant for variant in offered if not variant.in_use(here)]
+
+
 def kernels_line(probe: Probe) -> str:
     """Return the kernels in use, as one line."""
     parts = {
@@ -254,6 +267,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     print(f"portable: by default {kernels_line(here)}", flush=True)
+    if options.only is None:
+        chosen = others(chosen, here)
     return _run_all(chosen, here, options)
 
 
