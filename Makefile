@@ -7,12 +7,20 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 OUT ?= build/verify
 MUTANTS ?= --count 150
+PROVE ?=
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify test lint portable portable-short oldest pythons mutants bench figures clean
+.PHONY: verify prove coqc test lint portable portable-short oldest pythons mutants bench figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results
+
+prove: coqc $(RUNTIME)  ## let Coq check the theorems and record what it accepts: half a minute
+	$(BIN)/python -m tools.prove $(PROVE)
+
+coqc:
+	@command -v coqc > /dev/null || \
+		{ echo "make prove needs coqc, the compiler of the proof checker Coq. Debian and Ubuntu have it in the package coq: apt-get install coq"; exit 1; }
 
 test: $(DEV) lint  ## everything that guards the code
 	$(PYTEST)

@@ -13,7 +13,7 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors"},
     {"immutable"},
-    {"validate", "storage", "executors", "covariance"},
+    {"validate", "storage", "executors", "covariance", "proofs"},
     {"protocol"},
     {"estimate"},
     {"oracles", "datasets", "closed_form", "priors"},

@@ -111,11 +111,7 @@ class Formulation:
         Otherwise a function, or an object of a class that is not of this library, may change what
         they state.
         """
-        # A loop: every solve asks, and a generator takes as long as three constraints.
-        for constraint in self.constraints:
-            if not (constraint.reusable and constraint.is_settled):
-                return False
-        return self.loss.is_settled
+        return self.loss.is_settled and all(c.reusable and c.is_settled for c in self.constraints)
 
     @property
     def convex_constraints(self) -> tuple[Constraint, ...]:
@@ -182,10 +178,8 @@ class Formulation:
         belongs to its old values.
         """
         start = FrequencyEstimate.of(estimate)
-        start.require_unchanged()
-        self.loss.require_unchanged()
-        for constraint in self.constraints:
-            constraint.require_unchanged()
+        for part in (start, self.loss, *self.constraints):
+            part.require_unchanged()
         if not self.is_settled:
             self._regions.clear()
         self.loss.validate_for(start)
