@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.rows import sums
+from ldpopt.closed_form.rows import highest, lowest, sums
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -40,9 +40,7 @@ def norm(f: Array, total: float = 1.0) -> Array:
 
 def _middle(f: Array) -> Array:
     """Return the number half way between the lowest and the highest value of each vector."""
-    low = f.min(axis=-1, keepdims=True)
-    high = f.max(axis=-1, keepdims=True)
-    return np.asarray(low / 2 + high / 2)  # halved first, because the sum may overflow
+    return lowest(f) / 2 + highest(f) / 2  # halved first, because the sum may overflow
 
 
 def norm_mul(f: Array, total: float = 1.0) -> Array:
@@ -71,7 +69,7 @@ def norm_mul(f: Array, total: float = 1.0) -> Array:
     >>> norm_mul(np.array([0.9, 0.6, -0.1]))
     array([0.6, 0.4, 0. ])
     """
-    top = np.max(f, axis=-1, keepdims=True)
+    top = highest(f)
     if not (top > 0).all():
         trial = validate.first(~(top > 0))[:-1]
         where = f" in {validate.trial(trial)}" if trial else ""

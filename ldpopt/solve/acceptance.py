@@ -64,15 +64,15 @@ def judge(
     point = outcome.frequencies
     tolerances = ACCURACIES[accuracy]
     reasons = []
-    violation = float(formulation.violation(point).max())
+    violation = _largest(formulation.violation(point))
     # Written so that NaN counts as a violation.
-    if not violation <= tolerances.violation * max(1.0, _largest(point, violation)):
+    if not violation <= tolerances.violation * _size(point, violation):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         reasons.append(f"the constraints are violated by {violation:.2g}")
     gap = _gap(formulation, start, point, plan, accuracy)
     # The absolute test comes first: it passes almost always, and spares the loss's value.
-    if gap is not None and not (gap <= tolerances.gap).all():
+    if gap is not None and not _largest(gap) <= tolerances.gap:
         reasons += _doubts(formulation, start, point, gap, tolerances.gap)
     if outcome.status is not Status.OPTIMAL:
         # Solvers often stop short of tolerances that are tighter than these. A small gap proves
@@ -85,9 +85,15 @@ def judge(
     return Judgement(Status.OPTIMAL, "")
 
 
-def _largest(point: Array, violation: float) -> float:
-    """Return the largest |f_v|; without a pass over the point where nothing is violated."""
-    return float(np.max(np.abs(point))) if violation > 0 else 0.0
+def _largest(values: Array) -> float:
+    """Return the largest value of all trials, NaN if there is one."""
+    # One vector has one value: a reduction of it would take ten times as long.
+    return float(values if values.ndim == 0 else values.max())
+
+
+def _size(point: Array, violation: float) -> float:
+    """Return the largest |f_v|, at least 1; without a pass over it where nothing is violated."""
+    return max(1.0, float(np.max(np.abs(point)))) if violation > 0 else 1.0
 
 
 def _gap(

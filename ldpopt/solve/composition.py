@@ -53,7 +53,10 @@ class Composition:
 
     def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
         """Return the frequencies of ``solve(estimate)`` alone; errors are those of ``first``."""
-        start = self.first.accept(estimate)
+        return self._minimised(self.first.accept(estimate))
+
+    def _minimised(self, start: FrequencyEstimate) -> Array:
+        """Return the minimiser for an estimate that ``first`` has accepted."""
         if self.first.loss.uses_noise:
             # The closed form does not pass through ``Problem.solve``, which would warn.
             warn_unless_raw_noise(start)
@@ -68,7 +71,7 @@ class Composition:
         """
         start = self.first.accept(estimate)
         began = time.perf_counter()
-        frequencies = self.minimise(start)
+        frequencies = self._minimised(start)
         seconds = time.perf_counter() - began
         return ComposedSolution(
             self.first,

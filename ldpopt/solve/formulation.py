@@ -111,7 +111,11 @@ class Formulation:
         Otherwise a function, or an object of a class that is not of this library, may change what
         they state.
         """
-        return self.loss.is_settled and all(c.reusable and c.is_settled for c in self.constraints)
+        # A loop: every solve asks, and a generator takes as long as three constraints.
+        for constraint in self.constraints:
+            if not (constraint.reusable and constraint.is_settled):
+                return False
+        return self.loss.is_settled
 
     @property
     def convex_constraints(self) -> tuple[Constraint, ...]:
@@ -178,8 +182,10 @@ class Formulation:
         belongs to its old values.
         """
         start = FrequencyEstimate.of(estimate)
-        for part in (start, self.loss, *self.constraints):
-            part.require_unchanged()
+        start.require_unchanged()
+        self.loss.require_unchanged()
+        for constraint in self.constraints:
+            constraint.require_unchanged()
         if not self.is_settled:
             self._regions.clear()
         self.loss.validate_for(start)

@@ -22,7 +22,7 @@ from ldpopt.solve.polish import polish
 from ldpopt.solve.status import ACCURACIES, Accuracy
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
-_PATHS = ("auto", "closed-form", "iterative", "conic")
+_PATHS = dict.fromkeys(("auto", "closed-form", "iterative", "conic"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        validate.lookup("path", self.path, dict.fromkeys(_PATHS))
+        validate.lookup("path", self.path, _PATHS)
         validate.lookup("accuracy", self.accuracy, ACCURACIES)
         if self.path == "closed-form" and self.solver is not None:
             raise InvalidInputError(

@@ -54,7 +54,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return None
     if region.total is not None and (region.lower_count or region.upper_count):
         return _bounded_gap(formulation, start, point, region, region.total)
-    modulus = float(np.min(loss.curvature(start)))
+    modulus = _smallest(loss.curvature(start))
     if modulus <= 0:
         return None
     gradient = loss.gradient(point, start)
@@ -91,7 +91,8 @@ def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Arr
     # A gradient may be infinite where a value must be zero; nothing times it is nothing.
     cheapest = gradient.min(axis=-1) * left if left else 0.0
     rise = _inner(gradient, f)
-    if not np.isfinite(rise).all():
+    finite = np.isfinite(rise)
+    if np.count_nonzero(finite) < finite.size:
         gradient[(f == 0) & np.isinf(gradient)] = 0.0
         rise = _inner(gradient, f)
     if not region.lower_is_zero:
@@ -142,6 +143,11 @@ def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> Array
     if region.upper_count:
         np.maximum(step, f - region.upper, out=step)
     return np.asarray(_inner(gradient, step) - modulus / 2 * _inner(step, step))
+
+
+def _smallest(values: Array) -> float:
+    """Return the smallest value; of a broadcast number without a pass."""
+    return float(values.min() if any(values.strides) else values.flat[0])
 
 
 def _inner(first: Array, second: Array) -> Array:

@@ -8,6 +8,7 @@ root of its multiplier. Each module here registers one family; a new module is f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
@@ -59,18 +60,18 @@ def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
 
 def _by_types(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form that is registered for these types, if its condition holds."""
-    kinds = formulation.region(estimate.d).kinds
-    if kinds is None:
+    region = formulation.region(estimate.d)
+    if region.kinds is None:
         return None
     # By the family: the posterior mean, say, is least squares from another target, and has its
     # forms.
-    form = CLOSED_FORMS.get((formulation.loss.family, kinds))
+    form = CLOSED_FORMS.get((formulation.loss.family, region.kinds))
     if form is None:
         return None
-    arguments = form.arguments(formulation, estimate)
+    arguments = (formulation.loss, estimate, *map(region.by_kind.get, form.constraints))
     if form.applies is not None and not form.applies(*arguments):
         return None
-    return Match(form.name, lambda: form.function(*arguments))
+    return Match(form.name, partial(form.function, *arguments))
 
 
 def _on_box(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:

@@ -43,11 +43,6 @@ class ClosedForm:
     function: Solve
     applies: Applies | None = None
 
-    def arguments(self, formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Any, ...]:
-        """Return what the function takes, out of a problem with exactly these kinds."""
-        by_kind = formulation.region(estimate.d).by_kind
-        return formulation.loss, estimate, *(by_kind[kind] for kind in self.constraints)
-
 
 class Registry(Mapping[Key, ClosedForm]):
     """Closed forms by (loss, set of constraint types): read-only but for ``add``."""
