@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.bench import __main__ as command
-from experiments.bench import peers, store, suite
+from experiments.bench import peers, readme, store, suite
 from experiments.bench.limit import within
 from experiments.bench.peer_worker import LIBRARIES
 from experiments.bench.row import Row
@@ -183,3 +183,52 @@ def test_failed_command_shows_the_last_lines(tmp_path):
     with pytest.raises(peers.PeerError, match=r"(?s)no luck:.*second") as caught:
         peers._run(["python3", "-c", "import sys; sys.exit('first\\n' * 9 + 'second')"], "no luck")
     assert str(caught.value).count("first") == 2
+
+
+def results_of(path, *rows):
+    Store(path).add("solvers", SETTINGS, {}, list(rows))
+    return readme.Results(path / "bench.csv")
+
+
+def test_a_result_is_found_by_a_part_of_its_reference(tmp_path):
+    slow = row(what="OUE", seconds=2.0, against="peer 1.0 (fastest peer)", against_seconds=8.0)
+    alone = row(what="OUE", seconds=3.0, against="", against_seconds=None)
+    results = results_of(tmp_path, slow, alone, row(what="GRR", seconds=5.0))
+    assert results.seconds("solvers", "OUE", "peer") == 2.0
+    assert results.cost("solvers", "OUE", "peer") == 0.25
+    assert results.gain("solvers", "OUE", "fastest") == 4.0
+    assert results.longest("solvers") == 5.0
+    with pytest.raises(KeyError, match="no row 'SUE' against 'peer' among those of 'solvers'"):
+        results.seconds("solvers", "SUE", "peer")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.49e-05, "15 µs"),
+        (0.00023, "0.23 ms"),
+        (0.0147, "15 ms"),
+        (0.14, "0.14 s"),
+        (2.0, "2.0 s"),
+        (13.1, "13 s"),
+    ],
+)
+def test_a_duration_has_two_digits_and_a_unit(seconds, text):
+    assert readme.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.239, "1.2"), (12.39, "12"), (123.9, "124"), (12390.0, "12,400")]
+)
+def test_a_factor_has_two_digits_or_three(value, text):
+    assert readme.factor(value) == text
+
+
+def test_the_readme_shows_the_table_of_the_kept_run():
+    assert readme.table(readme.Results(readme.KEPT)) in readme.README.read_text(encoding="utf-8")
+
+
+def test_a_new_table_takes_the_place_of_the_old_one():
+    text = f"before\n\n{readme.BEGIN}|---|---|---|\n| a | 1 s | |\n\nafter\n\n"
+    new = f"{readme.BEGIN}|---|---|---|\n| b | 2 s | |"
+    assert readme.in_text(text, new) == f"before\n\n{new}\n\nafter\n\n"

@@ -1,0 +1,266 @@
+"""The README's speed table out of a run of all benchmarks.
+
+    python -m experiments.bench.readme [build/bench]    # after python -m experiments.bench
+
+The rows stay in ``experiments/results/bench.csv``, from which the table can be made again.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from experiments.bench.row import PASS
+from ldpopt.storage import write_whole
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "experiments" / "results" / "bench.csv"
+README = ROOT / "README.md"
+
+BEGIN = "| what | time | in comparison |\n"
+END = "\n\n"
+
+Cells = tuple[str, str, str]
+
+
+class Results:
+    """The rows of one run, by benchmark and by what was measured."""
+
+    def __init__(self, path: Path) -> None:
+        self._seconds: dict[tuple[str, str, str], float] = {}
+        self._references: dict[tuple[str, str, str], float] = {}
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                key = (row["benchmark"], row["what"], row["against"])
+                self._seconds[key] = float(row["seconds"])
+                if row["against_seconds"]:
+                    self._references[key] = float(row["against_seconds"])
+
+    def seconds(self, benchmark: str, what: str, against: str = "") -> float:
+        """Return the time of a row; of several references the first that contains a text counts."""
+        return self._seconds[self._key(benchmark, what, against)]
+
+    def cost(self, benchmark: str, what: str, against: str) -> float:
+        """Return how many times as long as the reference it takes."""
+        key = self._key(benchmark, what, against)
+        return self._seconds[key] / self._references[key]
+
+    def gain(self, benchmark: str, what: str, against: str) -> float:
+        """Return how many times as long the reference takes."""
+        return 1 / self.cost(benchmark, what, against)
+
+    def longest(self, benchmark: str) -> float:
+        """Return the longest time of a benchmark."""
+        return max(value for key, value in self._seconds.items() if key[0] == benchmark)
+
+    def _key(self, benchmark: str, what: str, against: str) -> tuple[str, str, str]:
+        # The name of a peer is followed by its version, and by whether it is the fastest.
+        matches = [
+            key for key in self._seconds if key[:2] == (benchmark, what) and against in key[2]
+        ]
+        if not matches:
+            raise KeyError(f"no row {what!r} against {against!r} among those of {benchmark!r}")
+        return matches[0]
+
+
+def table(results: Results) -> str:
+    """Return the table in Markdown."""
+    lines = [BEGIN.rstrip(), "|---|---|---|"]
+    lines += [f"| {what} | {time} | {comparison} |" for what, time, comparison in _rows(results)]
+    return "\n".join(lines)
+
+
+def _rows(results: Results) -> Iterator[Cells]:
+    yield from _closed_forms(results)
+    yield from _single_solves(results)
+    yield from _priors(results)
+    yield from _framework(results)
+    yield from _reports(results)
+
+
+def _closed_forms(results: Results) -> Iterator[Cells]:
+    for method in ("norm-sub", "mle-apx"):
+        many = (f"{method}, OUE counts of 1,000,000 users, random order", PASS)
+        yield (
+            f"`{method}`, d = 10⁶, OUE counts of 10⁶ users in random order",
+            duration(results.seconds("closed-form", *many)),
+            f"{factor(results.cost('closed-form', *many))} × one pass",
+        )
+        dense = (f"{method}, noise of sd 1/d, random order", PASS)
+        yield (
+            "the same, noise as small as 1/d",
+            duration(results.seconds("closed-form", *dense)),
+            f"{factor(results.cost('closed-form', *dense))} × one pass",
+        )
+    yield (
+        "every closed form, d = 10⁶",
+        f"{duration(results.longest('every-closed-form'))} at most",
+        "",
+    )
+    together = ("10 methods together, 5,000 trials", PASS)
+    yield (
+        "all methods but the Power family, 5,000 trials of d = 1,024",
+        duration(results.seconds("methods", *together)),
+        f"{factor(results.cost('methods', *together))} × one pass",
+    )
+    for method in ("norm-sub", "mle-apx"):
+        small = results.seconds("solvers", f"{method}, d = 1,024", "CLARABEL")
+        large = results.seconds("solvers", f"{method}, d = 42,178", "CLARABEL")
+        gains = [
+            factor(results.gain("solvers", f"{method}, d = {d}", "CLARABEL"))
+            for d in ("1,024", "42,178")
+        ]
+        yield (
+            f"`{method}`, d = 1,024 / 42,178",
+            f"{duration(small)} / {duration(large)}",
+            f"{' / '.join(gains)} × faster than CLARABEL",
+        )
+    drawn = ("OUE, 1,000 trials, n = 1,000,000, d = 1,024", PASS)
+    yield (
+        "1,000 simulated collections of OUE, n = 10⁶, d = 1,024",
+        duration(results.seconds("simulate", *drawn)),
+        "",
+    )
+
+
+def _single_solves(results: Results) -> Iterator[Cells]:
+    form = "the bare closed form"
+    for road in ("postprocess", "Problem.solve"):
+        for d in ("10", "1,024"):
+            rows = [f"{road}, {method}, d = {d}" for method in ("norm", "norm-sub", "mle-apx")]
+            times = [duration(results.seconds("overhead", row, form)) for row in rows]
+            costs = [factor(results.cost("overhead", row, form)) for row in rows]
+            yield (
+                f"`{road}` of one vector, d = {d}: `norm` / `norm-sub` / `mle-apx`",
+                " / ".join(times),
+                f"{' / '.join(costs)} × the bare closed form",
+            )
+
+
+def _priors(results: Results) -> Iterator[Cells]:
+    direct = ("power, d = 1,024, n = 1,000,000", "direct summation")
+    yield (
+        "`power` with its fit, d = 1,024, n = 10⁶",
+        duration(results.seconds("priors", *direct)),
+        f"{factor(results.gain('priors', *direct))} × faster than direct summation over ±10 σ",
+    )
+    ends = [f"power, d = 1,024, n = {n}" for n in ("10,000", "10,000,000,000")]
+    yield (
+        "the same, n = 10⁴ / 10¹⁰",
+        " / ".join(duration(results.seconds("priors", end)) for end in ends),
+        "",
+    )
+    yield (
+        "`power` with its fit, d = 42,178, n = 990,002",
+        duration(results.seconds("priors", "power, d = 42,178, n = 990,002")),
+        "",
+    )
+    stack = "power, 5,000 trials of d = 1,024, a fit for each"
+    yield f"`{stack[:5]}`{stack[5:]}", duration(results.seconds("priors", stack)), ""
+    fits = [f"{method}-ns, d = 42,178, n = 990,002" for method in ("npmle", "mixture")]
+    yield (
+        "`npmle-ns` / `mixture-ns` with their fits, d = 42,178",
+        " / ".join(duration(results.seconds("nonparametric", fit)) for fit in fits),
+        "",
+    )
+
+
+def _framework(results: Results) -> Iterator[Cells]:
+    for name in ("capped simplex", "weighted simplex", "weighted MLE, capped"):
+        row = (f"one root, {name}, 1,000 x 1,024", "CLARABEL")
+        yield (
+            f"one root on 1,000 vectors of d = 1,024: {name}",
+            duration(results.seconds("framework", *row)),
+            f"{factor(results.gain('framework', *row))} × faster than CLARABEL",
+        )
+    for d in ("64", "1,024"):
+        again = f"CLS solved again, d = {d}"
+        costs = [
+            f"{results.cost('framework', again, f'bare {solver}'):.2f} ({solver})"
+            for solver in ("CLARABEL", "OSQP", "QOCO", "PIQP")
+        ]
+        yield (
+            f"a compiled problem solved again, d = {d}",
+            f"{duration(results.seconds('framework', again, 'bare CLARABEL'))} by CLARABEL",
+            f"{', '.join(costs)} × the bare call",
+        )
+    yield (
+        "CLS / weighted MLE by cone, d = 42,178",
+        " / ".join(
+            duration(results.seconds("framework", f"{program}, d = 42,178"))
+            for program in ("CLS by PIQP", "MLE by CLARABEL")
+        ),
+        "PIQP / CLARABEL",
+    )
+
+
+def _reports(results: Results) -> Iterator[Cells]:
+    for protocol, peer in (
+        ("OLH", "pure-ldp"),
+        ("OUE", "the fastest peer"),
+        ("SubsetSelection", "the fastest peer"),
+        ("HadamardResponse", "pure-ldp"),
+    ):
+        against = peer.removeprefix("the ")
+        gain = results.gain("peers", protocol, against)
+        yield (
+            f"`{protocol}` perturb and aggregate, n = 10⁵, d = 1,024",
+            duration(results.seconds("peers", protocol, against)),
+            f"{factor(gain)} × faster than {peer}",
+        )
+    for protocol in ("OUE", "SubsetSelection"):
+        secure = f"{protocol}, operating system's entropy"
+        yield (
+            f"the same, `{protocol}` with the operating system's entropy, as on a real client",
+            duration(results.seconds("peers", secure)),
+            "",
+        )
+    for d, reports in (("1,024", 195_312), ("42,178", 4_741)):
+        rows = [f"{name} from Parquet, {reports:,} reports, d = {d}" for name in ("OUE", "OLH")]
+        memory = "support_counts in memory"
+        speeds = [factor(reports / results.seconds("aggregation", row, memory)) for row in rows]
+        costs = [factor(results.cost("aggregation", row, memory)) for row in rows]
+        yield (
+            f"files of OUE / OLH reports, d = {d}",
+            f"{' / '.join(speeds)} reports per s",
+            f"{' / '.join(costs)} × the time of counting them in memory",
+        )
+
+
+def duration(seconds: float) -> str:
+    """Return a time with two digits and its unit."""
+    units = ((1e-4, 1e6, "µs"), (1e-1, 1e3, "ms"), (float("inf"), 1.0, "s"))
+    scale, unit = next((scale, unit) for limit, scale, unit in units if seconds < limit)
+    value = seconds * scale
+    if value >= 10:
+        return f"{value:.0f} {unit}"
+    return f"{value:.1f} {unit}" if value >= 1 else f"{value:.2f} {unit}"
+
+
+def factor(value: float) -> str:
+    """Return a factor with two digits, and three from 100 on."""
+    if value < 10:
+        return f"{value:.1f}"
+    digits = 2 if value < 100 else 3
+    return f"{float(f'{value:.{digits}g}'):,.0f}"
+
+
+def in_text(text: str, new: str) -> str:
+    """Return the README's text with another speed table."""
+    begin = text.index(BEGIN)
+    end = text.index(END, begin)
+    return text[:begin] + new + text[end:]
+
+
+def main(folder: Path) -> None:
+    """Keep the rows of a run, and write their table into the README."""
+    shutil.copyfile(folder / "bench.csv", KEPT)
+    text = in_text(README.read_text(encoding="utf-8"), table(Results(KEPT)))
+    write_whole(README, text.encode())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench")
