@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from ldpopt import closed_form
+from ldpopt.claims import LEDGER, Finding, Verdict
+from ldpopt.claims.engine import run
 from ldpopt.proofs import FOLDER, RECORD, accepted_theorems, proof_of, without_comments
 from tools import prove
 from tools.theorem_of_answer import MOST_DIGITS, as_integers, digits_of_accuracy
@@ -108,6 +111,36 @@ def test_line_ends_do_not_matter(folder):
 def test_words_in_comments_are_no_assumptions():
     assert "Axiom" not in without_comments("(* Axiom (* nested *) Axiom *) Lemma a : True.")
     assert "Axiom" in without_comments("(* one *) Axiom a : True. (* two *)")
+
+
+def verdict_of(identifier, monkeypatch, folder):
+    """The verdict of a claim whose check finds nothing against it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "proof_of", lambda *names: proof_of(*names, folder=folder))
+        fine = Finding(True, 1, {"vectors": 1})
+        return run.run_claim(replace(LEDGER[identifier], check=lambda _: fine), None)
+
+
+def test_a_changed_source_takes_proved_from_the_claims_that_cite_it(folder, monkeypatch):
+    assert verdict_of("cls-norm-sub", monkeypatch, folder).as_expected
+    edit(folder / "NormSub.v", "Qed.", "Admitted.")
+    result = verdict_of("cls-norm-sub", monkeypatch, folder)
+    assert result.finding.verdict is Verdict.HOLDS
+    assert not result.as_expected
+    assert "withdrawn" in result.finding.evidence["theorems"]
+
+
+def test_claims_cite_theorems_that_are_proved():
+    cited = {name for claim in LEDGER.values() for name in claim.theorems}
+    assert cited <= accepted_theorems().keys()
+    for claim in LEDGER.values():
+        assert claim.theorems or claim.expected is not Verdict.PROVED
+
+
+def test_a_theorem_does_not_save_a_claim_whose_check_fails():
+    finding = run.with_proof(Finding(False, 1, {}), (CLS,))
+    assert finding.verdict is Verdict.FAILS
+    assert finding.evidence["theorems"] == f"NormSub.v: {CLS}"
 
 
 def test_files_come_after_those_that_they_import():

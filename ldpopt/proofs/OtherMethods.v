@@ -62,35 +62,59 @@ Definition base_cut (T : R) (f : vector) : vector := fun v => if Rlt_dec (f v) T
 Definition cost_of_nonzeros (d : nat) (T : R) (y : vector) :=
   total d (fun v => if Req_EM_T (y v) 0 then 0 else T ^ 2).
 
-(** N IV-A: "Base-Cut: convert everything below some sensitivity threshold to 0".  It is the
-    minimiser of the squared distance plus T^2 for every value that is not 0 (the l0 penalty of
-    hard thresholding), over vectors without negative values.  It is the only one unless an
-    estimate equals T, where 0 and T cost the same. *)
-Theorem base_cut_is_least_squares_with_a_price_of_nonzeros d f T :
+(** The cost of one value: its squared change, and T^2 if it is not 0. *)
+Definition cut_cost (T : R) (f y : vector) (v : nat) :=
+  (y v - f v) ^ 2 + if Req_EM_T (y v) 0 then 0 else T ^ 2.
+
+Lemma cut_cost_is_smallest T f y v :
+  0 <= T -> 0 <= y v ->
+  cut_cost T f (base_cut T f) v <= cut_cost T f y v /\
+  (f v <> T -> cut_cost T f y v <= cut_cost T f (base_cut T f) v -> y v = base_cut T f v).
+Proof.
+  intros N P. pose proof (pow2_ge_0 (y v - T)). pose proof (pow2_ge_0 (y v - f v)).
+  unfold cut_cost, base_cut. destruct (Rlt_dec (f v) T) as [B|B].
+  - assert (0 <= y v * (T - f v)) by (apply Rmult_le_pos; lra).
+    destruct (Req_EM_T 0 0); [|lra]. destruct (Req_EM_T (y v) 0) as [Z|Z]; split; intros; nra.
+  - destruct (Req_EM_T (f v) 0) as [F|F].
+    + assert (T = 0) by lra. subst T. rewrite F in *.
+      destruct (Req_EM_T (y v) 0) as [Z|Z]; [rewrite Z|]; split; intros; nra.
+    + assert (T ^ 2 <= f v ^ 2) by nra.
+      destruct (Req_EM_T (y v) 0) as [Z|Z]; [rewrite Z|]; split; intros; try nra.
+Qed.
+
+Lemma base_cut_nonneg T f v : 0 <= T -> 0 <= base_cut T f v.
+Proof. intro N. unfold base_cut. destruct Rlt_dec; lra. Qed.
+
+Lemma cut_costs_add_up d T f y :
+  dist2 d y f + cost_of_nonzeros d T y = total d (cut_cost T f y).
+Proof. unfold dist2, cost_of_nonzeros, cut_cost. rewrite <- total_plus. reflexivity. Qed.
+
+(** N IV-A: "Base-Cut: convert everything below some sensitivity threshold to 0".  It minimises
+    the squared distance plus T^2 for every value that is not 0 (the l0 penalty of hard
+    thresholding) over the vectors without negative values, for every T >= 0. *)
+Theorem base_cut_is_least_squares_with_a_price_of_nonzeros d f T y :
+  0 <= T -> every d (fun v => 0 <= y v) ->
+  dist2 d (base_cut T f) f + cost_of_nonzeros d T (base_cut T f)
+  <= dist2 d y f + cost_of_nonzeros d T y.
+Proof.
+  intros N P. rewrite !cut_costs_add_up. apply total_le. take v V.
+  apply cut_cost_is_smallest; [exact N|apply P, V].
+Qed.
+
+(** Base-Cut is the only minimiser unless an estimate equals T, where 0 and T cost the same. *)
+Theorem base_cut_is_the_only_minimiser d f T :
   0 <= T -> every d (fun v => f v <> T) ->
   only_minimiser d (fun y => every d (fun v => 0 <= y v))
     (fun y => dist2 d y f + cost_of_nonzeros d T y) (base_cut T f).
 Proof.
-  intros N U. set (x := base_cut T f).
-  set (price := fun (y : vector) v => (y v - f v) ^ 2 + if Req_EM_T (y v) 0 then 0 else T ^ 2).
-  assert (E : forall y, dist2 d y f + cost_of_nonzeros d T y = total d (price y)).
-  { intro y. unfold dist2, cost_of_nonzeros, price. rewrite <- total_plus. reflexivity. }
-  assert (V : forall y, every d (fun v => 0 <= y v) ->
-              every d (fun v => price x v <= price y v
-                                /\ (price y v <= price x v -> y v = x v))).
-  { intros y P. take v V. pose proof (P v V). pose proof (U v V). simpl in *.
-    pose proof (pow2_ge_0 (y v - T)). pose proof (pow2_ge_0 (y v - f v)).
-    unfold price, x, base_cut. destruct (Rlt_dec (f v) T) as [B|B].
-    - assert (0 <= y v * (T - f v)) by (apply Rmult_le_pos; lra).
-      destruct (Req_EM_T 0 0); [|lra]. destruct (Req_EM_T (y v) 0) as [Z|Z]; split; intros; nra.
-    - assert (T ^ 2 < f v ^ 2) by nra. destruct (Req_EM_T (f v) 0); [nra|].
-      destruct (Req_EM_T (y v) 0) as [Z|Z]; [rewrite Z|]; split; intros; nra. }
-  split; [take v W; unfold x, base_cut; destruct Rlt_dec; lra|].
-  split; intros y P; rewrite !E.
-  - apply total_le. take v W. apply (V y P v W).
-  - intro L. take v W. apply (V y P v W).
-    destruct (Rle_dec (price y v) (price x v)) as [H|H]; [exact H|exfalso].
-    pose proof (total_lt d (price x) (price y) v ltac:(take w Z; apply (V y P w Z)) W). lra.
+  intros N U. split; [take v V; apply base_cut_nonneg, N|]. split; intros y P.
+  - apply base_cut_is_least_squares_with_a_price_of_nonzeros; assumption.
+  - rewrite !cut_costs_add_up. intro L. take v V.
+    apply (cut_cost_is_smallest T f y v N (P v V)); [apply U, V|].
+    destruct (Rle_dec (cut_cost T f y v) (cut_cost T f (base_cut T f) v)) as [H|H];
+      [exact H|exfalso].
+    pose proof (total_lt d (cut_cost T f (base_cut T f)) (cut_cost T f y) v
+                  ltac:(take w W; apply cut_cost_is_smallest; [exact N|apply P, W]) V). lra.
 Qed.
 
 (** ** Norm-Hyb *)

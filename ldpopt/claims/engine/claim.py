@@ -66,8 +66,9 @@ class Finding:
     agreement
         Closed form against solvers, where the claim compares them.
     proof
-        File and theorem that a proof checker accepted for every input; empty without a proof. It
-        never replaces the check: code that contradicts its theorem fails.
+        File and theorem that a proof checker accepted for every input; empty without a proof. The
+        run fills it in from the theorems of the claim. It never replaces the check: code that
+        contradicts its theorem fails.
     missing
         What would be needed to decide and is not available here; empty where nothing is.
 
@@ -118,7 +119,8 @@ Check = Callable[[InstanceSet], Finding]
 class Claim:
     """A statement with its source, the expected verdict, and the check that decides.
 
-    ``topic`` is the title of the module that holds the claim; `collect` fills it in.
+    ``theorems`` are the names of those in `ldpopt.proofs` that prove the statement, or the
+    corrected one. ``topic`` is the title of the module that holds the claim; `collect` fills it in.
     """
 
     id: str
@@ -127,10 +129,15 @@ class Claim:
     expected: Verdict
     check: Check = field(repr=False)
     topic: str = ""
+    theorems: tuple[str, ...] = ()
 
 
 def claim(
-    identifier: str, source: str, statement: str, expected: Verdict
+    identifier: str,
+    source: str,
+    statement: str,
+    expected: Verdict,
+    theorems: tuple[str, ...] = (),
 ) -> Callable[[Check], Claim]:
     """Make a claim of the decorated check: the only place that names the claim.
 
@@ -144,9 +151,11 @@ def claim(
         What the paper states, in one sentence.
     expected
         The verdict that the check must reach; any other one makes `ldpopt verify` exit with 1.
+    theorems
+        Names of the theorems that prove the statement for every input, if there are any.
     """
 
     def make(check: Check) -> Claim:
-        return Claim(identifier, source, statement, expected, check)
+        return Claim(identifier, source, statement, expected, check, theorems=theorems)
 
     return make

@@ -6,10 +6,11 @@ import json
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ldpopt.claims.engine.claim import Claim, Finding
 from ldpopt.claims.engine.instances import InstanceSet
+from ldpopt.proofs import proof_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,19 @@ def run_claim(claim: Claim, instances: InstanceSet) -> Result:
     """Return what the check of a claim finds on a set of instances."""
     began = time.perf_counter()
     finding = claim.check(instances)
+    if claim.theorems:
+        finding = with_proof(finding, claim.theorems)
     return Result(claim, finding, time.perf_counter() - began)
+
+
+def with_proof(finding: Finding, theorems: tuple[str, ...]) -> Finding:
+    """Return a finding with its theorems, if Coq accepted them with their present content.
+
+    Otherwise the evidence names them as withdrawn, and the verdict cannot be `proved`.
+    """
+    proof = proof_of(*theorems)
+    shown = proof or f"withdrawn, not as Coq accepted them: {', '.join(theorems)}"
+    return replace(finding, proof=proof, evidence={**finding.evidence, "theorems": shown})
 
 
 def to_json(results: Iterable[Result]) -> str:

@@ -150,7 +150,8 @@ def _contradictions(raw: FrequencyEstimate) -> int:
     "norm-sub-nearer",
     "N IV-C, from the theorem of Pythagoras for projections",
     "Norm-Sub is never farther than Base from any distribution: ‖f' - g‖² <= ‖f̃ - g‖² - ‖f̃ - f'‖².",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("norm_sub_never_increases_the_error",),
 )
 def norm_sub_nearer(instances: InstanceSet) -> Finding:
     """Compare the distances to the truth on random draws, and to three distributions elsewhere.

@@ -225,6 +225,7 @@ def _differing(words: Array, formula: Array) -> int:
     "Norm-Sub is: convert negative values to 0, then add δ to each remaining value so that the sum "
     "is 1.",
     Verdict.CORRECTED,
+    theorems=("zeroing_first_is_not_the_projection", "zeroing_first_is_right_for_enough_mass"),
 )
 def norm_sub_words(instances: InstanceSet) -> Finding:
     """Apply the words and the formula to [.5, .2, -.01] and to draws of OUE, and certify both.

@@ -168,6 +168,7 @@ def order(instances: InstanceSet) -> Finding:
     "D 3.3",
     "Norm-Hyb preserves the order of the estimates, as D states of all methods.",
     Verdict.FAILS,
+    theorems=("norm_hyb_does_not_preserve_order",),
 )
 def order_norm_hyb(instances: InstanceSet) -> Finding:
     """Show the counter-example [.31, .29, .29] with the highest value kept.
@@ -200,6 +201,7 @@ def order_norm_hyb(instances: InstanceSet) -> Finding:
     "N IV-F, D 3.6",
     "Under all methods f'_v1 <= f'_v2 if and only if f̃_v1 <= f̃_v2.",
     Verdict.CORRECTED,
+    theorems=("order_is_preserved", "order_iff_is_false"),
 )
 def order_iff(instances: InstanceSet) -> Finding:
     """Count ties and inversions of every method's answers on the random and real instances.
