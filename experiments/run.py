@@ -14,6 +14,8 @@ from experiments.cells.moments import Moments
 from experiments.errors import ExperimentError
 from experiments.figures import Experiment, Figure
 from experiments.store import Store
+from ldpopt.claims.figures.manifest import write_manifest
+from ldpopt.claims.figures.tables import Pair, Row
 from ldpopt.datasets import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.executors import Executor, executor_for, results
@@ -182,17 +184,19 @@ def _keep(task: Task, outcome: Outcome | Exception, store: Store, summary: Summa
 
 def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -> list[str]:
     """Write tables and pictures of all figures that have finished cells; return their names."""
-    shown: dict[str, list[tables.Row]] = {}
+    shown: dict[str, list[Row]] = {}
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, figure in planned.figures.items():
             cells = _finished_cells(planned.tasks[name], store)
             if rows := tables.rows(figure, cells):
                 shown[name] = rows
-                write_whole(out / f"{name}.csv", tables.to_csv(rows, tables.Row).encode())
+                write_whole(out / f"{name}.csv", tables.to_csv(rows, Row).encode())
             if pairs := tables.pairs(figure, cells):
-                paired = tables.to_csv(pairs, tables.Pair)
+                paired = tables.to_csv(pairs, Pair)
                 write_whole(out / f"{name}.paired.csv", paired.encode())
+        # Of all tables in the folder: a run may draw some of the figures.
+        write_manifest(out)
         jobs = [(planned.figures[name], rows) for name, rows in shown.items()]
         for name, pictures in zip(shown, _pictures(jobs, workers), strict=True):
             for suffix, content in pictures.items():
@@ -210,16 +214,14 @@ def _finished_cells(tasks: Sequence[Task], store: Store) -> dict[Cell, tuple[Mom
     return {cells[key]: outcome.moments for key, outcome in store.get(cells).items()}
 
 
-def _pictures(
-    jobs: Sequence[tuple[Figure, list[tables.Row]]], workers: int
-) -> Iterator[dict[str, bytes]]:
+def _pictures(jobs: Sequence[tuple[Figure, list[Row]]], workers: int) -> Iterator[dict[str, bytes]]:
     """Yield the pictures in the order of the jobs; each takes a second, so processes share them."""
     # A new process must import matplotlib first: for one or two pictures that is not worth it.
     executor = executor_for(workers if len(jobs) > 2 else 1)
     return results(executor, _picture, jobs)
 
 
-def _picture(job: tuple[Figure, list[tables.Row]]) -> dict[str, bytes]:
+def _picture(job: tuple[Figure, list[Row]]) -> dict[str, bytes]:
     from experiments.pictures.draw import draw  # matplotlib is slow to import
 
     figure, rows = job

@@ -1,4 +1,4 @@
-"""Tidy tables: from the moments of a figure's cells to its CSV files, and back."""
+"""Tidy tables: from the moments of a figure's cells to its CSV files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from experiments.cells.cell import ORACLES, Cell
 from experiments.cells.measures import SELECTED
 from experiments.cells.moments import Label, Moments
 from experiments.figures import Figure, Panel
+from ldpopt.claims.figures.tables import Pair, Row
 
 _ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
 _RANKS_PER_DECADE = 50
@@ -25,47 +25,6 @@ _PRINTED = {
     "ndss-fig2": ("bias sum (counts)",),
     "calibrate-fig4": ("mean (counts)", "variance (counts)"),
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of a figure: a mean over trials with its standard deviation (NaN if none)."""
-
-    figure: str
-    panel: str
-    dataset: str
-    oracle: str
-    n: int
-    d: int
-    epsilon: float
-    method: str
-    query: str
-    parameter: Label
-    metric: str
-    mean: float
-    std: float
-    trials: int
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Excess of a method's value over another's on the same reports: mean, 95 % interval, sd."""
-
-    figure: str
-    panel: str
-    dataset: str
-    n: int
-    epsilon: float
-    query: str
-    parameter: Label
-    metric: str
-    method: str
-    reference: str
-    difference: float
-    low: float
-    high: float
-    std: float
-    trials: int
 
 
 Cells = Mapping[Cell, tuple[Moments, ...]]
@@ -262,39 +221,3 @@ def _cell(value: object) -> object:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return value
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a figure's CSV."""
-    return [_parse(Row, record) for record in _records(path)]
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """Return the rows of a figure's paired CSV."""
-    return [_parse(Pair, record) for record in _records(path)]
-
-
-def _records(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _parse(kind, record):
-    """Return a Row or Pair from text; a parameter is a number where it reads as one."""
-    types = {
-        "int": int,
-        "float": lambda text: float(text) if text else math.nan,
-        "str": str,
-        "Label": _label,
-    }
-    return kind(**{field.name: types[field.type](record[field.name]) for field in fields(kind)})
-
-
-def _label(text: str) -> Label:
-    # int first: every whole number would be read by float as well.
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text

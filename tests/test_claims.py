@@ -3,19 +3,19 @@ import json
 import math
 import re
 import sys
+from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from markupsafe import escape
 
 from ldpopt import closed_form
 from ldpopt.claims import (
     LEDGER,
     InstanceSet,
     Verdict,
-    figure_statements,
     read_figure_run,
     run_claim,
     to_json,
@@ -24,7 +24,6 @@ from ldpopt.claims import (
 from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.topics import bias, errata, noise, protocols
 from ldpopt.claims.topics.errata import _zero_first
-from ldpopt.errors import DataUnavailableError
 from ldpopt.oracles import OUE
 from ldpopt.priors import PowerLaw
 from ldpopt.rendering.claims_page import claims_page
@@ -185,11 +184,30 @@ def test_page_is_self_contained_and_shows_every_claim(results):
 def test_page_shows_the_statements_of_a_figures_run_with_their_verdicts(results):
     run = read_figure_run(KEPT_RUN)
     page = " ".join(claims_page(results[:1], run).split())  # lines may break anywhere
-    assert all(f'id="{result.claim.id}"' in page for result in run.judged)
-    assert f"All {1 + len(run.judged)} verdicts are as the ledger expects" in page
-    assert f"{len(run.unmeasured)} more" in page
-    assert all(str(escape(entry.reason)) in page for entry in run.unmeasured)
+    assert all(f'id="{result.claim.id}"' in page for result in run.results)
+    assert f"All {1 + len(run.results)} verdicts are as the ledger expects" in page
     assert "--figures" not in page
+    altered = replace(run, defects=("ndss-fig4.csv is missing", "ndss-fig5.csv was altered"))
+    page = " ".join(claims_page(results[:1], altered).split())
+    assert "not as their run wrote them:</strong> ndss-fig4.csv is missing; ndss-fig5.csv" in page
+
+
+def test_the_first_screen_says_in_words_what_is_known(results):
+    run = read_figure_run(KEPT_RUN)
+    page = " ".join(claims_page(results, run).split())
+    first = page[: page.index("<table")]
+    ended = Counter(r.finding.verdict for r in [*results, *run.results])
+    headings = {
+        Verdict.HOLDS: "Checked",
+        Verdict.CORRECTED: "True after a correction",
+        Verdict.FAILS: "False",
+        Verdict.INCONCLUSIVE: "Open",
+        Verdict.UNCHECKED: "Not known here",
+    }
+    for verdict, heading in headings.items():
+        assert f"{heading}: {ended[verdict]} statements" in first
+    assert "closed forms, certified on" in first
+    assert all(f'href="#{identifier}"' in first for identifier in LEDGER)
 
 
 def test_page_names_a_verdict_that_differs(results):
@@ -290,59 +308,3 @@ def test_a_claim_about_broken_code_fails(monkeypatch, identifier):
     BREAKS[identifier](monkeypatch)
     # A set of its own: checks keep what they compute on a set.
     assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.FAILS
-
-
-def test_the_judged_statements_of_the_figures_join_the_ledger():
-    run = read_figure_run(KEPT_RUN)
-    records = json.loads((KEPT_RUN / figure_statements.FILE_NAME).read_text("utf-8"))
-    assert len(run.judged) + len(run.unmeasured) == len(records)
-    assert all(result.as_expected for result in run.judged)
-    assert {r.claim.topic for r in run.judged} == {figure_statements.TITLE}
-    assert all(r.claim.check(InstanceSet()) is r.finding for r in run.judged)
-    rows = json.loads(to_json(run.judged))
-    assert all(row["instances"] > 0 and row["evidence"]["figure"] for row in rows)
-    assert not {row["id"] for row in rows} & set(LEDGER)
-
-
-def test_a_record_of_a_figures_run_is_read_as_it_stands(tmp_path):
-    record = {
-        "id": "n-toy", "source": "N V", "statement": "A statement.", "figure": "ndss-fig4",
-        "how": "a ratio", "verdict": "fails", "expected": "holds", "corrected": "a correction",
-        "instances": 7, "evidence": {"read": 5, "agree": 3, "lowest": "0.5", "highest": "2"},
-    }  # fmt: skip
-    silent = record | {"id": "n-silent", "verdict": "not-measured", "how": "no data"}
-    (tmp_path / figure_statements.FILE_NAME).write_text(json.dumps([record, silent]), "utf-8")
-    run = read_figure_run(tmp_path)
-    (result,) = run.judged
-    assert (result.claim.id, result.claim.source) == ("n-toy", "N V")
-    assert result.finding.verdict is Verdict.FAILS
-    assert result.claim.expected is Verdict.HOLDS
-    assert not result.as_expected
-    assert result.finding.instances == 7
-    assert dict(result.finding.evidence) == {
-        "figure": "ndss-fig4",
-        "how it is judged": "a ratio",
-        "readings that agree": "3 of 5",
-        "lowest reading": "0.5",
-        "highest reading": "2",
-        "correction": "a correction",
-    }
-    (unmeasured,) = run.unmeasured
-    assert unmeasured == figure_statements.Unmeasured("N V", "A statement.", "ndss-fig4", "no data")
-
-
-@pytest.mark.parametrize("verdict", Verdict)
-def test_a_figure_statement_ends_with_the_verdict_of_its_record(tmp_path, verdict):
-    records = json.loads((KEPT_RUN / figure_statements.FILE_NAME).read_text("utf-8"))
-    records[0]["verdict"] = str(verdict)
-    (tmp_path / figure_statements.FILE_NAME).write_text(json.dumps(records[:1]), "utf-8")
-    (result,) = read_figure_run(tmp_path).judged
-    assert result.finding.verdict is verdict
-
-
-@pytest.mark.parametrize("content", [None, "{", "[1]", '[{"verdict": "holds"}]'])
-def test_a_folder_without_a_figures_run_is_an_error(tmp_path, content):
-    if content is not None:
-        (tmp_path / figure_statements.FILE_NAME).write_text(content, "utf-8")
-    with pytest.raises(DataUnavailableError, match=r"statements\.json"):
-        read_figure_run(tmp_path)

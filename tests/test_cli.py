@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -306,6 +307,20 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     result = run("verify", "--quick")
     assert result.status == 1
     assert "not what the ledger expects: oue-flip" in result.err
+
+
+def test_verify_judges_the_figures_and_fails_where_a_table_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {})
+    kept = Path(__file__).parent.parent / "experiments" / "results"
+    result = run("verify", "--quick", "--json", "--figures", kept)
+    assert result.status == 0
+    records = json.loads(result.out)
+    assert len(records) == 120
+    assert {"cannot be checked here", "fails"} < {record["verdict"] for record in records}
+    shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("*.svg", "*fig9.csv"))
+    result = run("verify", "--quick", "--json", "--figures", tmp_path / "run")
+    assert result.status == 1
+    assert "not whole: ndss-fig9.csv is missing or empty" in result.err
 
 
 @pytest.mark.parametrize("quick", [True, False])

@@ -23,16 +23,18 @@ from experiments.cells import measures, populations
 from experiments.cells.cell import FORMAT, compute
 from experiments.cells.moments import dumps
 from experiments.cells.treatments import TREATMENTS
-from experiments.compare.checks import Reading
-from experiments.compare.corrections import CORRECTIONS
-from experiments.compare.findings import RESULTS, STATEMENTS, Verdict, statements
-from experiments.compare.results import Measured, Results, student, within_factor
+from experiments.compare import RESULTS
 from experiments.errors import ExperimentError
 from experiments.figures import FIGURES, Experiment
 from experiments.pictures.style import LOOKS
 from experiments.run import compute_cells, plan
 from experiments.store import Store
-from experiments.tables import read_rows
+from ldpopt.claims import Verdict, read_figure_run
+from ldpopt.claims.figures import STATEMENTS
+from ldpopt.claims.figures.datasets import DATA, STAND_INS
+from ldpopt.claims.figures.measured import student
+from ldpopt.claims.figures.results import Results
+from ldpopt.claims.figures.tables import Row, read_table
 from ldpopt.datasets import remote
 from ldpopt.errors import DataUnavailableError
 from ldpopt.executors import Dask, InProcess, Processes
@@ -416,16 +418,22 @@ def test_every_figure_from_data_to_picture(tmp_path, tiny, name):
 
 
 def test_the_comparison_has_every_statement(tmp_path, tiny):
-    """Those of two figures are judged; those of the others are there as not measured."""
+    """Those of two figures are judged; those of the others cannot be checked."""
     figures = ("ndss-fig5", "draft-fig6")
     result = invoke("run", *figures, "--quick", "--out", tmp_path, "--compare", "--workers", 2)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "compare.html").read_text("utf-8")
     assert page.count("<tr id=") == len(STATEMENTS)
-    records = json.loads((tmp_path / "statements.json").read_text("utf-8"))
-    assert [record["id"] for record in records] == [statement.id for statement in STATEMENTS]
-    judged = {record["figure"] for record in records if record["verdict"] != "not-measured"}
+    run = read_figure_run(tmp_path)
+    judged = {
+        result.finding.evidence["figure"]
+        for result in run.results
+        if result.finding.verdict is not Verdict.UNCHECKED
+    }
     assert judged == {statement.figure for statement in STATEMENTS} & set(figures)
+    # The run wrote its manifest, of the tables that it has.
+    assert not any("altered" in defect or "manifest" in defect for defect in run.defects)
+    assert "draft-fig5.csv is missing or empty" in run.defects
 
 
 def test_pictures_are_the_same_bytes_each_time(tmp_path, tiny):
@@ -447,26 +455,9 @@ def test_quick_keeps_the_ends_of_a_grid():
 # --- what the papers say --------------------------------------------------------------------------
 
 
-def test_statements_are_well_formed():
-    assert len({statement.id for statement in STATEMENTS}) == len(STATEMENTS)
-    for statement in STATEMENTS:
-        assert statement.figure in FIGURES
-        assert all(
-            statement.figure == part.figure for part in statement.checks if hasattr(part, "figure")
-        )
-        assert statement.source[0] in "NDK"
-    assert CORRECTIONS.keys() <= {statement.id for statement in STATEMENTS}
-
-
-def test_kept_results_give_the_kept_verdicts():
-    kept = {
-        record["id"]: record["verdict"]
-        for record in json.loads((RESULTS / "statements.json").read_text("utf-8"))
-    }
-    findings = statements()
-    assert {finding.statement.id: str(finding.verdict) for finding in findings} == kept
-    needed = {f.statement.id for f in findings if f.verdict in (Verdict.CORRECTED, Verdict.FAILS)}
-    assert CORRECTIONS.keys() <= needed
+def test_statements_know_the_data_of_their_figures():
+    assert {name: figure.experiment.populations for name, figure in FIGURES.items()} == DATA
+    assert all(populations.POPULATIONS[name].note for name in STAND_INS)
 
 
 def test_a_kept_table_is_computed_again_to_its_six_digits():
@@ -477,7 +468,7 @@ def test_a_kept_table_is_computed_again_to_its_six_digits():
     )
     kept = {
         (row.query, row.metric, row.method): (row.mean, row.std)
-        for row in read_rows(RESULTS / "ndss-fig4.csv")
+        for row in read_table(RESULTS / "ndss-fig4.csv", Row)
         if (row.dataset, row.epsilon) == ("zipf", 1.0)
     }
     fresh = {
@@ -509,25 +500,7 @@ def test_a_ratio_has_a_paired_interval(tmp_path, tiny):
     mean = moments.mean[0]
     relative = c[m, m] / mean[m] ** 2 + c[r, r] / mean[r] ** 2 - 2 * c[m, r] / (mean[m] * mean[r])
     assert ratio.value == pytest.approx(mean[m] / mean[r], rel=1e-4)
-    expected = math.exp(student(12) * math.sqrt(relative / 12))
-    assert ratio.high / ratio.value == pytest.approx(expected, rel=1e-3)
-    assert ratio.value / ratio.low == pytest.approx(expected, rel=1e-3)
-
-
-def test_nothing_is_known_where_the_interval_overflows():
-    measured = within_factor(2.0, 1e6)
-    assert measured.low == pytest.approx(0.0)
-    assert measured.high > 1e300
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "verdict"),
-    [(1.0, 0.9, 1.1, "agrees"), (2.5, 1.5, 3.5, "undecided"), (2.5, 2.2, 2.8, "contradicts")],
-)
-def test_a_reading_agrees_contradicts_or_leaves_open(value, low, high, verdict):
-    reading = Reading("here", Measured(value, low, high), 0.5, 2.0)
-    assert (reading.agrees, reading.contradicts) == (verdict == "agrees", verdict == "contradicts")
-
-
-def test_nothing_is_measured_without_results(tmp_path):
-    assert {finding.verdict for finding in statements(tmp_path)} == {Verdict.NOT_MEASURED}
+    expected = math.exp(student(12, 0.025) * math.sqrt(relative / 12))
+    low, high = ratio.interval(0.025)
+    assert high / ratio.value == pytest.approx(expected, rel=1e-3)
+    assert ratio.value / low == pytest.approx(expected, rel=1e-3)

@@ -1,5 +1,9 @@
-"""The papers' printed numbers and statements beside what the figures measured."""
+"""The papers' printed numbers and statements beside what the figures measured.
 
-from experiments.compare.findings import Finding, statements
+The statements and the rule that judges them are those of `ldpopt.claims.figures`.
+"""
 
-__all__ = ["Finding", "statements"]
+from pathlib import Path
+
+RESULTS = Path(__file__).parent.parent / "results"
+"""The results of a full run that the repository keeps."""

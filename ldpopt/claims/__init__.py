@@ -8,7 +8,7 @@ from ldpopt.claims.engine.claim import Claim, Finding, Verdict
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.engine.run import Result, run_claim, to_json
-from ldpopt.claims.figure_statements import FigureRun, read_figure_run
+from ldpopt.claims.figures import FigureRun, read_figure_run
 
 LEDGER: dict[str, Claim] = collect(topics)
 """All claims by id, in the order of the report."""

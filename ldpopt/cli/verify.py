@@ -29,7 +29,9 @@ def verify(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Results folder of the figures; its statements join the ledger."),
+        typer.Option(
+            help="Results folder of the figures: the papers' statements are judged on it."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")
@@ -42,15 +44,16 @@ def verify(
     are compared with solvers and certified by their own gap. This takes a minute or two. Exit
     status 1 if a verdict differs from the expected one.
 
-    Statements about the papers' figures are judged by `python -m experiments run all --compare
-    --out DIR`; --figures DIR adds them to the ledger.
+    --figures DIR judges the papers' statements on their figures, on the tables that `python -m
+    experiments run all --out DIR` wrote. Exit status 1 too if a table is missing, shortened or
+    altered. The repository keeps a run in experiments/results.
 
     Example: ldpopt verify --out build/verify
     """
     # Here and in the other commands: what is slow to import waits until the command needs it.
     from ldpopt.claims import read_figure_run, to_json
     from ldpopt.rendering.claims_page import claims_page
-    from ldpopt.rendering.claims_table import claims_summary, claims_table
+    from ldpopt.rendering.claims_table import claims_summary, claims_table, defects_line
 
     ledger_file = None if out is None else out / "claims.json"
     page_file = None if out is None else out / "report.html"
@@ -58,8 +61,8 @@ def verify(
     # A folder without results is an error before the long part, not after it.
     figure_run = None if figures is None else read_figure_run(figures)
     checked = _check_ledger(quick)
-    # Last, as the page shows them: the ledger's own claims were checked just now.
-    results = checked if figure_run is None else [*checked, *figure_run.judged]
+    results = checked if figure_run is None else [*checked, *figure_run.results]
+    defects = () if figure_run is None else figure_run.defects
     if as_json:
         typer.echo(to_json(results), nl=False)
     else:
@@ -70,8 +73,10 @@ def verify(
         report_written(ledger_file, page_file)
     # On standard error, like all that is not a result: with --json the output stays JSON.
     errors.print(claims_summary(results), highlight=False, soft_wrap=True)
+    if defects:
+        errors.print(defects_line(defects), highlight=False, soft_wrap=True)
     # Files and table first: they are what a reader needs after a surprise.
-    if not all(result.as_expected for result in results):
+    if defects or not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
 

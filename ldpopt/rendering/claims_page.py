@@ -6,12 +6,15 @@ import base64
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import jinja2
 
+from ldpopt.claims.engine.agreement import Agreement
+from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
-from ldpopt.claims.figure_statements import FigureRun
+from ldpopt.claims.figures import FigureRun
 from ldpopt.rendering.agreement_figure import agreement_figure
 from ldpopt.solve.solvers import SOLVERS
 
@@ -19,18 +22,17 @@ _PACKAGES = ("ldpopt", "numpy", "scipy", "cvxpy")
 
 
 def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) -> str:
-    """Return the page: all claims by topic, each with its evidence and its picture.
+    """Return the page: what is known in words, then all claims by topic with their evidence.
 
     Parameters
     ----------
     results
         Of the claims that were checked.
     figure_run
-        A run of the papers' figures: the statements that it judged follow the results, and those
-        that it could not judge are listed with the reason.
+        A run of the papers' figures: its statements follow the results.
     """
     if figure_run is not None:
-        results = [*results, *figure_run.judged]
+        results = [*results, *figure_run.results]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpopt.rendering", "templates"),
         autoescape=True,
@@ -49,11 +51,69 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
     return environment.get_template("claims.html.j2").render(
         results=results,
         pictures=pictures,
-        figure_run=figure_run,
+        with_figures=figure_run is not None,
+        defects=() if figure_run is None else figure_run.defects,
         surprises=[result for result in results if not result.as_expected],
+        summary=_summary(results),
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
     )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One sentence of the first screen, with the results that it opens."""
+
+    heading: str
+    words: str
+    results: list[Result]
+
+
+def _summary(results: Sequence[Result]) -> list[_Part]:
+    """Return what is known, and what is not, in words: one part per verdict that occurs."""
+    by_verdict: dict[Verdict, list[Result]] = {verdict: [] for verdict in Verdict}
+    for result in results:
+        by_verdict[result.finding.verdict].append(result)
+    words = {
+        Verdict.PROVED: (
+            "Proved",
+            "true for every input, by theorems that a proof checker accepted. The check of the "
+            "code agrees with them.",
+        ),
+        Verdict.HOLDS: ("Checked", _checked(by_verdict[Verdict.HOLDS])),
+        Verdict.CORRECTED: (
+            "True after a correction",
+            "false as printed, by a misprint or a missing condition, and true in a version that "
+            "each of them states.",
+        ),
+        Verdict.FAILS: ("False", "false as printed, with the numbers that contradict them."),
+        Verdict.INCONCLUSIVE: (
+            "Open",
+            "measured, with intervals that allow the statement and its opposite.",
+        ),
+        Verdict.UNCHECKED: (
+            "Not known here",
+            "about data or code that are not available here. What data that stand in for them "
+            "show is in the evidence and decides nothing.",
+        ),
+    }
+    return [_Part(*words[verdict], ended) for verdict, ended in by_verdict.items() if ended]
+
+
+def _checked(results: Sequence[Result]) -> str:
+    """Return on how many inputs statements hold, and to what accuracy closed forms solve them."""
+    inputs = sum(result.finding.instances for result in results)
+    text = (
+        f"true on every input that was tried, {inputs:,} in all; each could have ended otherwise."
+    )
+    compared = [r.finding.agreement for r in results if r.finding.agreement is not None]
+    if compared:
+        total = Agreement.merged(compared)
+        text += (
+            f" Among them are {len(compared)} closed forms, certified on {total.vectors:,} vectors"
+            f" to a gap of at most {total.gap:.1g} and compared with {len(total.solvers)} solvers."
+        )
+    return text
 
 
 def _versions() -> dict[str, str]:

@@ -62,3 +62,8 @@ def claims_summary(results: Sequence[Result]) -> str:
         listed = ", ".join(surprises)
         return f"[bold red]{summary}; not what the ledger expects:[/] {listed}"
     return f"[green]{summary}; all as expected[/] (fails: the papers' statement is wrong)."
+
+
+def defects_line(defects: Sequence[str]) -> str:
+    """Return one line about what is wrong with the tables of a run of the figures."""
+    return f"[bold red]The tables of the figures are not whole:[/] {escape('; '.join(defects))}."

@@ -1,11 +1,25 @@
-"""What N says about its figures (N V)."""
+"""What N states about its figures (N V)."""
 
 from __future__ import annotations
 
-import math
-
-from experiments.compare.checks import Against, Deviation, Growth, Ratio, Spread, Value
-from experiments.compare.statement import Statement
+from ldpopt.claims.engine.claim import Verdict
+from ldpopt.claims.figures.bounds import ANY, EQUAL, TIE
+from ldpopt.claims.figures.checks import (
+    Against,
+    Climb,
+    Deviation,
+    Growth,
+    Ratio,
+    Some,
+    Spread,
+    TopRanks,
+    Value,
+    Variance,
+    Where,
+    on_average,
+    typical,
+)
+from ldpopt.claims.figures.statement import Correction, Statement
 
 _ALL = (
     "base",
@@ -26,15 +40,53 @@ _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "power-ns"
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
 # MLE-Apx is not in N's Figure 2.
 _ZERO_SUM = ("norm", "norm-mul", "norm-cut", "norm-sub", "power-ns")
+_ZERO_SUM_BY_WORDS = ("norm", "norm-mul", "norm-sub", "power-ns")
 _ZIPF = {"dataset": "zipf"}
 _EMOJI = {"dataset": "emoji"}
 _BIAS = {"metric": "bias (counts)"}
 _SUM = {"metric": "bias sum (counts)"}
-_ANY = math.inf
+# A tenth of the standard deviation of one estimated count, √(4e)/(e - 1)·√n = 1,919 counts.
+_UNSEEN = 190
+# Those that leave most infrequent values at 0, so that their variance is that of rare events.
+_RARE = ("base-cut", "power", "power-ns")
+_KS = tuple(range(4, 33, 2))
 
 
 def _without(*names: str) -> tuple[str, ...]:
     return tuple(m for m in _ALL if m not in names)
+
+
+def _printed(method: str, number: int, deviation: int) -> Value:
+    """Return the check of a sum of biases that N prints, the mean of 5,000 runs.
+
+    Ours is a mean of 5,000 runs too, so that they may differ by four standard errors of their
+    difference: 4·√(2/5000) of the standard deviation of a single run.
+    """
+    reach = 0.08 * deviation
+    return Value("ndss-fig2", method, number - reach, number + reach, only=_SUM)
+
+
+_FREQUENT = 40
+# The fewer trials leave a value above 0, the larger is the kurtosis and the less the variance is
+# known: 1/p where a share p of them does, 1/1000 at the last ranks for the methods in _RARE.
+_KURTOSIS = {10.0: ("base-pos", "norm-mul"), 100.0: ("norm-sub", "norm-cut"), 1000.0: _RARE}
+
+
+def _variances(low: float, high: float, first: int, last: int) -> tuple[Variance, ...]:
+    """Return the checks of all variances but Base's and Norm's over rank 2's, at some ranks."""
+
+    def check(names: tuple[str, ...], kurtosis: float) -> Variance:
+        at = _between(first, last)
+        return Variance("ndss-fig3", names, low, high, 2, kurtosis=kurtosis, at=at)
+
+    if last <= _FREQUENT:
+        # Up to there a value is above 0 in more than one trial of twenty with every method.
+        return (check(sum(_KURTOSIS.values(), ()), 20.0),)
+    return tuple(check(names, kurtosis) for kurtosis, names in _KURTOSIS.items())
+
+
+def _between(first: int, last: int) -> Where:
+    return lambda rank: first <= rank <= last
 
 
 STATEMENTS = (
@@ -46,6 +98,11 @@ STATEMENTS = (
         figure="ndss-fig4",
         how="MSE of Base-Cut over every other method's, at most 1 at every ε",
         checks=(Ratio("ndss-fig4", "base-cut", _without("base-cut"), 0, 1),),
+        expected=Verdict.FAILS,
+        why=(
+            "Power and PowerNS have smaller errors at most ε, by up to a third: N V-C itself finds "
+            "PowerNS the best."
+        ),
     ),
     Statement(
         id="n-sets-power-ns",
@@ -61,10 +118,15 @@ STATEMENTS = (
         text="For high-frequency-value query, Norm performs the best.",
         figure="ndss-fig10",
         how=(
-            "MSE of Norm over every other method's, at most 1.02 at every k (Base and Norm differ"
+            "MSE of Norm over every other method's, at most 1.05 at every k (Base and Norm differ"
             " by chance)"
         ),
-        checks=(Ratio("ndss-fig10", "norm", _without("norm"), 0, 1.02, "parameter"),),
+        checks=(Ratio("ndss-fig10", "norm", _without("norm"), 0, TIE, "parameter"),),
+        expected=Verdict.INCONCLUSIVE,
+        why=(
+            "At k ≥ 30 Base-Pos is better by 4 %, give or take 3: 30 trials do not tell whether by "
+            "more than 5 %."
+        ),
     ),
     Statement(
         id="n-norm-below-base",
@@ -80,10 +142,10 @@ STATEMENTS = (
         text="The standard deviation is typically very small, and barely noticeable.",
         figure="ndss-fig4",
         how=(
-            "Standard deviation of the MSE over its mean, below 0.25 at every ε (a quarter is a "
-            "hair on the logarithmic axis)"
+            "Median over all methods and ε of the standard deviation of the MSE over its mean, "
+            "below 0.25 (a quarter is a hair on the logarithmic axis)"
         ),
-        checks=(Deviation("ndss-fig4", _ALL, 0, 0.25),),
+        checks=(typical(Deviation("ndss-fig4", _ALL, 0, 0.25)),),
     ),
     # --- bias and variance ---
     Statement(
@@ -91,14 +153,17 @@ STATEMENTS = (
         source="N V-B",
         text="In the mean of 5,000 runs Base and Norm follow the true counts.",
         figure="ndss-fig1",
-        how="Mean estimate over true count within 5 % of 1 for ranks up to 50",
+        how=(
+            "Mean estimate over true count within 10 % of 1 for ranks up to 50, where a mean of "
+            "5,000 runs has a standard error of 2.5 %"
+        ),
         checks=(
             Ratio(
                 "ndss-fig1",
                 ("base", "norm"),
                 "truth",
-                0.95,
-                1.05,
+                0.9,
+                1.1,
                 "parameter",
                 at=lambda r: r <= 50,
             ),
@@ -110,34 +175,34 @@ STATEMENTS = (
         text="Sum of biases of Base: −1405.",
         figure="ndss-fig2",
         how=(
-            "Sum over the domain, mean of all trials: noise of standard deviation about 870 "
-            "around 0, so within ±3,500"
+            "Within 4 standard errors of the difference of two means of 5,000 runs, ± 5,080 (it "
+            "is noise around 0)"
         ),
-        checks=(Value("ndss-fig2", "base", -3500, 3500, only=_SUM),),
+        checks=(_printed("base", -1_405, 63_500),),
     ),
     Statement(
         id="n-fig2-base-pos",
         source="N Fig. 2b",
         text="Sum of biases of Base-Pos: +711,932.",
         figure="ndss-fig2",
-        how="Within 0.5 % of the printed number",
-        checks=(Value("ndss-fig2", "base-pos", 708_372, 715_492, only=_SUM),),
+        how="Within 4 standard errors of the difference of two means of 5,000 runs, ± 3,096",
+        checks=(_printed("base-pos", 711_932, 38_700),),
     ),
     Statement(
         id="n-fig2-base-cut",
         source="N Fig. 2c",
         text="Sum of biases of Base-Cut: −137,449.",
         figure="ndss-fig2",
-        how="Within 2 % of the printed number",
-        checks=(Value("ndss-fig2", "base-cut", -140_198, -134_700, only=_SUM),),
+        how="Within 4 standard errors of the difference of two means of 5,000 runs, ± 1,344",
+        checks=(_printed("base-cut", -137_449, 16_800),),
     ),
     Statement(
         id="n-fig2-power",
         source="N Fig. 2h",
         text="Sum of biases of Power: −96,332.",
         figure="ndss-fig2",
-        how="Within 5 % of the printed number",
-        checks=(Value("ndss-fig2", "power", -101_149, -91_515, only=_SUM),),
+        how="Within 4 standard errors of the difference of two means of 5,000 runs, ± 1,072",
+        checks=(_printed("power", -96_332, 13_400),),
     ),
     Statement(
         id="n-fig2-zero",
@@ -146,14 +211,29 @@ STATEMENTS = (
         figure="ndss-fig2",
         how="Below half a user in a million",
         checks=(Value("ndss-fig2", _ZERO_SUM, -0.5, 0.5, only=_SUM),),
+        expected=Verdict.CORRECTED,
+        why=(
+            "Norm-Cut by N's words does not sum to 1. The authors' code rescales what it keeps, "
+            "which explains the printed 0."
+        ),
+        correction=Correction(
+            text=(
+                "0 for Norm, Norm-Mul, Norm-Sub and PowerNS. Norm-Cut leaves out what would exceed"
+                " 1, 0.2 % of the users, unless the values that it keeps are rescaled."
+            ),
+            checks=(
+                Value("ndss-fig2", _ZERO_SUM_BY_WORDS, -0.5, 0.5, only=_SUM),
+                Value("ndss-fig2", "norm-cut", -3_000, -1_500, only=_SUM),
+            ),
+        ),
     ),
     Statement(
         id="n-fig2-unbiased",
         source="N V-B",
         text="Base and Norm are unbiased.",
         figure="ndss-fig2",
-        how="Every shown bias within ±125 counts: 5 standard errors of 5,000 trials",
-        checks=(Value("ndss-fig2", ("base", "norm"), -125, 125, "parameter", only=_BIAS),),
+        how="Every shown bias within ±190 counts, a tenth of the standard deviation of an estimate",
+        checks=(Value("ndss-fig2", ("base", "norm"), -_UNSEEN, _UNSEEN, "parameter", only=_BIAS),),
     ),
     Statement(
         id="n-fig2-base-pos-positive",
@@ -162,7 +242,7 @@ STATEMENTS = (
         figure="ndss-fig2",
         how="Bias of every rank from 100 on, above 0",
         checks=(
-            Value("ndss-fig2", "base-pos", 0, _ANY, "parameter", at=lambda r: r >= 100, only=_BIAS),
+            Value("ndss-fig2", "base-pos", 0, ANY, "parameter", at=lambda r: r >= 100, only=_BIAS),
         ),
     ),
     Statement(
@@ -170,10 +250,19 @@ STATEMENTS = (
         source="N V-B",
         text="Base-Cut gives unbiased estimations for the first few most frequent values.",
         figure="ndss-fig2",
-        how="Bias of ranks 1 to 10 within ±125 counts",
+        how=(
+            "Bias of ranks 1 to 10 within ±190 counts, a tenth of the standard deviation of an "
+            "estimate"
+        ),
         checks=(
             Value(
-                "ndss-fig2", "base-cut", -125, 125, "parameter", at=lambda r: r <= 10, only=_BIAS
+                "ndss-fig2",
+                "base-cut",
+                -_UNSEEN,
+                _UNSEEN,
+                "parameter",
+                at=lambda r: r <= 10,
+                only=_BIAS,
             ),
         ),
     ),
@@ -182,12 +271,16 @@ STATEMENTS = (
         source="N V-B",
         text="We see an increasing line for Norm-Sub.",
         figure="ndss-fig2",
-        how="Bias of the top 10 below −500 counts, of ranks beyond 500 above 0",
+        how=(
+            "Bias at each of the ranks 1, 30, 59, 103, 181 and 365 above that at the one before "
+            "(nearly flat before and after), from below −500 counts to above 0"
+        ),
         checks=(
+            Climb("ndss-fig2", "norm-sub", 0, ANY, (1, 30, 59, 103, 181, 365), only=_BIAS),
             Value(
-                "ndss-fig2", "norm-sub", -_ANY, -500, "parameter", at=lambda r: r <= 10, only=_BIAS
+                "ndss-fig2", "norm-sub", -ANY, -500, "parameter", at=lambda r: r <= 10, only=_BIAS
             ),
-            Value("ndss-fig2", "norm-sub", 0, _ANY, "parameter", at=lambda r: r > 500, only=_BIAS),
+            Value("ndss-fig2", "norm-sub", 0, ANY, "parameter", at=lambda r: r > 500, only=_BIAS),
         ),
     ),
     Statement(
@@ -195,7 +288,7 @@ STATEMENTS = (
         source="N V-B",
         text="Power changes little to the top estimations.",
         figure="ndss-fig2",
-        how="Bias of the top 10 smaller than Norm-Sub's",
+        how="Bias of the top 10 over Norm-Sub's, between −0.75 and 0.75",
         checks=(
             Ratio(
                 "ndss-fig2",
@@ -206,6 +299,7 @@ STATEMENTS = (
                 "parameter",
                 at=lambda r: r <= 10,
                 only=_BIAS,
+                signed=True,
             ),
         ),
     ),
@@ -214,31 +308,47 @@ STATEMENTS = (
         source="N V-B",
         text="The variance is similar for all the values in Base and Norm.",
         figure="ndss-fig3",
-        how="Largest over smallest variance of ranks from 2 on, at most 1.25 (5,000 trials: ± 6 %)",
-        checks=(Spread("ndss-fig3", ("base", "norm"), 1, 1.25, at=lambda r: r >= 2),),
+        how="Largest over smallest variance of all shown ranks, at most 1.5",
+        checks=(Spread("ndss-fig3", ("base", "norm"), 1, 1.5, variances=True),),
     ),
     Statement(
         id="n-fig3-norm-smaller",
         source="N V-B",
         text="Norm's variance is slightly smaller than Base's.",
         figure="ndss-fig3",
-        how="Ratio at every shown rank, below 1 and above 0.99",
-        checks=(Ratio("ndss-fig3", "norm", "base", 0.99, 1.0, "parameter"),),
+        how=(
+            "Mean of the ratios at all shown ranks, below 1 and above 0.99; its interval follows "
+            "from how the ratios differ (at a single rank chance decides)"
+        ),
+        checks=(on_average(Ratio("ndss-fig3", "norm", "base", 0.99, 1.0, "parameter")),),
     ),
     Statement(
         id="n-fig3-others-drop",
         source="N V-B",
         text="For all other methods, the variance drops with the rank.",
         figure="ndss-fig3",
-        how="Variance at rank 1,024 over rank 2's, below 0.5",
+        how=(
+            "Variance over rank 2's: at most 1.25 at the ranks 3 to 40, 1 up to 500 and 0.5 beyond"
+        ),
         checks=(
-            Against(
-                "ndss-fig3",
-                ("base-pos", "base-cut", "norm-mul", "norm-cut", "norm-sub", "power", "power-ns"),
-                0,
-                0.5,
-                partner=2.0,
-                at=lambda r: r == 1024,
+            *_variances(0, 1.25, first=3, last=_FREQUENT),
+            *_variances(0, 1, first=_FREQUENT + 1, last=500),
+            *_variances(0, 0.5, first=501, last=1_024),
+        ),
+        expected=Verdict.CORRECTED,
+        why=(
+            "N's reason, that estimates are mostly zeros, is about infrequent values; among the "
+            "frequent ones the variance of the methods with a threshold rises first, threefold."
+        ),
+        correction=Correction(
+            text=(
+                "From rank 40 on; up to there, where values are about as large as the threshold, "
+                "that of Base-Cut, Norm-Cut, Power and PowerNS is up to four times rank 2's."
+            ),
+            checks=(
+                *_variances(0, 5, first=3, last=_FREQUENT),
+                *_variances(0, 1, first=_FREQUENT + 1, last=500),
+                *_variances(0, 0.5, first=501, last=1_024),
             ),
         ),
     ),
@@ -259,7 +369,7 @@ STATEMENTS = (
         how="Ratio of MSEs between 0.4 and 0.6; Post-Pos over Base-Pos exactly 1",
         checks=(
             Ratio("ndss-fig4", "base-pos", "base", 0.4, 0.6),
-            Ratio("ndss-fig4", "post-pos", "base-pos", 1, 1),
+            Ratio("ndss-fig4", "post-pos", "base-pos", *EQUAL),
         ),
     ),
     Statement(
@@ -269,6 +379,9 @@ STATEMENTS = (
         figure="ndss-fig4",
         how="Base over Norm-Sub between 5 and 20 at every ε",
         checks=(Ratio("ndss-fig4", "base", "norm-sub", 5, 20, only=_ZIPF),),
+        data=("zipf",),
+        expected=Verdict.FAILS,
+        why="By 18 times at ε = 0.2, 8 at ε = 1, 3 at ε = 4.",
     ),
     Statement(
         id="n-fig4-norm-sub-100",
@@ -277,6 +390,9 @@ STATEMENTS = (
         figure="ndss-fig4",
         how="Base over Norm-Sub between 50 and 200 at every ε",
         checks=(Ratio("ndss-fig4", "base", "norm-sub", 50, 200, only=_EMOJI),),
+        data=("emoji",),
+        expected=Verdict.UNCHECKED,
+        why="Emoji as N had it is gone; what 736 emoji of today show decides nothing.",
     ),
     Statement(
         id="n-fig4-norm-mul-slow",
@@ -295,9 +411,11 @@ STATEMENTS = (
                 0.2,
                 4.0,
                 2,
-                _ANY,
+                ANY,
             ),
         ),
+        expected=Verdict.INCONCLUSIVE,
+        why="Than Norm-Sub by 1.9 times, give or take 0.2: whether that is much is open.",
     ),
     Statement(
         id="n-fig4-mle-norm-sub",
@@ -306,6 +424,8 @@ STATEMENTS = (
         figure="ndss-fig4",
         how="Ratio of MSEs within 5 % of 1",
         checks=(Ratio("ndss-fig4", "mle-apx", "norm-sub", 0.95, 1.05),),
+        expected=Verdict.INCONCLUSIVE,
+        why="Within 5 % up to ε = 3.8; at ε = 4 they differ by 5 %, give or take 1.5.",
     ),
     Statement(
         id="n-fig4-similar",
@@ -331,10 +451,7 @@ STATEMENTS = (
         text="Base and Norm are two straight lines with the slope of 1.",
         figure="ndss-fig5",
         how="n′/n within 5 % of 1 at every n",
-        checks=tuple(
-            Value("ndss-fig5", ("base", "norm"), 0.95, 1.05, "n", at=lambda n, m=n: n == m, unit=n)
-            for n in range(200_000, 2_000_001, 200_000)
-        ),
+        checks=(Value("ndss-fig5", ("base", "norm"), 0.95, 1.05, "n", per_user=True),),
     ),
     Statement(
         id="n-fig5-norm-mul",
@@ -365,19 +482,8 @@ STATEMENTS = (
         figure="ndss-fig5",
         how="n/n′ of PowerNS between 5 % and 15 % at every n, and n′ above every other method's",
         checks=(
-            *(
-                Value(
-                    "ndss-fig5",
-                    "power-ns",
-                    1 / 0.15,
-                    1 / 0.05,
-                    "n",
-                    at=lambda n, m=n: n == m,
-                    unit=n,
-                )
-                for n in range(200_000, 2_000_001, 200_000)
-            ),
-            Ratio("ndss-fig5", "power-ns", _without("power-ns"), 1, _ANY, "n"),
+            Value("ndss-fig5", "power-ns", 1 / 0.15, 1 / 0.05, "n", per_user=True),
+            Ratio("ndss-fig5", "power-ns", _without("power-ns"), 1, ANY, "n"),
         ),
     ),
     # --- sets ---
@@ -391,6 +497,8 @@ STATEMENTS = (
         figure="ndss-fig6",
         how="At ρ = 90, the MSE of each over each of the others', below 1",
         checks=(Ratio("ndss-fig6", _NORMALISED, _FREE, 0, 1, "parameter", at=lambda r: r == 90),),
+        expected=Verdict.INCONCLUSIVE,
+        why="Norm-Mul's error at ρ = 90 is 0.64 to 1.3 times Base's; for all other pairs it holds.",
     ),
     Statement(
         id="n-fig6-symmetric",
@@ -419,7 +527,12 @@ STATEMENTS = (
         figure="ndss-fig6",
         how="MSE of each non-normalised method over PowerNS's, at least 100",
         checks=(
-            Ratio("ndss-fig6", _FREE, "power-ns", 100, _ANY, "parameter", at=lambda r: r == 90),
+            Ratio("ndss-fig6", _FREE, "power-ns", 100, ANY, "parameter", at=lambda r: r == 90),
+        ),
+        expected=Verdict.INCONCLUSIVE,
+        why=(
+            "Base's error is 54 to 114 times PowerNS's, so that it may or may not be 100 times; "
+            "that of the others is."
         ),
     ),
     Statement(
@@ -428,15 +541,21 @@ STATEMENTS = (
         text="The MSE for Base-Pos is higher than other methods.",
         figure="ndss-fig6",
         how="Over every other method, above 1",
-        checks=(Ratio("ndss-fig6", "base-pos", _without("base-pos"), 1, _ANY, "parameter"),),
+        checks=(Ratio("ndss-fig6", "base-pos", _without("base-pos"), 1, ANY, "parameter"),),
     ),
     Statement(
         id="n-fig6-post-pos",
         source="N V-D",
         text="Post-Pos is slightly better than Base.",
         figure="ndss-fig6",
-        how="Ratio between 0.5 and 1",
-        checks=(Ratio("ndss-fig6", "post-pos", "base", 0.5, 1, "parameter"),),
+        how=(
+            "Ratio at least 0.5, at no ρ above 1 by more than 1 % (where no answer is negative "
+            "they are the same) and at some below 1"
+        ),
+        checks=(
+            Ratio("ndss-fig6", "post-pos", "base", 0.5, 1.01, "parameter"),
+            Some(Ratio("ndss-fig6", "post-pos", "base", 0.5, 1, "parameter")),
+        ),
     ),
     Statement(
         id="n-fig6-base-cut",
@@ -445,6 +564,8 @@ STATEMENTS = (
         figure="ndss-fig6",
         how="Ratio below 1 at every ρ",
         checks=(Ratio("ndss-fig6", "base-cut", "base", 0, 1, "parameter"),),
+        expected=Verdict.FAILS,
+        why="Worse than Base from ρ = 30 on: what Base-Cut leaves out adds up over a set.",
     ),
     Statement(
         id="n-fig6-power-ns-power",
@@ -459,8 +580,22 @@ STATEMENTS = (
         source="N V-D",
         text="Within ρ = 1 to 10, the errors of all methods increase with ρ.",
         figure="ndss-fig7",
-        how="MSE at ρ = 10 over that at ρ = 1, above 1, for every method",
-        checks=(Against("ndss-fig7", _ALL, 1, _ANY, partner=1.0, at=lambda r: r == 10),),
+        how=(
+            "MSE at ρ = 10 over that at ρ = 1, above 1, for every method; for all but Norm-Mul "
+            "also at 2, 4, 8 and 10 over that at half of it (Norm-Mul's is that of the few sets "
+            "with the most frequent value)"
+        ),
+        checks=(
+            Against("ndss-fig7", _ALL, 1, ANY, partner=1.0, at=lambda r: r == 10),
+            Against(
+                "ndss-fig7",
+                _without("norm-mul"),
+                1,
+                ANY,
+                partner=lambda r: r / 2,
+                at=lambda r: r in (2, 4, 8, 10),
+            ),
+        ),
     ),
     Statement(
         id="n-fig7-small-sets",
@@ -495,7 +630,7 @@ STATEMENTS = (
                 "norm-mul",
                 ("norm", "norm-sub", "norm-cut", "power-ns"),
                 1,
-                _ANY,
+                ANY,
                 "parameter",
             ),
         ),
@@ -511,6 +646,8 @@ STATEMENTS = (
                 "ndss-fig8", "post-pos", ("base", "base-pos", "norm", "norm-mul", "norm-sub"), 0, 1
             ),
         ),
+        expected=Verdict.UNCHECKED,
+        why="Emoji as N had it is gone; what 736 emoji of today show decides nothing.",
     ),
     Statement(
         id="n-fig8-norm-cut",
@@ -519,6 +656,8 @@ STATEMENTS = (
         figure="ndss-fig8",
         how="Norm-Cut over Post-Pos, below 1 for ε < 3",
         checks=(Ratio("ndss-fig8", "norm-cut", "post-pos", 0, 1, at=lambda e: e < 3),),
+        expected=Verdict.UNCHECKED,
+        why="Emoji as N had it is gone; what 736 emoji of today show decides nothing.",
     ),
     Statement(
         id="n-fig9-norm-sub",
@@ -538,6 +677,8 @@ STATEMENTS = (
                 only={"parameter": "norm-sub", "metric": "regret"},
             ),
         ),
+        expected=Verdict.UNCHECKED,
+        why="Emoji as N had it is gone; what 736 emoji of today show decides nothing.",
     ),
     Statement(
         id="n-fig9-power-ns",
@@ -554,6 +695,8 @@ STATEMENTS = (
                 only={"parameter": "power-ns", "metric": "share of choices"},
             ),
         ),
+        expected=Verdict.UNCHECKED,
+        why="Emoji as N had it is gone; what 736 emoji of today show decides nothing.",
     ),
     # --- the most frequent values ---
     Statement(
@@ -561,8 +704,11 @@ STATEMENTS = (
         source="N V-E",
         text="Base, Base-Pos, Post-Pos and Norm perform consistently well for different k.",
         figure="ndss-fig10",
-        how="Largest over smallest MSE along k, at most 2",
-        checks=(Spread("ndss-fig10", ("base", "base-pos", "post-pos", "norm"), 1, 2),),
+        how=(
+            "MSE at every k from 4 to 32 over that at k = 2, between 0.5 and 2, from the 5,000 "
+            "trials of Figs. 2 and 3 (for single values Post-Pos is Base-Pos)"
+        ),
+        checks=(TopRanks(("base", "base-pos", "norm"), tuple((k, 2) for k in _KS), 0.5, 2),),
     ),
     Statement(
         id="n-fig10-norm-mul-10",
@@ -570,7 +716,7 @@ STATEMENTS = (
         text="Norm-Mul performs at least 10× worse than any other methods.",
         figure="ndss-fig10",
         how="Norm-Mul over every other method, at least 10 at every k",
-        checks=(Ratio("ndss-fig10", "norm-mul", _without("norm-mul"), 10, _ANY, "parameter"),),
+        checks=(Ratio("ndss-fig10", "norm-mul", _without("norm-mul"), 10, ANY, "parameter"),),
     ),
     Statement(
         id="n-fig10-norm-sub",
@@ -579,7 +725,7 @@ STATEMENTS = (
         figure="ndss-fig10",
         how="Norm-Sub over Base above 1, over Norm-Mul below 1",
         checks=(
-            Ratio("ndss-fig10", "norm-sub", "base", 1, _ANY, "parameter"),
+            Ratio("ndss-fig10", "norm-sub", "base", 1, ANY, "parameter"),
             Ratio("ndss-fig10", "norm-sub", "norm-mul", 0, 1, "parameter"),
         ),
     ),
@@ -588,24 +734,23 @@ STATEMENTS = (
         source="N V-E",
         text="Base and Norm-Sub have consistent MSE for different k.",
         figure="ndss-fig10",
-        how="Largest over smallest MSE along k, at most 2",
-        checks=(Spread("ndss-fig10", ("base", "norm-sub"), 1, 2),),
+        how=(
+            "MSE at every k from 4 to 32 over that at k = 2, between 0.5 and 2, from the 5,000 "
+            "trials of Figs. 2 and 3"
+        ),
+        checks=(TopRanks(("base", "norm-sub"), tuple((k, 2) for k in _KS), 0.5, 2),),
     ),
     Statement(
         id="n-fig10-grow",
         source="N V-E",
         text="Base-Cut, Norm-Cut, Power and PowerNS all have MSE that grows with k.",
         figure="ndss-fig10",
-        how="MSE at k = 32 over that at k = 2, above 1",
+        how=(
+            "MSE at k = 32 over that at k = 2 and at k = 16, above 1, from the 5,000 trials of "
+            "Figs. 2 and 3 (up to k = 8 it is flat)"
+        ),
         checks=(
-            Against(
-                "ndss-fig10",
-                ("base-cut", "norm-cut", "power", "power-ns"),
-                1,
-                _ANY,
-                partner=2.0,
-                at=lambda k: k == 32,
-            ),
+            TopRanks(("base-cut", "norm-cut", "power", "power-ns"), ((32, 2), (32, 16)), 1, ANY),
         ),
     ),
     Statement(
@@ -630,7 +775,7 @@ STATEMENTS = (
                 "base-cut",
                 "base",
                 2,
-                _ANY,
+                ANY,
                 "parameter",
                 at=lambda k: k == 32,
                 only=_ZIPF,
@@ -642,8 +787,11 @@ STATEMENTS = (
         source="N V-E",
         text="Norm-Cut is better than Base-Cut.",
         figure="ndss-fig10",
-        how="Ratio at most 1 (1.02) at every k",
-        checks=(Ratio("ndss-fig10", "norm-cut", "base-cut", 0, 1.02, "parameter"),),
+        how="Ratio at most 1.05 at every k (up to k = 10 they are the same), below 1 at some",
+        checks=(
+            Ratio("ndss-fig10", "norm-cut", "base-cut", 0, TIE, "parameter"),
+            Some(Ratio("ndss-fig10", "norm-cut", "base-cut", 0, 1, "parameter")),
+        ),
     ),
     Statement(
         id="n-fig10-power",
@@ -658,10 +806,12 @@ STATEMENTS = (
                 ("power", "power-ns"),
                 "base-cut",
                 1,
-                _ANY,
+                ANY,
                 "parameter",
                 at=lambda k: k > 10,
             ),
         ),
+        expected=Verdict.FAILS,
+        why="From k = 24 on PowerNS is better than Base-Cut, and from k = 28 on Power.",
     ),
 )
