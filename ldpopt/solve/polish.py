@@ -32,7 +32,11 @@ Mask = NDArray[np.bool_]
 _NEAR = 1e-5
 
 # Each step adds or drops constraints, or is one of Newton's; a handful suffices near the minimum.
-_MAX_STEPS = 60
+_MAX_STEPS = 30
+
+# Constraints in the way within this share of a step are added together: each addition costs a
+# factorisation, and one that should not hold is dropped again by its multiplier.
+_TOGETHER = 1e-3
 
 # A step of this size, relative to the largest value, is rounding.
 _STILL = 4 * float(np.finfo(np.float64).eps)
@@ -106,12 +110,13 @@ def _polished(
         if newton is None:
             return None
         step, multipliers, residual = newton
+        still = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
         length, blocking = _longest(f, step, rows, bounds, face)
         f = f + length * step
-        if blocking is not None:
+        # A step of rounding may point out of the set, and then nothing is in its way.
+        if length < 1 and not still:
             _add(face, blocking, rows)
             continue
-        still = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
         if still and not _drop(face, multipliers, residual, rows):
             return np.where(face.low, bounds.lower, np.where(face.high, bounds.upper, f))
     return None
@@ -170,7 +175,8 @@ def _newton_step(
         gram = (matrix.multiply(weights[None, :]).tocsr() @ matrix.T).tocsc()
         diagonal = gram.diagonal()
         damping = _REGULAR * np.where(diagonal > 0, diagonal, 1.0)
-        factor = splu((gram + sparse.diags_array(damping)).tocsc())
+        # The usual order of columns is for matrices that are not symmetric: several times slower.
+        factor = splu((gram + sparse.diags_array(damping)).tocsc(), permc_spec="MMD_AT_PLUS_A")
         missing = face.ends[chosen] - matrix @ f
         target = matrix @ (weights * slope) + missing
         solved = factor.solve(target)
@@ -186,9 +192,9 @@ def _newton_step(
 
 
 def _longest(
-    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face
-) -> tuple[float, tuple[str, int] | None]:
-    """Return how much of a step stays in the set, and the constraint in its way, if any."""
+    f: Array, step: Array, rows: Rows, bounds: Reach, face: _Face
+) -> tuple[float, dict[str, Mask]]:
+    """Return how much of a step stays in the set, and the constraints in its way."""
     with np.errstate(divide="ignore", invalid="ignore"):
         to_low = np.where(step < 0, (bounds.lower - f) / step, np.inf)
         to_high = np.where(step > 0, (bounds.upper - f) / step, np.inf)
@@ -198,23 +204,19 @@ def _longest(
         to_lower = np.where(inactive & (change < 0), (rows.system.lower - values) / change, np.inf)
         to_upper = np.where(inactive & (change > 0), (rows.system.upper - values) / change, np.inf)
     ways = {"low": to_low, "high": to_high, "lower": to_lower, "upper": to_upper}
-    nearest = {name: float(np.min(way, initial=np.inf)) for name, way in ways.items()}
-    name = min(nearest, key=lambda name: nearest[name])
-    if not nearest[name] < 1:
-        return 1.0, None
-    return max(nearest[name], 0.0), (name, int(np.argmin(ways[name])))
+    nearest = min(float(np.min(way, initial=np.inf)) for way in ways.values())
+    length = min(max(nearest, 0.0), 1.0)
+    reached = max(length, _TOGETHER)
+    return length, {name: way <= reached for name, way in ways.items()}
 
 
-def _add(face: _Face, blocking: tuple[str, int], rows: Rows) -> None:
-    """Let a constraint hold."""
-    name, at = blocking
-    if name == "low":
-        face.low[at] = True
-    elif name == "high":
-        face.high[at] = True
-    else:
-        face.rows[at] = True
-        face.ends[at] = rows.system.lower[at] if name == "lower" else rows.system.upper[at]
+def _add(face: _Face, blocking: dict[str, Mask], rows: Rows) -> None:
+    """Let constraints hold."""
+    face.low |= blocking["low"]
+    face.high |= blocking["high"]
+    for name, ends in (("lower", rows.system.lower), ("upper", rows.system.upper)):
+        face.rows |= blocking[name]
+        face.ends = np.where(blocking[name], ends, face.ends)
 
 
 def _drop(face: _Face, multipliers: Array, residual: Array, rows: Rows) -> bool:
