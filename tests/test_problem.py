@@ -1,5 +1,6 @@
 """One problem, two paths: closed forms against solvers, and what is refused."""
 
+import functools
 import itertools
 import pickle
 
@@ -118,6 +119,9 @@ def has_a_bound_of_its_own(problem):
 
 # --- equivalence ----------------------------------------------------------------------------------
 
+# Solvers' programs are kept by a problem, whatever the estimate: the oracles share them.
+built = functools.lru_cache(maxsize=3)(build)
+
 
 @pytest.mark.parametrize("d", [2, 7, 200])
 @pytest.mark.parametrize("kind", ORACLES)
@@ -129,7 +133,7 @@ def test_closed_form_and_solver_agree(loss, kinds, solver, kind, d):
         )  # a first-order method needs more than its iterations for more exponential cones
     if kinds & {Monotone, Unimodal} and solver == "OSQP":
         d = min(d, 50)  # long pools are badly conditioned for a first-order method
-    problem = build(loss, kinds, d)
+    problem = built(loss, kinds, d)
     estimate = suitable(loss, kind, d)
     exact = problem.solve(estimate)
     numeric = problem.solve(estimate, path="conic", solver=solver)

@@ -192,7 +192,7 @@ def _newton_step(
 
 
 def _longest(
-    f: Array, step: Array, rows: Rows, bounds: Reach, face: _Face
+    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face
 ) -> tuple[float, dict[str, Mask]]:
     """Return how much of a step stays in the set, and the constraints in its way."""
     with np.errstate(divide="ignore", invalid="ignore"):
