@@ -21,7 +21,7 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
-from ldpopt.solve.certificate import box, competitors, cone, polyhedron
+from ldpopt.solve.certificate import box, competitors, cone, dual, polyhedron
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from tests import exact_minima
 
@@ -304,6 +304,62 @@ def test_no_gap_is_below_the_rise(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_wrong_multiplier_makes_a_gap_too_small(name):
     run(name, 2, trials_of(name), planted=True)
+
+
+def exact_rise(residual, f, lower, upper, modulus):
+    """Return the largest r (f - s) - ½ m (f - s)² in fractions."""
+    r = Fraction(residual)
+    m = Fraction(modulus)
+    # As stated: a point outside the bounds gets the larger range up to them.
+    lowest = Fraction(min(f, upper)) - Fraction(upper) if f < upper else Fraction(0)
+    largest = Fraction(f) - Fraction(lower) if f > lower else Fraction(0)
+    places = [lowest, largest]
+    if m:
+        places.append(min(max(r / m, lowest), largest))
+    return max(r * x - m * x * x / 2 for x in places)
+
+
+@pytest.mark.parametrize("curved", [True, False])
+@pytest.mark.parametrize("seed", range(200))
+def test_the_rise_of_separate_values_is_above_the_exact_one(seed, curved):
+    generator = np.random.default_rng(seed)
+    d = 6
+    scales = 10 ** generator.uniform(-18, 6, (5, d))
+    f, lower, residual, error, modulus = generator.normal(size=(5, d)) * scales
+    error = np.abs(error) * generator.choice([0.0, 1e-16, 1e-9, 1.0])
+    upper = lower + np.abs(generator.normal(size=d)) * scales[0]
+    modulus = np.abs(modulus)
+    if generator.random() < 0.3:
+        # As at a right answer: every value at a bound that explains its residual, or free.
+        f = np.where(residual > 0, lower, upper)
+    if not curved:
+        modulus[generator.random(d) < 0.5] = 0.0
+        modulus[0] = 0.0
+    bound = dual.separable_rise(residual, error, f, lower, upper, modulus)
+    for side in (-1, 0, 1):
+        moved = [Fraction(r) + side * Fraction(e) for r, e in zip(residual, error, strict=True)]
+        values = zip(moved, f, lower, upper, modulus, strict=True)
+        exact = sum(exact_rise(*value) for value in values)
+        assert Fraction(float(bound)) >= exact
+
+
+def test_the_rise_of_curved_values_is_that_of_others_but_for_rounding():
+    generator = np.random.default_rng(0)
+    f, lower, residual = generator.normal(size=(3, 50))
+    upper = lower + generator.random(50)
+    modulus = generator.random(50) + 0.1
+    error = np.full(50, 1e-13)
+    short = dual.separable_rise(residual, error, f, lower, upper, modulus)
+    # One value without curvature, and without a range, sends all of them the other way.
+    joined = [np.append(part, 0.0) for part in (residual, error, f, lower, upper, modulus)]
+    assert float(short) == pytest.approx(float(dual.separable_rise(*joined)), rel=1e-11)
+
+
+def test_large_errors_cost_no_more_than_the_ranges_allow():
+    # Squared, an error of 1 over a curvature of 1e-6 would cost 5e5.
+    ends = np.zeros(1), np.ones(1)
+    bound = dual.separable_rise(np.zeros(1), np.ones(1), np.zeros(1), *ends, np.full(1, 1e-6))
+    assert float(bound) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_cvxpy_gets_bounds_to_the_last_bit():

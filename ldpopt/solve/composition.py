@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
 from ldpopt.solve.certificate import Certificate, certify
+from ldpopt.solve.certificate.certificate import of_trials
 from ldpopt.solve.problem import Problem
 from ldpopt.solve.solution import Solution
 from ldpopt.solve.status import Status
@@ -114,14 +115,7 @@ class ComposedSolution(Solution):
             certify(problem, self.start[trial], self.frequencies[trial])
             for trial, problem in self._stated()
         ]
-        shape = self.frequencies.shape[:-1]
-        columns = {}
-        for field in fields(Certificate):
-            values = [getattr(part, field.name) for part in parts]
-            columns[field.name] = values[0]
-            if field.name != "scope":
-                columns[field.name] = np.reshape(values, (*shape, *np.shape(values[0])))
-        return Certificate(**columns)
+        return of_trials(parts, self.frequencies.shape[:-1])
 
     # A stack has no single problem, so that each trial is certified for its own.
     def _stated(self) -> list[tuple[tuple[int, ...], Problem]]:

@@ -103,10 +103,12 @@ def explaining_multipliers(
 
 def _steepness(tangent: Minorant, free: Mask) -> Array:
     """Return the curvature of each value, by which a residual costs less; 1 where it has none."""
-    ones = np.ones(len(tangent.f))
-    if isinstance(tangent, Tangent) and np.all(tangent.modulus[free] > 0):
-        return np.where(free, tangent.modulus, ones)
-    return ones
+    d = len(tangent.f)
+    if isinstance(tangent, Tangent):
+        modulus = np.broadcast_to(tangent.modulus, d)
+        if np.all(modulus[free] > 0):
+            return np.where(free, modulus, 1.0)
+    return np.ones(d)
 
 
 def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:

@@ -119,8 +119,8 @@ def _gap(
     candidates = [0.0]
     if total is not None:
         gradients = [float(slope.gradient.mid()) for slope in slopes if slope is not None]
-        evidence = box.evidence(formulation, start, point)
-        candidates = [float(evidence.sum_multiplier), -min(gradients)]
+        mu = float(box.bound(formulation, start, point).mu)
+        candidates = [mu, -min(gradients)]
     exact_total = sum((_ball(value, flint) for value in point), flint.arb(0))
     gaps = []
     for mu in candidates:

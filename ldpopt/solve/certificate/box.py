@@ -7,13 +7,16 @@ filling from the cheapest value on meets the total, where it is not.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
-from ldpopt.solve.certificate.evidence import Evidence, weighted_sum
+from ldpopt.solve.certificate.evidence import Evidence, Explanation, weighted_sum
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
@@ -28,76 +31,107 @@ NEAR = 1e-9
 _ROUNDING = 1e-13
 
 
+class Bound(NamedTuple):
+    """The multiplier of the total, and what it proves."""
+
+    mu: Array
+    gap: Array
+    terms: Array
+
+
 def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
-    """Return gap, multipliers, and how well they explain the gradient."""
-    mu, gap, tangent, limits = _bound(formulation, start, point)
-    loss = formulation.loss.convexified(point, start)
-    price = np.broadcast_to(-mu[..., None], point.shape)
-    region = formulation.region(start.d)
-    residual = tangent.slope_towards(price) - price
-    multipliers, stationarity, complementarity = bound_multipliers(
-        residual, point, stated(loss, start, region, point)
-    )
-    unknown = np.isinf(gap)
-    return Evidence(
-        gap=gap,
-        stationarity=stationarity,
-        complementarity=complementarity,
-        sum_multiplier=mu,
-        bound_multipliers=multipliers,
-        row_multipliers=np.empty((*point.shape[:-1], 0)),
-        reason=np.where(unknown, no_bound(limits) if unknown.any() else "", ""),
-    )
+    """Return the gap, and the way to the multipliers."""
+    model = _Model.of(formulation, start, point)
+    result = model.bound()
+    unknown = np.isinf(result.gap)
+    reason = no_bound(model.limits) if unknown.any() else ""
+    # The model has several arrays of the point's size, which a certificate should not keep.
+    explain = partial(_explanation, formulation, start, point, result.mu)
+    return Evidence(result.gap, result.terms, np.where(unknown, reason, ""), explain)
 
 
 def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
     """Return the gap of ``evidence`` alone."""
-    return _bound(formulation, start, point)[1]
+    return bound(formulation, start, point).gap
 
 
-def _bound(
-    formulation: Formulation, start: FrequencyEstimate, point: Array
-) -> tuple[Array, Array, Minorant, Box]:
-    """Return the multiplier of the total, the gap that it proves, and what these were made of."""
-    region = formulation.region(start.d)
-    loss = formulation.loss.convexified(point, start)
-    limits = reach(loss, start, region)
-    tangent = minorant(loss, start, point, *limits)
-    nothing = np.zeros(point.shape[:-1])
-    total = region.total
-    if total is None:
-        return nothing, _gap_at(nothing, tangent, limits, None), tangent, limits
-    if isinstance(tangent, KinkedLoss):
-        mu = usable(_kinked_multiplier(tangent, stated(loss, start, region, point), total))
-        return mu, _gap_at(mu, tangent, limits, total), tangent, limits
-    bounds = stated(loss, start, region, point)
-    mu = usable(_mean_multiplier(tangent.slope, point, bounds))
-    gap = _gap_at(mu, tangent, limits, total)
-    # What rounding leaves of the total costs the same at any price near this one.
-    rounding = np.abs(mu) * _excess(point, total)[1]
-    scale = absolute_sum(tangent.slope, point)
-    if np.all(gap <= _ROUNDING * scale + 2 * rounding):
-        return mu, gap, tangent, limits
-    other_mu = usable(_filling_multiplier(tangent.slope, bounds, total))
-    other_gap = _gap_at(other_mu, tangent, limits, total)
-    is_better = other_gap < gap
-    return np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), tangent, limits
+def bound(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Bound:
+    """Return the gap and the multiplier of the total that proves it."""
+    return _Model.of(formulation, start, point).bound()
 
 
-def _gap_at(mu: Array, tangent: Minorant, limits: Box, total: float | None) -> Array:
-    """Return the bound at one multiplier of the total: that of ``dual``."""
-    point = tangent.f
-    exact = np.zeros((*point.shape[:-1], 1))
-    rise = tangent.rise(-mu[..., None], exact, *limits)
-    if total is None:
-        return rise
-    excess, error = _excess(point, total)
-    # -μ (Σf - total), with what rounding took from the sum. At a point beside the total it may
-    # cancel the rise.
-    with np.errstate(invalid="ignore", over="ignore"):
-        missed = -mu * excess + np.abs(mu) * error
-        result = rise + missed + 4 * EPS * (rise + np.abs(missed))
-    return np.where(np.isfinite(result), np.maximum(result, 0.0), np.inf)
+def _explanation(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, mu: Array
+) -> Explanation:
+    """Return the multipliers at a price of the total, and how well they explain the gradient."""
+    model = _Model.of(formulation, start, point)
+    price = np.broadcast_to(-mu[..., None], point.shape)
+    residual = model.tangent.slope_towards(price) - price
+    multipliers, stationarity, complementarity = bound_multipliers(residual, point, model.bounds)
+    no_rows = np.empty((*point.shape[:-1], 0))
+    return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
+
+
+class _Model(NamedTuple):
+    """A problem at a point: the loss there, and what competes with the point.
+
+    Attributes
+    ----------
+    tangent
+        The loss.
+    limits, bounds
+        Everything that is known of the competitors, and the bounds that have multipliers.
+    total
+        What the values sum to, or None.
+    """
+
+    tangent: Minorant
+    limits: Box
+    bounds: Box
+    total: float | None
+
+    @classmethod
+    def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Model:
+        region = formulation.region(start.d)
+        loss = formulation.loss.convexified(point, start)
+        limits = reach(loss, start, region)
+        tangent = minorant(loss, start, point, *limits)
+        return cls(tangent, limits, stated(loss, start, region, point), region.total)
+
+    def bound(self) -> Bound:
+        """Return the better gap of two multipliers of the total."""
+        tangent = self.tangent
+        terms = absolute_sum(tangent.slope, tangent.f)
+        if self.total is None:
+            nothing = np.zeros(tangent.f.shape[:-1])
+            return Bound(nothing, tangent.rise(np.zeros(1), np.zeros(1), *self.limits), terms)
+        excess = _excess(tangent.f, self.total)
+        if isinstance(tangent, KinkedLoss):
+            mu = usable(_kinked_multiplier(tangent, self.bounds, self.total))
+            return Bound(mu, self._gap_at(mu, excess), terms)
+        mu = usable(_mean_multiplier(tangent.slope, tangent.f, self.bounds))
+        gap = self._gap_at(mu, excess)
+        # What rounding leaves of the total costs the same at any price near this one.
+        rounding = np.abs(mu) * excess[1]
+        if np.all(gap <= _ROUNDING * terms + 2 * rounding):
+            return Bound(mu, gap, terms)
+        other_mu = usable(_filling_multiplier(tangent.slope, self.bounds, self.total))
+        other_gap = self._gap_at(other_mu, excess)
+        is_better = other_gap < gap
+        return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), terms)
+
+    def _gap_at(self, mu: Array, excess: tuple[Array, Array]) -> Array:
+        """Return the bound at one multiplier of the total: that of ``dual``.
+
+        ``excess`` is Σf - total, with what rounding took from it.
+        """
+        rise = self.tangent.rise(-mu[..., None], np.zeros(1), *self.limits)
+        beyond, error = excess
+        # At a point beside the total -μ (Σf - total) may cancel the rise.
+        with np.errstate(invalid="ignore", over="ignore"):
+            missed = -mu * beyond + np.abs(mu) * error
+            result = rise + missed + 4 * EPS * (rise + np.abs(missed))
+        return np.where(np.isfinite(result), np.maximum(result, 0.0), np.inf)
 
 
 def _excess(point: Array, total: float) -> tuple[Array, Array]:
@@ -119,13 +153,17 @@ def _mean_multiplier(slope: Array, point: Array, limits: Box) -> Array:
     free_mass = np.zeros(shape)
     free_moment = np.zeros(shape)
     for _, (gradient, f, lower, upper) in parts_of(slope, point, limits.lower, limits.upper):
-        distance = np.maximum(np.minimum(f - lower, upper - f), 0.0)
-        is_free = np.isinf(distance)
-        if is_free.any():
+        distance = np.minimum(f - lower, upper - f)
+        if distance.min() < 0:
+            np.maximum(distance, 0.0, out=distance)
+        part_mass = np.sum(distance, axis=-1)
+        if np.isinf(part_mass).any():
+            is_free = np.isinf(distance)
             free_mass = free_mass + np.count_nonzero(is_free, axis=-1)
             free_moment = free_moment + weighted_sum(gradient, is_free.astype(np.float64))
             distance[is_free] = 0.0
-        mass = mass + np.sum(distance, axis=-1)
+            part_mass = np.sum(distance, axis=-1)
+        mass = mass + part_mass
         moment = moment + weighted_sum(gradient, distance)
     mass = np.where(free_mass > 0, free_mass, mass)
     moment = np.where(free_mass > 0, free_moment, moment)

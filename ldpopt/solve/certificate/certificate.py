@@ -12,9 +12,10 @@ minimum g + μ = λ + Aᵀν.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+class Multipliers(NamedTuple):
+    """Fields of a ``Certificate`` that are computed when one of them is read first."""
+
+    stationarity: Array
+    complementarity: Array
+    sum_multiplier: Array
+    bound_multipliers: Array
+    row_multipliers: Array
+    active: NDArray[np.bool_]
+    duals: Any
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """How far a point is from optimal. All arrays have the leading (trial) axes of the point.
@@ -46,51 +59,85 @@ class Certificate:
         with the reason in ``reason``.
     violation
         Largest violation of a constraint, in units of frequency.
-    stationarity
-        Largest component of the Lagrangian's gradient that no multiplier of the right sign
-        explains.
-    complementarity
-        Largest |multiplier| times the distance to its bound. Where a constraint is a cvxpy
-        expression, or has auxiliary variables, the sum of these products.
-    sum_multiplier
-        μ, the multiplier of the total: minus the mean gradient weighted by the distance to the
-        nearest bound; 0 without a total.
-    bound_multipliers
-        λ, shape (..., d).
-    row_multipliers
-        ν, shape (..., m): of the rows of all other constraints in their order, as their
-        ``rows(d)`` returns them. Where a constraint is curved, only ``duals`` has multipliers, by
-        constraint: μ, λ and ν are then NaN.
-    active
-        Where a bound holds with equality (within 1e-9), shape (..., d).
     scale
         What ``is_optimal(relative=True)`` divides the gap by: |L(f)| + Σ |g_v f_v| with the
         gradient g, the size of the numbers whose difference a gap is.
     size
         What it divides the violation by: the largest |f_v|, but at least 1.
-    duals
-        By the name of each constraint its multipliers: how fast the minimum rises with the
-        constraint's bounds. λ for bounds, -μ for a total, ν for rows, and what cvxpy calls the
-        dual value for cvxpy's constraints. A name that occurs again gets a number: "Linear 2".
     reason
         Why the gap of some trial is infinite; empty if none is.
     scope
         What is certified: the problem, or the convex part of a loss that was minimised last.
+    explain
+        Returns the multipliers; the properties below read them, once.
     """
 
     gap: Array
     violation: Array
-    stationarity: Array
-    complementarity: Array
-    sum_multiplier: Array
-    bound_multipliers: Array
-    row_multipliers: Array
-    active: NDArray[np.bool_]
     scale: Array
     size: Array
-    duals: Mapping[str, Any] = field(default_factory=dict)
-    reason: str = ""
-    scope: str = "the problem"
+    reason: str
+    scope: str
+    explain: Callable[[], Multipliers]
+
+    @cached_property
+    def _multipliers(self) -> Multipliers:
+        return self.explain()
+
+    @property
+    def stationarity(self) -> Array:
+        """Largest component of the Lagrangian's gradient that no multiplier explains.
+
+        A multiplier explains it only with the right sign.
+        """
+        return self._multipliers.stationarity
+
+    @property
+    def complementarity(self) -> Array:
+        """Largest |multiplier| times the distance to its bound.
+
+        Where a constraint is a cvxpy expression, or has auxiliary variables, the sum of these
+        products.
+        """
+        return self._multipliers.complementarity
+
+    @property
+    def sum_multiplier(self) -> Array:
+        """μ, the multiplier of the total; 0 without a total.
+
+        Minus the mean gradient, weighted by the distance to the nearest bound.
+        """
+        return self._multipliers.sum_multiplier
+
+    @property
+    def bound_multipliers(self) -> Array:
+        """λ, shape (..., d)."""
+        return self._multipliers.bound_multipliers
+
+    @property
+    def row_multipliers(self) -> Array:
+        """ν, shape (..., m): of the rows of all other constraints in their order.
+
+        The rows are those that ``rows(d)`` of each constraint returns. Where a constraint is
+        curved, only ``duals`` has multipliers, by constraint: μ, λ and ν are then NaN.
+        """
+        return self._multipliers.row_multipliers
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Where a bound holds with equality (within 1e-9), shape (..., d)."""
+        return self._multipliers.active
+
+    @property
+    def duals(self) -> Mapping[str, Any]:
+        """By the name of each constraint its multipliers.
+
+        That is how fast the minimum rises with the constraint's bounds: λ for bounds, -μ for a
+        total, ν for rows, and what cvxpy calls the dual value for cvxpy's constraints. A name that
+        occurs again gets a number: "Linear 2".
+        """
+        duals: Mapping[str, Any] = self._multipliers.duals
+        return duals
 
     def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
         """Return whether gap <= tol and violation <= tol in every trial.
@@ -115,6 +162,25 @@ class Certificate:
 
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
+
+
+def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certificate:
+    """Return the certificates of many trials, each of a problem of its own, as one.
+
+    ``duals`` becomes an array of mappings.
+    """
+    gap, violation, scale, size = (
+        np.reshape([getattr(part, name) for part in parts], shape)
+        for name in ("gap", "violation", "scale", "size")
+    )
+    reason = next((part.reason for part in parts if part.reason), "")
+    explain = partial(_multipliers_of_trials, parts, shape)
+    return Certificate(gap, violation, scale, size, reason, parts[0].scope, explain)
+
+
+def _multipliers_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Multipliers:
+    columns = zip(*(part.explain() for part in parts), strict=True)
+    return Multipliers(*(np.reshape(column, (*shape, *np.shape(column[0]))) for column in columns))
 
 
 @overload
@@ -217,28 +283,37 @@ def certify(
     if exact:
         return exact_certificate(problem, start, point)
     evidence = _evidence(problem, start, point)
-    loss = problem.loss
-    value = loss.value(point, start)
+    value = problem.loss.value(point, start)
     # Outside its domain a loss is infinite, and its gradient means nothing there.
     defined = np.isfinite(value)
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
     if not defined.all():
         reasons = ["the loss is infinite at the point"]
-    region = problem.region(start.d)
+    largest = np.maximum(point.max(axis=-1), -point.min(axis=-1))
     return Certificate(
         gap=np.where(defined, evidence.gap, np.inf),
         violation=problem.violation(point),
-        stationarity=evidence.stationarity,
-        complementarity=evidence.complementarity,
-        sum_multiplier=evidence.sum_multiplier,
-        bound_multipliers=evidence.bound_multipliers,
-        row_multipliers=evidence.row_multipliers,
-        active=(point - region.lower <= box.NEAR) | (region.upper - point <= box.NEAR),
-        scale=scale_of(problem, start, point, value),
-        size=np.maximum(1.0, np.max(np.abs(point), axis=-1)),
-        duals=duals.by_name(problem, start.d, evidence),
+        scale=np.abs(value) + evidence.terms,
+        size=np.maximum(1.0, largest),
         reason=next(iter(reasons), ""),
-        scope=loss.scope,
+        scope=problem.loss.scope,
+        explain=partial(_multipliers, problem, point, evidence),
+    )
+
+
+def _multipliers(problem: Formulation, point: Array, evidence: Evidence) -> Multipliers:
+    """Return what a certificate computes when it is read."""
+    d = point.shape[-1]
+    region = problem.region(d)
+    explanation = evidence.explain()
+    return Multipliers(
+        explanation.stationarity,
+        explanation.complementarity,
+        explanation.sum_multiplier,
+        explanation.bound_multipliers,
+        explanation.row_multipliers,
+        active=(point - region.lower <= box.NEAR) | (region.upper - point <= box.NEAR),
+        duals=duals.by_name(problem, d, explanation),
     )
 
 

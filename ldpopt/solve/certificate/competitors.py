@@ -32,7 +32,7 @@ def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -
 
     Beyond its end a loss is infinite, so that an end that the point has reached acts as a bound.
     """
-    lower, upper = region.lower, region.upper
+    lower, upper = _ends(region)
     first, last = loss.domain(loss.constants(start))
     if np.isfinite(first):
         lower = np.where(point - first <= _AT_END, np.maximum(lower, first), lower)
@@ -43,14 +43,14 @@ def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -
 
 def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     """Return what bounds, total, domain and support say about the values."""
-    lower, upper = region.lower, region.upper
+    lower, upper = _ends(region)
     first, last = loss.domain(loss.constants(start))
     if np.isfinite(first):
         lower = np.maximum(lower, first - 8 * EPS * abs(first))
     if np.isfinite(last):
         upper = np.minimum(upper, last + 8 * EPS * abs(last))
     if region.total is not None:
-        lower, upper = _within_total(lower, upper, region.total)
+        lower, upper = _within_total(lower, upper, region.total, start.d)
     support = loss.support(start)
     if support is not None:
         lower = np.where(support, lower, 0.0)
@@ -58,10 +58,17 @@ def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     return Box(lower, upper)
 
 
-def _within_total(lower: Array, upper: Array, total: float) -> tuple[Array, Array]:
+def _ends(region: Region) -> tuple[Array, Array]:
+    """Return the bounds of a region, each of shape (1,) where it is 0 or infinite for all."""
+    lower = np.zeros(1) if region.lower_is_zero else region.lower
+    upper = region.upper if region.upper_count else np.full(1, np.inf)
+    return lower, upper
+
+
+def _within_total(lower: Array, upper: Array, total: float, d: int) -> tuple[Array, Array]:
     """Return the bounds with what the total leaves for a value when all others are at theirs."""
-    smallest = _sum_of_others(lower, outward=-1)
-    largest = _sum_of_others(upper, outward=1)
+    smallest = _sum_of_others(lower, d, outward=-1)
+    largest = _sum_of_others(upper, d, outward=1)
     if np.ndim(largest) or np.isfinite(largest):
         lower = np.maximum(lower, _left_of(total, largest, outward=-1))
     if np.ndim(smallest) or np.isfinite(smallest):
@@ -76,11 +83,14 @@ def _left_of(total: float, others: Array | float, outward: int) -> Array | float
     return left + outward * EPS * np.abs(left) if np.any(others) else left
 
 
-def _sum_of_others(bound: Array, outward: int) -> Array | float:
+def _sum_of_others(bound: Array, d: int, outward: int) -> Array | float:
     """Return the sum of all other bounds, rounded outward; infinite where one of them is."""
     # The two cases of every simplex come first: they need no further array.
     if not bound.any():
         return 0.0
+    if bound.shape[-1] == 1 and d > 1 and np.isinf(bound).all():
+        return outward * np.inf
+    bound = np.broadcast_to(bound, (*bound.shape[:-1], d))
     infinite = np.isinf(bound)
     if np.count_nonzero(infinite) > 1:
         return outward * np.inf

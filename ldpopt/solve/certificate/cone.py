@@ -12,9 +12,10 @@ from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
 from ldpopt.solve.certificate.cone_gap import ConeSet, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
-from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
+from ldpopt.solve.certificate.parts import absolute_sum
 
 Array = NDArray[np.float64]
 
@@ -49,15 +50,14 @@ def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Box) -> E
         reason = whole.reason
         residual = np.nan
         duals = {form.id: value for form, value in whole.duals.items()}
-    return Evidence(
-        np.asarray(gap),
+    explanation = Explanation(
         np.asarray(residual),
         np.asarray(gap),
         *_unknown(members, d),
-        np.asarray(reason),
         (),
         tuple([duals.get(form.id) for form in part] for part in forms),
     )
+    return evidence_of(gap, absolute_sum(tangent.slope, tangent.f), reason, explanation)
 
 
 def _forms(member: Constraint, variable: Any) -> list[Any]:

@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
-from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.evidence import Explanation
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
 
-def by_name(formulation: Formulation, d: int, evidence: Evidence) -> Mapping[str, Any]:
+def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mapping[str, Any]:
     """Return how fast the minimum rises with the bounds of each constraint, by its name.
 
     Where several constraints state a bound of the same value, the multiplier is that of the
     tightest; of those that state the same total or bound, the first has it and the others have 0.
     """
     names = _names(formulation.constraints)
-    rest = _Rest(evidence, formulation.region(d))
+    rest = _Rest(explanation, formulation.region(d))
     result: dict[str, Any] = {}
     for name, constraint in zip(names, formulation.constraints, strict=True):
         box = constraint.box(d)
@@ -44,13 +44,13 @@ def by_name(formulation: Formulation, d: int, evidence: Evidence) -> Mapping[str
 class _Rest:
     """The multipliers that have not been given to a constraint yet."""
 
-    def __init__(self, evidence: Evidence, region: Region) -> None:
+    def __init__(self, explanation: Explanation, region: Region) -> None:
         self.region = region
-        self.by_constraint = list(evidence.by_constraint)
-        self.total = -evidence.sum_multiplier
-        self.bounds = evidence.bound_multipliers
-        self.rows = evidence.row_multipliers
-        self.row_sizes = list(evidence.row_sizes)
+        self.by_constraint = list(explanation.by_constraint)
+        self.total = -explanation.sum_multiplier
+        self.bounds = explanation.bound_multipliers
+        self.rows = explanation.row_multipliers
+        self.row_sizes = list(explanation.row_sizes)
 
     def take_total(self) -> Array:
         """Return the multiplier of the total; 0 from the second time on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,22 +12,71 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Evidence(NamedTuple):
-    """The fields of a ``Certificate`` that depend on the kind of set.
+class Explanation(NamedTuple):
+    """The multipliers, and how well they explain the gradient: fields of a ``Certificate``.
 
     ``row_sizes`` says how many of the row multipliers each constraint with rows of its own has.
     Where a cone solver is used, ``by_constraint`` has the multipliers of each convex constraint.
     """
 
-    gap: Array
     stationarity: Array
     complementarity: Array
     sum_multiplier: Array
     bound_multipliers: Array
     row_multipliers: Array
-    reason: NDArray[np.str_]
     row_sizes: tuple[int, ...] = ()
     by_constraint: tuple[Any, ...] = ()
+
+
+class Evidence(NamedTuple):
+    """What accepts or refuses a point, and the way to the rest.
+
+    Attributes
+    ----------
+    gap
+        The bound, shape (...).
+    terms
+        Σ |g_v f_v| with the gradient g, shape (...).
+    reason
+        Why the gap of a trial is infinite, empty where it is not.
+    explain
+        Returns the multipliers: of long vectors they take longer than the gap.
+    """
+
+    gap: Array
+    terms: Array
+    reason: NDArray[np.str_]
+    explain: Callable[[], Explanation]
+
+
+def evidence_of(gap: Any, terms: Any, reason: str, explanation: Explanation) -> Evidence:
+    """Return the evidence of one trial whose multipliers are at hand."""
+    explain = partial(_itself, explanation)
+    return Evidence(np.asarray(gap), np.asarray(terms), np.asarray(reason), explain)
+
+
+def stacked(parts: Sequence[Evidence], shape: tuple[int, ...]) -> Evidence:
+    """Return the evidence of many trials, in the order of ``np.ndindex``, as one."""
+    if not shape:
+        return parts[0]
+    gap, terms, reason = (
+        np.reshape([getattr(part, name) for part in parts], shape)
+        for name in ("gap", "terms", "reason")
+    )
+    return Evidence(gap, terms, reason, partial(_stacked, parts, shape))
+
+
+def _itself(explanation: Explanation) -> Explanation:
+    return explanation
+
+
+def _stacked(parts: Sequence[Evidence], shape: tuple[int, ...]) -> Explanation:
+    """Return the explanations of many trials as one."""
+    *columns, sizes, by_constraint = zip(*(part.explain() for part in parts), strict=True)
+    arrays: Any = [np.stack(one).reshape((*shape, *one[0].shape)) for one in columns]
+    # cvxpy's constraints have their multipliers trial by trial.
+    by_trial = tuple(zip(*by_constraint, strict=True))
+    return Explanation(*arrays)._replace(row_sizes=sizes[0], by_constraint=by_trial)
 
 
 def weighted_sum(gradient: Array, weights: Array) -> Array:

@@ -195,8 +195,8 @@ def _suggested(
     bounds: Rows,
 ) -> tuple[Active, Active]:
     """Return the rows and values that the floating-point certificate takes to be active."""
-    evidence = polyhedron.evidence(formulation, start, point)
-    multipliers = evidence.row_multipliers.ravel()
+    explanation = polyhedron.evidence(formulation, start, point).explain()
+    multipliers = explanation.row_multipliers.ravel()
     rows: Active = {}
     offset = 0
     if formulation.region(len(point)).total is not None:

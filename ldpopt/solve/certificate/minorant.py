@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
-from ldpopt.solve.certificate.parts import count_of_parts, parts_of
+from ldpopt.solve.certificate.parts import are_within, collapsed, count_of_parts, parts_of
 
 Array = NDArray[np.float64]
 
@@ -151,7 +151,9 @@ def _rise_of(
     upper: Array,
 ) -> Array:
     """Return the rise over some of the values of a tangent."""
-    return separable_rise(slope - price, slope_error + price_error, f, lower, upper, modulus)
+    # Mostly a price is exact: an array of sums less.
+    error = slope_error + price_error if price_error.any() else slope_error
+    return separable_rise(slope - price, error, f, lower, upper, modulus)
 
 
 def minorant(
@@ -171,9 +173,9 @@ def minorant(
         error = np.where(held, 0.0, error)
     # The tangent bends between s and f: f may be outside the bounds. Mostly it is not, and a test
     # is cheaper than two arrays.
-    if not np.all((lower <= f) & (f <= upper)):
+    if not are_within(f, lower, upper):
         lower = np.minimum(lower, f)
         upper = np.maximum(upper, f)
-    modulus = loss.curvature(estimate, lower, upper)
+    modulus = collapsed(np.asarray(loss.curvature(estimate, lower, upper)))
     # Lowered by its own rounding.
-    return Tangent(f, slope, error, np.asarray(modulus) * (1 - 64 * EPS), held)
+    return Tangent(f, slope, error, modulus * (1 - 64 * EPS), held)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Values that are taken together: a dozen such arrays fit into a processor's second cache.
-_PART = 1 << 14
+# Values that are taken together: many enough that calls cost little beside them, and few enough
+# that a few such arrays stay in a processor's caches.
+_PART = 1 << 16
 
 
 def parts_of(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
@@ -25,6 +26,18 @@ def parts_of(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
         yield part, [array if array.shape[-1] == 1 else array[..., part] for array in arrays]
 
 
+def collapsed(array: Array) -> Array:
+    """Return an array with one value on its last axis if all values there are one in memory."""
+    return array[..., :1] if array.strides[-1] == 0 else array
+
+
+def are_within(values: Array, lower: Array, upper: Array) -> bool:
+    """Return whether lower <= values <= upper everywhere, without an array if bounds are equal."""
+    smallest = values.min(axis=-1, keepdims=True) if lower.shape[-1] == 1 else values
+    largest = values.max(axis=-1, keepdims=True) if upper.shape[-1] == 1 else values
+    return bool(np.all(smallest >= lower) and np.all(largest <= upper))
+
+
 def count_of_parts(d: int) -> int:
     """Return in how many parts d values are taken."""
     return -(-d // _PART)
@@ -35,11 +48,15 @@ def absolute_sum(first: Array, second: Array | None = None) -> Array:
     total = np.zeros(first.shape[:-1])
     for part, (piece,) in parts_of(first):
         size = np.abs(piece)
-        if second is not None:
-            weights = second[..., part]
-            with np.errstate(invalid="ignore"):
-                size *= np.abs(weights)
-            if np.isnan(size).any():
-                size[weights == 0] = 0.0
-        total = total + np.sum(size, axis=-1)
+        if second is None:
+            total = total + np.sum(size, axis=-1)
+            continue
+        weights = second[..., part]
+        with np.errstate(invalid="ignore"):
+            size *= np.abs(weights)
+        part_total = np.sum(size, axis=-1)
+        if np.isnan(part_total).any():
+            size[weights == 0] = 0.0
+            part_total = np.sum(size, axis=-1)
+        total = total + part_total
     return total

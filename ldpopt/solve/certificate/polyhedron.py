@@ -9,7 +9,7 @@ accuracy: ``dual`` charges what they leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, usable
-from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
@@ -84,17 +84,12 @@ def evidence(
     Σ |g_v f_v|, is proved.
     """
     source = RowsOfTrials(formulation, start.d)
-    parts = []
-    for trial in np.ndindex(point.shape[:-1]):
-        parts.append(_of_trial(formulation, source, start[trial], point[trial], sufficient))
-    *columns, sizes, by_constraint = zip(*parts, strict=True)
     shape = point.shape[:-1]
-    arrays: list[Any] = [np.stack(column).reshape((*shape, *column[0].shape)) for column in columns]
-    # Of a stack, cvxpy's constraints have their multipliers trial by trial.
-    stack: tuple[Any, ...] = tuple(zip(*by_constraint, strict=True))
-    return Evidence(*arrays)._replace(
-        row_sizes=sizes[0], by_constraint=by_constraint[0] if point.ndim == 1 else stack
-    )
+    parts = [
+        _of_trial(formulation, source, start[trial], point[trial], sufficient)
+        for trial in np.ndindex(shape)
+    ]
+    return stacked(parts, shape)
 
 
 def _of_trial(
@@ -267,16 +262,16 @@ def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Box) -> Evid
     of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
     of_rows = _largest_product(proof, tangent.f, rows.system)
     mu, multipliers, sizes = _by_owner(proof.multipliers, rows)
-    return Evidence(
-        gap=np.asarray(proof.gap),
+    explanation = Explanation(
         stationarity=np.asarray(stationarity),
         complementarity=np.maximum(complementarity, of_rows),
         sum_multiplier=np.asarray(mu),
         bound_multipliers=of_bounds,
         row_multipliers=multipliers,
-        reason=np.asarray(no_bound(rows.limits) if np.isinf(proof.gap) else ""),
         row_sizes=sizes,
     )
+    reason = no_bound(rows.limits) if np.isinf(proof.gap) else ""
+    return evidence_of(proof.gap, absolute_sum(tangent.slope, tangent.f), reason, explanation)
 
 
 def _largest_product(proof: Proof, f: Array, system: LinearInequalities) -> float:
