@@ -1,7 +1,15 @@
 """A small world for the tests of the experiments: every population is a hundredth of itself."""
 
+from dataclasses import replace
+from unittest import mock
+
 import numpy as np
 
+from experiments.cells import populations
+from experiments.cells.moments import dumps
+from experiments.figures import FIGURES
+from experiments.run import plan
+from experiments.store import Store
 from ldpopt.datasets import Dataset
 from ldpopt.datasets.dataset import apportion
 
@@ -22,6 +30,25 @@ def small(name, n=None):
         families,
         dict.fromkeys(families, tuple("abcdef")),
     )
+
+
+def few_tasks():
+    """Return the cells of one figure by key: 20 trials at 5 budgets of two small populations."""
+    figure = FIGURES["ndss-fig4"]
+    experiment = replace(
+        figure.experiment,
+        methods=("base", "norm-sub", "power-ns"),
+        epsilons=(0.2, 0.5, 1, 2, 4),
+        trials=20,
+    )
+    with mock.patch.object(populations, "load", small):
+        return plan([replace(figure, experiment=experiment)]).distinct
+
+
+def bits(path, tasks):
+    """Return what a store holds of the tasks, to the last bit."""
+    with Store(path) as store:
+        return {key: dumps(outcome.moments) for key, outcome in store.get(tasks).items()}
 
 
 class Bomb:

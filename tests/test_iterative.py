@@ -1,5 +1,6 @@
 """Algorithms that step: likelihoods of reports, and the normalised Gaussian."""
 
+import functools
 import itertools
 import math
 
@@ -327,6 +328,7 @@ def test_the_point_is_stationary_and_the_certificate_says_of_what(kappa):
     assert moved < CERTIFIED if kappa == "kappa = 0" else moved > 1e-6
 
 
+@functools.cache
 def grid(d, cells):
     points = [p for p in itertools.product(range(cells + 1), repeat=d - 1) if sum(p) <= cells]
     return np.array([[*p, cells - sum(p)] for p in points]) / cells

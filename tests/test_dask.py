@@ -1,23 +1,32 @@
-"""A real cluster on this machine: it counts the same, even if a worker is killed on the way."""
+"""A real cluster on this machine: it gives the same, even if a worker is killed on the way.
+
+Reports and experiments share one cluster: starting it costs more than all work on it.
+"""
 
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.run import compute_cells
+from experiments.store import Store
 from ldpopt import collection as files
 from ldpopt.collection import partition
 from ldpopt.collection.aggregation import aggregate
+from ldpopt.executors import Dask, InProcess
 from ldpopt.oracles import OLH
+from tests.experiment_worlds import bits, few_tasks
 from tests.reports_world import reports_of
 
 distributed = pytest.importorskip("distributed")
+ROOT = Path(__file__).parent.parent
 ORACLE = OLH(1.0, 64)
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def whole_cluster():
     with distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=2,
@@ -25,8 +34,16 @@ def cluster():
         host="127.0.0.1",
         dashboard_address=":0",
         silence_logs=50,
+        env={"PYTHONPATH": str(ROOT)},
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(whole_cluster):
+    """The cluster with all its workers: one that was killed is started again meanwhile."""
+    whole_cluster.wait_for_workers(2)
+    return whole_cluster
 
 
 def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, monkeypatch):
@@ -48,3 +65,23 @@ def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, mo
     assert victims == []
     assert np.array_equal(result.counts, ORACLE.support_counts(np.concatenate(reports)))
     assert result.n == 3 * 12 * 200
+
+
+def test_experiments_have_the_same_bits_though_a_worker_dies(cluster, tmp_path):
+    tasks = few_tasks()
+    with Store(tmp_path / "alone") as store:
+        compute_cells(tasks, store, InProcess())
+    victims = [worker.pid for worker in cluster.workers.values()][:1]
+    killed = []
+
+    def finished(task):
+        if victims:
+            killed.append(victims.pop())
+            os.kill(killed[0], signal.SIGKILL)
+
+    with Store(tmp_path / "dask") as store:
+        summary = compute_cells(tasks, store, Dask(cluster.scheduler_address), finished=finished)
+    assert killed
+    assert not summary.failed
+    assert len(summary.computed) == len(tasks)
+    assert bits(tmp_path / "dask", tasks) == bits(tmp_path / "alone", tasks)
