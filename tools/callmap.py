@@ -13,7 +13,8 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -91,6 +92,18 @@ def _processor_seconds() -> float:
     return time.process_time() + ended.children_user + ended.children_system
 
 
+def _names(codes: Iterable[CodeType]) -> list[str]:
+    """Return the names of functions of the package, sorted."""
+    prefix = str(PACKAGE)
+    called = set()
+    for code in codes:
+        # Functions of numpy and of the tests themselves are not of interest.
+        if code.co_filename.startswith(prefix):
+            path = Path(code.co_filename).relative_to(ROOT)
+            called.add(function_key(str(path), code.co_qualname))
+    return sorted(called)
+
+
 class Recorder:
     """Which functions are entered by which test."""
 
@@ -108,14 +121,8 @@ class Recorder:
             result = yield
         finally:
             codes = self.calls.stop()
-        prefix = str(PACKAGE)
-        called = {
-            function_key(str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname)
-            for code in codes
-            # Functions of numpy and of the tests themselves are not of interest.
-            if code.co_filename.startswith(prefix)
-        }
-        self.tests[item.nodeid] = (round(_processor_seconds() - start, 4), sorted(called))
+        seconds = _processor_seconds() - start
+        self.tests[item.nodeid] = (round(seconds, 4), _names(codes))
         return result
 
     def pytest_sessionfinish(self) -> None:
@@ -156,9 +163,14 @@ class Selector:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Select and sort."""
-        placed = [(self._place(item), number, item) for number, item in enumerate(items)]
-        chosen = [(place, number, item) for place, number, item in placed if place is not None]
-        items[:] = [item for _, _, item in sorted(chosen, key=lambda entry: entry[:2])]
+        chosen = []
+        for item in items:
+            place = self._place(item)
+            if place is not None:
+                chosen.append((place, item))
+        # Stable: the tests of a file keep their order.
+        chosen.sort(key=itemgetter(0))
+        items[:] = [item for _, item in chosen]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Keep the name of the test and start its processor time."""

@@ -54,10 +54,11 @@ class Measurement:
         self.comments += len(comments)
         self.docstring_lines += len(docstrings)
         for number, line in enumerate(source.splitlines(), 1):
-            # A comment behind code leaves its line a code line.
+            if number in docstrings or not line.strip():
+                continue
             indent = len(line) - len(line.lstrip())
-            is_comment = comments.get(number) == indent
-            if line.strip() and number not in docstrings and not is_comment:
+            # A comment behind code leaves its line a code line.
+            if comments.get(number) != indent:
                 self.widths.append(len(line))
         for node in ast.walk(module):
             self._add_node(node)
@@ -101,8 +102,10 @@ def measure(paths: Iterable[Path]) -> Measurement:
     """Return the measurement of all Python files below the paths."""
     total = Measurement()
     for path in paths:
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            total.add(file.read_text(encoding="utf-8"))
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        for file in files:
+            source = file.read_text(encoding="utf-8")
+            total.add(source)
     return total
 
 
@@ -128,18 +131,28 @@ def _docstring_lines(module: ast.Module) -> set[int]:
             continue
         for statement in node.body:
             # A string by itself does nothing but document, wherever it stands.
-            value = statement.value if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            if _is_string(statement):
                 last = statement.end_lineno or statement.lineno
                 lines.update(range(statement.lineno, last + 1))
     return lines
 
 
+def _is_string(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
 def _comment_lines(source: str) -> dict[int, int]:
     """Return the column in which the comment of each commented line starts."""
     # By tokens: a hash sign inside a string is no comment.
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
+    columns: dict[int, int] = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            columns[line] = column
+    return columns
 
 
 def _is_parallel(node: ast.Assign) -> bool:
@@ -148,9 +161,14 @@ def _is_parallel(node: ast.Assign) -> bool:
 
 def _body_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines from the first statement after the docstring to the last."""
-    # Its docstring is counted by itself.
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+    body = node.body
+    # The docstring is counted by itself.
+    if ast.get_docstring(node) is not None:
+        body = body[1:]
+    if not body:
+        return 0
+    last = body[-1].end_lineno or 0
+    return last - body[0].lineno + 1
 
 
 def _percent(part: int, whole: int) -> float:
@@ -161,7 +179,9 @@ def _quantiles(values: list[int], *shares: float) -> str:
     """Return quantiles of whole numbers, each of them one of the numbers."""
     ordered = sorted(values) or [0]
     last = len(ordered) - 1
-    return " / ".join(str(ordered[round(share * last)]) for share in shares)
+    # Rounded to the nearest rank: between two of them no function stands.
+    ranks = [round(share * last) for share in shares]
+    return " / ".join(str(ordered[rank]) for rank in ranks)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -184,7 +204,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _line(heading: str, cells: list[str]) -> str:
-    return f"{heading:30}" + "".join(f"{cell:>18}" for cell in cells)
+    columns = "".join(f"{cell:>18}" for cell in cells)
+    return f"{heading:30}{columns}"
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
+from itertools import zip_longest
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -92,6 +93,11 @@ class Result:
         return self.status not in NOTICED
 
 
+def file_of(name: str) -> str:
+    """Return the file of a test, or of a function, that is named file::name."""
+    return name.split("::")[0]
+
+
 class CallMap:
     """Which tests call which function, and how long they take."""
 
@@ -103,14 +109,15 @@ class CallMap:
         self.by_file: dict[str, list[str]] = defaultdict(list)
         self.module_tests: dict[str, set[str]] = defaultdict(set)
         for test, (seconds, called) in record["tests"].items():
-            if not (ROOT / test.split("::")[0]).exists():  # removed since it was recorded
+            file = file_of(test)
+            if not (ROOT / file).exists():  # removed since it was recorded
                 continue
             self.seconds[test] = seconds
-            self.by_file[test.split("::")[0]].append(test)
+            self.by_file[file].append(test)
             for number in called:
                 name = names[number]
                 self.by_function[name].append(test)
-                self.module_tests[name.split("::")[0]].add(test)
+                self.module_tests[file_of(name)].add(test)
 
     def quick(self, mutation: Mutation) -> list[str]:
         """Return the tests of the changed function, the quickest first, up to the limit."""
@@ -137,7 +144,7 @@ class CallMap:
         tests = self.by_function.get(function) or self.module_tests.get(mutation.path, set())
         if not tests:
             return _files_that_name(mutation)
-        calls = Counter(test.split("::")[0] for test in tests)
+        calls = Counter(map(file_of, tests))
         total = 0.0
         chosen: list[str] = []
         for file, _ in calls.most_common():
@@ -164,11 +171,16 @@ class CallMap:
 def _files_that_name(mutation: Mutation) -> list[str]:
     """Return the test files that name a module which is newer than the record of calls."""
     module = Path(mutation.path).with_suffix("")
-    words = {module.name, ".".join(module.parts), (mutation.function or module.name).split(".")[-1]}
+    function = mutation.function or module.name
+    words = {module.name, ".".join(module.parts), function.split(".")[-1]}
+    # Whole words: a short name is a part of many others.
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
-    tests = sorted((ROOT / "tests").glob("test_*.py"))
-    naming = [path for path in tests if pattern.search(path.read_text(encoding="utf-8"))]
-    return [mutation.path, *(str(path.relative_to(ROOT)) for path in naming)]
+    # The doctests of the module itself come first.
+    files = [mutation.path]
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        if pattern.search(path.read_text(encoding="utf-8")):
+            files.append(str(path.relative_to(ROOT)))
+    return files
 
 
 class Copy:
@@ -199,6 +211,24 @@ class Copy:
         self, tests: list[str], calls: CallMap, passed: Iterable[str] = ()
     ) -> tuple[str, str] | None:
         """Run tests until one fails; return how and its name, or None if all pass."""
+        files = sorted(set(map(file_of, tests)))
+        present = [file for file in files if (self.root / file).exists()]
+        if not present:
+            return None
+        selection = self._select(tests, calls, passed)
+        arguments = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "tools.callmap"]
+        output = self.root / "output.txt"
+        status = self._order(
+            arguments=[*arguments, "--selection", str(selection), *present],
+            output=str(output),
+            seconds=WAITING_SECONDS + WAITING_FACTOR * calls.duration(tests),
+        )
+        words = output.read_text(encoding="utf-8", errors="replace")
+        current = selection.with_suffix(".current")
+        return _outcome(status, words, current.read_text(encoding="utf-8"))
+
+    def _select(self, tests: list[str], calls: CallMap, passed: Iterable[str]) -> Path:
+        """Write which tests run, and with which limits, for the plugin ``tools.callmap``."""
         selection = self.root / "selection.json"
         limits = {name: calls.limit(name) for name in calls.seconds}
         wanted = {
@@ -208,27 +238,19 @@ class Copy:
             "default_limit": TEST_SECONDS,
         }
         selection.write_text(json.dumps(wanted), encoding="utf-8")
+        # An error may end the process before any test has begun.
         current = selection.with_suffix(".current")
         current.write_text("before the first test", encoding="utf-8")
-        files = sorted({test.split("::")[0] for test in tests})
-        waiting = WAITING_SECONDS + WAITING_FACTOR * calls.duration(tests)
-        present = [file for file in files if (self.root / file).exists()]
-        if not present:
-            return None
-        arguments = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "tools.callmap"]
-        output = self.root / "output.txt"
-        order = {
-            "arguments": [*arguments, "--selection", str(selection), *present],
-            "output": str(output),
-            "seconds": waiting,
-        }
+        return selection
+
+    def _order(self, **order: Any) -> int:
+        """Have pytest run as an order states, and return its exit status."""
+        # Both are pipes: the type alone does not say so.
         assert self.preloaded.stdin is not None
         assert self.preloaded.stdout is not None
         self.preloaded.stdin.write(json.dumps(order) + "\n")
         self.preloaded.stdin.flush()
-        status = int(self.preloaded.stdout.readline())
-        words = output.read_text(encoding="utf-8", errors="replace")
-        return _outcome(status, words, current.read_text(encoding="utf-8"))
+        return int(self.preloaded.stdout.readline())
 
     def close(self) -> None:
         """End the process that runs pytest."""
@@ -270,16 +292,12 @@ def source_of(path: str) -> bytes:
 def drawn(count: int, seed: int, only: str) -> list[Mutation]:
     """Return ``count`` errors drawn over the package, the kinds in turn."""
     places = sorted(_places(only), key=lambda mutation: mutation.rank(seed))
-    queues: dict[str, list[Mutation]] = {kind: [] for kind in KINDS}
-    for mutation in places:
-        queues[mutation.kind].append(mutation)
+    by_kind = [[place for place in places if place.kind == kind] for kind in KINDS]
     chosen: list[Mutation] = []
     # In turn, because some kinds have many more places than others.
-    while len(chosen) < count and any(queues.values()):
-        for kind in KINDS:
-            if queues[kind] and len(chosen) < count:
-                chosen.append(queues[kind].pop(0))
-    return chosen
+    for turn in zip_longest(*by_kind):
+        chosen += [mutation for mutation in turn if mutation is not None]
+    return chosen[:count]
 
 
 def _places(only: str) -> Iterator[Mutation]:
@@ -310,6 +328,14 @@ class Results:
                 if line.endswith("}"):  # a line cut short is computed again
                     result = Result(**json.loads(line))
                     self.by_key[result.key] = result
+
+    def get(self, mutation: Mutation) -> Result | None:
+        """Return the result of an error in the file as it is now, None if there is none yet."""
+        return self.by_key.get(mutation.key(source_of(mutation.path)))
+
+    def of(self, mutation: Mutation) -> Result:
+        """Return the result of an error that was examined."""
+        return self.by_key[mutation.key(source_of(mutation.path))]
 
     def add(self, result: Result) -> None:
         """Keep a result."""
@@ -393,10 +419,13 @@ def _forget_failures_without_error(
 ) -> None:
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
     # A test that fails by itself would count every error it meets as noticed.
-    keys = [mutation.key(source_of(mutation.path)) for mutation in examined]
-    noticing = {result.test for key in keys if not (result := results.by_key[key]).survived}
-    # A file that could not be imported is imported now, with the quickest of its tests.
-    tests = {calls.quickest(name) if "::" not in name else name: name for name in noticing}
+    found = [results.of(mutation) for mutation in examined]
+    noticing = {result.test for result in found if not result.survived}
+    tests: dict[str, str] = {}
+    for name in noticing:
+        # A file that could not be imported is imported now, with the quickest of its tests.
+        test = name if "::" in name else calls.quickest(name)
+        tests[test] = name
     while tests:
         noticed = copy.run(sorted(tests), calls)
         if noticed is None or noticed[1] not in tests:
@@ -404,8 +433,7 @@ def _forget_failures_without_error(
         how, test = noticed
         print(f"mutants: {test}: {how} without an error too; it notices nothing", flush=True)
         name = tests.pop(test)
-        for key in keys:
-            result = results.by_key[key]
+        for result in found:
             if result.test == name:
                 results.add(replace(result, status="unclear"))
 
@@ -434,7 +462,7 @@ def explanations() -> list[Explanation]:
 def survivors(chosen: list[Mutation], results: Results) -> Iterator[tuple[Mutation, Result]]:
     """Yield the errors that no test noticed."""
     for mutation in chosen:
-        result = results.by_key.get(mutation.key(source_of(mutation.path)))
+        result = results.get(mutation)
         if result is not None and result.survived:
             yield mutation, result
 
@@ -464,13 +492,13 @@ def _print_counts(chosen: list[Mutation], results: Results) -> None:
     """Print what became of the errors of each kind."""
     counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for mutation in chosen:
-        result = results.by_key.get(mutation.key(source_of(mutation.path)))
+        result = results.get(mutation)
         counts[mutation.kind][result.status if result else "not examined"] += 1
     total = sum(counts.values(), Counter())
     print()
     for kind, of_kind in {**counts, "all": total}.items():
-        words = ", ".join(f"{count} {status}" for status, count in sorted(of_kind.items()))
-        print(f"{kind:10} {of_kind.total():4}: {words}")
+        parts = [f"{count} {status}" for status, count in sorted(of_kind.items())]
+        print(f"{kind:10} {of_kind.total():4}: {', '.join(parts)}")
 
 
 def _entry(mutation: Mutation) -> str:

@@ -2,7 +2,7 @@
 
 import ast
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 Bytes = tuple[int, int]
@@ -40,6 +40,9 @@ _OPPOSITES = {
 }
 _CHECKS = ("real", "integer", "whole_numbers", "array", "frequencies")
 """Functions of ldpopt.validate: dropping one puts its second argument in its place."""
+
+_CHECKING = ("validate", "require", "check", "expect", "warn")
+"""How names of functions begin that raise an error or warn, and return nothing."""
 
 _IRRELEVANT_KEYWORDS = frozenset({"stacklevel", "strict", "slots", "frozen", "eq", "repr"})
 """Arguments that change a warning's place, a failure that cannot happen, or speed."""
@@ -87,24 +90,51 @@ def mutations(path: str, source: bytes) -> Iterator[Mutation]:
     """Yield every error that can be planted in a file."""
     places = _Places(source)
     nodes = list(_walk(ast.parse(source), None))
-    # The number in x[-1] is an index: its sign and value are not changed a second time.
-    spans = [span for node, _ in nodes for span in _index(node, places)]
-    indices = {place for _, start, end, _ in spans for place in range(start, end)}
+    in_an_index = _bytes_of_indices(nodes, places)
     for node, function in nodes:
-        for kind, start, end, replacement in _changes(node, places):
-            if kind in ("sign", "constant") and start in indices:
+        for change in _changes(node, places):
+            kind, start, _, _ = change
+            # The number in x[-1] is an index: its sign and value are not changed a second time.
+            if kind in ("sign", "constant") and start in in_an_index:
                 continue
-            changed = source[:start] + replacement.encode() + source[end:]
-            line = source.count(b"\n", 0, start) + 1
-            before = _line(source, start)
-            after = _line(changed, start)
-            yield Mutation(path, kind, start, end, replacement, function, line, before, after)
+            yield _planted(path, source, function, change)
+
+
+def _bytes_of_indices(nodes: Iterable[tuple[ast.AST, str | None]], places: "_Places") -> set[int]:
+    """Return the places of all bytes that belong to the number of an index."""
+    inside: set[int] = set()
+    for node, _ in nodes:
+        for _, start, end, _ in _index(node, places):
+            inside.update(range(start, end))
+    return inside
+
+
+def _planted(path: str, source: bytes, function: str | None, change: Change) -> Mutation:
+    """Return the error that a change of a file is."""
+    kind, start, end, replacement = change
+    changed = source[:start] + replacement.encode() + source[end:]
+    return Mutation(
+        path=path,
+        kind=kind,
+        start=start,
+        end=end,
+        replacement=replacement,
+        function=function,
+        # Lines are counted from one.
+        line=source.count(b"\n", 0, start) + 1,
+        before=_line(source, start),
+        after=_line(changed, start),
+    )
 
 
 def _line(source: bytes, place: int) -> str:
+    """Return the line that holds a byte, without its indent."""
     first = source.rfind(b"\n", 0, place) + 1
     last = source.find(b"\n", place)
-    return source[first : last if last >= 0 else None].decode().strip()
+    # The last line of a file may have no end.
+    if last < 0:
+        last = len(source)
+    return source[first:last].decode().strip()
 
 
 class _Places:
@@ -117,9 +147,12 @@ class _Places:
             self.starts.append(self.starts[-1] + len(line))
 
     def of(self, node: ast.expr | ast.stmt) -> Bytes:
-        start = self.starts[node.lineno - 1] + node.col_offset
-        end = self.starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        return start, end
+        # What is parsed from a file has an end, though its type says that it may have none.
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        first_line = self.starts[node.lineno - 1]
+        last_line = self.starts[node.end_lineno - 1]
+        return first_line + node.col_offset, last_line + node.end_col_offset
 
     def text(self, node: ast.expr) -> str:
         start, end = self.of(node)
@@ -127,24 +160,27 @@ class _Places:
 
     def between(self, left: ast.expr, right: ast.expr, operator: str) -> Bytes | None:
         """Return where the operator stands between two operands, if only once."""
-        first = self.of(left)[1]
-        last = self.of(right)[0]
+        _, first = self.of(left)
+        last, _ = self.of(right)
         gap = self.source[first:last]
+        sign = operator.encode()
         # A comment may hold the operator too, and then its place is not certain.
-        if b"#" in gap or gap.count(operator.encode()) != 1:
+        if b"#" in gap or gap.count(sign) != 1:
             return None
-        start = first + gap.index(operator.encode())
-        return start, start + len(operator)
+        start = first + gap.index(sign)
+        return start, start + len(sign)
 
 
 def _walk(node: ast.AST, function: str | None) -> Iterator[tuple[ast.AST, str | None]]:
     """Yield nodes whose change can matter, each with the outermost function around it."""
     yield node, function
+    inner = _enclosing(node, function)
     for name, value in ast.iter_fields(node):
         children = value if isinstance(value, list) else [value]
         for child in children:
+            # A field may also be a name or None, which has nothing to change.
             if isinstance(child, ast.AST) and not _irrelevant(name, child):
-                yield from _walk(child, _enclosing(node, function))
+                yield from _walk(child, inner)
 
 
 def _enclosing(node: ast.AST, function: str | None) -> str | None:
@@ -209,36 +245,50 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _constant(node: ast.AST, places: _Places) -> Iterator[Change]:
-    if not isinstance(node, ast.Constant) or isinstance(node.value, str | bytes | complex):
+    if not isinstance(node, ast.Constant):
         return
+    other = _another(node.value)
+    if other is not None:
+        yield "constant", *places.of(node), other
+
+
+def _another(value: object) -> str | None:
+    """Return another constant of the same kind as code; None for text and the like."""
     # Before int, of which bool is a subclass.
-    if isinstance(node.value, bool):
-        yield "constant", *places.of(node), str(not node.value)
-    elif isinstance(node.value, int):
+    if isinstance(value, bool):
+        return str(not value)
+    if isinstance(value, int):
         # Sizes and limits hardly react to one more: they are doubled.
-        other = node.value + 1 if node.value < 10 else 2 * node.value
-        yield "constant", *places.of(node), str(other)
-    elif isinstance(node.value, float):
-        yield "constant", *places.of(node), repr(2 * node.value if node.value else 1.0)
+        return str(value + 1 if value < 10 else 2 * value)
+    if isinstance(value, float):
+        # Twice zero would change nothing.
+        return repr(2 * value) if value else "1.0"
+    return None
 
 
 def _index(node: ast.AST, places: _Places) -> Iterator[Change]:
-    if isinstance(node, ast.Subscript):
-        parts = [node.slice]
-        if isinstance(node.slice, ast.Slice):
-            parts = [part for part in (node.slice.lower, node.slice.upper) if part is not None]
-        elif isinstance(node.slice, ast.Tuple):
-            parts = node.slice.elts
-    elif isinstance(node, ast.keyword) and node.arg == "axis":
-        parts = [node.value]
-    else:
-        return
-    for part in parts:
+    for part in _indexed_by(node):
         text = places.text(part)
-        if text.lstrip("-").isdigit():
-            # First and last change places; other indices move by one.
-            other = {"0": "-1", "-1": "0"}.get(text, str(int(text) - 1))
-            yield "index", *places.of(part), other
+        if not text.lstrip("-").isdigit():
+            continue
+        # First and last change places; other indices move by one.
+        before = str(int(text) - 1)
+        other = {"0": "-1", "-1": "0"}.get(text, before)
+        yield "index", *places.of(part), other
+
+
+def _indexed_by(node: ast.AST) -> list[ast.expr]:
+    """Return the indices of a subscript and the ends of its slice; or the axis of a call."""
+    if isinstance(node, ast.keyword):
+        return [node.value] if node.arg == "axis" else []
+    if not isinstance(node, ast.Subscript):
+        return []
+    if isinstance(node.slice, ast.Slice):
+        ends = (node.slice.lower, node.slice.upper)
+        return [end for end in ends if end is not None]
+    if isinstance(node.slice, ast.Tuple):
+        return node.slice.elts
+    return [node.slice]
 
 
 def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
@@ -249,12 +299,12 @@ def _arguments(node: ast.AST, places: _Places) -> Iterator[Change]:
     first, second = node.args[:2]
     if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
         return
-    start, _ = places.of(first)
-    _, end = places.of(second)
-    middle = places.source[places.of(first)[1] : places.of(second)[0]].decode()
+    start, first_end = places.of(first)
+    second_start, end = places.of(second)
+    middle = places.source[first_end:second_start].decode()
+    swapped = places.text(second) + middle + places.text(first)
     # Equal arguments swapped are the same call; a comment between them could hold code.
     if places.text(first) != places.text(second) and "#" not in middle:
-        swapped = places.text(second) + middle + places.text(first)
         yield "arguments", start, end, swapped
 
 
@@ -266,13 +316,17 @@ def _called_name(call: ast.Call) -> str:
 
 
 def _check(node: ast.AST, places: _Places) -> Iterator[Change]:
-    if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Raise):
-        yield "check", *places.of(node.test), "False"
-    elif isinstance(node, ast.Call) and len(node.args) >= 2 and _is_validation(node.func):
-        yield "check", *places.of(node), places.text(node.args[1])
+    if isinstance(node, ast.If):
+        # A branch that ends with an error and has no other is nothing but a check.
+        if not node.orelse and isinstance(node.body[-1], ast.Raise):
+            yield "check", *places.of(node.test), "False"
+    elif isinstance(node, ast.Call):
+        if len(node.args) >= 2 and _is_validation(node.func):
+            yield "check", *places.of(node), places.text(node.args[1])
+    # A call whose result nobody takes.
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        words = ast.unparse(node.value.func).split(".")[-1].strip("_")
-        if words.startswith(("validate", "require", "check", "expect", "warn")):
+        name = _called_name(node.value).strip("_")
+        if name.startswith(_CHECKING):
             yield "check", *places.of(node), "pass"
 
 
@@ -288,7 +342,8 @@ def _is_validation(function: ast.expr) -> bool:
 def _condition(node: ast.AST, places: _Places) -> Iterator[Change]:
     # With three parts precedence would change too, and the error be more than one.
     if isinstance(node, ast.BoolOp) and len(node.values) == 2:
-        text, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        text = "and" if isinstance(node.op, ast.And) else "or"
+        other = "or" if text == "and" else "and"
         left, right = node.values
         place = places.between(left, right, text)
         if place is not None:

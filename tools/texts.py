@@ -44,11 +44,14 @@ class Token(NamedTuple):
 def files(paths: list[Path] | None = None) -> Iterator[Path]:
     """Yield the project's files that hold prose: those below the given paths, or all of them."""
     if paths is None:
-        paths = [*(ROOT / folder for folder in FOLDERS), *sorted(ROOT.glob("*.md"))]
+        paths = [ROOT / folder for folder in FOLDERS]
+        paths += sorted(ROOT.glob("*.md"))
     for path in paths:
         # Sorted: findings come in the same order on every file system.
         inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (file for file in inside if file.suffix in ENDINGS)
+        for file in inside:
+            if file.suffix in ENDINGS:
+                yield file
 
 
 def texts(path: Path) -> Iterator[Text]:
@@ -60,8 +63,12 @@ def texts(path: Path) -> Iterator[Text]:
         yield from _notebook(content)
     else:
         # Code is no prose; blank lines in its place keep the line numbers.
-        blank_fences = _FENCE.sub(lambda fence: "\n" * fence.group().count("\n"), content)
-        yield _text(blank_fences, 1)
+        yield _text(_FENCE.sub(_blanked, content), 1)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    """Return as many line ends as there are in what was matched."""
+    return "\n" * match.group().count("\n")
 
 
 def sources(path: Path) -> Iterator[ast.Module]:
@@ -76,20 +83,22 @@ def _text(words: str, first_line: int) -> Text:
 
 
 def _joined(pieces: list[Text]) -> Text:
+    words: list[str] = []
+    lines: list[int] = []
+    for piece in pieces:
+        words.append(piece.words)
+        lines.extend(piece.lines)
     # By lines, so that each keeps its number; patterns take a line end for a blank.
-    words = "\n".join(piece.words for piece in pieces)
-    return Text(words, tuple(line for piece in pieces for line in piece.lines))
+    return Text("\n".join(words), tuple(lines))
 
 
 def _notebook(content: str) -> Iterator[Text]:
     # A sentence of a notebook is searched for by its words: the cell's number stands for the line.
     for number, cell in enumerate(json.loads(content)["cells"], 1):
         source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            yield Text(source, (number,) * (source.count("\n") + 1))
-        else:
-            for text in _python(source):
-                yield Text(text.words, (number,) * len(text.lines))
+        is_prose = cell["cell_type"] == "markdown"
+        for text in [_text(source, 1)] if is_prose else _python(source):
+            yield Text(text.words, (number,) * len(text.lines))
 
 
 def _python(source: str) -> Iterator[Text]:
@@ -106,13 +115,18 @@ def _comments(tokens: list[Token]) -> Iterator[Text]:
         if token.kind != tokenize.COMMENT:
             continue
         # A comment behind code starts a new text, even below another comment.
-        follows = block and token.starts_line and block[-1].lines[-1] == token.line - 1
-        if block and not follows:
+        if block and not (token.starts_line and _ends_above(block, token)):
             yield _joined(block)
             block = []
         block.append(_text(token.value.lstrip("#: "), token.line))
     if block:
         yield _joined(block)
+
+
+def _ends_above(block: list[Text], token: Token) -> bool:
+    """Return whether a block ends on the line above a token."""
+    last = block[-1].lines[-1]
+    return last == token.line - 1
 
 
 def _strings(tokens: list[Token]) -> Iterator[Text]:
@@ -162,7 +176,11 @@ def _tokens(source: str) -> Iterator[Token]:
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    if start[0] == end[0]:
-        return lines[start[0] - 1][start[1] : end[1]]
-    middle = lines[start[0] : end[0] - 1]
-    return "".join([lines[start[0] - 1][start[1] :], *middle, lines[end[0] - 1][: end[1]]])
+    """Return the text between two places, each a line, counted from one, and a column."""
+    first_line, first_column = start
+    last_line, last_column = end
+    pieces = lines[first_line - 1 : last_line]
+    # The end first: on one line its column would otherwise count from the start.
+    pieces[-1] = pieces[-1][:last_column]
+    pieces[0] = pieces[0][first_column:]
+    return "".join(pieces)

@@ -151,8 +151,10 @@ class BitsLayout(Layout):
         """Return the bytes of each row."""
         # Arrow takes the rows as they are in memory.
         rows = np.ascontiguousarray(reports, dtype=np.uint8)
+        # The first buffer would say which rows are null: none is.
         buffers = [None, pa.py_buffer(rows)]
-        return [pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(rows), buffers)]
+        kind = pa.binary(self.width)
+        return [pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), buffers)]
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the bytes of a column of fixed or variable size."""
@@ -163,20 +165,24 @@ class BitsLayout(Layout):
         rows = np.zeros((len(column), self.width), dtype=np.uint8)
         if pa.types.is_fixed_size_binary(kind):
             if kind.byte_width != self.width:
-                codes[codes == 0] = Reason.LENGTH
+                _note(codes, Reason.LENGTH)
             elif len(column):
                 rows = self._stored(column)
         elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             # A null has its reason already: it passes here as if it had the right length.
             lengths = pc.binary_length(column).fill_null(self.width).to_numpy()
-            codes[(lengths != self.width) & (codes == 0)] = Reason.LENGTH
-            right = codes == 0
-            # Bytes of variable size lie apart in memory: joined, they are one array.
-            content = b"".join(column.filter(pa.array(right)).to_pylist())
-            rows[right] = np.frombuffer(content, dtype=np.uint8).reshape(-1, self.width)
+            _note(codes, Reason.LENGTH, where=lengths != self.width)
+            self._copy_texts(column, codes == 0, rows)
         else:
-            codes[codes == 0] = Reason.TYPE
+            _note(codes, Reason.TYPE)
         return self._checked(rows, codes)
+
+    def _copy_texts(self, column: pa.Array, right: NDArray[np.bool_], rows: Reports) -> None:
+        """Copy the bytes of the rows that have the right length."""
+        texts = column.filter(pa.array(right)).to_pylist()
+        # Bytes of variable size lie apart in memory: joined, they are one array.
+        content = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        rows[right] = content.reshape(-1, self.width)
 
     def _stored(self, column: pa.Array) -> Reports:
         """Return the rows of a column of this width, without a copy."""
@@ -189,7 +195,8 @@ class BitsLayout(Layout):
 
     def text(self, reports: Reports) -> list[list[str]]:
         """Return hexadecimal digits."""
-        return [[row.tobytes().hex()] for row in np.ascontiguousarray(reports, dtype=np.uint8)]
+        rows = np.ascontiguousarray(reports, dtype=np.uint8)
+        return [[row.tobytes().hex()] for row in rows]
 
     def parse(self, rows: Sequence[Fields]) -> Decoded:
         """Return the bytes of hexadecimal digits."""
@@ -207,9 +214,8 @@ class BitsLayout(Layout):
         return list(bytes.fromhex(row[0])), Reason.NONE
 
     def _checked(self, rows: Reports, codes: Codes) -> Decoded:
-        stray = rows[:, -1] & self._padding != 0
-        # The first reason found stays: a row has one.
-        codes[stray & (codes == 0)] = Reason.PADDING
+        stray = rows[:, -1] & self._padding
+        _note(codes, Reason.PADDING, where=stray != 0)
         return rows, codes
 
 
@@ -233,10 +239,12 @@ class HashLayout(Layout):
 
     def encode(self, reports: Reports) -> list[pa.Array]:
         """Return seeds and buckets."""
-        return [
-            pa.array(np.ascontiguousarray(reports[name], dtype=self.dtype[name]))
-            for name in self.names
-        ]
+        columns = []
+        for name in self.names:
+            # A field of records lies between the others: Arrow wants it by itself.
+            values = np.ascontiguousarray(reports[name], dtype=self.dtype[name])
+            columns.append(pa.array(values))
+        return columns
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the records of two columns."""
@@ -279,8 +287,9 @@ class SubsetLayout(Layout):
 
     def encode(self, reports: Reports) -> list[pa.Array]:
         """Return the lists."""
-        members = np.ascontiguousarray(reports, dtype=self.dtype).reshape(-1)
-        return [pa.FixedSizeListArray.from_arrays(pa.array(members), self.k)]
+        sets = np.ascontiguousarray(reports, dtype=self.dtype)
+        members = pa.array(sets.reshape(-1))
+        return [pa.FixedSizeListArray.from_arrays(members, self.k)]
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the sets of a column of lists of fixed or variable size."""
@@ -293,8 +302,10 @@ class SubsetLayout(Layout):
             # Without its nulls and lists of other lengths, the flat column has k members per list.
             lists = column if whole.size == len(column) else column.take(pa.array(whole))
             members, member_codes = _integers(lists.flatten(), self.d - 1, self.dtype)
-            codes[whole] = member_codes.reshape(-1, self.k).max(axis=1)
             sets[whole] = members.reshape(-1, self.k)
+            # One reason for a list: the largest code, as in text.
+            by_list = member_codes.reshape(-1, self.k)
+            codes[whole] = by_list.max(axis=1)
         return self._checked(sets, codes)
 
     def _list_codes(self, column: pa.Array) -> Codes:
@@ -303,13 +314,13 @@ class SubsetLayout(Layout):
         kind = column.type
         if pa.types.is_fixed_size_list(kind):
             if kind.list_size != self.k:
-                codes[codes == 0] = Reason.LENGTH
+                _note(codes, Reason.LENGTH)
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
             # As for bits: a null keeps the reason that it has.
             lengths = pc.list_value_length(column).fill_null(self.k).to_numpy()
-            codes[(lengths != self.k) & (codes == 0)] = Reason.LENGTH
+            _note(codes, Reason.LENGTH, where=lengths != self.k)
         else:
-            codes[codes == 0] = Reason.TYPE
+            _note(codes, Reason.TYPE)
         return codes
 
     def text(self, reports: Reports) -> list[list[str]]:
@@ -333,8 +344,8 @@ class SubsetLayout(Layout):
 
     def _checked(self, sets: Reports, codes: Codes) -> Decoded:
         # Strictly ascending: a member that is repeated is refused with the same comparison.
-        unordered = (sets[:, 1:] <= sets[:, :-1]).any(axis=1)
-        codes[unordered & (codes == 0)] = Reason.ORDER
+        falls = sets[:, 1:] <= sets[:, :-1]
+        _note(codes, Reason.ORDER, where=falls.any(axis=1))
         return sets, codes
 
 
@@ -365,12 +376,30 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
+def _note(codes: Codes, reason: Reason, where: NDArray[np.bool_] | None = None) -> None:
+    """Set the code of rows that have none yet, of those alone that are flagged if any are.
+
+    The first reason that was found stays: a row has one.
+    """
+    is_open = codes == 0
+    if where is not None:
+        is_open &= where
+    codes[is_open] = reason
+
+
 def _nulls(column: pa.Array) -> Codes:
     """Return codes of rows: a reason for those without a value."""
     if not column.null_count:
         return np.zeros(len(column), dtype=np.uint8)
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    return np.where(missing, Reason.MISSING, Reason.NONE).astype(np.uint8)
+    codes = np.zeros(len(column), dtype=np.uint8)
+    codes[_flags(column.is_null())] = Reason.MISSING
+    return codes
+
+
+def _flags(column: pa.Array) -> NDArray[np.bool_]:
+    """Return a column of truth values, which Arrow keeps as bits: hence the copy."""
+    flags: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> Decoded:
@@ -381,17 +410,17 @@ def _integers(column: pa.Array, high: int, dtype: np.dtype[Any]) -> Decoded:
     column = _plain(column)
     codes = _nulls(column)
     if not pa.types.is_integer(column.type):
-        codes[codes == 0] = Reason.TYPE
         if pa.types.is_floating(column.type):
             is_nan = pc.is_nan(column).fill_null(False)
-            codes[is_nan.to_numpy(zero_copy_only=False)] = Reason.NAN
+            _note(codes, Reason.NAN, where=_flags(is_nan))
+        _note(codes, Reason.TYPE)
         return np.zeros(len(column), dtype), codes
     # Nulls become 0, in range; their code is already set.
     filled = column.fill_null(0) if column.null_count else column
     numbers = filled.to_numpy(zero_copy_only=False)
     # Before the conversion, which would wrap around.
     outside = (numbers < 0) | (numbers > high)
-    codes[outside & (codes == 0)] = Reason.RANGE
+    _note(codes, Reason.RANGE, where=outside)
     if codes.any():
         numbers = np.where(codes == 0, numbers, 0)
     return numbers.astype(dtype, copy=False), codes
@@ -407,7 +436,9 @@ def _whole(text: str, high: int) -> Cell:
     if re.fullmatch(r"-?[0-9]{1,30}", text) is None:
         return 0, Reason.TYPE
     value = int(text)
-    return (value, Reason.NONE) if 0 <= value <= high else (0, Reason.RANGE)
+    if not 0 <= value <= high:
+        return 0, Reason.RANGE
+    return value, Reason.NONE
 
 
 def _parsed(rows: Sequence[Fields], cell: Callable[[Fields], Cell], into: Reports) -> Decoded:
