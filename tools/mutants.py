@@ -419,8 +419,8 @@ def _forget_failures_without_error(
 ) -> None:
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
     # A test that fails by itself would count every error it meets as noticed.
-    found = [results.of(mutation) for mutation in examined]
-    noticing = {result.test for result in found if not result.survived}
+    outcomes = [results.of(mutation) for mutation in examined]
+    noticing = {result.test for result in outcomes if not result.survived}
     tests: dict[str, str] = {}
     for name in noticing:
         # A file that could not be imported is imported now, with the quickest of its tests.
@@ -433,7 +433,7 @@ def _forget_failures_without_error(
         how, test = noticed
         print(f"mutants: {test}: {how} without an error too; it notices nothing", flush=True)
         name = tests.pop(test)
-        for result in found:
+        for result in outcomes:
             if result.test == name:
                 results.add(replace(result, status="unclear"))
 

@@ -344,8 +344,8 @@ class SubsetLayout(Layout):
 
     def _checked(self, sets: Reports, codes: Codes) -> Decoded:
         # Strictly ascending: a member that is repeated is refused with the same comparison.
-        falls = sets[:, 1:] <= sets[:, :-1]
-        _note(codes, Reason.ORDER, where=falls.any(axis=1))
+        in_order = sets[:, 1:] > sets[:, :-1]
+        _note(codes, Reason.ORDER, where=~np.all(in_order, axis=1))
         return sets, codes
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import totals
+from ldpopt.protocol import PureProtocol
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -83,30 +84,41 @@ def unconstrained_interval(
         # Norm's answer: every value of the set gets its d-th share of what is missing.
         shift = size * missing / frequencies.shape[-1]
     lower, upper = score(answers + shift, constant, slope, z)
-    oracle = noise.protocol
-    n = noise.n
-    if oracle is None or n is None:
+    if noise.protocol is None or noise.n is None:
         return lower, upper
-    # Values of disjoint support make a set one event per report; elsewhere each member is an
-    # event of its own.
-    events = np.ones_like(size) if oracle.pair_support == (0.0, 0.0) else size
-    gap = oracle.p - oracle.q
-    small = _is_small(n, size * oracle.q, gap, events, z) & (size > 0)
+    small = _is_small(noise.n, noise.protocol, size, z)
     if centred:
         # The whole domain is known to have frequency 1, whatever its count.
-        small &= size < oracle.d
+        small &= size < noise.protocol.d
     at = np.flatnonzero(np.broadcast_to(small, answers.shape[-1:]))
     if at.size:
         # Every value by itself has the same size, which is one number then.
-        if members is not None:
-            size = size[at]
-            events = events[at]
-        counts = n * (size * oracle.q + gap * answers[..., at])
-        low, high = clopper_pearson(counts, n * events, level)
-        # From shares of supporting reports back to frequencies: N Eq. 4, summed over the set.
-        lower[..., at] = (low * events - size * oracle.q) / gap
-        upper[..., at] = (high * events - size * oracle.q) / gap
+        sizes = size if members is None else size[at]
+        ends = _of_small_counts(answers[..., at], noise.n, noise.protocol, sizes, level)
+        lower[..., at], upper[..., at] = ends
     return lower, upper
+
+
+def _of_small_counts(
+    answers: Array, n: int, protocol: PureProtocol, size: Array, level: float
+) -> tuple[Array, Array]:
+    """Return the ends of Clopper and Pearson's intervals for answers to sets of some sizes."""
+    events = _events(protocol, size)
+    gap = protocol.p - protocol.q
+    without_users = size * protocol.q
+    counts = n * (without_users + gap * answers)
+    low, high = clopper_pearson(counts, n * events, level)
+    # From shares of supporting reports back to frequencies: N Eq. 4, summed over the set.
+    lower = (low * events - without_users) / gap
+    upper = (high * events - without_users) / gap
+    return lower, upper
+
+
+def _events(protocol: PureProtocol, size: Array) -> Array:
+    """Return how many events per report the count of a set of each size is a sum of."""
+    # Values of disjoint support make a set one event per report; elsewhere each member is an
+    # event of its own.
+    return np.ones_like(size) if protocol.pair_support == (0.0, 0.0) else size
 
 
 def score(answers: Array, constant: Array, slope: Array, z: float) -> tuple[Array, Array]:
@@ -204,18 +216,22 @@ def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
     return np.where(met, tighter_lower, lower), np.where(met, tighter_upper, upper)
 
 
-def _is_small(n: int, base: Array, gap: float, events: Array, z: float) -> NDArray[np.bool_]:
-    """Return where a count is too skewed or too coarse for a normal tail at z.
+def _is_small(n: int, protocol: PureProtocol, size: Array, z: float) -> NDArray[np.bool_]:
+    """Return where the count of a set of this size is too skewed or coarse for a normal tail at z.
 
     Both extremes count: nobody or everybody in the set.
     """
-    small = np.zeros(base.shape, dtype=np.bool_)
-    events = np.maximum(events, 1.0)  # the empty set has no count
-    for probability in (base / events, (base + gap) / events):
+    # The empty set has no count.
+    small = np.zeros(size.shape, dtype=np.bool_)
+    events = np.maximum(_events(protocol, size), 1.0)
+    nobody = size * protocol.q
+    everybody = nobody + (protocol.p - protocol.q)
+    for supporting in (nobody, everybody):
+        probability = supporting / events
         variance = n * events * probability * (1 - probability)
         sd = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
         # The first Edgeworth term at z, relative to the tail; and half a step of the count.
         is_skewed = z**3 * np.abs(1 - 2 * probability) / 6 > _SKEWED * sd
         is_coarse = NormalDist().pdf(z) > 2 * _LATTICE * sd
         small |= is_skewed | is_coarse
-    return small
+    return small & (size > 0)

@@ -172,32 +172,46 @@ def accuracy_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.
         raise InvalidInputError(
             "accuracy_limit takes raw estimates, got processed ones: pass estimate.raw"
         )
+    true = _true_frequencies(truth, estimate.d)
+    if not noise.is_common:
+        raise InvalidInputError(
+            "accuracy_limit is about rules that treat all values alike; here their noise differs"
+        )
+    variance = noise.variance(true)
+    return _best_means(raw.ravel(), true, variance).reshape(raw.shape)
+
+
+def _true_frequencies(truth: ArrayLike, d: int) -> NDArray[np.float64]:
+    """Return the true frequencies of d values; other shapes, and values outside 0 .. 1, raise."""
     true = validate.frequencies(truth)
-    if true.shape != (estimate.d,):
-        raise InvalidInputError(f"truth must have shape ({estimate.d},), got {true.shape}")
+    if true.shape != (d,):
+        raise InvalidInputError(f"truth must have shape ({d},), got {true.shape}")
     if true.min() < 0 or true.max() > 1:
         at = validate.first((true < 0) | (true > 1))
         raise InvalidInputError(
             f"truth must lie in 0 .. 1, found {true[at]:g} at {validate.where(at)}"
         )
+    return true
+
+
+def _best_means(
+    raw: NDArray[np.float64], true: NDArray[np.float64], variance: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return m* of each raw estimate; both are vectors, ``variance`` is that of each value."""
     # Values with the same truth have the same density: one term stands for all of them.
     f, first, size = np.unique(true, return_index=True, return_counts=True)
-    if not noise.is_common:
-        raise InvalidInputError(
-            "accuracy_limit is about rules that treat all values alike; here their noise differs"
-        )
-    variance = noise.variance(true)[first]  # a noise given by hand has d variances
+    variance = variance[first]
     fixed = np.log(size) - 0.5 * np.log(variance)
-    raw = raw.ravel()
     result = np.empty_like(raw)
     step = max(1, _TERMS // len(f))
     for start in range(0, len(raw), step):
         rows = slice(start, start + step)
-        level = fixed - (raw[rows, None] - f) ** 2 / (2 * variance)
+        distance = raw[rows, None] - f
+        level = fixed - distance**2 / (2 * variance)
         # Less its maximum: far from every f all densities would underflow to 0.
         weight = np.exp(level - level.max(axis=1, keepdims=True))
         result[rows] = weight @ f / weight.sum(axis=1)
-    return result.reshape(estimate.frequencies.shape)
+    return result
 
 
 def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:

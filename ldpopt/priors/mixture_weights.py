@@ -9,6 +9,13 @@ point). The loss -Σ c_i log (A x)_i, Σ c = 1, is convex; with the scores
 x is optimal where g <= 1, and elsewhere no x' is better by more than the gap max_v g_v - 1, since
 log(t) <= t - 1 turns Σ c log (A x')/(A x) into Σ x'_v g_v - 1. The gap alone ends an iteration;
 short steps prove nothing (EM takes them everywhere).
+
+EM costs two products per step, and its gap falls like 1/step at best. A Newton step minimises the
+quadratic model of the loss over x >= 0 (with the total as a penalty Σx the solution sums to 1 by
+itself: Kim, Carbonetto, Stephens, Anitescu 2020) and searches the segment to that point. The model
+is solved by conjugate gradients on a primal-dual active set, two products each; where nearly
+collinear columns keep these from settling, by non-negative least squares on the columns with
+x_v > 0 or g_v > 1 (Wang 2007), for which an operator's columns are formed if m·d <= 2²⁵.
 """
 
 from __future__ import annotations
@@ -118,13 +125,8 @@ def mixture_weights(
 
     Notes
     -----
-    EM costs two products per step, and its gap falls like 1/step at best. A Newton step minimises
-    the quadratic model of the loss over x >= 0 (with the total as a penalty Σx the solution sums to
-    1 by itself: Kim, Carbonetto, Stephens, Anitescu 2020) and searches the segment to that point.
-    The model is solved by conjugate gradients on a primal-dual active set, two products each; where
-    nearly collinear columns keep these from settling, by non-negative least squares on the columns
-    with x_v > 0 or g_v > 1 (Wang 2007), for which an operator's columns are formed if m·d <= 2²⁵.
-    About ten Newton steps suffice: some 80 products for likelihoods of reports.
+    Cost: about ten Newton steps suffice, with some 80 products for likelihoods of reports; EM takes
+    two products per step, and as many steps as the inverse of the gap. The module states how.
 
     Examples
     --------
@@ -137,26 +139,15 @@ def mixture_weights(
     tol = validate.real("tol", tol, above=0)
     max_steps = validate.integer("max_steps", max_steps, minimum=1)
     model = LikelihoodModel(likelihoods, weights)
-    x = np.full(model.d, 1 / model.d)
-    if start is not None:
-        x = nonnegative("start", start, (model.d,))
-    if method == "em" and not x.all():
-        at = validate.first(x == 0)
-        raise InvalidInputError(
-            f"em never leaves a zero, and start is 0 at {validate.where(at)}: begin with all > 0"
-        )
-    limits = _Limits(tol, max_steps, progress)
-    best, steps = run(model, model.begin(x / x.sum()), limits)
+    x = _first_weights(start, model.d, method)
+    best, steps = run(model, model.begin(x), _Limits(tol, max_steps, progress))
     converged = best.gap <= tol
     if not converged:
-        remedy = (
-            "use method='accelerated' or more steps"
-            if method == "em"
-            else "allow more steps or a larger tol"
-        )
+        is_em = method == "em"
+        remedy = "method='accelerated' or more steps" if is_em else "more steps or a larger tol"
         warn(
             f"mixture weights stopped after {steps} steps with a gap of {best.gap:.2g}, above "
-            f"tol = {tol:.2g}: {remedy}"
+            f"tol = {tol:.2g}: use {remedy}"
         )
     return MixtureFit(
         weights=best.x,
@@ -166,6 +157,19 @@ def mixture_weights(
         products=model.products,
         converged=converged,
     )
+
+
+def _first_weights(start: ArrayLike | None, d: int, method: str) -> Array:
+    """Return the weights to begin with, of sum 1."""
+    x = np.full(d, 1 / d)
+    if start is not None:
+        x = nonnegative("start", start, (d,))
+    if method == "em" and not x.all():
+        at = validate.first(x == 0)
+        raise InvalidInputError(
+            f"em never leaves a zero, and start is 0 at {validate.where(at)}: begin with all > 0"
+        )
+    return np.asarray(x / x.sum())
 
 
 class _Limits(NamedTuple):

@@ -180,24 +180,32 @@ def audit(
         )
     source = _Source(client, batched, features)
     edges, event = _trained(source, inputs, size // _TRAINING, confidence)
-    # Columns without weight add nothing to a score: they need not be coded in the large test.
-    columns = [column for column, weight in enumerate(event.weights) if weight.any()]
-    edges = [edges[column] for column in columns]
-    event = _Event(event.pair, [event.weights[column] for column in columns], event.threshold)
-    hits = [
-        sum(event.hits(_codes(rows[:, columns], edges)) for rows in source.tables(inputs[i], size))
-        for i in event.pair
-    ]
+    first, second = (inputs[i] for i in event.pair)
     # On fresh reports: those that chose the event would favour it.
-    lower = _bound(np.array(hits[:1]), np.array(hits[1:]), size, confidence)
+    hits, other_hits = _tested(source, event, edges, (first, second), size)
+    lower = _bound(np.array([hits]), np.array([other_hits]), size, confidence)
     return Audit(
         epsilon=epsilon,
         lower=lower.item(),
         confidence=confidence,
-        pair=(inputs[event.pair[0]], inputs[event.pair[1]]),
-        hits=(hits[0], hits[1]),
+        pair=(first, second),
+        hits=(hits, other_hits),
         reports=size,
     )
+
+
+def _tested(
+    source: _Source, event: _Event, edges: list[Array], pair: tuple[Any, Any], size: int
+) -> Iterator[int]:
+    """Yield how many of so many fresh reports of each value of the pair are in the event."""
+    # Columns without weight add nothing to a score: they need not be coded in the large test.
+    columns = [column for column, weight in enumerate(event.weights) if weight.any()]
+    edges = [edges[column] for column in columns]
+    weights = [event.weights[column] for column in columns]
+    smaller = _Event(event.pair, weights, event.threshold)
+    for value in pair:
+        tables = source.tables(value, size)
+        yield sum(smaller.hits(_codes(rows[:, columns], edges)) for rows in tables)
 
 
 def _bound(hits: Codes, other_hits: Codes, n: int, confidence: float) -> Array:

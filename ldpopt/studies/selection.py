@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import Sets, membership, totals
 from ldpopt.methods import METHODS, postprocess
 from ldpopt.oracles.base import FrequencyOracle
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 
@@ -149,21 +153,30 @@ def select_method(
     if not names or not members.shape[0]:
         raise InvalidInputError("select_method needs at least one set and one candidate")
     true_counts = _synthetic_counts(est, n, fit)
-    # The truth of the simulation is the rounded distribution, not the fitted one.
-    true_answers = totals(true_counts / n, members)
     errors = np.empty((trials, len(names)))
     batch = max(1, _BATCH // est.d)
     for start in range(0, trials, batch):
         stop = min(start + batch, trials)
         counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
         raw = oracle.estimate(counts, n)
-        for column, name in enumerate(names):
-            processed = postprocess(raw, name)
-            answers = totals(processed.frequencies, members)
-            if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
-                answers = np.maximum(answers, 0.0)
-            errors[start:stop, column] = metrics.mean_squared_error(answers, true_answers)
+        # The truth of the simulation is the rounded distribution, not the fitted one.
+        errors[start:stop] = _errors(raw, names, members, true_counts / n)
     return _ranked(errors, names, fit)
+
+
+def _errors(
+    raw: FrequencyEstimate, names: list[str], members: csr_array, truth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean squared error of every trial and method, shape (trials, methods)."""
+    true_answers = totals(truth, members)
+    errors = np.empty((len(raw.frequencies), len(names)))
+    for column, name in enumerate(names):
+        processed = postprocess(raw, name)
+        answers = totals(processed.frequencies, members)
+        if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
+            answers = np.maximum(answers, 0.0)
+        errors[:, column] = metrics.mean_squared_error(answers, true_answers)
+    return errors
 
 
 def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
