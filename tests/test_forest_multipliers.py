@@ -17,9 +17,9 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
-from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from ldpopt.losses import KullbackLeibler, LeastSquares, WeightedLeastSquares
 from ldpopt.solve.certificate import polyhedron
-from ldpopt.solve.certificate.forests import flowing_multipliers, forest_of
+from ldpopt.solve.certificate.forests import bounds_along, flowing_multipliers, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from tests.tolerances import CERTIFIED, SUM
 
@@ -196,3 +196,32 @@ def test_rows_beside_an_order_leave_it_to_the_other_multipliers():
     pair[0, :2] = 1.0
     problem = Problem(LeastSquares(), [*ORDERS["chain"], *SIMPLEX, Linear(pair, 0.3)])
     assert problem.solve(raw).certificate.is_optimal(1e-8, relative=True)
+
+
+def test_an_order_passes_bounds_on_and_rounds_nothing():
+    # 3 >= 0 >= 1 and 0 >= 2.
+    system = differences([(0, 1), (0, 2), (3, 0)], 4)
+    forest = forest_of(system.matrix)
+    bounds = Box(np.array([0.1, 0.0, 0.3, 0.0]), np.array([1.0, 1.0, 1.0, 0.7]))
+    result = bounds_along(forest, system, 0, bounds)
+    assert result.lower.tolist() == [0.3, 0.0, 0.3, 0.3]
+    assert result.upper.tolist() == [0.7, 0.7, 0.7, 0.7]
+    # Rows with another bound than 0 leave it to propagation.
+    shifted = differences([(0, 1), (0, 2), (3, 0)], 4, lower=0.1)
+    result = bounds_along(forest, shifted, 0, bounds)
+    assert result.lower.tolist() == bounds.lower.tolist()
+    assert result.upper.tolist() == bounds.upper.tolist()
+
+
+def test_values_below_a_zero_of_an_order_are_zero_though_the_loss_is_infinitely_steep():
+    # Value 2 has no estimate, so that it and all values after it are 0.
+    raw = np.array([0.5, 0.3, -0.1, 0.2, 0.1, 0.3])
+    problem = Problem(KullbackLeibler(), [*SIMPLEX, Monotone(np.arange(6))])
+    solution = problem.solve(raw)
+    assert solution.status == "optimal"
+    assert solution.frequencies[2:].tolist() == [0.0] * 4
+    assert_allclose(solution.frequencies[:2], [0.625, 0.375], rtol=SUM)
+    assert solution.certificate.is_optimal(1e-14, relative=True)
+    assert np.isfinite(solution.certificate.row_multipliers).all()
+    # Any mass there is outside the set, and the gap says nothing about it.
+    assert not certify(problem, raw, [0.6, 0.3, 0.0, 0.1, 0.0, 0.0]).is_optimal(1e-3)

@@ -73,11 +73,18 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
 def _is_better(
     formulation: Formulation, estimate: FrequencyEstimate, new: Array, old: Array
 ) -> bool:
-    """Return whether a point has a smaller gap, and a violation that is not larger but for bits."""
+    """Return whether a point has a smaller gap, and a violation that is not larger but for bits.
+
+    Outside the set a gap may be 0, as the loss may be below the minimum there: a point whose gap is
+    rounding is better if it is nearer to the set.
+    """
     after = certify(formulation, estimate, new)
     before = certify(formulation, estimate, old)
-    rounding = 64 * np.finfo(np.float64).eps * after.size
-    return bool(after.gap < before.gap and after.violation <= max(before.violation, rounding))
+    rounding = 64 * np.finfo(np.float64).eps
+    if after.violation > max(float(before.violation), rounding * float(after.size)):
+        return False
+    is_exact = after.gap <= rounding * after.scale and after.violation < before.violation
+    return bool(is_exact or after.gap < before.gap)
 
 
 @dataclass(eq=False)
@@ -101,7 +108,7 @@ def _polished(
     """Return the minimiser near a point, or None if the steps do not settle."""
     if rows.system.matrix.shape[1] > len(point):
         return None
-    bounds = _bounds(formulation, estimate, point)
+    bounds = _bounds(formulation, estimate, point, rows.limits)
     f = np.clip(point, bounds.lower, bounds.upper)
     face = _face_of(formulation, estimate, f, rows, bounds)
     for _ in range(_MAX_STEPS):
@@ -122,14 +129,14 @@ def _polished(
     return None
 
 
-def _bounds(formulation: Formulation, estimate: FrequencyEstimate, point: Array) -> Box:
-    """Return the bounds of all values, 0 where the loss holds a value there."""
+def _bounds(
+    formulation: Formulation, estimate: FrequencyEstimate, point: Array, limits: Box
+) -> Box:
+    """Return the bounds of all values, and for values that can be only one, that one."""
     region = formulation.region(estimate.d)
     bounds = stated(formulation.loss, estimate, region, point)
-    support = formulation.loss.support(estimate)
-    if support is None:
-        return bounds
-    return Box(np.where(support, bounds.lower, 0.0), np.where(support, bounds.upper, 0.0))
+    is_fixed = limits.lower == limits.upper
+    return Box(*(np.where(is_fixed, limits.lower, end) for end in bounds))
 
 
 def _face_of(

@@ -24,7 +24,8 @@ Array = NDArray[np.float64]
 _AT_END = 1e-8
 
 # Rounds of propagation: each carries a bound from the variables of a row to another one of it.
-_ROUNDS = 30
+# Orders that are forests are propagated whole before; the longest other chains are short.
+_ROUNDS = 100
 
 
 def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Box:
@@ -122,13 +123,22 @@ def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Box:
     lower = lower.copy()
     upper = upper.copy()
     for _ in range(_ROUNDS):
-        has_lower = np.isfinite(lower)
-        has_upper = np.isfinite(upper)
+        before = _extent(lower, upper)
         RowTerms(entries, count, lower, upper).tighten(system.lower, system.upper, lower, upper)
-        # What tightens a little may go on for ever: only bounds where there was none are news.
-        if (np.isfinite(lower) == has_lower).all() and (np.isfinite(upper) == has_upper).all():
+        # What tightens a little may go on for ever: news are bounds where there was none, and
+        # values that are fixed.
+        if _extent(lower, upper) == before:
             break
     return Box(lower, upper)
+
+
+def _extent(lower: Array, upper: Array) -> tuple[int, int, int]:
+    """Return how many lower and upper bounds there are, and how many values they fix."""
+    return (
+        int(np.count_nonzero(np.isfinite(lower))),
+        int(np.count_nonzero(np.isfinite(upper))),
+        int(np.count_nonzero(lower >= upper)),
+    )
 
 
 def no_bound(limits: Box) -> str:

@@ -133,7 +133,7 @@ def _weighted_sum(terms: Array, weights: Array) -> Array:
 
 
 def _rise_along(slope: Array, length: Array, modulus: Array | float) -> Array:
-    """Return max_{0 <= t <= length} slope t - ½ m t², at lowest 0; infinite if unbounded."""
+    """Return max_{0 <= t <= length} slope t - ½ m t², at least 0; infinite if unbounded."""
     slope = np.maximum(slope, 0.0)
     if np.any(modulus):
         # Where a value has no curvature the quotient is infinite, or NaN for a slope of 0.

@@ -78,10 +78,8 @@ class RowTerms:
         data = entries.data
         columns = entries.columns
         self.positive = data > 0
-        with np.errstate(invalid="ignore", over="ignore"):
-            low = data * np.where(self.positive, lower[columns], upper[columns])
-            high = data * np.where(self.positive, upper[columns], lower[columns])
-        low, high = outward(low, high)
+        low = _product(data, np.where(self.positive, lower[columns], upper[columns]), -1.0)
+        high = _product(data, np.where(self.positive, upper[columns], lower[columns]), 1.0)
         self.lows = _Sums(low, entries.rows, count)
         self.highs = _Sums(high, entries.rows, count)
 
@@ -99,11 +97,24 @@ class RowTerms:
             rest_low = row_lower[rows] - self.highs.others(1.0)
             rest_high = row_upper[rows] - self.lows.others(-1.0)
         low, high = outward(rest_low, rest_high)
+        # A difference of doubles is 0 only if they are equal: a value that must be 0 is exactly 0.
+        low = np.where(rest_low == 0, 0.0, low)
+        high = np.where(rest_high == 0, 0.0, high)
         with np.errstate(over="ignore"):
             at_low = low / data
             at_high = high / data
         np.maximum.at(lower, columns, np.where(self.positive, at_low, at_high))
         np.minimum.at(upper, columns, np.where(self.positive, at_high, at_low))
+
+
+def _product(entries: Array, bounds: Array, side: float) -> Array:
+    """Return products rounded towards a side; those with 0 are exact."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = entries * bounds
+        rounded = product + side * (2 * EPS * np.abs(product) + TINY)
+    # Infinity times an entry that is not 0 stays infinite; a product beyond the doubles is unknown.
+    rounded = np.where(np.isnan(rounded), side * np.inf, rounded)
+    return np.where((bounds == 0) | np.isinf(bounds), product, rounded)
 
 
 class _Sums:

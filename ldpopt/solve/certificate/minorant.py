@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.parts import are_within, collapsed, count_of_parts, parts_of
 
 Array = NDArray[np.float64]
@@ -60,7 +61,8 @@ class Tangent:
     modulus
         Lower bounds of the second derivatives, >= 0, where the bounds hold.
     held
-        Where the loss is infinite but at 0: any slope is a subgradient there. None for nowhere.
+        Where any slope is a subgradient on the set: the loss is infinite but at 0, or it is
+        infinitely steep and the value can be no other. None for nowhere.
     """
 
     f: Array
@@ -165,8 +167,7 @@ def minorant(
         return KinkedLoss(f, kinks)
     slope = loss.gradient(f, estimate)
     error = loss.gradient_error(f, slope, estimate)
-    support = loss.support(estimate)
-    held = None if support is None else ~support
+    held = _held(loss, estimate, f, slope, Box(lower, upper))
     if held is not None:
         # The gradient is infinite there, and any number in its place is right.
         slope = np.where(held, 0.0, slope)
@@ -179,3 +180,18 @@ def minorant(
     modulus = collapsed(np.asarray(loss.curvature(estimate, lower, upper)))
     # Lowered by its own rounding.
     return Tangent(f, slope, error, modulus * (1 - 64 * EPS), held)
+
+
+def _held(
+    loss: Loss, estimate: FrequencyEstimate, f: Array, slope: Array, bounds: Box
+) -> NDArray[np.bool_] | None:
+    """Return where any slope is right, as no other value competes; None for nowhere."""
+    support = loss.support(estimate)
+    # The extremes are finite only if all values are; they take no array.
+    is_steep = not np.isfinite([slope.min(), slope.max()]).all()
+    if support is None and not is_steep:
+        return None
+    held = np.zeros(slope.shape, dtype=bool) if support is None else ~support
+    if is_steep:
+        held |= np.isinf(slope) & (bounds.lower == f) & (bounds.upper == f)
+    return held

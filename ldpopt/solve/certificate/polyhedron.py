@@ -25,7 +25,7 @@ from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
@@ -110,6 +110,9 @@ def _of_trial(
     rows = source.of(loss, estimate)
     tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
     bounds = stated(loss, estimate, region, f)
+    if isinstance(tangent, Tangent) and tangent.held is not None:
+        # Such a value explains itself, whichever way rows push it.
+        bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
     scale = Scale.of(tangent, float(loss.value(f, estimate)), sufficient)
     proof = _best_proof(tangent, rows, bounds, scale)
     return _explained(proof, tangent, rows, bounds)

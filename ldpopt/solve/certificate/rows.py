@@ -13,7 +13,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.competitors import propagated, reach
 from ldpopt.solve.certificate.cone import linear_rows
-from ldpopt.solve.certificate.forests import Forest, forest_of
+from ldpopt.solve.certificate.forests import Forest, bounds_along, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import stacked
@@ -88,11 +88,15 @@ class RowsOfTrials:
         """Return bounds of all variables, those of the last trial if the same are stated."""
         before = self._stated
         if self._limits is None or before is None or not _are_equal(stated, before):
+            values = Box(*(np.broadcast_to(end, self._d) for end in stated))
+            if self._forest is not None:
+                first = len(self._system.lower) - np.count_nonzero(self._forest.has_row)
+                values = bounds_along(self._forest, self._system, int(first), values)
             further = self._system.matrix.shape[1] - self._d
             self._limits = propagated(
                 self._system,
-                np.append(np.broadcast_to(stated.lower, self._d), np.full(further, -np.inf)),
-                np.append(np.broadcast_to(stated.upper, self._d), np.full(further, np.inf)),
+                np.append(values.lower, np.full(further, -np.inf)),
+                np.append(values.upper, np.full(further, np.inf)),
             )
             self._stated = stated
         return self._limits
