@@ -28,7 +28,7 @@ class Outcome:
     compile_seconds, solver_seconds
         Seconds of compilation and of the solver itself, 0 on other paths than the conic one.
     steps
-        Number of steps of an iterative algorithm, 0 on other paths.
+        Number of steps of an iterative algorithm or of a solver, 0 of a closed form.
     """
 
     frequencies: NDArray[np.float64]

@@ -168,12 +168,15 @@ class ConeSolution:
         Likewise the dual value of each cvxpy constraint.
     seconds
         What the solver itself took.
+    steps
+        Number of iterations that the solver reports, 0 where it reports none.
     """
 
     status: str
     points: Mapping[int, Any]
     duals: Mapping[int, Any]
     seconds: float
+    steps: int
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable, or None."""
@@ -247,4 +250,6 @@ class ConeProgram:
             solution = chain.invert(raw, inverse)
         points = solution.primal_vars or {}
         duals = solution.dual_vars or {}
-        return ConeSolution(solution.status, points, duals, seconds)
+        # A few solvers leave the number out, or None in its place.
+        steps = int(solution.attr.get("num_iters") or 0)
+        return ConeSolution(solution.status, points, duals, seconds, steps)

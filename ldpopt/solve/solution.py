@@ -44,7 +44,8 @@ class Solution:
         Wall time of it all, and the parts of it in which cvxpy compiled the problem (nothing when
         a shape is solved again) and in which the solver itself ran: 0 on the other paths.
     steps
-        Number of steps of an iterative algorithm, 0 on the other paths.
+        Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
+        a closed form and of solvers that do not report it.
     """
 
     problem: Formulation

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.claims.engine.exactness import ExactRecord
 from ldpopt.claims.engine.instances import Instance
-from ldpopt.claims.engine.tolerances import BELOW, CONVERGED, EXCESS, GAP
+from ldpopt.claims.engine.tolerances import BELOW, CONVERGED, DISTANCE, EXCESS, GAP, IDENTICAL
+from ldpopt.claims.engine.wrong_points import is_accepted, slope_scale, wrong_points
 from ldpopt.errors import LdpoptWarning, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import Certificate, certify
@@ -22,6 +24,14 @@ Array = NDArray[np.float64]
 ClosedForm = Callable[[FrequencyEstimate], Array]
 
 _PLOTTED = 20_000  # coordinates kept for the report's picture: more do not show
+
+# Vectors of a random stack that go to the solvers, which take milliseconds for each: all of them
+# are compared with the exact minimiser, or certified.
+_PER_STACK = 3
+
+# Largest d at which a certificate on a polyhedron is to refuse wrong points: there it looks for
+# multipliers by a program, which finds none and takes long.
+_REFUSED_ON_POLYHEDRA = 32
 
 
 def _no_values() -> Array:
@@ -48,6 +58,11 @@ class SolverRecord:
     below
         How far the solver's objective is below the closed form's, beyond what its violation
         explains, relative to 1 + objective.
+    steps
+        Number of iterations that the solver took in all.
+    identical
+        Number of vectors for which its point is the closed form's in every bit. Two ways of
+        computing agree so well by chance on few vectors only.
     closed, solved
         Coordinates of both points, for the picture.
     """
@@ -57,6 +72,8 @@ class SolverRecord:
     difference: float = 0.0
     ratio: float = 0.0
     below: float = 0.0
+    steps: int = 0
+    identical: int = 0
     closed: Array = field(default_factory=_no_values)
     solved: Array = field(default_factory=_no_values)
 
@@ -70,12 +87,24 @@ class SolverRecord:
             and self.converged >= CONVERGED * given
             and self.ratio <= 1
             and self.below <= BELOW
+            and self.is_a_solvers
         )
+
+    @property
+    def is_a_solvers(self) -> bool:
+        """Whether the points come from a solver, and are not the closed form's own."""
+        if self.steps == 0:
+            # Where only equations hold, an interior point method starts at the solution and reports
+            # no iteration: then its bits alone show that it has computed.
+            return self.identical == 0
+        return self.identical <= IDENTICAL * self.converged
 
     def numbers(self, solver: str) -> list[tuple[str, float | int | None]]:
         """Return headings and numbers for the report; None where there is nothing to report."""
         return [
             (f"vectors solved by {solver}", self.converged),
+            (f"iterations of {solver}", self.steps),
+            (f"points of {solver} that are the closed form's in every bit", self.identical),
             (f"vectors on which {solver} gave up or was inaccurate", self.not_converged or None),
             (
                 f"largest difference to {solver}, in frequency",
@@ -98,6 +127,8 @@ class SolverRecord:
         self.difference = _larger(self.difference, other.difference)
         self.ratio = _larger(self.ratio, other.ratio)
         self.below = _larger(self.below, other.below)
+        self.steps += other.steps
+        self.identical += other.identical
         # Appending copies: full arrays are left alone.
         if self.closed.size < _PLOTTED:
             self.closed = np.append(self.closed, other.closed)[:_PLOTTED]
@@ -111,9 +142,14 @@ class Agreement:
     Attributes
     ----------
     vectors
-        Number of vectors.
+        Number of vectors, each certified by the gap of the closed form's point.
     gap, violation
         Largest certified gap (relative to the gradient) and violation of the closed form.
+    exact
+        How far its points are from the exact minimisers, of the vectors for which these are
+        computed.
+    planted, refused
+        Number of wrong points that the certificate looked at, and of those that it refused.
     solvers
         What each solver made of the vectors; those beyond its size limit are not counted.
     unconfirmed
@@ -123,6 +159,9 @@ class Agreement:
     vectors: int = 0
     gap: float = 0.0
     violation: float = 0.0
+    exact: ExactRecord = field(default_factory=ExactRecord)
+    planted: int = 0
+    refused: int = 0
     solvers: dict[str, SolverRecord] = field(default_factory=dict)
     unconfirmed: list[str] = field(default_factory=list)
 
@@ -134,6 +173,9 @@ class Agreement:
             total.vectors += part.vectors
             total.gap = _larger(total.gap, part.gap)
             total.violation = _larger(total.violation, part.violation)
+            total.exact.add(part.exact)
+            total.planted += part.planted
+            total.refused += part.refused
             total.unconfirmed += part.unconfirmed
             for solver, record in part.solvers.items():
                 total.solvers.setdefault(solver, SolverRecord()).add(record)
@@ -147,6 +189,8 @@ class Agreement:
             self.vectors > 0
             and self.gap <= GAP
             and self.violation <= GAP
+            and self.exact.distance <= DISTANCE
+            and self.refused == self.planted
             and all(record.agrees for record in self.solvers.values())
         )
 
@@ -158,6 +202,16 @@ class Agreement:
             "closed form's largest gap": self.gap,
             "closed form's largest violation": self.violation,
         }
+        if self.exact.vectors:
+            numbers |= {
+                "vectors compared with the exact minimiser, a rational number": self.exact.vectors,
+                "largest distance to it, in units in the last place": self.exact.ulps,
+                "the same in frequency": self.exact.distance,
+            }
+        if self.planted:
+            numbers["wrong points that the certificate refused"] = (
+                f"{self.refused:,} of {self.planted:,}"
+            )
         # By number, then by solver: a reader compares solvers.
         records = [record.numbers(solver) for solver, record in self.solvers.items()]
         for same_number in zip(*records, strict=True):
@@ -192,11 +246,15 @@ class _Reference:
     def of(
         cls, problem: Problem, instance: Instance, points: Array, certificate: Certificate
     ) -> _Reference:
+        """Return the reference of an instance; further points than it has are dropped."""
         estimate = instance.estimate
+        vectors = len(estimate.frequencies)
+        points = points[:vectors]
         # Multipliers are shadow prices: by so much the minimum falls per unit of violation.
         price = np.abs(certificate.sum_multiplier)
         for multipliers in (certificate.bound_multipliers, certificate.row_multipliers):
             price = price + np.abs(_finite(multipliers)).sum(axis=-1)
+        price = price[:vectors]
         # Where the certificate has no multipliers the gradient stands in for their size.
         slope = np.abs(_finite(problem.loss.gradient(points, estimate))).sum(axis=-1)
         return cls(
@@ -230,6 +288,8 @@ class _Reference:
         step = solution.frequencies - self.points[trial]
         return SolverRecord(
             converged=vectors,
+            steps=solution.steps,
+            identical=0 if step.any() else vectors,
             difference=float(np.max(np.abs(step))),
             ratio=float(np.linalg.norm(step)) / self._allowed(trial, excess, outside, size),
             below=_larger(0.0, (value - solution.objective - allowance) / size),
@@ -257,7 +317,11 @@ def compare_with_solvers(
     largest: Mapping[str, int] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Agreement:
-    """Return how a closed form compares with solvers on every instance.
+    """Return how a closed form compares with the exact minimiser, and with solvers.
+
+    Every vector is certified, and compared with its exact minimiser where that is rational
+    (`ExactRecord`). Solvers are the second voice: they get three vectors of each random stack, and
+    all others.
 
     Parameters
     ----------
@@ -268,7 +332,7 @@ def compare_with_solvers(
     instances
         Stacks of estimates.
     solvers
-        Names for the conic path; none leaves the closed form's own certificate alone.
+        Names for the conic path; none leaves the certificates alone.
     largest
         By solver: the largest d that it is given, where it is too slow beyond.
     options
@@ -280,15 +344,10 @@ def compare_with_solvers(
     for instance in instances:
         estimate = instance.estimate
         points = closed_form(estimate)
-        # The certificate needs no solver: it is the proof, and the solvers a second opinion.
-        certificate = certify(problem, estimate, points)
-        slopes = np.abs(_finite(problem.loss.gradient(points, estimate)))
-        # A rounding of one unit of mass costs the largest slope.
-        scale = np.maximum(1.0, slopes.max(axis=-1))
-        result.vectors += instance.vectors
-        result.gap = _larger(result.gap, float(np.max(certificate.gap / scale)))
-        result.violation = _larger(result.violation, float(np.max(certificate.violation)))
-        reference = _Reference.of(problem, instance, points, certificate)
+        certificate = _certify(result, problem, instance, points)
+        if not solvers:
+            continue
+        reference = _Reference.of(problem, instance.first(_PER_STACK), points, certificate)
         confirmed = 0
         for solver in solvers:
             if estimate.d > largest.get(solver, estimate.d):
@@ -300,6 +359,26 @@ def compare_with_solvers(
         if instance.kind == "real" and confirmed < 2:
             result.unconfirmed.append(instance.name)
     return result
+
+
+def _certify(result: Agreement, problem: Problem, instance: Instance, points: Array) -> Certificate:
+    """Add what certificates say of a closed form's points on an instance; return theirs."""
+    estimate = instance.estimate
+    # The certificate needs no solver: it is the proof, and the solvers a second opinion.
+    certificate = certify(problem, estimate, points)
+    scale = slope_scale(problem, estimate, points)
+    result.vectors += instance.vectors
+    result.gap = _larger(result.gap, float(np.max(certificate.gap / scale)))
+    result.violation = _larger(result.violation, float(np.max(certificate.violation)))
+    if instance.joined == 1:
+        result.exact.add(ExactRecord.of(problem, estimate, points))
+    if problem.is_box(estimate.d) or estimate.d <= _REFUSED_ON_POLYHEDRA:
+        # A certificate that accepts everything would accept these: one vector per stack shows it.
+        wrong = wrong_points(points[0])
+        copies = estimate[np.zeros(len(wrong), dtype=np.intp)]
+        result.planted += len(wrong)
+        result.refused += int(np.count_nonzero(~is_accepted(problem, copies, wrong)))
+    return certificate
 
 
 def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> SolverRecord:

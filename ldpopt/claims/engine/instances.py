@@ -41,6 +41,15 @@ class Instance:
         rows = int(np.prod(self.estimate.frequencies.shape[:-1]))
         return self.joined * rows
 
+    def first(self, vectors: int) -> Instance:
+        """Return the first vectors of a random stack; other stacks as they are.
+
+        Every vector of an adversarial or real instance is there for a reason of its own.
+        """
+        if self.kind != "random" or self.joined > 1:
+            return self
+        return replace(self, estimate=self.estimate[:vectors])
+
     def where(self, kept: NDArray[np.bool_]) -> Instance:
         """Return the stack with these rows only."""
         return replace(self, estimate=self.estimate[kept])

@@ -5,6 +5,18 @@ import numpy as np
 EXACT = 16 * float(np.finfo(np.float64).eps)
 """Closed forms against exact rational arithmetic: a few roundings of a result of order 1."""
 
+DISTANCE = 1e-12
+"""Largest distance of a closed form's point to the exact minimiser, in frequency. Forms that search
+for a root stop where the sum is right to this."""
+
+ULPS = 8.0
+"""The same for Norm-Sub and MLE-Apx, in units in the last place of the largest value: a few
+roundings of sums that cancel."""
+
+IDENTICAL = 0.5
+"""Share of a solver's points that may be the closed form's in every bit: on few values, and at the
+corners of a set, two ways of computing may end at the same doubles."""
+
 GAP = 1e-12
 """Largest certified gap and violation of a closed form, the gap relative to the size of the
 gradient: rounding over 10⁴ values stays below. A gap is of second order in the error of a point, so

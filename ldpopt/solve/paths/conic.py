@@ -51,6 +51,8 @@ class SolverResult:
         The status in cvxpy's words.
     compile_seconds, solver_seconds
         What compiling took, if it was not reported before, and what the solver itself took.
+    steps
+        Number of the solver's iterations.
     """
 
     point: Array | None
@@ -58,6 +60,7 @@ class SolverResult:
     reported: str
     compile_seconds: float
     solver_seconds: float
+    steps: int
 
 
 class CompiledProblem:
@@ -161,11 +164,11 @@ class CompiledProblem:
         compiling = self._unreported
         self._unreported = 0.0
         point = solution.at(self._x)
-        seconds = solution.seconds
+        spent = (compiling, solution.seconds, solution.steps)
         if point is None or solution.status not in _WITH_POINT:
-            return SolverResult(None, None, solution.status, compiling, seconds)
+            return SolverResult(None, None, solution.status, *spent)
         status = Status.OPTIMAL if solution.status == cp.OPTIMAL else Status.INACCURATE
-        return SolverResult(point / self._x.size, status, solution.status, compiling, seconds)
+        return SolverResult(point / self._x.size, status, solution.status, *spent)
 
     def _failure(self, error: Exception, given: Mapping[str, Any]) -> SolverError:
         """Return the error for an exception inside a solver: about an option if it names one."""
@@ -248,6 +251,7 @@ class ConicPath:
         status = Status.OPTIMAL
         compile_seconds = 0.0
         solver_seconds = 0.0
+        steps = 0
         for trial in np.ndindex(start.frequencies.shape[:-1]):
             row = [array[trial] for array in data]
             compiled = self._compiled_for(formulation, row, constants, solver)
@@ -266,10 +270,11 @@ class ConicPath:
             result[trial] = one.point
             compile_seconds += one.compile_seconds
             solver_seconds += one.solver_seconds
+            steps += one.steps
             if one.status is not Status.OPTIMAL:
                 status = Status.INACCURATE
         points = _plausible(result, loss, start, support)
-        return Outcome(points, status, compile_seconds, solver_seconds)
+        return Outcome(points, status, compile_seconds, solver_seconds, steps)
 
     def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
         """Raise an error that names the conflict if no vector has a finite loss in the set."""
@@ -359,11 +364,12 @@ def _solve_carefully(
         second,
         compile_seconds=first.compile_seconds,
         solver_seconds=first.solver_seconds + second.solver_seconds,
+        steps=first.steps + second.steps,
     )
 
 
 def _better(first: SolverResult, second: SolverResult) -> SolverResult:
-    """Return the second result unless only the first is good, with the seconds of both."""
+    """Return the second result unless only the first is good, with the effort of both."""
     is_worse = second.point is None or (
         second.status is not Status.OPTIMAL and first.status is Status.OPTIMAL
     )
@@ -371,6 +377,7 @@ def _better(first: SolverResult, second: SolverResult) -> SolverResult:
         first if is_worse else second,
         compile_seconds=first.compile_seconds + second.compile_seconds,
         solver_seconds=first.solver_seconds + second.solver_seconds,
+        steps=first.steps + second.steps,
     )
 
 

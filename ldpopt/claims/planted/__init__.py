@@ -1,0 +1,11 @@
+"""Errors planted on purpose: what shows that the ledger can fail, ``ldpopt verify --self-test``.
+
+An error is one function with ``@planted`` in a module of this folder. It changes the package in
+memory, in a process of its own; the claims then run, and one of them must notice.
+"""
+
+from ldpopt.claims.planted.catalogue import ERRORS
+from ldpopt.claims.planted.error import PlantedError, Sighting
+from ldpopt.claims.planted.run import look_for, self_test
+
+__all__ = ["ERRORS", "PlantedError", "Sighting", "look_for", "self_test"]

@@ -1,0 +1,106 @@
+"""Plant errors one at a time, each in a process of its own, and find the claims that notice."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
+
+from ldpopt.claims import LEDGER, InstanceSet
+from ldpopt.claims.planted.catalogue import ERRORS
+from ldpopt.claims.planted.error import Sighting
+from ldpopt.errors import LdpoptWarning, WorkersError
+
+NOTHING = ""
+"""In the place of an error's id: the claims run on the package as it is, and must find nothing."""
+
+
+def look_for(identifier: str) -> Sighting:
+    """Plant an error in this process, and run claims until one of them notices.
+
+    The claims that the error names come first, then all others; with ``NOTHING`` all claims that
+    some error names. What was planted stays: call it in a process that ends afterwards.
+
+    Parameters
+    ----------
+    identifier
+        Of an error in ``ERRORS``, or ``NOTHING``.
+    """
+    began = time.perf_counter()
+    if identifier == NOTHING:
+        named = [name for error in ERRORS.values() for name in error.claims]
+        names = list(dict.fromkeys(named))
+    else:
+        error = ERRORS[identifier]
+        error.plant()
+        names = list(dict.fromkeys([*error.claims, *LEDGER]))
+    # Made after the error is planted: it may be one of the instances.
+    instances = InstanceSet(quick=True)
+    for number, name in enumerate(names, start=1):
+        how = _surprise(name, instances)
+        if how:
+            seconds = time.perf_counter() - began
+            return Sighting(identifier, name, how, number, seconds)
+    return Sighting(identifier, "", "", len(names), time.perf_counter() - began)
+
+
+def _surprise(name: str, instances: InstanceSet) -> str:
+    """Return how a claim differs from what the ledger expects; empty if it does not."""
+    claim = LEDGER[name]
+    try:
+        with warnings.catch_warnings():
+            # An error may make every estimate an unusual one.
+            warnings.simplefilter("ignore", LdpoptWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
+            verdict = claim.check(instances).verdict
+    # Whatever an error in the package makes a check raise, it is noticed.
+    except Exception as error:
+        return f"raised {type(error).__name__}"
+    return "" if verdict == claim.expected else str(verdict)
+
+
+def self_test(workers: int, identifiers: Iterable[str] = (NOTHING, *ERRORS)) -> Iterator[Sighting]:
+    """Yield how the search for each error ended, as soon as it has.
+
+    Parameters
+    ----------
+    workers
+        How many errors are planted at a time. Each has a process to itself.
+    identifiers
+        Of the errors; by default ``NOTHING`` and then all.
+
+    Raises
+    ------
+    WorkersError
+        If a process dies.
+
+    Notes
+    -----
+    Cost: one to a few seconds of processor time per error.
+    """
+    # One task per process: what was planted must not meet the next error.
+    pool = ProcessPoolExecutor(workers, _context(), max_tasks_per_child=1)
+    try:
+        futures = [pool.submit(look_for, identifier) for identifier in identifiers]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        raise WorkersError(
+            "a process of the self-test died (killed, or out of memory): run it with fewer workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """Return the way to start processes: forks of one that has imported everything, or new ones."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    # That process has no threads, and importing lasts longer than most of the searches.
+    context.set_forkserver_preload(["ldpopt.claims.planted.preloaded"])
+    return context
