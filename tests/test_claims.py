@@ -21,6 +21,7 @@ from ldpopt.claims import (
     to_json,
     topics,
 )
+from ldpopt.claims.checking import check_ledger
 from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.topics import bias, errata, noise, protocols
 from ldpopt.claims.topics.errata import _zero_first
@@ -308,3 +309,14 @@ def test_a_claim_about_broken_code_fails(monkeypatch, identifier):
     BREAKS[identifier](monkeypatch)
     # A set of its own: checks keep what they compute on a set.
     assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.FAILS
+
+
+# --- several processes ----------------------------------------------------------------------------
+
+
+def test_claims_checked_in_two_processes_are_those_of_one():
+    few = {name: LEDGER[name] for name in ("grr-oue", "oue-flip")}  # of two topics
+    alone = list(check_ledger(few, quick=True))
+    together = list(check_ledger(few, quick=True, workers=2))
+    assert [r.claim.id for r in together] == [r.claim.id for r in alone] == list(few)
+    assert to_json(together) == to_json(alone)

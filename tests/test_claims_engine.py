@@ -9,6 +9,7 @@ import pytest
 
 from ldpopt import closed_form
 from ldpopt.claims.engine import agreement as engine
+from ldpopt.claims.engine import wrong_points
 from ldpopt.claims.engine.agreement import (
     Agreement,
     SolverRecord,
@@ -17,6 +18,7 @@ from ldpopt.claims.engine.agreement import (
 )
 from ldpopt.claims.engine.batches import Case, batches, by_block, compare_joined
 from ldpopt.claims.engine.claim import Claim, Finding, Verdict
+from ldpopt.claims.engine.exactness import ExactRecord
 from ldpopt.claims.engine.instances import (
     Instance,
     InstanceSet,
@@ -25,6 +27,7 @@ from ldpopt.claims.engine.instances import (
 )
 from ldpopt.claims.engine.measures import largest, relative_error, smallest
 from ldpopt.claims.engine.run import Result, run_claim, to_json
+from ldpopt.claims.engine.tolerances import GAP
 from ldpopt.claims.reference.channels import (
     channel,
     count_law,
@@ -36,10 +39,18 @@ from ldpopt.claims.reference.operations import operations
 from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.claims.topics.equivalences import CLS, WEIGHTED_MLE, _apply_mle_apx
 from ldpopt.claims.topics.errata import _zero_first
-from ldpopt.constraints import Bounds, Custom, GroupTotals, Linear, NonNegative, SumsTo
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, LeastSquares, WeightedLeastSquares
+from ldpopt.losses import BinomialMLE, GaussianMLE, LeastSquares, WeightedLeastSquares
 from ldpopt.oracles import GRR, ORACLES, OUE
 from ldpopt.protocol import PureProtocol
 from ldpopt.solve.certificate import certify
@@ -70,7 +81,7 @@ def reference(joined=1):
 
 
 def solution(x, y, objective):
-    return SimpleNamespace(frequencies=np.array([x, y]), objective=objective)
+    return SimpleNamespace(frequencies=np.array([x, y]), objective=objective, steps=3)
 
 
 def test_a_reference_has_the_objective_the_curvature_and_the_price_of_a_violation():
@@ -207,6 +218,11 @@ def test_the_curvature_of_the_weighted_likelihood_by_hand(p, q, raw, curvature):
         (SolverRecord(converged=1, ratio=math.nan), False),
         (SolverRecord(converged=1, below=1.1e-7), False),
         (SolverRecord(converged=1, below=math.nan), False),
+        # Half of the points may be the closed form's own, unless no iteration was needed.
+        (SolverRecord(converged=4, steps=9, points=4, identical=2), True),
+        (SolverRecord(converged=4, steps=9, points=4, identical=3), False),
+        (SolverRecord(converged=4, steps=0, points=4, identical=0), True),
+        (SolverRecord(converged=4, steps=0, points=4, identical=1), False),
     ],
 )
 def test_a_solver_agrees_if_it_converges_on_nine_of_ten_and_always_to_the_same_point(
@@ -225,6 +241,11 @@ def test_a_solver_agrees_if_it_converges_on_nine_of_ten_and_always_to_the_same_p
         ({"gap": math.nan}, False),
         ({"violation": 1.1e-12}, False),
         ({"violation": math.nan}, False),
+        ({"exact": ExactRecord(1, distance=1e-12)}, True),
+        ({"exact": ExactRecord(1, distance=1.1e-12)}, False),
+        ({"exact": ExactRecord(1, distance=math.nan)}, False),
+        ({"planted": 3, "refused": 3}, True),
+        ({"planted": 3, "refused": 2}, False),
         ({"solvers": {}}, True),  # certified alone
         ({"solvers": {"A": SolverRecord(1), "B": SolverRecord(0, 1)}}, False),
     ],
@@ -236,7 +257,15 @@ def test_an_agreement_holds_if_it_is_certified_and_all_solvers_agree(changes, ho
 
 def record(converged, not_converged, difference, ratio, below, closed, solved):
     return SolverRecord(
-        converged, not_converged, difference, ratio, below, np.array(closed), np.array(solved)
+        converged,
+        not_converged,
+        difference,
+        ratio,
+        below,
+        steps=10 * converged,
+        points=converged,
+        closed=np.array(closed),
+        solved=np.array(solved),
     )
 
 
@@ -245,6 +274,9 @@ def test_merged_agreements_add_up_and_keep_the_worst_numbers():
         vectors=2,
         gap=0.1,
         violation=0.4,
+        exact=ExactRecord(1, 0.5, 3.0),
+        planted=3,
+        refused=3,
         solvers={"A": record(3, 1, 0.5, 0.25, 0.125, [1.0], [2.0])},
         unconfirmed=["x"],
     )
@@ -252,15 +284,21 @@ def test_merged_agreements_add_up_and_keep_the_worst_numbers():
         vectors=5,
         gap=0.2,
         violation=0.3,
+        exact=ExactRecord(2, 0.25, 4.0),
+        planted=6,
+        refused=5,
         solvers={"A": record(4, 2, 0.25, 0.5, 0.25, [3.0], [4.0]), "B": SolverRecord(1)},
         unconfirmed=["y"],
     )
     merged = Agreement.merged([first, second])
     assert (merged.vectors, merged.gap, merged.violation) == (7, 0.2, 0.4)
+    assert merged.exact == ExactRecord(3, 0.5, 4.0)
+    assert (merged.planted, merged.refused) == (9, 8)
     assert merged.unconfirmed == ["x", "y"]
     assert list(merged.solvers) == ["A", "B"]
     total = merged.solvers["A"]
     assert (total.converged, total.not_converged) == (7, 3)
+    assert (total.steps, total.points) == (70, 7)
     assert (total.difference, total.ratio, total.below) == (0.5, 0.5, 0.25)
     assert total.closed.tolist() == [1.0, 3.0]
     assert total.solved.tolist() == [2.0, 4.0]
@@ -288,6 +326,9 @@ def test_evidence_names_every_number():
         vectors=12,
         gap=0.1,
         violation=0.2,
+        exact=ExactRecord(11, 0.01, 2.0),
+        planted=7,
+        refused=6,
         solvers={
             "A": record(9, 1, 0.3, 0.4, 0.5, [], []),
             "B": SolverRecord(),
@@ -298,8 +339,18 @@ def test_evidence_names_every_number():
         "vectors certified by the closed form's own gap": 12,
         "closed form's largest gap": 0.1,
         "closed form's largest violation": 0.2,
+        "vectors compared with the exact minimiser, a rational number": 11,
+        "largest distance to it, in units in the last place": 2.0,
+        "the same in frequency": 0.01,
+        "wrong points that the certificate refused": "6 of 7",
         "vectors solved by A": 9,
         "vectors solved by B": 0,
+        "iterations of A": 90,
+        "iterations of B": 0,
+        "points of A, one per solve": 9,
+        "points of B, one per solve": 0,
+        "points of A that are the closed form's in every bit": 0,
+        "points of B that are the closed form's in every bit": 0,
         "vectors on which A gave up or was inaccurate": 1,
         "largest difference to A, in frequency": 0.3,
         "largest distance to A over what its objective allows": 0.4,
@@ -325,7 +376,9 @@ def fake_solvers(monkeypatch):
         if solver != "RIGHT":
             raise SolverError("no point")
         f = norm_sub(estimate)
-        return SimpleNamespace(frequencies=f, objective=float(self.loss.value(f, estimate)))
+        return SimpleNamespace(
+            frequencies=f, objective=float(self.loss.value(f, estimate)), steps=1
+        )
 
     monkeypatch.setattr(Problem, "solve", solve)
     return calls
@@ -343,6 +396,62 @@ def test_every_vector_goes_to_every_solver_with_its_options(fake_solvers):
         fake_solvers == [("RIGHT", "conic", 2, {"steps": 7})] * 2 + [("WRONG", "conic", 2, {})] * 2
     )
     assert not agreement.holds
+
+
+@pytest.mark.parametrize(("kind", "given"), [("random", 3), ("adversarial", 5), ("real", 5)])
+def test_solvers_get_three_vectors_of_a_random_stack_and_certificates_all(
+    fake_solvers, kind, given
+):
+    stack = instance_of(*[[0.8, 0.4 + k / 16] for k in range(5)], kind=kind)
+    agreement = compare_with_solvers(CLS, norm_sub, [stack], ("RIGHT",))
+    assert agreement.solvers["RIGHT"].converged == given
+    assert agreement.vectors == agreement.exact.vectors == 5
+
+
+def test_a_solver_that_returns_the_closed_forms_own_points_is_refused(fake_solvers):
+    agreement = compare_with_solvers(CLS, norm_sub, [instance_of([0.8, 0.4])], ("RIGHT",))
+    record = agreement.solvers["RIGHT"]
+    assert (record.points, record.identical, record.steps) == (1, 1, 1)
+    assert record.ratio == 0
+    assert not agreement.holds
+
+
+def test_a_certificate_that_accepts_everything_is_refused(monkeypatch):
+    stack = instance_of([0.8, 0.4])
+    assert compare_with_solvers(CLS, norm_sub, [stack], ()).holds
+
+    def blind(problem, estimate, points):
+        nothing = np.zeros(len(points))
+        return SimpleNamespace(gap=nothing, violation=nothing)
+
+    monkeypatch.setattr(wrong_points, "certify", blind)
+    agreement = compare_with_solvers(CLS, norm_sub, [stack], ())
+    assert (agreement.planted, agreement.refused) == (3, 0)
+    assert not agreement.holds
+
+
+def test_a_point_beside_the_exact_minimiser_is_refused_although_its_gap_is_small():
+    # 1e-9 from its place: the gap is of second order, and far below what rounding may leave.
+    stack = instance_of([0.8, 0.4])
+    agreement = compare_with_solvers(
+        CLS, lambda e: norm_sub(e) + np.array([1e-9, -1e-9]), [stack], ()
+    )
+    assert agreement.gap < GAP
+    assert agreement.exact.distance == pytest.approx(1e-9)
+    assert not agreement.holds
+
+
+def test_exact_minimisers_are_computed_where_they_are_rational():
+    stack = instance_of(*[[0.8, 0.4, 0.1]] * 6).estimate
+    points = norm_sub(stack)
+    assert ExactRecord.of(CLS, stack, points).vectors == 6
+    assert ExactRecord.of(WEIGHTED_MLE, stack, points).vectors == 6
+    likelihood = Problem(BinomialMLE(), CLS.constraints)
+    assert ExactRecord.of(likelihood, stack, points) == ExactRecord()
+    # On other polyhedra the first four vectors stand for the stack.
+    ranked = Problem(LeastSquares(), [*CLS.constraints, Monotone([0, 1, 2])])
+    assert ExactRecord.of(ranked, stack, points).vectors == 4
+    assert ExactRecord.of(ranked, stack, points).ulps < 4
 
 
 def test_a_solver_is_not_given_vectors_beyond_its_limit(fake_solvers):

@@ -60,9 +60,9 @@ class SolverRecord:
         explains, relative to 1 + objective.
     steps
         Number of iterations that the solver took in all.
-    identical
-        Number of vectors for which its point is the closed form's in every bit. Two ways of
-        computing agree so well by chance on few vectors only.
+    points, identical
+        Number of its points, one per solve, and of those that are the closed form's in every bit.
+        Two ways of computing agree so well by chance on few vectors only.
     closed, solved
         Coordinates of both points, for the picture.
     """
@@ -73,6 +73,7 @@ class SolverRecord:
     ratio: float = 0.0
     below: float = 0.0
     steps: int = 0
+    points: int = 0
     identical: int = 0
     closed: Array = field(default_factory=_no_values)
     solved: Array = field(default_factory=_no_values)
@@ -97,13 +98,14 @@ class SolverRecord:
             # Where only equations hold, an interior point method starts at the solution and reports
             # no iteration: then its bits alone show that it has computed.
             return self.identical == 0
-        return self.identical <= IDENTICAL * self.converged
+        return self.identical <= IDENTICAL * self.points
 
     def numbers(self, solver: str) -> list[tuple[str, float | int | None]]:
         """Return headings and numbers for the report; None where there is nothing to report."""
         return [
             (f"vectors solved by {solver}", self.converged),
             (f"iterations of {solver}", self.steps),
+            (f"points of {solver}, one per solve", self.points),
             (f"points of {solver} that are the closed form's in every bit", self.identical),
             (f"vectors on which {solver} gave up or was inaccurate", self.not_converged or None),
             (
@@ -128,6 +130,7 @@ class SolverRecord:
         self.ratio = _larger(self.ratio, other.ratio)
         self.below = _larger(self.below, other.below)
         self.steps += other.steps
+        self.points += other.points
         self.identical += other.identical
         # Appending copies: full arrays are left alone.
         if self.closed.size < _PLOTTED:
@@ -289,7 +292,8 @@ class _Reference:
         return SolverRecord(
             converged=vectors,
             steps=solution.steps,
-            identical=0 if step.any() else vectors,
+            points=1,
+            identical=0 if step.any() else 1,
             difference=float(np.max(np.abs(step))),
             ratio=float(np.linalg.norm(step)) / self._allowed(trial, excess, outside, size),
             below=_larger(0.0, (value - solution.objective - allowance) / size),

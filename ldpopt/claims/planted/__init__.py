@@ -6,6 +6,6 @@ memory, in a process of its own; the claims then run, and one of them must notic
 
 from ldpopt.claims.planted.catalogue import ERRORS
 from ldpopt.claims.planted.error import PlantedError, Sighting
-from ldpopt.claims.planted.run import look_for, self_test
+from ldpopt.claims.planted.run import NOTHING, look_for, self_test
 
-__all__ = ["ERRORS", "PlantedError", "Sighting", "look_for", "self_test"]
+__all__ = ["ERRORS", "NOTHING", "PlantedError", "Sighting", "look_for", "self_test"]

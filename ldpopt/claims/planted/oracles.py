@@ -275,7 +275,7 @@ def grr_simulated() -> None:
     replace_attribute(GRR, "_simulate", wrong)
 
 
-@planted("estimate-q", _ORACLE, "the estimate takes q too large by 1e-4 of itself", "unbiased")
+@planted("estimate-q", _ORACLE, "the estimate takes q too large by 1e-4 of itself", "norm-idle")
 def estimate_q() -> None:
     """Subtract a little too much."""
     right = FrequencyEstimate.from_counts
@@ -296,7 +296,9 @@ def estimate_q() -> None:
     replace_attribute(FrequencyEstimate, "from_counts", classmethod(wrong))
 
 
-@planted("variance-without-f", _ORACLE, "the variance leaves out the part of f", "variance")
+@planted(
+    "variance-without-f", _ORACLE, "the variance leaves out the part of f", "variance-closed-forms"
+)
 def variance_without_f() -> None:
     """Return the variance at f = 0 for all frequencies."""
     right = PureProtocol.variance
@@ -322,7 +324,7 @@ def sigma_scale() -> None:
     replace_attribute(Noise, "sd", property(lambda self: 0.99 * right_of_noise.fget(self)))
 
 
-@planted("slope-scale", _ORACLE, "b 1 % too large wherever it is used", "variance")
+@planted("slope-scale", _ORACLE, "b 1 % too large wherever it is used", "variance-closed-forms")
 def slope_scale() -> None:
     """Scale the slope of the variance."""
     right: Any = vars(PureProtocol)["b"]

@@ -110,13 +110,13 @@ def _change_instances(change: Callable[[Array], Array], *, adversarial: bool) ->
     replace_attribute(Instance, "__init__", wrong)
 
 
-@planted("no-negatives", _LEDGER, "no instance has a negative value", "table1-nonnegative")
+@planted("no-negatives", _LEDGER, "no instance has a negative value", "instances-cover")
 def no_negatives() -> None:
     """Try the claims on |f̃|."""
     _change_instances(np.abs, adversarial=True)
 
 
-@planted("no-noise", _LEDGER, "instances are distributions already", "table1-sum")
+@planted("no-noise", _LEDGER, "instances are distributions already", "instances-cover")
 def no_noise() -> None:
     """Try the claims on estimates that need no post-processing."""
 
@@ -127,7 +127,7 @@ def no_noise() -> None:
     _change_instances(change, adversarial=False)
 
 
-@planted("two-values", _LEDGER, "random instances have two values only", "at-most")
+@planted("two-values", _LEDGER, "random instances have two values only", "instances-cover")
 def two_values() -> None:
     """Leave out all random instances but the smallest."""
     right: Any = vars(InstanceSet)["random"]

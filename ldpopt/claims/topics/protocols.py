@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.engine.measures import largest, relative_error, smallest
-from ldpopt.claims.engine.tolerances import FORMULA, PROBABILITY
+from ldpopt.claims.engine.tolerances import FORMULA, PROBABILITY, SIGMAS
 from ldpopt.claims.reference.channels import channel
+from ldpopt.claims.reference.clients import ClientRun, proved_share, run_client
 from ldpopt.oracles import BLH, GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
 
 TITLE = "The protocols: privacy, and which of them is how accurate"
@@ -53,17 +54,22 @@ def _budgets(instances: InstanceSet, quick: int, full: int) -> list[float]:
     Verdict.HOLDS,
 )
 def pure_private(instances: InstanceSet) -> Finding:
-    """Enumerate all reports of all oracles at three pairs (ε, d), with their probabilities.
+    """Enumerate all reports of all oracles at three pairs (ε, d), and run every client there.
 
+    The clients' reports are audited as those of a black box, and counted for every pair of values.
     Red if the largest log-ratio of two values differs from ε, or a probability of support from p
-    or q, by PROBABILITY or more.
+    or q, by PROBABILITY or more; if an audit proves more than ε, or refutes p or q; or if a share
+    of supporting reports is SIGMAS standard deviations or more from p or q.
     """
     losses = []
     impurities = []
     reports = 0
-    for make in ORACLES.values():
+    runs: dict[str, list[ClientRun]] = {name: [] for name in ORACLES}
+    for name, make in ORACLES.items():
         for epsilon, d in SMALL:
             oracle = make(epsilon, d)
+            sent = 10_000 if instances.quick else 40_000
+            runs[name].append(run_client(oracle, instances.seed, sent))
             law = channel(oracle)
             # Purity: p on the diagonal and one q everywhere else.
             pure = oracle.q + (oracle.p - oracle.q) * np.eye(d)
@@ -71,15 +77,39 @@ def pure_private(instances: InstanceSet) -> Finding:
             impurities.append(largest(law.expectation - pure))
             reports += len(law.supports)
     pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
+    clients = [run for several in runs.values() for run in several]
+    scores = [run.score for run in clients]
+    refuted = [finding for run in clients for finding in run.audit.findings]
     return Finding(
-        holds=largest(losses) < PROBABILITY and largest(impurities) < PROBABILITY,
-        instances=reports,
+        holds=(
+            largest(losses) < PROBABILITY
+            and largest(impurities) < PROBABILITY
+            and not refuted
+            and largest(scores) < SIGMAS
+        ),
+        instances=reports + sum(run.reports for run in clients),
         evidence={
             "largest |privacy loss - ε|, over all reports and pairs of values": largest(losses),
             "largest |Pr[report of v supports u] - p or q|": largest(impurities),
             "enumerated": f"all reports of all oracles, at (ε, d) = {pairs}",
+            "reports drawn by the clients, counted by the values they support": sum(
+                run.reports for run in clients
+            ),
+            "largest difference of a share of them to p or q, in standard deviations": (
+                largest(scores)
+            ),
+            **{
+                f"part of ε that the reports of {name} prove, at most 1": _listed_shares(several)
+                for name, several in runs.items()
+            },
+            "what audits of the clients refute": "; ".join(refuted) or "nothing",
         },
     )
+
+
+def _listed_shares(runs: list[ClientRun]) -> str:
+    """Return which part of ε each client's reports prove, for the report."""
+    return ", ".join(f"{proved_share(run):.2f}" for run in runs)
 
 
 @claim(

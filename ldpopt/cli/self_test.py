@@ -1,0 +1,45 @@
+"""``ldpopt verify --self-test``: whether the ledger notices errors."""
+
+from __future__ import annotations
+
+import typer
+
+from ldpopt.cli.shared import errors, output, progress_bar, remark
+
+
+def self_test(workers: int) -> None:
+    """Plant every error of the catalogue, and print which claim notices it.
+
+    Parameters
+    ----------
+    workers
+        How many errors are planted at a time, each in a process of its own.
+
+    Raises
+    ------
+    typer.Exit
+        With status 1 if an error goes unnoticed, or a claim is red without one.
+    """
+    from ldpopt.claims import planted
+    from ldpopt.rendering.self_test_table import self_test_summary, self_test_table
+
+    number = len(planted.ERRORS)
+    remark(f"Planting {number} errors, one at a time; this takes a few minutes.")
+    sightings = []
+    with progress_bar() as progress:
+        # One more: the claims without an error.
+        task = progress.add_task("", total=number + 1)
+        for sighting in planted.self_test(workers):
+            progress.update(task, description=sighting.error)
+            progress.advance(task)
+            sightings.append(sighting)
+    unplanted = [sighting for sighting in sightings if sighting.error == planted.NOTHING]
+    sightings = [sighting for sighting in sightings if sighting.error != planted.NOTHING]
+    output.print(self_test_table(planted.ERRORS, sightings))
+    errors.print(self_test_summary(sightings), highlight=False, soft_wrap=True)
+    # A claim that is red anyway notices nothing.
+    surprises = [sighting.claim for sighting in unplanted if sighting.is_seen]
+    if surprises:
+        remark(f"Without a planted error the claim {surprises[0]} is not as expected.", "bold red")
+    if surprises or not all(sighting.is_seen for sighting in sightings):
+        raise typer.Exit(1)

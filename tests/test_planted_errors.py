@@ -1,0 +1,174 @@
+"""The ledger's test of itself: errors are planted, claims notice them, and a missed one is said."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ldpopt.claims import LEDGER, Finding, Verdict, planted
+from ldpopt.claims.planted import catalogue, run
+from ldpopt.claims.planted.error import (
+    PlantedError,
+    Sighting,
+    replace_attribute,
+    replace_function,
+)
+from ldpopt.claims.planted.error import planted as make_error
+from ldpopt.closed_form import simplex, thresholds
+from tests.commands import run as command
+
+# --- the catalogue --------------------------------------------------------------------------------
+
+
+def test_there_are_62_errors_and_their_claims_exist():
+    assert len(planted.ERRORS) == 62
+    for error in planted.ERRORS.values():
+        assert error.claims, error.id
+        assert set(error.claims) <= set(LEDGER), error.id
+
+
+def test_every_error_says_what_it_is_in_words_of_its_own():
+    descriptions = [error.what for error in planted.ERRORS.values()]
+    assert len(set(descriptions)) == len(descriptions)
+
+
+def test_two_errors_of_one_id_are_refused():
+    module = ModuleType("toy")
+    module.first = make_error("same", "toy", "first", "oue-flip")(lambda: None)
+    module.second = make_error("same", "toy", "second", "oue-flip")(lambda: None)
+    with pytest.raises(TypeError, match="there is an error 'same' already"):
+        catalogue.collect(module)
+
+
+# --- planting -------------------------------------------------------------------------------------
+
+
+def test_a_function_is_replaced_wherever_it_was_imported(monkeypatch):
+    right = simplex.norm_sub
+    holders = [
+        (module, name)
+        for key, module in sys.modules.items()
+        if key.startswith("ldpopt")
+        for name, value in list(vars(module).items())
+        if value is right
+    ]
+    assert (thresholds, "norm_sub") in holders
+    for module, name in holders:
+        monkeypatch.setattr(module, name, right)  # restored after the test
+    replace_function(right, np.sort)
+    assert all(getattr(module, name) is np.sort for module, name in holders)
+
+
+def test_an_error_is_never_planted_where_nothing_looks():
+    with pytest.raises(AttributeError):
+        replace_attribute(thresholds, "norm_subtract", np.sort)
+    with pytest.raises(LookupError, match="no module of the package holds"):
+        replace_function(lambda: None, np.sort)
+
+
+# --- searches -------------------------------------------------------------------------------------
+
+
+def toy(claims, *, verdict=Verdict.HOLDS, error=None):
+    """Return a ledger of toy claims that note when they run; ``flip`` has this verdict."""
+
+    def check(name):
+        def run_it(instances):
+            claims.append(name)
+            if name == "flip" and error is not None:
+                raise error
+            return Finding(name != "flip" or verdict is Verdict.HOLDS, 1, {})
+
+        return run_it
+
+    names = ("first", "flip", "last")
+    return {n: SimpleNamespace(expected=Verdict.HOLDS, check=check(n)) for n in names}
+
+
+def look(monkeypatch, ledger, *claims):
+    error = PlantedError("toy", "toy", "nothing", claims, lambda: None)
+    monkeypatch.setattr(run, "LEDGER", ledger)
+    monkeypatch.setattr(run, "ERRORS", {"toy": error})
+    return planted.look_for("toy")
+
+
+def test_the_named_claims_run_first_and_the_search_ends_with_the_first_red(monkeypatch):
+    ran = []
+    sighting = look(monkeypatch, toy(ran, verdict=Verdict.FAILS), "last")
+    assert ran == ["last", "first", "flip"]
+    assert (sighting.claim, sighting.how, sighting.claims_run) == ("flip", "fails", 3)
+    assert sighting.is_seen
+
+
+def test_an_exception_is_a_sighting(monkeypatch):
+    sighting = look(monkeypatch, toy([], error=ZeroDivisionError()), "flip")
+    assert (sighting.claim, sighting.how) == ("flip", "raised ZeroDivisionError")
+
+
+def test_an_error_that_no_claim_sees_is_missed(monkeypatch):
+    ran = []
+    sighting = look(monkeypatch, toy(ran), "flip")
+    assert ran == ["flip", "first", "last"]
+    assert (sighting.claim, sighting.claims_run, sighting.is_seen) == ("", 3, False)
+
+
+def test_without_an_error_all_claims_that_errors_name_run(monkeypatch):
+    ran = []
+    ledger = toy(ran)
+    look(monkeypatch, ledger, "last", "first")
+    ran.clear()
+    assert not planted.look_for(planted.NOTHING).is_seen
+    assert ran == ["last", "first"]
+
+
+def test_a_handful_of_errors_in_processes_of_their_own():
+    """Errors that the ledger once missed, and quick ones: each process meets one alone."""
+    chosen = ("fast-path-filter", "olh-g", "power-noise-1", "sum-multiplier-sign", "sigma-scale")
+    sightings = {s.error: s for s in planted.self_test(2, chosen)}
+    for identifier in chosen:
+        assert sightings[identifier].claim == planted.ERRORS[identifier].claims[0]
+        assert sightings[identifier].how == "fails"
+    # Nothing of it has reached this process.
+    assert simplex.norm_sub(np.array([0.75, 0.5])).tolist() == [0.625, 0.375]
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def sightings_of(*unseen):
+    """Return a self-test in which these errors go unnoticed."""
+
+    def self_test(workers):
+        yield Sighting(planted.NOTHING, "", "", 20, 1.0)
+        for identifier in planted.ERRORS:
+            claim = "" if identifier in unseen else "cls-norm-sub"
+            yield Sighting(identifier, claim, "fails", 1, 1.0)
+
+    return self_test
+
+
+def test_the_command_prints_which_claim_notices_each_error(monkeypatch):
+    monkeypatch.setattr(planted, "self_test", sightings_of())
+    result = command("verify", "--self-test")
+    assert result.status == 0
+    assert all(identifier in result.out for identifier in planted.ERRORS)
+    assert result.err.splitlines()[-1] == "62 of 62 planted errors noticed."
+
+
+def test_the_command_fails_where_an_error_goes_unnoticed(monkeypatch):
+    monkeypatch.setattr(planted, "self_test", sightings_of("gap-0", "olh-p"))
+    result = command("verify", "--self-test")
+    assert result.status == 1
+    assert "60 of 62 planted errors noticed; no claim sees: olh-p, gap-0" in result.err
+
+
+def test_the_command_fails_where_a_claim_is_red_without_an_error(monkeypatch):
+    def self_test(workers):
+        yield from sightings_of()(workers)
+        yield Sighting(planted.NOTHING, "norm-cls", "fails", 3, 1.0)
+
+    monkeypatch.setattr(planted, "self_test", self_test)
+    result = command("verify", "--self-test")
+    assert result.status == 1
+    assert "Without a planted error the claim norm-cls is not as expected." in result.err
