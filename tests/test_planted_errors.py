@@ -1,4 +1,4 @@
-"""The ledger's test of itself: errors are planted, claims notice them, and a missed one is said."""
+"""The ledger's test of itself: errors are planted, claims notice them, a missed one is reported."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -18,7 +18,7 @@ square, which is far above the rounding that GAP allows for."""
 
 
 def wrong_points(point: Array, step: float = STEP) -> Array:
-    """Return three neighbours of a minimiser that are none, shape (3, d).
+    """Return three points beside a minimiser, shape (3, d).
 
     Mass is moved from the largest value to the smallest; a value is negative, and the sum is kept;
     the sum is too large. None of them is optimal, or else it is outside of the set, wherever a

@@ -99,7 +99,7 @@ def _small(instances: InstanceSet) -> list[Instance]:
 
 @dataclass
 class _Refusals:
-    """What certificates said of right points and of wrong ones.
+    """How certificates judge right points and wrong ones.
 
     Attributes
     ----------
@@ -327,8 +327,8 @@ def comparisons_refuse(instances: InstanceSet) -> Finding:
     chosen = [i for i in _small(instances) if i.name.startswith(("random", "small"))]
     ill = [i for i in chosen if abs(i.estimate.noise.kappa) > 0.01]
     # Of vectors without a positive value the words say nothing.
-    made = [i for i in chosen if i.kind == "adversarial"]
-    positive = [i.where(i.estimate.frequencies.max(axis=-1) > 0) for i in made]
+    adversarial = [i for i in chosen if i.kind == "adversarial"]
+    positive = [i.where(i.estimate.frequencies.max(axis=-1) > 0) for i in adversarial]
     wrong: dict[str, tuple[Problem, ClosedForm, list[Instance]]] = {
         "negatives stay 0": (CLS, _zeroed_first, positive),
         "1e-5 of mass moved": (CLS, _moved, chosen),
