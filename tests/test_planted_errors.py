@@ -1,12 +1,12 @@
 """The ledger's test of itself: errors are planted, claims notice them, a missed one is reported."""
 
 import sys
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from ldpopt.claims import LEDGER, Finding, Verdict, planted
+from ldpopt.claims import LEDGER, Claim, Finding, Verdict, planted
 from ldpopt.claims.planted import catalogue, run
 from ldpopt.claims.planted.error import (
     PlantedError,
@@ -83,7 +83,7 @@ def toy(claims, *, verdict=Verdict.HOLDS, error=None):
         return run_it
 
     names = ("first", "flip", "last")
-    return {n: SimpleNamespace(expected=Verdict.HOLDS, check=check(n)) for n in names}
+    return {n: Claim(n, "toy", "toy", Verdict.HOLDS, check(n)) for n in names}
 
 
 def look(monkeypatch, ledger, *claims):

@@ -17,8 +17,7 @@ from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE
 from ldpopt.solve import planner
-from ldpopt.solve.certificate import box, certificate
-from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate import certificate
 from ldpopt.solve.solvers import DEFAULT_SOLVER
 
 Array = NDArray[np.float64]
@@ -27,12 +26,12 @@ _CERTIFICATE = "certificate"
 _LEDGER = "ledger"
 
 
-def _change_certificate(name: str) -> None:
-    """Let one number of all certificates be 0."""
+def _change_field(name: str, change: Callable[[Array], Array]) -> None:
+    """Change a number that all certificates are built with."""
     right = certificate.Certificate
 
     def wrong(**fields: Any) -> certificate.Certificate:
-        return right(**{**fields, name: np.zeros(np.shape(fields[name]))})
+        return right(**{**fields, name: change(fields[name])})
 
     replace_attribute(certificate, "Certificate", wrong)
 
@@ -40,56 +39,45 @@ def _change_certificate(name: str) -> None:
 @planted("gap-0", _CERTIFICATE, "the gap is always 0", "certificates-refuse")
 def gap_0() -> None:
     """Take every point for the minimiser."""
-    _change_certificate("gap")
-
-
-@planted("violation-0", _CERTIFICATE, "the violation is always 0", "certificates-refuse")
-def violation_0() -> None:
-    """Take every point for a member of the set."""
-    _change_certificate("violation")
-
-
-def _change_evidence(change: Callable[[Evidence], Evidence]) -> None:
-    """Change what certificates on boxes are made of."""
-    right = box.evidence
-
-    def wrong(formulation: Any, start: FrequencyEstimate, point: Array) -> Evidence:
-        return change(right(formulation, start, point))
-
-    replace_attribute(box, "evidence", wrong)
+    _change_field("gap", np.zeros_like)
 
 
 @planted("gap-scale", _CERTIFICATE, "the gap is a million times too small", "certificates-refuse")
 def gap_scale() -> None:
     """Divide the gap."""
-    _change_evidence(lambda evidence: evidence._replace(gap=evidence.gap / 1e6))
+    _change_field("gap", lambda gap: gap / 1e6)
+
+
+@planted("violation-0", _CERTIFICATE, "the violation is always 0", "certificates-refuse")
+def violation_0() -> None:
+    """Take every point for a member of the set."""
+    _change_field("violation", np.zeros_like)
+
+
+def _change_multipliers(name: str, change: Callable[[Array], Array]) -> None:
+    """Change what certificates say of the multipliers."""
+    right: Any = vars(certificate.Certificate)[name]
+    wrong = property(lambda self: change(right.fget(self)))
+    replace_attribute(certificate.Certificate, name, wrong)
 
 
 @planted("bound-multipliers-0", _CERTIFICATE, "the multipliers λ are all 0", "multipliers")
 def bound_multipliers_0() -> None:
     """Return no multiplier of a bound."""
-    _change_evidence(
-        lambda evidence: evidence._replace(
-            bound_multipliers=np.zeros_like(evidence.bound_multipliers)
-        )
-    )
+    _change_multipliers("bound_multipliers", np.zeros_like)
 
 
 @planted("sum-multiplier-sign", _CERTIFICATE, "the multiplier μ has the wrong sign", "multipliers")
 def sum_multiplier_sign() -> None:
     """Turn the sign of the multiplier of the total."""
-    _change_evidence(lambda evidence: evidence._replace(sum_multiplier=-evidence.sum_multiplier))
+    _change_multipliers("sum_multiplier", np.negative)
 
 
 @planted("stationarity-0", _CERTIFICATE, "stationarity and complementarity are 0", "multipliers")
 def stationarity_0() -> None:
     """Take every gradient for explained."""
-
-    def change(evidence: Evidence) -> Evidence:
-        nothing = np.zeros_like(evidence.gap)
-        return evidence._replace(stationarity=nothing, complementarity=nothing)
-
-    _change_evidence(change)
+    for name in ("stationarity", "complementarity"):
+        _change_multipliers(name, np.zeros_like)
 
 
 # --- what the ledger compares with ----------------------------------------------------------------

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 
-from ldpopt.claims import LEDGER, InstanceSet
+from ldpopt.claims import LEDGER, InstanceSet, run_claim
 from ldpopt.claims.planted.catalogue import ERRORS
 from ldpopt.claims.planted.error import Sighting
 from ldpopt.errors import LdpoptWarning, WorkersError
@@ -56,11 +56,11 @@ def _surprise(name: str, instances: InstanceSet) -> str:
             # An error may make every estimate an unusual one.
             warnings.simplefilter("ignore", LdpoptWarning)
             warnings.simplefilter("ignore", RuntimeWarning)
-            verdict = claim.check(instances).verdict
+            result = run_claim(claim, instances)
     # Whatever an error in the package makes a check raise, it is noticed.
     except Exception as error:
         return f"raised {type(error).__name__}"
-    return "" if verdict == claim.expected else str(verdict)
+    return "" if result.as_expected else str(result.finding.verdict)
 
 
 def self_test(workers: int, identifiers: Iterable[str] = (NOTHING, *ERRORS)) -> Iterator[Sighting]:

@@ -60,8 +60,8 @@ def instances_cover(instances: InstanceSet) -> Finding:
     """Count what the random and the real instances contain, and the adversarial ones' κ.
 
     Red if fewer than half of the vectors with three values and more have a negative value, or of
-    those of oracles without a fixed size a sum that differs from 1 by 1e-6; if there are fewer than
-    three sizes or not all oracles; or if κ is not positive, negative and 0.
+    those of oracles without a fixed size a sum that differs from 1 by 1e-6; if the random ones have
+    fewer than three sizes, or not all oracles are there; or if κ is not positive, negative and 0.
     """
     estimates = [i.estimate for i in [*instances.random, *instances.crowd, *instances.real]]
     large = [estimate for estimate in estimates if estimate.d > 2]
@@ -69,7 +69,7 @@ def instances_cover(instances: InstanceSet) -> Finding:
     # GRR's and subset selection's estimates sum to 1 before any post-processing.
     free = [e for e in large if not e.noise.require_protocol().has_fixed_size]
     off = np.concatenate([np.abs(e.frequencies.sum(axis=-1) - 1) > 1e-6 for e in free])
-    sizes = {estimate.d for estimate in estimates}
+    sizes = {instance.estimate.d for instance in instances.random}
     oracles = {type(estimate.oracle) for estimate in estimates}
     stacks = [*instances.random, *instances.adversarial]
     signs = {float(np.sign(instance.estimate.noise.kappa)) for instance in stacks}
@@ -85,7 +85,7 @@ def instances_cover(instances: InstanceSet) -> Finding:
         evidence={
             "share of vectors with a negative value": float(negative.mean()),
             "share of vectors whose sum is not 1": float(off.mean()),
-            "sizes": ", ".join(map(str, sorted(sizes))),
+            "sizes of the random ones": ", ".join(map(str, sorted(sizes))),
             "oracles": len(oracles),
         },
     )
