@@ -13,7 +13,7 @@ import pytest
 from ldpopt import closed_form
 from ldpopt.claims import LEDGER, Finding, Verdict
 from ldpopt.claims.engine import run
-from ldpopt.proofs import FOLDER, RECORD, accepted_theorems, proof_of, without_comments
+from ldpopt.proofs import FOLDER, RECORD, accepted_theorems, integers_in, proof_of, without_comments
 from tools import prove
 from tools.theorem_of_answer import MOST_DIGITS, as_integers, digits_of_accuracy
 
@@ -41,7 +41,7 @@ def test_every_theorem_of_the_sources_is_accepted():
         stated |= prove.theorems_in(path.name, path.read_text(encoding="utf-8"))
     accepted = accepted_theorems()
     assert accepted.keys() == stated.keys()
-    assert len(accepted) >= 47
+    assert len(accepted) >= 71
     for name, theorem in accepted.items():
         assert theorem.statement == stated[name]["statement"]
 
@@ -174,20 +174,20 @@ def test_coq_refuses_a_false_statement_and_names_an_assumption(tmp_path, monkeyp
     assert admitted["files"]["A.v"]["axioms"] == ["A.two"]
 
 
-def integers_of(name):
-    """The list that Emoji.v defines."""
-    source = (FOLDER / "Emoji.v").read_text(encoding="utf-8")
-    _, _, rest = source.partition(f"Definition {name} : list Z := [")
-    return [int(x) for x in rest.partition("]")[0].split(";")]
-
-
 def test_todays_answer_on_emoji_is_the_one_of_the_theorem():
-    _, _, rest = (FOLDER / "Emoji.v").read_text(encoding="utf-8").partition("one : Z := 2 ^ ")
-    one = 2 ** int(rest.partition(".")[0])
-    estimate = np.array([x / one for x in integers_of("estimate")])
-    answer = np.array([x / one for x in integers_of("norm_sub_answer")])
+    numbers = integers_in("Emoji.v")
+    one = numbers["one"][0]
+    estimate = np.array([x / one for x in numbers["estimate"]])
+    answer = np.array([x / one for x in numbers["norm_sub_answer"]])
     assert estimate.shape == (736,)
     np.testing.assert_allclose(closed_form.norm_sub(estimate), answer, rtol=0, atol=1e-16)
+
+
+def test_an_answer_that_changes_is_no_longer_the_one_of_the_theorem(monkeypatch):
+    assert LEDGER["emoji-answers"].check(None).holds
+    exact = closed_form.norm_sub
+    monkeypatch.setattr(closed_form, "norm_sub", lambda f: exact(f) * (1 + 1e-12))
+    assert not LEDGER["emoji-answers"].check(None).holds
 
 
 def test_digits_are_counted_from_the_exact_solution():

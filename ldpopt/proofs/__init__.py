@@ -34,6 +34,8 @@ _UNPROVED = re.compile(
 )
 """Words that bring an assumption into a source."""
 
+_INTEGERS = re.compile(r"^Definition (\w+) : (?:list )?Z :=([^.]*)\.$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Theorem:
@@ -107,6 +109,25 @@ def accepted_theorems(folder: Path = FOLDER) -> dict[str, Theorem]:
         for theorem in _recorded(record)
         if _builds_on(theorem.file, files) <= intact
     }
+
+
+def integers_in(file: str, folder: Path = FOLDER) -> dict[str, list[int]]:
+    """Return the integers and lists of integers that a source defines, by name.
+
+    Examples
+    --------
+    >>> len(integers_in("Emoji.v")["estimate"])
+    736
+    """
+    code = without_comments((folder / file).read_text(encoding="utf-8"))
+    numbers = {}
+    for name, value in _INTEGERS.findall(code):
+        base, _, exponent = value.strip("[]\n .").partition(" ^ ")
+        if exponent:
+            numbers[name] = [int(base) ** int(exponent)]
+        else:
+            numbers[name] = [int(x) for x in base.split(";")]
+    return numbers
 
 
 def proof_of(*names: str, folder: Path = FOLDER) -> str:

@@ -15,6 +15,7 @@ from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
 from ldpopt.claims.figures import FigureRun
+from ldpopt.proofs import accepted_theorems
 from ldpopt.rendering.agreement_figure import agreement_figure
 from ldpopt.solve.solvers import SOLVERS
 
@@ -51,6 +52,7 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
     return environment.get_template("claims.html.j2").render(
         results=results,
         pictures=pictures,
+        theorems=accepted_theorems(),
         with_figures=figure_run is not None,
         defects=() if figure_run is None else figure_run.defects,
         surprises=[result for result in results if not result.as_expected],

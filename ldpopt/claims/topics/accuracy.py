@@ -53,7 +53,8 @@ def _sets(rng: np.random.Generator, d: int, number: int) -> NDArray[np.bool_]:
     "base-pos-accuracy",
     "N IV-A, D 3.1",
     "For each value Base-Pos is at least as accurate as Base, always.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("base_pos_is_at_least_as_accurate",),
 )
 def base_pos_accuracy(instances: InstanceSet) -> Finding:
     """Compare the errors value by value, on draws of random populations through every oracle.
@@ -194,7 +195,8 @@ def norm_sub_nearer(instances: InstanceSet) -> Finding:
     "N V-D, D 4.3",
     "Where the answers are normalised, a set and its complement have the same squared error: MSE "
     "is symmetric about ρ = 50.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("errors_of_sets_are_symmetric",),
 )
 def set_symmetry(instances: InstanceSet) -> Finding:
     """Compare the squared errors of 40 random sets and their complements, for every method.

@@ -97,7 +97,8 @@ def lemma_1(instances: InstanceSet) -> Finding:
     "lemma-2",
     "N Lemma 2",
     "A method whose answers add up to 1 has biases that sum to 0.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("errors_of_normalised_answers_add_up_to_nothing",),
 )
 def lemma_2(instances: InstanceSet) -> Finding:
     """Sum the biases of five methods over all count vectors of 12 users, d = 3, ε = 1.

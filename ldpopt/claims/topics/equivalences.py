@@ -241,7 +241,8 @@ def _formulas(
     "D 3.4 Eq. 14, Appendix A",
     "D's form of MLE-Apx, with negative values moved to D0 until none is left, solves the same "
     "problem.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("search_for_D0_ends_with_mle_apx", "mle_apx_is_the_solution_to_mle"),
 )
 def mle_apx_draft(instances: InstanceSet) -> Finding:
     """Run D's iteration on all instances, and compare it with the closed form by one sort.

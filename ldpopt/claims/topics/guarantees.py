@@ -143,7 +143,16 @@ def _ties(before: Array, after: Array) -> int:
     "order",
     "N IV, D 3",
     "Every method of N preserves the order of the estimates (ties may appear).",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=(
+        "order_is_preserved",
+        "mle_apx_preserves_order",
+        "base_pos_preserves_order",
+        "cutting_preserves_order",
+        "norm_preserves_order_exactly",
+        "norm_mul_preserves_order",
+        "power_preserves_order_strictly",
+    ),
 )
 def order(instances: InstanceSet) -> Finding:
     """Compare neighbours in the order of the estimates, on the random and real instances.
@@ -238,6 +247,7 @@ def order_iff(instances: InstanceSet) -> Finding:
     "D 3.3",
     "With Norm-Cut's threshold θ in place of T, Norm-Hyb becomes Norm-Cut.",
     Verdict.FAILS,
+    theorems=("norm_hyb_is_not_norm_cut",),
 )
 def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
     """Compare both on [.6, .3, .2, -.1] and on the real instances, with θ the smallest kept value.

@@ -383,7 +383,8 @@ def _maximum_with_coefficient(oracle: FrequencyOracle, raw: Array, n: int) -> fl
     "mle-convex",
     "N Appendix B, D Appendix A",
     "The target Σ (f' - f̃)²/(a + b f') is convex.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("weighted_target_is_convex",),
 )
 def mle_convex(instances: InstanceSet) -> Finding:
     """Compare second differences with 2(a + b f̃)²/(a + b f')³, positive where the variance is.

@@ -65,7 +65,8 @@ def _power(y: Array, alpha: float) -> Array:
     "D 3.2, first observation",
     "Power preserves the order of the estimates, strictly: "
     "f'_v1 < f'_v2 if and only if f̃_v1 < f̃_v2.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("power_preserves_order_strictly",),
 )
 def power_order(instances: InstanceSet) -> Finding:
     """Compare neighbouring estimates on a grid, and the slope of Power with the posterior variance.
@@ -101,7 +102,8 @@ def power_order(instances: InstanceSet) -> Finding:
     "power-positive",
     "D 3.2, second observation",
     "All of Power's estimates are positive.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("power_is_positive",),
 )
 def power_positive(instances: InstanceSet) -> Finding:
     """Evaluate Power on a grid and at estimates of -10³ and -10⁶ standard deviations.
@@ -296,7 +298,8 @@ def power_window(instances: InstanceSet) -> Finding:
     "K Theorem 2, Lemma 3",
     "The posterior mean has the smallest expected squared error given the estimate, among all "
     "calibrators.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("posterior_mean_is_optimal", "posterior_mean_is_the_bayes_rule"),
 )
 def calibrate_optimal(instances: InstanceSet) -> Finding:
     """Shift the posterior mean, and compare its error with five rivals on simulated counts.
@@ -460,7 +463,8 @@ def calibrate_lowers(instances: InstanceSet) -> Finding:
     "N IV-E, derived here",
     "PowerNS minimises the expected squared error E‖f - f'‖² over the distributions, not over all "
     "vectors.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("norm_sub_of_the_posterior_mean_is_optimal", "posterior_mean_is_optimal"),
 )
 def power_ns_optimal(instances: InstanceSet) -> Finding:
     """Certify PowerNS as the projection of Power's answer, and compare its risk with 22 rivals.

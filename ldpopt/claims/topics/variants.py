@@ -209,7 +209,8 @@ def _fixed_size(instance: Instance) -> int | None:
     "Kairouz, Bonawitz, Ramage 2016",
     "The exact maximum likelihood estimate from GRR's counts is water-filling: "
     "max(0, c/ν - q/(p-q)).",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("water_filling_is_maximum_likelihood", "water_level_exists"),
 )
 def multinomial_mle(instances: InstanceSet) -> Finding:
     """Certify water-filling where a report supports one value; compare with two cone solvers.
@@ -254,7 +255,8 @@ def binomial_mle(instances: InstanceSet) -> Finding:
     "at-most",
     "derived here; not convex",
     "The nearest distribution with at most k non-zeros is Norm-Sub of the k largest estimates.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("nearest_sparse_distribution_is_norm_sub_of_the_largest",),
 )
 def at_most(instances: InstanceSet) -> Finding:
     """Try every support of k values: in exact fractions for all vectors, by two solvers for some.
