@@ -12,7 +12,7 @@ from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.proofs import integers_in
 
 TITLE = "Beyond the papers: computed answers as theorems"
-ORDER = 900
+ORDER = 890
 
 _FILE = "Emoji.v"
 
