@@ -304,6 +304,8 @@ def test_an_endless_loop_is_a_time_limit_of_the_test_that_runs(tmp_path):
     calls.seconds["test_a.py::test_endless"] = -mutants.TEST_SECONDS / mutants.TEST_FACTOR
     copy = mutants.Copy.__new__(mutants.Copy)
     copy.root = tmp_path
+    # The tests of this copy need no other, and importing all takes seconds.
+    copy.libraries = ("pytest",)
     quick, endless, crash = (f"test_a.py::test_{name}" for name in ("quick", "endless", "crash"))
     assert copy.run([quick], calls) is None
     assert copy.run(["test_a.py"], calls, passed=[endless, crash]) is None

@@ -32,7 +32,7 @@ import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
@@ -43,6 +43,7 @@ from typing import Any
 
 from tools.callmap import function_key
 from tools.mutations import KINDS, Mutation, mutations
+from tools.preloaded import LIBRARIES
 from tools.texts import ROOT
 
 EXPLAINED = Path(__file__).with_suffix(".toml")
@@ -186,6 +187,8 @@ def _files_that_name(mutation: Mutation) -> list[str]:
 class Copy:
     """A copy of the tree in which one worker plants its errors."""
 
+    libraries: Sequence[str] = LIBRARIES
+
     def __init__(self, root: Path) -> None:
         self.root = root
         # A copy that an interrupted run left may still have its error planted.
@@ -261,7 +264,7 @@ class Copy:
     def preloaded(self) -> "subprocess.Popen[str]":
         """The process that runs pytest in the copy."""
         return subprocess.Popen(
-            [sys.executable, "-m", "tools.preloaded"],
+            [sys.executable, "-m", "tools.preloaded", *self.libraries],
             cwd=self.root,
             env=os.environ | {"PYTHONPATH": str(self.root)},
             stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
-"""A process that has imported the libraries and runs pytest in forks of itself.
+"""A process that has imported libraries and runs pytest in forks of itself.
 
-    python -m tools.preloaded    # reads one JSON list of arguments per line, answers with a status
+    python -m tools.preloaded LIBRARY...    # reads one JSON order per line, answers with a status
 
 Most runs of ``tools.mutants`` last a second or two, and importing the libraries lasts longer. The
 package itself is not imported here: every fork imports it as the files are at that time.
@@ -75,7 +75,7 @@ def _end_with_pytest(arguments: list[str]) -> None:
 
 def main() -> None:
     """Serve until the input ends."""
-    for name in LIBRARIES:
+    for name in sys.argv[1:]:
         importlib.import_module(name)
     for line in sys.stdin:
         order = json.loads(line)
