@@ -1,17 +1,22 @@
 """What the checks of the ledger are made of, by numbers computed by hand."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from ldpopt.claims import LEDGER, Verdict
 from ldpopt.claims.engine.instances import Instance, InstanceSet
+from ldpopt.claims.reference import published
 from ldpopt.claims.reference.channels import marginal_law
+from ldpopt.claims.reference.dual import Dual
 from ldpopt.claims.topics import (
     accuracy,
+    authors,
     bias,
     complexity,
+    derivations,
     equivalences,
     errata,
     guarantees,
@@ -20,6 +25,7 @@ from ldpopt.claims.topics import (
     posterior,
     protocols,
     shapes,
+    tasks,
     variants,
 )
 from ldpopt.closed_form import significance_threshold
@@ -41,10 +47,68 @@ def estimate_of(*rows, oracle=None):
 
 def test_the_methods_whose_cost_is_counted_take_the_threshold_last():
     methods = complexity._methods(threshold=0.3, kappa=0.1)
-    assert methods["base-cut"](np.array([0.5, 0.2, -0.1])).tolist() == [0.5, 0.0, 0.0]
+    # The published algorithm, and the library's closed form.
+    for cut in methods["base-cut"]:
+        assert cut(np.array([0.5, 0.2, -0.1])).tolist() == [0.5, 0.0, 0.0]
     # 0.5 stays, and what is missing goes to the others equally: 0.2 + 0.2 and -0.1 + 0.2.
-    hybrid = methods["norm-hyb"](np.array([0.5, 0.2, -0.1]))
-    np.testing.assert_allclose(hybrid, [0.5, 0.4, 0.1], rtol=1e-12)
+    for hybrid in methods["norm-hyb"]:
+        answer = hybrid(np.array([0.5, 0.2, -0.1]))
+        np.testing.assert_allclose(answer, [0.5, 0.4, 0.1], rtol=1e-12)
+
+
+def test_a_vector_that_loses_one_value_per_round():
+    for d in (3, 10, 30):
+        answer, rounds = published.repeated_partition(complexity._one_per_round(d))
+        assert rounds == d
+        assert answer.tolist() == [1.0, *[0.0] * (d - 1)]
+
+
+# --- derivations ----------------------------------------------------------------------------------
+
+
+def test_dual_numbers_differentiate_the_four_operations():
+    x = Dual(Fraction(2), Fraction(1))
+    assert ((x + 3) * x - 1).slope == 2 * 2 + 3
+    assert (1 * x / (x * x)).slope == Fraction(-1, 4)
+    assert (3 + x).value == 5
+
+
+def test_points_of_the_printed_conditions_by_hand():
+    example = [Fraction(1, 2), Fraction(1, 5), Fraction(-1, 100)]
+    points = derivations._stationary(example, Fraction(0))
+    assert len(points) == 7
+    assert [active for active, is_signed in points if is_signed] == [(0, 1, 2)]
+    # A vector that is a distribution already, with nothing at 0: the vertices satisfy them too.
+    points = derivations._stationary([Fraction(1, 2), Fraction(1, 2)], Fraction(0))
+    assert points == [((0,), False), ((1,), False), ((0, 1), True)]
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def test_paired_errors_are_larger_only_beyond_their_noise():
+    rng = np.random.default_rng(0)
+    others = rng.random(100)
+    assert tasks._is_larger(others + 0.1 + 0.01 * rng.standard_normal(100), others)
+    assert not tasks._is_larger(others + rng.standard_normal(100), others)
+    assert not tasks._is_larger(others, others)
+
+
+def test_errors_on_sets_by_hand():
+    sets = tasks._sets(100, 10)
+    assert set(sets.sum(axis=1)) == {10.0}
+    # An error of 0.1 at every value adds up to 1 on ten values.
+    assert tasks._set_errors(np.full((2, 100), 0.1), 10) == pytest.approx([1.0, 1.0])
+
+
+# --- authors --------------------------------------------------------------------------------------
+
+
+def test_a_sum_is_compared_in_standard_errors_of_both_simulations():
+    simulated = authors.Sum(mean=110.0, sd=100.0, runs=5_000)
+    assert simulated.score(100.0) == pytest.approx(10 / (100 * math.sqrt(2 / 5_000)))
+    assert authors.Sum(mean=0.0, sd=0.0, runs=50).score(3.0) == -3.0
+    assert authors._shown(authors.Sum(-1e-9, 0.0, 50), 0.0) == "0 (z = 0.0)"
 
 
 # --- equivalences ---------------------------------------------------------------------------------

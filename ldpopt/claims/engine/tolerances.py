@@ -66,7 +66,3 @@ Gaussian draws."""
 CONFIDENCE = 3.0
 """Half-width of the confidence intervals of differences, in standard errors: a Gaussian is outside
 in 1 of 370 cases."""
-
-PRINTED_SUM = 0.02
-"""Sums of biases against a printed one, relative: the paper's own 5,000 runs leave a standard error
-of 0.2 %."""

@@ -43,7 +43,7 @@ def _expected(oracle: FrequencyOracle, method: str, users: NDArray[np.int64] = _
 
 
 @cache
-def _zipf_draws(instances: InstanceSet) -> tuple[Array, FrequencyEstimate]:
+def zipf_draws(instances: InstanceSet) -> tuple[Array, FrequencyEstimate]:
     """Return the true frequencies and raw estimates of N's setting."""
     data = datasets.load("zipf")
     oracle = OLH(epsilon=1.0, d=data.d)
@@ -94,6 +94,43 @@ def lemma_1(instances: InstanceSet) -> Finding:
 
 
 @claim(
+    "base-pos-variance",
+    "N IV-A",
+    "Base-Pos reduces variance.",
+    Verdict.HOLDS,
+)
+def base_pos_variance(instances: InstanceSet) -> Finding:
+    """Compare the exact variances of f̃ and max(f̃, 0), for all oracles and 0 to all of 400 users.
+
+    Var max(f̃, 0) = Var f̃ - Var f̃⁻ - 2 E f̃⁺ E f̃⁻, f̃⁻ the negative part. Red if it is larger, or
+    reduced by less than a quarter for a value that nobody has.
+    """
+    n = 400
+    ratios: dict[tuple[str, int], float] = {}
+    for name, make in ORACLES.items():
+        oracle = make(1.0, 64)
+        estimates = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
+        clipped = np.maximum(estimates, 0.0)
+        for owners in (0, 1, 20, 100, 400):
+            law = marginal_law(oracle, n, owners)
+            before = law @ (estimates - law @ estimates) ** 2
+            after = law @ (clipped - law @ clipped) ** 2
+            ratios[name, owners] = float(after / before)
+    of_empty = [ratio for (_, owners), ratio in ratios.items() if owners == 0]
+    return Finding(
+        # Where all users have the value nothing is clipped but a tail beyond the last digit.
+        holds=max(ratios.values()) <= 1 + IDENTITY and max(of_empty) < 0.75,
+        instances=len(ratios),
+        evidence={
+            "largest Var Base-Pos / Var Base": max(ratios.values()),
+            "the same, value that nobody has": max(of_empty),
+            "the same for Gaussian noise, (1 - 1/π)/2": (1 - 1 / math.pi) / 2,
+            "exact": "over all counts 0 .. 400, all oracles, ε = 1, d = 64",
+        },
+    )
+
+
+@claim(
     "lemma-2",
     "N Lemma 2",
     "A method whose answers add up to 1 has biases that sum to 0.",
@@ -114,7 +151,7 @@ def lemma_2(instances: InstanceSet) -> Finding:
             sums.append(float(np.sum(_expected(make(1.0, 3), method) - truth)))
     for method in _NORMALISED_ON_GRR:
         sums.append(float(np.sum(_expected(GRR(epsilon=1.0, d=3), method) - truth)))
-    _, raw = _zipf_draws(instances)
+    _, raw = zipf_draws(instances)
     n = raw.noise.require_n()
     # A check that every method passes would show nothing: these must fail it.
     other_sums = {}
@@ -150,7 +187,7 @@ def lemma_3(instances: InstanceSet) -> Finding:
     """
     truth = _USERS / _USERS.sum()
     biases = [largest(_expected(make(1.0, 3), "norm") - truth) for make in ORACLES.values()]
-    zipf_truth, raw = _zipf_draws(instances)
+    zipf_truth, raw = zipf_draws(instances)
     mean = postprocess(raw, "norm").frequencies.mean(axis=0)
     sd = np.sqrt(raw.noise.variance(zipf_truth) / len(raw.frequencies))
     score = largest((mean - zipf_truth) / sd)
@@ -254,7 +291,7 @@ def norm_mul_bias(instances: InstanceSet) -> Finding:
     Red unless the bias of the eight most frequent values rises with the rank from below 0, that of
     the rarer half is above 0, and γ is between 0 and 1 in every draw.
     """
-    truth, raw = _zipf_draws(instances)
+    truth, raw = zipf_draws(instances)
     answers = postprocess(raw, "norm-mul").frequencies
     bias, rare_score = _bias(answers, truth)
     top = bias[:8]
@@ -288,7 +325,7 @@ def norm_sub_bias(instances: InstanceSet) -> Finding:
     Red unless the biases of the eight most frequent values are below 0, that of the rarer half is
     above 0 by more than SIGMAS standard deviations, and Norm-Sub's biases vary less.
     """
-    truth, raw = _zipf_draws(instances)
+    truth, raw = zipf_draws(instances)
     sub, rare_score = _bias(postprocess(raw, "norm-sub").frequencies, truth)
     mul, _ = _bias(postprocess(raw, "norm-mul").frequencies, truth)
     sub_spread = float(np.std(sub))
@@ -447,14 +484,15 @@ def _simulated_false_positives(
     "N IV-A, D 3.1",
     "When an estimate is above T, the probability that its true frequency is 0 is at most α, by "
     "the union bound.",
-    Verdict.CORRECTED,
+    Verdict.FAILS,
 )
 def false_positive_share(instances: InstanceSet) -> Finding:
     """Compute both probabilities where half of the values are empty and half have two users each.
 
     The union bound is about any of the empty values; the share among the ones above T depends on
     the others. OUE, ε = 1, d = n = 1,000, α = 0.05. Red if the share is at most α (then the
-    statement holds), or if the probability of any false positive exceeds α.
+    statement holds), or if the probability of any false positive exceeds α: then the tails would
+    be wrong.
     """
     n = 1_000
     d = 1_000
@@ -466,15 +504,15 @@ def false_positive_share(instances: InstanceSet) -> Finding:
     # OUE's bits are independent: so are the events of two empty values.
     any_false = 1 - (1 - empty) ** (d // 2)
     return Finding(
-        holds=share <= alpha,
-        corrected=any_false <= alpha,
+        holds=share <= alpha or any_false > alpha,
         instances=2,
         evidence={
             "example": "OUE, ε = 1, d = 1,000, n = 1,000: half of the values have two users each, "
             "half none; α = 0.05",
             "probability that nobody has a value that is seen above T": share,
             "probability that any of the empty values is seen above T": any_false,
-            "correction": "the union bound limits the probability of one false positive or more, "
-            "here to α (d/2)/d; with α = 2 the printed bound says nothing",
+            "so": "the union bound limits another probability, that of one false positive or more, "
+            "here to α (d/2)/d; that is no version of the statement, which is about a given value, "
+            "and at the papers' α = 2 neither bound says anything",
         },
     )

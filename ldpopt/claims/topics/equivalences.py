@@ -15,6 +15,7 @@ from ldpopt.claims.engine.instances import InstanceSet, binary_response
 from ldpopt.claims.engine.measures import largest
 from ldpopt.claims.engine.tolerances import EXACT, FORMULA, GAP, IDENTITY, ULPS
 from ldpopt.claims.reference.multipliers import multiplier
+from ldpopt.claims.reference.published import repeated_partition
 from ldpopt.claims.reference.rational import exact_solution
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
@@ -95,6 +96,78 @@ def cls_norm_sub(instances: InstanceSet) -> Finding:
             "largest error against exact arithmetic, values up to 1e308": largest(errors),
         },
         agreement=agreement,
+    )
+
+
+@claim(
+    "norm-sub-delta",
+    "N IV-B, IV-C; D 3.5",
+    "There is a δ with Σ max(f̃ + δ, 0) = 1, and it is -(Σ_D1 f̃ - 1)/|D1|, D1 the positive values.",
+    Verdict.HOLDS,
+)
+def norm_sub_delta(instances: InstanceSet) -> Finding:
+    """Read δ off Norm-Sub's largest value on all instances, and put it into both formulas.
+
+    Red if the sum differs from 1 by IDENTITY or more, relative to 1 + |δ| d, or δ from the printed
+    form by as much; or if the sum does not grow on both sides of δ, which makes δ the only one.
+    """
+    sums = []
+    differences = []
+    grows = True
+    vectors = 0
+    for instance in [*instances.all, *instances.crowd]:
+        raw = instance.estimate.frequencies
+        solution = closed_form.norm_sub(raw)
+        delta = multiplier(solution, raw, kappa=0.0)[..., None]
+        active = solution > 0
+        size = np.maximum(np.count_nonzero(active, axis=-1, keepdims=True), 1)
+        mass = np.sum(raw, axis=-1, keepdims=True, where=active)
+        scale = 1 + np.abs(delta) * raw.shape[-1]
+        sums.append(largest((_lifted(raw, delta) - 1) / scale))
+        differences.append(largest((delta + (mass - 1) / size) / scale))
+        grows &= bool(
+            np.all(_lifted(raw, delta - 1e-6) < 1) and np.all(_lifted(raw, delta + 1e-6) > 1)
+        )
+        vectors += instance.vectors
+    return Finding(
+        holds=largest([*sums, *differences]) < IDENTITY and grows,
+        instances=vectors,
+        evidence={
+            "largest |Σ max(f̃ + δ, 0) - 1|, relative": largest(sums),
+            "largest difference of δ to -(Σ_D1 f̃ - 1)/|D1|, relative": largest(differences),
+            "a millionth to either side": "the sum is on the other side of 1 everywhere"
+            if grows
+            else "the sum does not move everywhere",
+        },
+    )
+
+
+def _lifted(raw: Array, shift: Array) -> Array:
+    """Return Σ max(f̃ + shift, 0), shape (..., 1)."""
+    return np.asarray(np.sum(np.maximum(raw + shift, 0.0), axis=-1, keepdims=True))
+
+
+@claim(
+    "cls-partition",
+    "N Appendix A, D Appendix B",
+    "D0 of constrained least squares can be found as for the MLE: negative values are removed "
+    "until none is left.",
+    Verdict.HOLDS,
+)
+def cls_partition(instances: InstanceSet) -> Finding:
+    """Run the repeated removal on all vectors of the small instances, and compare with Norm-Sub.
+
+    Red if an answer differs by 1e-10 or more, the rounding of repeated sums.
+    """
+    errors = []
+    for instance in [*instances.random, *instances.adversarial]:
+        for f in instance.estimate.frequencies:
+            answer, _ = repeated_partition(f)
+            errors.append(largest(answer - closed_form.norm_sub(f)))
+    return Finding(
+        holds=largest(errors) < 1e-10,
+        instances=len(errors),
+        evidence={"largest difference to Norm-Sub": largest(errors)},
     )
 
 

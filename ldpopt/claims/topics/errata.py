@@ -103,6 +103,54 @@ def oue_estimator(instances: InstanceSet) -> Finding:
     )
 
 
+@claim(
+    "support-set",
+    "N III-B",
+    "The support count of v is c_v = |{i : H(v) ∈ Y_i}|, Y_i the set of values that report i "
+    "represents.",
+    Verdict.CORRECTED,
+)
+def support_set(instances: InstanceSet) -> Finding:
+    """Count 50,000 reports of OLH's client with the printed condition, and with v ∈ Y_i.
+
+    H(v) is a bucket, and Y_i a set of values. Red if the estimates from the printed counts are
+    within SIGMAS standard deviations of the truth (then the statement holds), or if those from
+    v ∈ Y_i are not.
+    """
+    n = 50_000
+    d = 16
+    oracle = OLH(epsilon=1.0, d=d)
+    rng = instances.rng()
+    users = rng.multinomial(n, rng.dirichlet(np.ones(d)))
+    reports = oracle.perturb(np.repeat(np.arange(d), users), rng=rng)
+    # supported[i, v]: whether v is in Y_i.
+    supported = np.stack(
+        [oracle.report_form.buckets(reports["seed"], np.full(n, v)) for v in range(d)]
+    )
+    buckets = supported.T
+    in_sets = buckets == reports["bucket"][:, None]
+    # The printed condition asks about the value whose number is the bucket of v.
+    printed_counts = np.take_along_axis(in_sets, buckets, axis=1).sum(axis=0)
+    truth = users / n
+    sd = np.sqrt(oracle.variance(n, truth))
+
+    def error(counts: NDArray[np.int64]) -> float:
+        return largest(((counts / n - oracle.q) / (oracle.p - oracle.q) - truth) / sd)
+
+    printed = error(printed_counts)
+    corrected = error(in_sets.sum(axis=0))
+    return Finding(
+        holds=printed < SIGMAS,
+        corrected=corrected < SIGMAS,
+        instances=n,
+        evidence={
+            "largest error with H(v) ∈ Y_i, in standard deviations": printed,
+            "largest error with v ∈ Y_i, in standard deviations": corrected,
+            "correction": "v ∈ Y_i, that is H_i(v) = r_i",
+        },
+    )
+
+
 def _unary_loss(p: float, q: float) -> float:
     """Return the privacy loss of unary encoding: two encodings differ in two bits."""
     return abs(math.log(p * (1 - q) / (q * (1 - p))))
@@ -338,7 +386,7 @@ def norm_delta(instances: InstanceSet) -> Finding:
 
 @claim(
     "kkt-multiplier",
-    "D Appendix A; N Appendix B Eq. 15",
+    "D Appendix A",
     "At the solution of the weighted MLE (p-q)(1-p-q) x² + 2(p-q) x = μ = 0 for every positive "
     "value.",
     Verdict.CORRECTED,

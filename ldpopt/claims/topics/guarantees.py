@@ -112,6 +112,100 @@ def table1_sum(instances: InstanceSet) -> Finding:
     return Finding(holds=as_stated, instances=vectors, evidence=evidence)
 
 
+@claim(
+    "draft-table1",
+    "D Table 1, rows Base and Norm-Hyb",
+    "Base is neither non-negative nor sums to 1; Norm-Hyb is and does.",
+    Verdict.HOLDS,
+)
+def draft_table1(instances: InstanceSet) -> Finding:
+    """Take the lowest answer and the sums of both methods on the random and real instances.
+
+    Red if a word of the two rows does not follow, without tolerance for signs and to SUM for sums.
+    """
+    evidence: dict[str, float | int | str] = {}
+    rows = {}
+    for name in ("base", "norm-hyb"):
+        outputs = [result.frequencies for _, result in _outputs(instances, name)]
+        lowest = min(smallest(f) for f in outputs)
+        totals = np.concatenate([np.sum(f, axis=-1) for f in outputs])
+        rows[name] = (lowest >= 0, _sum_flag(totals))
+        evidence[f"{name}: lowest answer"] = lowest
+        evidence[f"{name}: sums"] = f"{totals.min():.6f} .. {totals.max():.6f}"
+    return Finding(
+        holds=rows == {"base": (False, "no"), "norm-hyb": (True, "yes")},
+        instances=len(totals),
+        evidence=evidence,
+    )
+
+
+@claim(
+    "method-classes",
+    "N IV-F",
+    "Norm-Mul, Norm-Cut, Norm-Sub and PowerNS satisfy both requirements, only Norm the sum alone, "
+    "and Base-Pos, Post-Pos, Base-Cut and Power non-negativity alone.",
+    Verdict.CORRECTED,
+)
+def method_classes(instances: InstanceSet) -> Finding:
+    """Sort the ten methods of Table I by what their answers satisfy on all instances.
+
+    Red if the three printed classes come out (then the statement holds), or if they do not with
+    Norm-Cut, whose sum may be below 1, apart, and with MLE-Apx, which the sentence leaves out.
+    """
+    classes: dict[str, set[str]] = {"both": set(), "sum": set(), "sign": set(), "at most 1": set()}
+    for name in _PAPER_METHODS:
+        answers = [
+            (smallest(result.query(np.eye(result.d, dtype=np.bool_))), result.frequencies)
+            for _, result in _outputs(instances, name)
+        ]
+        flag = _sum_flag(np.concatenate([np.sum(f, axis=-1) for _, f in answers]))
+        nonnegative = min(lowest for lowest, _ in answers) >= 0
+        kind = {"yes": "both" if nonnegative else "sum", "almost": "at most 1", "no": "sign"}[flag]
+        classes[kind].add(name)
+    rest = classes["sum"] == {"norm"}
+    rest &= classes["sign"] == {"base-pos", "post-pos", "base-cut", "power"}
+    return Finding(
+        holds=rest and classes["both"] == {"norm-mul", "norm-cut", "norm-sub", "power-ns"},
+        corrected=rest
+        and classes["both"] == {"norm-mul", "norm-sub", "mle-apx", "power-ns"}
+        and classes["at most 1"] == {"norm-cut"},
+        instances=len(_PAPER_METHODS),
+        evidence={
+            **{f"class: {kind}": ", ".join(sorted(names)) for kind, names in classes.items()},
+            "correction": "MLE-Apx belongs to the third class, and Norm-Cut's sum is at most 1, as "
+            "Table I states",
+        },
+    )
+
+
+@claim(
+    "norm-cut-unchanged",
+    "N IV-B, D 3.3",
+    "Norm-Cut turns low estimates to 0 without changing those of high-frequency values.",
+    Verdict.HOLDS,
+)
+def norm_cut_unchanged(instances: InstanceSet) -> Finding:
+    """Compare the answers that are not 0 with the estimates, on the random and real instances.
+
+    Red if one differs in a single bit, or if a value that is kept is below one that is cut.
+    """
+    changed = 0
+    misplaced = 0
+    kept_values = 0
+    for raw, result in _outputs(instances, "norm-cut"):
+        kept = result.frequencies > 0
+        changed += int(np.count_nonzero(result.frequencies[kept] != raw.frequencies[kept]))
+        lowest_kept = np.min(np.where(kept, raw.frequencies, np.inf), axis=-1)
+        highest_cut = np.max(np.where(kept, -np.inf, raw.frequencies), axis=-1)
+        misplaced += int(np.count_nonzero(highest_cut > lowest_kept))
+        kept_values += int(kept.sum())
+    return Finding(
+        holds=changed == 0 and misplaced == 0 and kept_values > 0,
+        instances=kept_values,
+        evidence={"kept values that differ": changed, "vectors out of order": misplaced},
+    )
+
+
 def _sum_flag(totals: Array) -> str:
     """Return Table I's word for a method whose answers have these sums."""
     if bool(np.all(np.abs(totals - 1) <= SUM)):
