@@ -291,7 +291,7 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     lines = result.err.splitlines()
     assert lines[0] == "Checking 2 claims; this takes a minute or two."
     assert lines[-3:-1] == [f"Wrote {folder / name}." for name in ("claims.json", "report.html")]
-    assert lines[-1].startswith("2 statements: 0 proved, 1 holds, 1 holds-as-corrected, 0 fails")
+    assert lines[-1].startswith("2 statements: 1 proved, 0 holds, 1 holds-as-corrected, 0 fails")
     assert "; all as expected" in lines[-1]
 
 

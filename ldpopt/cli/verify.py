@@ -52,7 +52,8 @@ def verify(
 
     Each claim is a statement of the papers with the verdict that the ledger expects. Closed forms
     are compared with the exact minimiser, in rational arithmetic, and with solvers. This takes a
-    minute or two. Exit status 1 if a verdict differs from the expected one.
+    minute or two. Exit status 1 if a verdict differs from the expected one. A second table counts
+    the papers' checkable statements by verdict, those without one too; the page lists them.
 
     With --self-test 62 errors are planted in the package, one at a time and in memory alone, and
     the claims run until one of them notices. Exit status 1 if an error goes unnoticed.
@@ -66,7 +67,12 @@ def verify(
     # Here and in the other commands: what is slow to import waits until the command needs it.
     from ldpopt.claims import read_figure_run, to_json
     from ldpopt.rendering.claims_page import claims_page
-    from ldpopt.rendering.claims_table import claims_summary, claims_table, defects_line
+    from ldpopt.rendering.claims_table import (
+        claims_summary,
+        claims_table,
+        defects_line,
+        papers_table,
+    )
 
     if test_itself:
         self_test(workers)
@@ -83,6 +89,7 @@ def verify(
         typer.echo(to_json(results), nl=False)
     else:
         output.print(claims_table(results))
+        output.print(papers_table(results))
     if ledger_file is not None and page_file is not None:
         write_whole(ledger_file, to_json(results).encode())
         write_whole(page_file, claims_page(checked, figure_run).encode())

@@ -15,6 +15,14 @@ from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
 from ldpopt.claims.figures import FigureRun
+from ldpopt.claims.statements import (
+    PAPERS,
+    PaperStatement,
+    Tally,
+    read_own_chapters,
+    read_statements,
+    tallies,
+)
 from ldpopt.proofs import accepted_theorems
 from ldpopt.rendering.agreement_figure import agreement_figure
 from ldpopt.solve.solvers import SOLVERS
@@ -57,9 +65,37 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         defects=() if figure_run is None else figure_run.defects,
         surprises=[result for result in results if not result.as_expected],
         summary=_summary(results),
+        papers=_papers(results),
+        chapters=read_own_chapters(),
+        titles=PAPERS,
+        every_verdict=list(Verdict),
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
     )
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """A paper's statements with their verdicts, None for those without one, and their tally."""
+
+    tally: Tally
+    statements: list[tuple[PaperStatement, Verdict | None]]
+
+
+def _papers(results: Sequence[Result]) -> list[_Paper]:
+    """Return all statements of the papers, whether something judges them or not."""
+    verdicts = {result.claim.id: result.finding.verdict for result in results}
+    return [
+        _Paper(
+            tally,
+            [
+                (statement, statement.verdict(verdicts))
+                for statement in read_statements()
+                if statement.paper == tally.paper
+            ],
+        )
+        for tally in tallies(verdicts)
+    ]
 
 
 @dataclass(frozen=True)

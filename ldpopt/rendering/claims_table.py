@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
+from ldpopt.claims.statements import PAPERS, tallies
 
 # Red is for surprises alone, and green for statements that are true: not for those of which
 # nothing is known.
@@ -41,6 +42,23 @@ def claims_table(results: Iterable[Result]) -> Table:
             f"{result.finding.instances:,}",
             f"{result.seconds:.1f}",
         )
+    return table
+
+
+def papers_table(results: Iterable[Result]) -> Table:
+    """Return one row per paper: how its statements ended, and how many have no verdict."""
+    title = "Statements of the papers, each by the weakest of its claims"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table.add_column("paper")
+    # In the order of the verdicts, so that empty columns show too.
+    for verdict in Verdict:
+        table.add_column(str(verdict), justify="right")
+    for heading in ("not run", "no claim", "all"):
+        table.add_column(heading, justify="right")
+    for tally in tallies({result.claim.id: result.finding.verdict for result in results}):
+        numbers = [tally.verdicts[verdict] for verdict in Verdict]
+        numbers += [tally.not_run, tally.without_claim, tally.total]
+        table.add_row(f"{tally.paper}: {PAPERS[tally.paper]}", *map(str, numbers))
     return table
 
 

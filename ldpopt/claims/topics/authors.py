@@ -171,6 +171,7 @@ def power_bias_sum(instances: InstanceSet) -> Finding:
     "Norm-Sub as the code that drew N's figures computes it is the solution to constrained least "
     "squares.",
     Verdict.FAILS,
+    theorems=("zeroing_first_is_not_the_projection", "zeroing_first_is_right_for_enough_mass"),
 )
 def authors_norm_sub(instances: InstanceSet) -> Finding:
     """Compare the code's Norm-Sub, which zeroes negative values first, with the projection.

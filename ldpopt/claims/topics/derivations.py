@@ -165,6 +165,10 @@ def _stationary(f: Sequence[Fraction], kappa: Fraction) -> list[tuple[tuple[int,
     "N Appendices A and B, D Appendices A and B",
     "The printed conditions (stationarity, Σf' = 1, 0 <= f' <= 1, λf' = 0) determine the solution.",
     Verdict.CORRECTED,
+    theorems=(
+        "seven_points_satisfy_the_printed_conditions",
+        "kkt_with_dual_feasibility_is_norm_sub",
+    ),
 )
 def kkt_sign(instances: InstanceSet) -> Finding:
     """List all points that satisfy the conditions, for [.5, .2, -.01] and for random vectors.

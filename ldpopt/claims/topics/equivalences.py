@@ -103,7 +103,8 @@ def cls_norm_sub(instances: InstanceSet) -> Finding:
     "norm-sub-delta",
     "N IV-B, IV-C; D 3.5",
     "There is a δ with Σ max(f̃ + δ, 0) = 1, and it is -(Σ_D1 f̃ - 1)/|D1|, D1 the positive values.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("delta_exists", "delta_is_unique", "delta_has_the_printed_form"),
 )
 def norm_sub_delta(instances: InstanceSet) -> Finding:
     """Read δ off Norm-Sub's largest value on all instances, and put it into both formulas.

@@ -414,13 +414,14 @@ def mse_split(instances: InstanceSet) -> Finding:
 def no_dramatic_change(instances: InstanceSet) -> Finding:
     """Measure the change of a value by Norm, in standard deviations of its noise.
 
-    Red if a value changes by half a standard deviation or more in any draw; Base changes nothing.
+    Red if a value changes by half a standard deviation or more in any draw, or if none changes:
+    OLH's estimates do not sum to 1. Base changes nothing.
     """
     _, raw = zipf_draws(instances)
     change = largest(_answers(instances, "norm") - raw.frequencies) / float(raw.sigma)
     of_base = largest(_answers(instances, "base") - raw.frequencies)
     return Finding(
-        holds=change < 0.5 and of_base == 0,
+        holds=0 < change < 0.5 and of_base == 0,
         instances=len(raw.frequencies),
         evidence={
             "largest change by Norm, in σ": change,

@@ -1,0 +1,104 @@
+"""The list of the papers' statements: complete, and true of the claims that exist."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from ldpopt.claims import LEDGER, Verdict
+from ldpopt.claims.figures import STATEMENTS
+from ldpopt.claims.statements import (
+    PAPERS,
+    PaperStatement,
+    read_own_chapters,
+    read_statements,
+    tallies,
+)
+from ldpopt.rendering.claims_table import papers_table
+
+FIGURE_IDS = {statement.id for statement in STATEMENTS}
+LISTED = {claim for statement in read_statements() for claim in statement.claims}
+OWN = [claim for claims in read_own_chapters().values() for claim in claims]
+
+
+def test_the_numbers_of_statements_are_those_that_were_counted():
+    """Deleting a statement must not go unnoticed."""
+    counted = Counter(statement.paper for statement in read_statements())
+    assert counted == {"N": 209, "D": 103, "K": 47}
+
+
+def test_every_statement_has_a_claim_or_a_reason_and_not_both():
+    for statement in read_statements():
+        assert bool(statement.claims) != bool(statement.reason), statement.text
+        assert len(set(statement.claims)) == len(statement.claims), statement.text
+
+
+def test_every_statement_has_a_place_in_its_paper_and_stands_once():
+    statements = read_statements()
+    for statement in statements:
+        assert re.match(rf"{statement.paper} \S", statement.place), statement
+        assert statement.text.strip() == statement.text != ""
+        assert "\n" not in statement.text
+    assert len({(s.place, s.text) for s in statements}) == len(statements)
+
+
+def test_every_claim_that_the_list_names_exists():
+    assert LISTED - set(LEDGER) - FIGURE_IDS == set()
+    assert set(OWN) - set(LEDGER) == set()
+
+
+def test_every_claim_is_one_of_the_papers_or_one_of_our_own():
+    assert (set(LEDGER) | FIGURE_IDS) - LISTED - set(OWN) == set()
+    assert set(OWN) & LISTED == set()
+    assert len(set(OWN)) == len(OWN)
+
+
+@pytest.mark.parametrize("claim", [claim for claim in LEDGER.values() if claim.id not in OWN])
+def test_a_claim_of_the_papers_states_a_paper_as_its_source(claim):
+    cited = re.findall(r"\b[NDK] [IVX\d\w]", claim.source)
+    known_from_others = claim.id in ("multinomial-mle", "binomial-mle")
+    assert cited or known_from_others, claim.source
+
+
+VERDICTS = {"a": Verdict.HOLDS, "b": Verdict.CORRECTED, "c": Verdict.FAILS, "d": Verdict.UNCHECKED}
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ("a", Verdict.HOLDS),
+        ("ab", Verdict.CORRECTED),
+        ("bd", Verdict.UNCHECKED),
+        ("dc", Verdict.FAILS),
+        ("az", Verdict.HOLDS),  # a claim that was not run decides nothing
+        ("z", None),
+    ],
+)
+def test_a_statement_is_as_good_as_its_weakest_claim(claims, expected):
+    assert PaperStatement("N", "N I", "x", tuple(claims)).verdict(VERDICTS) is expected
+
+
+def test_every_verdict_has_a_place_in_that_order():
+    for verdict in Verdict:
+        assert PaperStatement("N", "N I", "x", ("e",)).verdict({"e": verdict}) is verdict
+
+
+def test_a_tally_accounts_for_every_statement():
+    ledger_alone = {claim.id: claim.expected for claim in LEDGER.values()}
+    with_figures = ledger_alone | {statement.id: statement.expected for statement in STATEMENTS}
+    for verdicts in ({}, ledger_alone, with_figures):
+        rows = tallies(verdicts)
+        assert [row.paper for row in rows] == list(PAPERS)
+        assert [row.total for row in rows] == [209, 103, 47]
+    # With the figures nothing is left that was not run.
+    assert [row.not_run for row in rows] == [0, 0, 0]
+    assert tallies({})[0].verdicts.total() == 0
+    assert tallies(ledger_alone)[0].not_run > 20
+    without = sum(row.without_claim for row in rows)
+    assert without == sum(bool(statement.reason) for statement in read_statements())
+
+
+def test_the_table_has_a_row_per_paper_and_a_column_per_verdict():
+    table = papers_table([])
+    assert table.row_count == len(PAPERS)
+    assert [str(column.header) for column in table.columns][1:7] == [str(v) for v in Verdict]
