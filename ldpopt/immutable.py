@@ -169,8 +169,15 @@ class Immutable(metaclass=_SealsInstances):
             return
         if _is_locked(value) or isinstance(value, _SETTLED):
             return
-        parts = []
-        containers = []
+        contents = cls._search(name, value)
+        if any(contents):
+            held[name] = contents
+
+    @classmethod
+    def _search(cls, name: str, value: Any) -> _Held:
+        """Return what an attribute holds that needs a look, itself or in containers."""
+        parts: list[Immutable] = []
+        containers: list[_Container] = []
         foreign = False
         for part in _parts(value):
             # By the metaclass: an abstract base class takes five times as long to answer.
@@ -182,8 +189,7 @@ class Immutable(metaclass=_SealsInstances):
                 containers.append(_Container(name, part, contents))
             elif name not in cls._kept:
                 foreign = True
-        if parts or containers or foreign:
-            held[name] = _Held(tuple(parts), tuple(containers), foreign)
+        return _Held(tuple(parts), tuple(containers), foreign)
 
     @property
     def is_settled(self) -> bool:
@@ -303,7 +309,14 @@ def locked(value: Any) -> Any:
         return _locked_array(value)
     if isinstance(value, _SETTLED):
         return value
+    return _locked_container(value)
+
+
+def _locked_container(value: Any) -> Any:
+    """Return a copy of a container with its members locked; values of other kinds as they are."""
+    kind = type(value)
     if kind is tuple:
+        # Long ones are labels, which need no copy.
         return value if _PLAIN.issuperset(map(type, value)) else tuple(map(locked, value))
     if kind is list:
         return list(map(locked, value))

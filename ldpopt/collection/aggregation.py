@@ -92,21 +92,20 @@ def aggregate(
     dask
         Address of a Dask scheduler whose workers see the same files; used instead of processes.
     state
-        File that keeps finished parts: the same call resumes a run that was killed. The file is
-        left in place: remove it once the result is safe.
+        File that keeps finished parts: the same call resumes a run that was killed. Remove it once
+        the result is safe.
     on_partition
         Called with the numbers of finished and of all partitions.
 
     Returns
     -------
-    The counts. They do not depend on which partition is counted where and when: counts are sums of
-    whole numbers.
+    The counts, which do not depend on where and when a partition is counted.
 
     Raises
     ------
     InvalidInputError
-        If files are of different protocols or do not state theirs, a file is given twice or copied,
-        only some have client ids, too many rows were set aside, or ``state`` is of other files.
+        If files are of different protocols or state none, one is given twice or copied, only some
+        have client ids, too many rows were set aside, or ``state`` is of other files.
     DataUnavailableError
         If a file is truncated or corrupt, unless ``keep_going``.
 
@@ -130,12 +129,9 @@ def aggregate(
     >>> result.n, result.rejected
     (4, {'duplicate client id': 2})
     """
-    executor = executor_for(validate.integer("workers", workers, minimum=1), dask)
     # Before any file is opened, which may take minutes.
-    if not 0 <= max_reject_rate <= 1:
-        raise InvalidInputError(
-            f"max_reject_rate is a share of rows from 0 to 1, got {max_reject_rate!r}"
-        )
+    executor = executor_for(validate.integer("workers", workers, minimum=1), dask)
+    _check_rate(max_reject_rate)
     chosen = list_files([paths] if isinstance(paths, str | Path) else paths)
     files, unreadable = _opened(chosen, keep_going=keep_going)
     # All files have the same protocol: their opening has checked it.
@@ -154,7 +150,7 @@ def aggregate(
         checkpoint.commit(progress, partition, tally)
         limit.check(progress)
         if on_partition is not None:
-            on_partition(done, plan.finished + len(plan.waiting))
+            on_partition(done, plan.partitions)
     return Aggregate(
         # Without the identity of the first file: the counts are of all of them.
         Header(header.oracle, header.labels),
@@ -166,6 +162,12 @@ def aggregate(
     )
 
 
+def _check_rate(rate: float) -> None:
+    """Raise an error unless a share of rows lies in 0 .. 1."""
+    if not 0 <= rate <= 1:
+        raise InvalidInputError(f"max_reject_rate is a share of rows from 0 to 1, got {rate!r}")
+
+
 @dataclass(frozen=True)
 class _Plan:
     """The files in the order in which they count, and the partitions that are not yet counted."""
@@ -174,6 +176,11 @@ class _Plan:
     waiting: list[Partition]
     finished: int
     rows: int
+
+    @property
+    def partitions(self) -> int:
+        """Number of all partitions."""
+        return self.finished + len(self.waiting)
 
 
 def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None) -> _Plan:
