@@ -208,7 +208,8 @@ def test_the_first_screen_says_in_words_what_is_known(results):
     }
     for verdict, heading in headings.items():
         assert f"{heading}: {ended[verdict]} statements" in first
-    assert "closed forms, certified on" in first
+    assert "of the statements compare a closed form with" in first
+    assert "Kosarak (" in first
     assert all(f'href="#{identifier}"' in first for identifier in LEDGER)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
+from scipy.stats import t as student_t
 
 from ldpopt.claims import LEDGER, Verdict, read_figure_run
 from ldpopt.claims.engine.instances import InstanceSet
@@ -68,6 +70,7 @@ def test_statements_are_well_formed():
         assert set(statement.data or DATA[statement.figure]) <= set(NAMES)
         # A verdict that is not "holds" has its reason, and a correction belongs to one verdict.
         assert bool(statement.why) == (statement.expected is not Verdict.HOLDS), statement.id
+        assert bool(statement.missing) == (not statement.checks), statement.id
         corrected = statement.expected is Verdict.CORRECTED
         assert bool(statement.correction) == corrected, statement.id
     assert set(STAND_INS) <= set(NAMES)
@@ -334,6 +337,26 @@ def test_intervals_of_means_variances_and_deviations_cover():
     rows = [row(x.var(ddof=1), math.nan, 50) for x in heavy]
     assert coverage([variance_of(r, kurtosis=9.0) for r in rows], 1.0) > 0.9
     assert coverage(map(variance_of, rows), 1.0) < 0.9
+
+
+def test_a_deviation_over_its_mean_allows_for_both():
+    low, high = deviation_of(row(2.0, 0.5, 25)).interval(0.025)
+    # Each number misses with 1.25 % on each side.
+    deviations = [math.sqrt(24 * 0.25 / chi2.ppf(p, 24)) for p in (0.9875, 0.0125)]
+    half = student_t.ppf(0.9875, 24) * 0.1
+    assert low == pytest.approx(deviations[0] / (2 + half))
+    assert high == pytest.approx(deviations[1] / (2 - half))
+    assert deviation_of(row(0.1, 0.5, 25)).interval(0.025) == (0.0, math.inf)
+
+
+def test_one_trial_has_no_interval_and_the_data_themselves_are_exact(tmp_path):
+    everywhere = (-math.inf, math.inf)
+    assert mean_of(row(trials=1)).interval(0.025) == everywhere
+    assert variance_of(row(trials=1)).interval(0.025) == everywhere
+    assert deviation_of(row(trials=1)).interval(0.025) == everywhere
+    assert Results(tmp_path).ratio(row(trials=1), row(trials=9)).interval(0.025) == everywhere
+    assert mean_of(row(std=math.nan, trials=0)).interval(0.025) == (2.0, 2.0)
+    assert Results(tmp_path).ratio(row(6.0, trials=0), row()).interval(0.025) == (3.0, 3.0)
 
 
 def test_combined_numbers_have_wider_intervals_than_their_parts():

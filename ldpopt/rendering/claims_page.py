@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         defects=() if figure_run is None else figure_run.defects,
         surprises=[result for result in results if not result.as_expected],
         summary=_summary(results),
+        accuracy=_accuracy(results),
         papers=_papers(results),
         chapters=read_own_chapters(),
         titles=PAPERS,
@@ -115,43 +117,57 @@ def _summary(results: Sequence[Result]) -> list[_Part]:
     words = {
         Verdict.PROVED: (
             "Proved",
-            "true for every input, by theorems that a proof checker accepted. The check of the "
-            "code agrees with them.",
+            "true for every input, by theorems that a proof checker accepted; the code agrees with "
+            "them wherever it was tried.",
         ),
-        Verdict.HOLDS: ("Checked", _checked(by_verdict[Verdict.HOLDS])),
+        Verdict.HOLDS: ("Checked", _tried(by_verdict[Verdict.HOLDS])),
         Verdict.CORRECTED: (
             "True after a correction",
             "false as printed, by a misprint or a missing condition, and true in a version that "
-            "each of them states.",
+            "stands beside each.",
         ),
         Verdict.FAILS: ("False", "false as printed, with the numbers that contradict them."),
         Verdict.INCONCLUSIVE: (
             "Open",
             "measured, with intervals that allow the statement and its opposite.",
         ),
-        Verdict.UNCHECKED: (
-            "Not known here",
-            "about data or code that are not available here. What data that stand in for them "
-            "show is in the evidence and decides nothing.",
-        ),
+        Verdict.UNCHECKED: ("Not known here", _needed(by_verdict[Verdict.UNCHECKED])),
     }
     return [_Part(*words[verdict], ended) for verdict, ended in by_verdict.items() if ended]
 
 
-def _checked(results: Sequence[Result]) -> str:
-    """Return on how many inputs statements hold, and to what accuracy closed forms solve them."""
-    inputs = sum(result.finding.instances for result in results)
-    text = (
-        f"true on every input that was tried, {inputs:,} in all; each could have ended otherwise."
+def _tried(results: Sequence[Result]) -> str:
+    """Return on how many inputs statements hold."""
+    # Figures are judged by readings, numbers of their tables; the rest on vectors and settings.
+    readings = sum(r.finding.instances for r in results if "figure" in r.finding.evidence)
+    inputs = sum(result.finding.instances for result in results) - readings
+    return (
+        f"true wherever they were tried: on {inputs:,} vectors, reports and settings, and in "
+        f"{readings:,} numbers of the figures. Each could have ended otherwise."
     )
+
+
+def _needed(results: Sequence[Result]) -> str:
+    """Return what is missing, with the number of statements that need it."""
+    numbers = Counter(part for r in results for part in r.finding.missing.split(", "))
+    listed = ", ".join(f"{part} ({number})" for part, number in numbers.most_common())
+    return (
+        f"about data or code that are not available here: {listed}. Data that stand in for a "
+        "paper's are shown in the evidence, and decide nothing."
+    )
+
+
+def _accuracy(results: Sequence[Result]) -> str:
+    """Return to what accuracy closed forms solve their problems; empty if none was compared."""
     compared = [r.finding.agreement for r in results if r.finding.agreement is not None]
-    if compared:
-        total = Agreement.merged(compared)
-        text += (
-            f" Among them are {len(compared)} closed forms, certified on {total.vectors:,} vectors"
-            f" to a gap of at most {total.gap:.1g} and compared with {len(total.solvers)} solvers."
-        )
-    return text
+    if not compared:
+        return ""
+    total = Agreement.merged(compared)
+    return (
+        f"{len(compared)} of the statements compare a closed form with {len(total.solvers)} "
+        f"solvers. On {total.vectors:,} vectors its certified gap is at most {total.gap:.1g} and "
+        f"its largest violation {total.violation:.1g}."
+    )
 
 
 def _versions() -> dict[str, str]:

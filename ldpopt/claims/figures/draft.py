@@ -473,6 +473,7 @@ STATEMENTS = (
         figure="draft-fig7",
         how="Needs the data sets that are absent; the variance a/n is checked by the claims ledger",
         checks=(),
+        missing="POS, Fire, Kosarak",
         expected=Verdict.UNCHECKED,
         why="It compares data sets of different size, of which Beta alone is here.",
     ),
@@ -505,6 +506,7 @@ STATEMENTS = (
         figure="draft-fig7",
         how="Not by a figure: speeds are measured by `python -m experiments.bench`",
         checks=(),
+        missing="the authors' code and machine",
         expected=Verdict.UNCHECKED,
         why=(
             "It is about the authors' code and machine; `python -m experiments.bench` measures "
@@ -518,6 +520,7 @@ STATEMENTS = (
         figure="draft-fig7",
         how="Not by a figure's numbers: Power is among the methods of ours, Kosarak or not",
         checks=(),
+        missing="the authors' code and machine",
         expected=Verdict.UNCHECKED,
         why="It is about the authors' code and machine, and Kosarak is not here.",
     ),

@@ -106,41 +106,59 @@ def _on_data(dataset: str, checks: tuple[Check, ...], by_check: list[list[Readin
         # Some checks are about one data set alone.
         if check.only.get("dataset", dataset) == dataset
     ]
-    number = sum(len(part) for _, part in parts)
+    number = sum(len(readings) for _, readings in parts)
     if not number:
         return OnData(dataset, Verdict.UNCHECKED)
-    verdicts = []
-    agreeing: list[Reading] = []
-    contradicting: list[Reading] = []
-    unclear: list[Reading] = []
-    for check, readings in parts:
-        # One miss on each side of the interval.
-        single = MISS / 2
-        simultaneous = MISS / 2 / number
-        enough = isinstance(check, Some)
-        agrees = {id(r) for r in readings if r.agrees(simultaneous if enough else single)}
-        against = {id(r) for r in readings if r.contradicts(single if enough else simultaneous)}
-        agreeing += [r for r in readings if id(r) in agrees]
-        contradicting += [r for r in readings if id(r) in against]
-        unclear += [r for r in readings if id(r) not in agrees | against]
-        verdicts.append(_answer(len(readings), len(agrees), len(against), one_is_enough=enough))
-    return OnData(dataset, _all_of(verdicts), tuple(agreeing), tuple(contradicting), tuple(unclear))
+    by_part = [_of_check(dataset, check, readings, number) for check, readings in parts]
+    return OnData(
+        dataset,
+        _all_of(part.verdict for part in by_part),
+        tuple(reading for part in by_part for reading in part.agreeing),
+        tuple(reading for part in by_part for reading in part.contradicting),
+        tuple(reading for part in by_part for reading in part.open),
+    )
 
 
-def _answer(readings: int, agree: int, contradict: int, *, one_is_enough: bool) -> Verdict:
-    """Return whether one check's readings hold, fail or leave the question open."""
-    # A shortened table leaves a check without readings: that is no agreement.
-    if readings == 0:
-        return Verdict.INCONCLUSIVE
-    if one_is_enough:
-        holds = agree > 0
-        fails = contradict == readings
-    else:
-        holds = agree == readings
-        fails = contradict > 0
-    if fails:
-        return Verdict.FAILS
-    return Verdict.HOLDS if holds else Verdict.INCONCLUSIVE
+def _of_check(dataset: str, check: Check, readings: list[Reading], number: int) -> OnData:
+    """Return what one check says, of a statement that has so many readings in all."""
+    # The chance of a miss on each side of an interval: by itself, and of all readings together.
+    single = MISS / 2
+    simultaneous = MISS / 2 / number
+    one_is_enough = isinstance(check, Some)
+    agree_miss = simultaneous if one_is_enough else single
+    contradict_miss = single if one_is_enough else simultaneous
+    by_answer: dict[Verdict, list[Reading]] = {
+        Verdict.HOLDS: [],
+        Verdict.FAILS: [],
+        Verdict.INCONCLUSIVE: [],
+    }
+    for reading in readings:
+        by_answer[_answer(reading, agree_miss, contradict_miss)].append(reading)
+    answers = [answer for answer, some in by_answer.items() if some]
+    return OnData(
+        dataset,
+        _any_of(answers) if one_is_enough else _all_of(answers),
+        tuple(by_answer[Verdict.HOLDS]),
+        tuple(by_answer[Verdict.FAILS]),
+        tuple(by_answer[Verdict.INCONCLUSIVE]),
+    )
+
+
+def _answer(reading: Reading, agree_miss: float, contradict_miss: float) -> Verdict:
+    """Return whether one number is within its bounds, outside, or may be either."""
+    if reading.agrees(agree_miss):
+        return Verdict.HOLDS
+    return Verdict.FAILS if reading.contradicts(contradict_miss) else Verdict.INCONCLUSIVE
+
+
+def _any_of(answers: Iterable[Verdict]) -> Verdict:
+    """Return the verdict on a statement of which one part is enough."""
+    answers = list(answers)
+    if Verdict.HOLDS in answers:
+        return Verdict.HOLDS
+    # Without parts it is open: a shortened table refutes nothing.
+    refuted = answers and all(answer is Verdict.FAILS for answer in answers)
+    return Verdict.FAILS if refuted else Verdict.INCONCLUSIVE
 
 
 def _all_of(answers: Iterable[Verdict]) -> Verdict:
@@ -148,9 +166,9 @@ def _all_of(answers: Iterable[Verdict]) -> Verdict:
     answers = list(answers)
     if Verdict.FAILS in answers:
         return Verdict.FAILS
-    if all(answer is Verdict.HOLDS for answer in answers):
-        return Verdict.HOLDS
-    return Verdict.INCONCLUSIVE
+    # Without parts it is open: a shortened table is no agreement.
+    agreed = answers and all(answer is Verdict.HOLDS for answer in answers)
+    return Verdict.HOLDS if agreed else Verdict.INCONCLUSIVE
 
 
 def _combined(on_data: tuple[OnData, ...]) -> Verdict:

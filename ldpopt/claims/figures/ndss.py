@@ -605,8 +605,14 @@ STATEMENTS = (
             "full-domain estimation."
         ),
         figure="ndss-fig7",
-        how="At ρ = 1, Base-Pos, the worst at large ρ, is within a factor of 2 of Base",
-        checks=(Ratio("ndss-fig7", "base-pos", "base", 0.5, 2, "parameter", at=lambda r: r == 1),),
+        how=(
+            "MSE of Base-Pos, Post-Pos, Base-Cut and Power over Base's, which is larger for large "
+            "sets than for single values: at ρ = 10 above that at ρ = 1"
+        ),
+        checks=tuple(
+            Growth("ndss-fig7", method, "base", 1, 10, 1, ANY, along="parameter")
+            for method in ("base-pos", "post-pos", "base-cut", "power")
+        ),
     ),
     Statement(
         id="n-fig7-norm-cut",

@@ -120,15 +120,26 @@ _HOLDS = {
 def _finding(judged: Judged) -> Finding:
     """Return the verdict of a statement with its evidence."""
     holds, corrected = _HOLDS[judged.verdict]
-    unchecked = judged.verdict is Verdict.UNCHECKED
     deciding = [part for part in judged.on_data if part.dataset not in STAND_INS]
     return Finding(
         holds=holds,
         instances=sum(len(part.readings) for part in deciding),
         evidence=_evidence(judged),
         corrected=corrected,
-        missing=f"the data that {judged.statement.source} shows" if unchecked else "",
+        missing=_missing(judged) if judged.verdict is Verdict.UNCHECKED else "",
     )
+
+
+def _missing(judged: Judged) -> str:
+    """Return what would be needed to decide: the paper's data sets that are not here."""
+    if judged.statement.missing:
+        return judged.statement.missing
+    absent = [
+        NAMES[part.dataset]
+        for part in judged.on_data
+        if part.dataset in STAND_INS or part.verdict is Verdict.UNCHECKED
+    ]
+    return ", ".join(absent)
 
 
 def _evidence(judged: Judged) -> dict[str, float | int | str]:
@@ -140,7 +151,8 @@ def _evidence(judged: Judged) -> dict[str, float | int | str]:
     # A reason that was written for another verdict would mislead.
     if statement.why and judged.verdict is statement.expected:
         evidence["reason"] = statement.why
-    for part in judged.on_data:
+    # Without checks there is nothing to show on any of them.
+    for part in judged.on_data if statement.checks else ():
         evidence[f"on {NAMES[part.dataset]}"] = describe(part)
     if judged.verdict is Verdict.CORRECTED and statement.correction is not None:
         evidence["correction"] = statement.correction.text

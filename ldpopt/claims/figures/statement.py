@@ -37,7 +37,9 @@ class Statement:
     how
         How it is measured, in words.
     checks
-        The readings; all of them must agree. Empty if nothing here can measure it.
+        The readings; all of them must agree. Empty if no table can show it.
+    missing
+        What is needed instead of tables, for a statement without checks.
     data
         The paper's data sets that it speaks of; those of its figure if empty.
     expected
@@ -54,6 +56,7 @@ class Statement:
     figure: str
     how: str
     checks: tuple[Check, ...]
+    missing: str = ""
     data: tuple[str, ...] = ()
     expected: Verdict = Verdict.HOLDS
     why: str = ""
