@@ -163,11 +163,16 @@ def _accuracy(results: Sequence[Result]) -> str:
     if not compared:
         return ""
     total = Agreement.merged(compared)
-    return (
+    text = (
         f"{len(compared)} of the statements compare a closed form with {len(total.solvers)} "
-        f"solvers. On {total.vectors:,} vectors its certified gap is at most {total.gap:.1g} and "
-        f"its largest violation {total.violation:.1g}."
+        f"solvers. Its gap is certified to be at most {total.gap:.1g} on {total.vectors:,} vectors."
     )
+    if total.exact.vectors:
+        text += (
+            f" On {total.exact.vectors:,} of them the exact minimiser, a rational number, is at "
+            f"most {total.exact.ulps:.1f} units in the last place away."
+        )
+    return text
 
 
 def _versions() -> dict[str, str]:
