@@ -20,6 +20,7 @@ MAX_PLACES = {
     "A method": 2,
     "A loss": 2,
     "A claim": 1,
+    "A theorem": 1,
 }
 COPIED = ("ldpopt", "README.md")
 BLOCK = re.compile(r"^(?P<lead>[^\n]*):\n\n```\w+\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

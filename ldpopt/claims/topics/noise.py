@@ -174,7 +174,8 @@ def variance(instances: InstanceSet) -> Finding:
     "variance-closed-forms",
     "D Eqs. 3, 6",
     "n Var f̃ is (d-2+e^ε)/(e^ε-1)² + f (d-2)/(e^ε-1) for GRR and 4e^ε/(e^ε-1)² + f for OUE.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("variance_of_grr", "variance_of_oue"),
 )
 def variance_closed_forms(instances: InstanceSet) -> Finding:
     """Compare both forms with the oracles' variance: five budgets, five sizes, three frequencies.

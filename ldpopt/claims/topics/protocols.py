@@ -119,7 +119,8 @@ def _listed_shares(runs: list[ClientRun]) -> str:
     "D 2.3, N III-A",
     "Without f's part GRR's variance, linear in d, is below OUE's where d - 2 < 3e^ε, and OUE's is "
     "below for larger d.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("grr_is_better_for_small_domains",),
 )
 def grr_oue(instances: InstanceSet) -> Finding:
     """Compare both variances on a grid of budgets and sizes, and GRR's at d = 10, 20, 30.
@@ -320,6 +321,7 @@ def _hashing_variance(h: float, e: float) -> float:
     "OLH's variance is smallest at g = e^ε + 1, in practice the closest integer (N) or the floor "
     "(D).",
     Verdict.CORRECTED,
+    theorems=("best_g_of_olh",),
 )
 def olh_best_g(instances: InstanceSet) -> Finding:
     """Compare the variance at g = e^ε + 1 with its neighbours, and both roundings with integers.
@@ -383,6 +385,7 @@ def _olh_over_oue(epsilon: float, rounding: Rounding = "nearest") -> float:
     "D 2.4, N III-C",
     "With g = e^ε + 1 in practice an integer, OLH has the variance of OUE.",
     Verdict.CORRECTED,
+    theorems=("olh_with_the_best_g_is_oue",),
 )
 def olh_oue(instances: InstanceSet) -> Finding:
     """Compare both variances on a grid of budgets, and where e^ε is a whole number.
@@ -624,7 +627,8 @@ def blh_hr(instances: InstanceSet) -> Finding:
     "D 2.3, on [36]; N III-C, on [31]",
     "Among all unary encodings of the same budget OUE, with p = 1/2, has the smallest variance for "
     "values of low frequency; it improves on SUE (basic RAPPOR).",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("oue_is_the_best_unary_encoding",),
 )
 def sue_oue(instances: InstanceSet) -> Finding:
     """Compare OUE's variance at f = 0 with that of 981 unary encodings, on a grid of budgets.
