@@ -4,8 +4,9 @@ import re
 from collections import Counter
 
 import pytest
+from markupsafe import escape
 
-from ldpopt.claims import LEDGER, Verdict
+from ldpopt.claims import LEDGER, InstanceSet, Verdict, run_claim
 from ldpopt.claims.figures import STATEMENTS
 from ldpopt.claims.statements import (
     PAPERS,
@@ -14,6 +15,7 @@ from ldpopt.claims.statements import (
     read_statements,
     tallies,
 )
+from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import papers_table
 
 FIGURE_IDS = {statement.id for statement in STATEMENTS}
@@ -102,3 +104,16 @@ def test_the_table_has_a_row_per_paper_and_a_column_per_verdict():
     table = papers_table([])
     assert table.row_count == len(PAPERS)
     assert [str(column.header) for column in table.columns][1:7] == [str(v) for v in Verdict]
+
+
+def test_the_page_lists_every_statement_with_its_claims_or_its_reason():
+    result = run_claim(LEDGER["oue-flip"], InstanceSet(quick=True))
+    page = claims_page([result])
+    for statement in read_statements():
+        assert str(escape(statement.text)) in page
+        assert str(escape(statement.reason)) in page
+        assert all(f'href="#{claim}"' in page for claim in statement.claims)
+    assert "Negative controls of the ledger itself" in page
+    rows = tallies({"oue-flip": result.finding.verdict})
+    assert rows[0].verdicts.total() > 0
+    assert page.count("not run</span>") == sum(row.not_run for row in rows)

@@ -153,7 +153,8 @@ def _lifted(raw: Array, shift: Array) -> Array:
     "N Appendix A, D Appendix B",
     "D0 of constrained least squares can be found as for the MLE: negative values are removed "
     "until none is left.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("search_for_D0_ends_with_norm_sub", "norm_sub_is_the_solution_to_cls"),
 )
 def cls_partition(instances: InstanceSet) -> Finding:
     """Run the repeated removal on all vectors of the small instances, and compare with Norm-Sub.
