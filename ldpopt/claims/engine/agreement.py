@@ -26,8 +26,10 @@ ClosedForm = Callable[[FrequencyEstimate], Array]
 _PLOTTED = 20_000  # coordinates kept for the report's picture: more do not show
 
 # Vectors of a random stack that go to the solvers, which take milliseconds for each: all of them
-# are compared with the exact minimiser, or certified.
+# are compared with the exact minimiser, or certified. Where the set is no box, a solver's point
+# takes a search for multipliers besides.
 _PER_STACK = 3
+_PER_STACK_ON_POLYHEDRA = 1
 
 # Largest d at which a certificate on a polyhedron is to refuse wrong points: there it looks for
 # multipliers by a program, which finds none and takes long.
@@ -324,8 +326,8 @@ def compare_with_solvers(
     """Return how a closed form compares with the exact minimiser, and with solvers.
 
     Every vector is certified, and compared with its exact minimiser where that is rational
-    (`ExactRecord`). Solvers are the second voice: they get three vectors of each random stack, and
-    all others.
+    (`ExactRecord`). Solvers are the second voice: they get three vectors of each random stack (one
+    where the set is no box), and all others.
 
     Parameters
     ----------
@@ -351,7 +353,8 @@ def compare_with_solvers(
         certificate = _certify(result, problem, instance, points)
         if not solvers:
             continue
-        reference = _Reference.of(problem, instance.first(_PER_STACK), points, certificate)
+        number = _PER_STACK if problem.is_box(estimate.d) else _PER_STACK_ON_POLYHEDRA
+        reference = _Reference.of(problem, instance.first(number), points, certificate)
         confirmed = 0
         for solver in solvers:
             if estimate.d > largest.get(solver, estimate.d):

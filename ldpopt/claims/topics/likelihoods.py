@@ -166,7 +166,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
     better than that of the counts and than Norm-Sub, for OUE and OLH at ε = 3.
     """
     rng = instances.rng()
-    trials = 20 if instances.quick else 100
+    trials = 20 if instances.quick else 50
     n = 5_000
     d = 64
     # Few values and a large ε: there a report often supports its user's value and few others.
