@@ -9,6 +9,9 @@ OUT ?= build/verify
 MUTANTS ?= --count 150
 WORKERS ?= 2
 PROVE ?=
+# Compiled modules are kept whatever the shell asks for: the tests start many processes, and each of
+# them, in each run, would compile the package, and pytest its checks, again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
 .PHONY: verify self-test prove coqc test lint portable portable-short oldest pythons mutants bench figures clean

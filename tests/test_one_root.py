@@ -462,6 +462,9 @@ def test_of_all_minimisers_of_absolute_deviations_it_is_the_nearest(name):
     assert_allclose(solution.frequencies, x.value, rtol=0, atol=1e-5)
 
 
+# A dozen programs per draw. A fault that one draw of ten shows passes 40 draws with probability
+# 0.9⁴⁰ = 1.5 %.
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 8))
 def test_stacks_of_absolute_deviations_are_certified_by_the_box_and_by_a_linear_program(seed, d):
     rng = np.random.default_rng(seed)
