@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,9 +33,16 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def rates(settings: Mapping[str, Any]) -> list[Row]:
-    from ldpopt.collection import aggregate, write_reports
+class _Counted(NamedTuple):
+    """What counting a file of reports took."""
 
+    seconds: float
+    in_memory: float
+    bytes_per_report: float
+
+
+def rates(settings: Mapping[str, Any]) -> list[Row]:
+    """Return the rate of every oracle, and what follows for a collection that is not measured."""
     rows = []
     on_paper = []
     for d in settings["d"]:
@@ -43,43 +50,53 @@ def rates(settings: Mapping[str, Any]) -> list[Row]:
             oracle = make(settings["epsilon"], d)
             # Enough reports that starting the count hardly weighs.
             n = 2_000_000 if name in _INDEX else max(_CELLS // d, 4000)
-            reports = sample(oracle, n)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "reports.parquet"
-                write_reports(path, oracle, reports)
-                timing = measure(partial(aggregate, path), repeats=settings["repeats"])
-                width = path.stat().st_size / n
-            # The same reports in memory: the difference is what the file costs.
-            bare = measure(partial(oracle.support_counts, reports), repeats=settings["repeats"])
-            # A speed without the right counts would be worth nothing.
-            if not np.array_equal(timing.value.counts, bare.value):
-                raise AssertionError(f"{name}: the file and the reports differ")
-            rate = n / timing.best
+            counted = _counted(oracle, n, settings["repeats"])
+            rate = n / counted.seconds
+            width = counted.bytes_per_report
             rows.append(
                 Row(
                     what=f"{type(oracle).__name__} from Parquet, {n:,} reports, d = {d:,}",
-                    seconds=timing.best,
+                    seconds=counted.seconds,
                     measure="cost",
                     against="support_counts in memory",
-                    against_seconds=bare.best,
+                    against_seconds=counted.in_memory,
                     detail=f"{rate:.2g} reports/s, {width:.0f} bytes per report on disk",
                 )
             )
+            # The two that a large collection would choose between.
             if name in ("oue", "olh"):
-                name_of = type(oracle).__name__
-                terabytes = _REPORTS * width / 1e12
-                on_paper.append(
-                    Row(
-                        what=f"on paper: 10^10 reports of {name_of} on 100 machines, d = {d:,}",
-                        seconds=_REPORTS / _MACHINES / rate,
-                        measure="seconds",
-                        detail=(
-                            f"not run: {rate:.2g} reports/s per machine, "
-                            f"{terabytes:.1f} TB to be read"
-                        ),
-                    )
-                )
+                on_paper.append(_on_paper(oracle, rate, width))
     return rows + on_paper
+
+
+def _counted(oracle: FrequencyOracle, n: int, repeats: int) -> _Counted:
+    """Return the time of counting n reports from a file, and from memory."""
+    from ldpopt.collection import aggregate, write_reports
+
+    reports = sample(oracle, n)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "reports.parquet"
+        write_reports(path, oracle, reports)
+        timing = measure(partial(aggregate, path), repeats=repeats)
+        size = path.stat().st_size
+    # The same reports in memory: the difference is what the file costs.
+    bare = measure(partial(oracle.support_counts, reports), repeats=repeats)
+    # A speed without the right counts would be worth nothing.
+    if not np.array_equal(timing.value.counts, bare.value):
+        raise AssertionError(f"{oracle!r}: the file and the reports differ")
+    return _Counted(timing.best, bare.best, size / n)
+
+
+def _on_paper(oracle: FrequencyOracle, rate: float, width: float) -> Row:
+    """Return how long many machines would take, each at the rate of this one."""
+    terabytes = _REPORTS * width / 1e12
+    name = type(oracle).__name__
+    return Row(
+        what=f"on paper: 10^10 reports of {name} on 100 machines, d = {oracle.d:,}",
+        seconds=_REPORTS / _MACHINES / rate,
+        measure="seconds",
+        detail=f"not run: {rate:.2g} reports/s per machine, {terabytes:.1f} TB to be read",
+    )
 
 
 def stream(settings: Mapping[str, Any]) -> list[Row]:

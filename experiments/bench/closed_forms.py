@@ -105,14 +105,14 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     """Return every registered closed form, with more shapes and losses for the general ones."""
     weights = rng.uniform(0.5, 2.0, d)
     ranks = np.arange(d)
+    # Half of the values, in groups that are scattered over the domain.
+    grouped = rng.permutation(d)[: d // 2]
     instances: dict[type[Constraint], Constraint] = {
         NonNegative: NonNegative(),
         SumsTo: SumsTo(1.0),
         Monotone: Monotone(ranks),
         Unimodal: Unimodal(d // 3),
-        GroupTotals: GroupTotals(
-            np.array_split(rng.permutation(d)[: d // 2], 100), np.full(100, 0.005)
-        ),
+        GroupTotals: GroupTotals(np.array_split(grouped, 100), np.full(100, 0.005)),
         AtMost: AtMost(max(d // 1000, 1)),
         Hierarchy: Hierarchy((ranks - 1) // 16, total=1.0),
     }
@@ -120,16 +120,19 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     def of(loss: type[Loss]) -> Loss:
         return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
 
-    table = [
-        (of(loss), [instances[kind] for kind in sorted(kinds, key=list(instances).index)])
-        for loss, kinds in closed_forms.CLOSED_FORMS
-    ]
+    table = []
+    for loss, kinds in closed_forms.CLOSED_FORMS:
+        # Always in one order, by which the row is found again.
+        where = [constraint for kind, constraint in instances.items() if kind in kinds]
+        table.append((of(loss), where))
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
+    children = ranks[1:]
+    halves = np.stack([(children - 1) // 2, children], axis=1)
     # In random order: pairs sorted from the root down would be the easy case.
-    shuffled = Monotone(np.stack([(ranks[1:] - 1) // 2, ranks[1:]], axis=1)[rng.permutation(d - 1)])
-    attached = Monotone(
-        np.stack([(rng.random(d - 1) * ranks[1:]).astype(np.int64), ranks[1:]], axis=1)
-    )
+    shuffled = Monotone(halves[rng.permutation(d - 1)])
+    # Each value hangs from any earlier one.
+    parents = (rng.random(d - 1) * children).astype(np.int64)
+    attached = Monotone(np.stack([parents, children], axis=1))
     binary = Hierarchy((ranks - 1) // 2, total=1.0)
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
