@@ -426,7 +426,7 @@ def test_the_page_names_surprises_and_shows_them_in_red():
     page = claims_page([expected])
     assert "All 1 verdicts are as the ledger" in page
     assert 'class="verdict holds"' in page
-    assert "expected " not in page
+    assert "<strong>expected" not in page
     page = claims_page([expected, result_of(Verdict.HOLDS, Verdict.FAILS)])
     assert "Not as the ledger expects: 1 of 2" in page
     assert 'class="verdict fails surprise"' in page

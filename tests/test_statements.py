@@ -1,10 +1,12 @@
 """The list of the papers' statements: complete, and true of the claims that exist."""
 
+import io
 import re
 from collections import Counter
 
 import pytest
 from markupsafe import escape
+from rich.console import Console
 
 from ldpopt.claims import LEDGER, InstanceSet, Verdict, run_claim
 from ldpopt.claims.figures import STATEMENTS
@@ -100,10 +102,17 @@ def test_a_tally_accounts_for_every_statement():
     assert without == sum(bool(statement.reason) for statement in read_statements())
 
 
-def test_the_table_has_a_row_per_paper_and_a_column_per_verdict():
+def test_the_table_has_a_row_per_verdict_and_a_column_per_paper():
     table = papers_table([])
-    assert table.row_count == len(PAPERS)
-    assert [str(column.header) for column in table.columns][1:7] == [str(v) for v in Verdict]
+    verdicts, *papers, total = (list(column.cells) for column in table.columns)
+    assert verdicts == [*map(str, Verdict), "not run", "no claim, with the reason", "all"]
+    assert len(papers) == len(PAPERS)
+    assert [numbers[-1] for numbers in papers] == ["209", "103", "47"]
+    assert total[-1] == "359"
+    # It fits a narrow terminal: a broken number could not be read.
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(table)
+    assert "…" not in screen.file.getvalue()
 
 
 def test_the_page_lists_every_statement_with_its_claims_or_its_reason():

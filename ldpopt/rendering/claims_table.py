@@ -46,19 +46,21 @@ def claims_table(results: Iterable[Result]) -> Table:
 
 
 def papers_table(results: Iterable[Result]) -> Table:
-    """Return one row per paper: how its statements ended, and how many have no verdict."""
+    """Return one column per paper: how its statements ended, and how many have no verdict."""
     title = "Statements of the papers, each by the weakest of its claims"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    table.add_column("paper")
-    # In the order of the verdicts, so that empty columns show too.
-    for verdict in Verdict:
-        table.add_column(str(verdict), justify="right")
-    for heading in ("not run", "no claim", "all"):
-        table.add_column(heading, justify="right")
-    for tally in tallies({result.claim.id: result.finding.verdict for result in results}):
-        numbers = [tally.verdicts[verdict] for verdict in Verdict]
-        numbers += [tally.not_run, tally.without_claim, tally.total]
-        table.add_row(f"{tally.paper}: {PAPERS[tally.paper]}", *map(str, numbers))
+    table.add_column("verdict", no_wrap=True)
+    papers = list(tallies({result.claim.id: result.finding.verdict for result in results}))
+    for tally in papers:
+        table.add_column(f"{tally.paper}: {PAPERS[tally.paper]}", justify="right")
+    table.add_column("all", justify="right")
+    # In the order of the verdicts, so that empty rows show too.
+    rows = {str(v): [tally.verdicts[v] for tally in papers] for v in Verdict}
+    rows["not run"] = [tally.not_run for tally in papers]
+    rows["no claim, with the reason"] = [tally.without_claim for tally in papers]
+    rows["all"] = [tally.total for tally in papers]
+    for heading, numbers in rows.items():
+        table.add_row(heading, *map(str, [*numbers, sum(numbers)]))
     return table
 
 
