@@ -3,6 +3,7 @@
 import io
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from markupsafe import escape
@@ -29,6 +30,13 @@ def test_the_numbers_of_statements_are_those_that_were_counted():
     """Deleting a statement must not go unnoticed."""
     counted = Counter(statement.paper for statement in read_statements())
     assert counted == {"N": 209, "D": 103, "K": 47}
+
+
+def test_the_readme_states_how_many_there_are_and_how_many_have_no_verdict():
+    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    without = sum(bool(statement.reason) for statement in read_statements())
+    assert f"{len(read_statements())} in three files" in readme
+    assert f"({without} have none)" in readme
 
 
 def test_every_statement_has_a_claim_or_a_reason_and_not_both():

@@ -144,8 +144,8 @@ def authors_fig2(instances: InstanceSet) -> Finding:
 def power_bias_sum(instances: InstanceSet) -> Finding:
     """Simulate N's setting, and compare the mean sum of Power as defined with the printed one.
 
-    Red if they differ by CONFIDENCE standard errors of both simulations or more. That is 2,000
-    counts in a quick run, and 1,000 in a full one.
+    Red if they differ by CONFIDENCE standard errors of both simulations or more. That is about
+    2,400 counts in a quick run, and 1,100 in a full one.
     """
     words = _sum_of_biases(instances, "power", by_code=False)
     code = _sum_of_biases(instances, "power", by_code=True)

@@ -67,6 +67,7 @@ def _points(instances: InstanceSet) -> Iterator[Point]:
     def draw(low: int, high: int) -> Fraction:
         return Fraction(int(rng.integers(low, high)), 1_000)
 
+    # Thousandths with denominators that cancel: fractions stay short.
     for _ in range(30):
         q = draw(10, 500)
         p = q + draw(10, 480)
@@ -219,6 +220,7 @@ def likelihood_coefficient(instances: InstanceSet) -> Finding:
     Red if the printed form is right to FORMULA for all numbers of values (then the statement
     holds), or if (2π)^d in place of 2π is not.
     """
+    # Away from 1, where a power would not show.
     variances = instances.rng().uniform(0.1, 2.0, size=8)
     sizes = range(1, len(variances) + 1)
     product = np.cumprod(1 / np.sqrt(2 * math.pi * variances))
@@ -469,6 +471,7 @@ def uniform_prior(instances: InstanceSet) -> Finding:
         prior = np.full(len(grid), 1 / len(grid))
         posterior = likelihood * prior / np.sum(likelihood * prior)
         equal += bool(np.argmax(posterior) == np.argmax(log_likelihood))
+        # A prior that is not uniform, as a control.
         favouring = likelihood * np.exp(20 * grid[:, -1])
         moved += bool(np.argmax(favouring) != np.argmax(log_likelihood))
     return Finding(

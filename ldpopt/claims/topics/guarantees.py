@@ -58,6 +58,16 @@ def _outputs(
     return outputs
 
 
+@cache
+def _lowest_answer(instances: InstanceSet, name: str) -> float:
+    """Return the lowest answer of a method to a query about a single value."""
+    # Through queries: Post-Pos clips answers, not frequencies.
+    return min(
+        smallest(result.query(np.eye(result.d, dtype=np.bool_)))
+        for _, result in _outputs(instances, name)
+    )
+
+
 @claim(
     "table1-nonnegative",
     "N Table I, column Non-neg",
@@ -74,13 +84,8 @@ def table1_nonnegative(instances: InstanceSet) -> Finding:
     vectors = 0
     evidence: dict[str, float | int | str] = {}
     for name in _PAPER_METHODS:
-        answers = []
-        for _, result in _outputs(instances, name):
-            # Through queries: Post-Pos clips answers, not frequencies.
-            singles = result.query(np.eye(result.d, dtype=np.bool_))
-            answers.append(smallest(singles))
-            vectors += len(singles)
-        lowest = smallest(answers)
+        lowest = _lowest_answer(instances, name)
+        vectors += sum(len(result.frequencies) for _, result in _outputs(instances, name))
         evidence[f"{name}: lowest answer"] = lowest
         # Both ways: a method that is better than its flag makes the table wrong as well.
         as_stated &= (lowest >= 0) == (METHODS[name].nonnegative == "yes")
@@ -154,12 +159,9 @@ def method_classes(instances: InstanceSet) -> Finding:
     """
     classes: dict[str, set[str]] = {"both": set(), "sum": set(), "sign": set(), "at most 1": set()}
     for name in _PAPER_METHODS:
-        answers = [
-            (smallest(result.query(np.eye(result.d, dtype=np.bool_))), result.frequencies)
-            for _, result in _outputs(instances, name)
-        ]
-        flag = _sum_flag(np.concatenate([np.sum(f, axis=-1) for _, f in answers]))
-        nonnegative = min(lowest for lowest, _ in answers) >= 0
+        sums = [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
+        flag = _sum_flag(np.concatenate(sums))
+        nonnegative = _lowest_answer(instances, name) >= 0
         kind = {"yes": "both" if nonnegative else "sum", "almost": "at most 1", "no": "sign"}[flag]
         classes[kind].add(name)
     rest = classes["sum"] == {"norm"}

@@ -586,6 +586,7 @@ def calibrate_fewer(instances: InstanceSet) -> Finding:
     calibrated = postprocess(raw, "power").frequencies
     more = 0
     fewer = 0
+    # Below σ the threshold would be among the noise of empty values.
     for threshold in float(raw.sigma) * np.arange(1, 21):
         is_hitter = truth > threshold
         numbers = []
@@ -622,6 +623,7 @@ def zero_moves(instances: InstanceSet) -> Finding:
     positives do.
     """
     truth, raw = _zipf_oue(instances, epsilon=2.0, n=20_000)
+    # One set for all thresholds below the significance threshold.
     kept = postprocess(raw, "base-zero").frequencies > 0
     significance = closed_form.significance_threshold(raw.d, float(raw.sigma), alpha=0.05)
     rows = []
@@ -702,6 +704,7 @@ def moment_fit_cheaper(instances: InstanceSet) -> Finding:
     n = 2_000
     steps = 60
     _, raw = _zipf_oue(instances, epsilon=4.0, n=n)
+    # Counted, not timed: no machine and no load decides.
     counts = np.arange(1.0, n + 1).view(CountedArray)
     counts.tally = [0.0]
     power = counts**-1.5

@@ -93,6 +93,7 @@ def _task_errors(instances: InstanceSet, method: str) -> dict[str, Array]:
 def _is_larger(errors: Array, others: Array) -> bool:
     """Return whether paired errors are larger by CONFIDENCE standard errors or more."""
     difference = errors - others
+    # Two methods that answer alike have no spread to divide by.
     if not difference.any():
         return False
     standard_error = difference.std(ddof=1) / math.sqrt(len(difference))
@@ -150,6 +151,7 @@ def norm_hyb_overall(instances: InstanceSet) -> Finding:
     """
     tasks = {name: _task_errors(instances, name) for name in _DRAFT}
     means = {name: {t: float(e.mean()) for t, e in tasks[name].items()} for name in _DRAFT}
+    # Ratios, since the errors of the tasks differ by four orders of magnitude.
     best = {task: min(means[name][task] for name in _DRAFT) for task in means["base"]}
     worst = {name: max(means[name][t] / best[t] for t in best) for name in _DRAFT}
     return Finding(
@@ -204,6 +206,7 @@ def top_k_consistent(instances: InstanceSet) -> Finding:
     grows = True
     for name in ("base", "norm-sub", "base-cut", "norm-cut", "norm-hyb", "power"):
         squares = _errors(instances, name) ** 2
+        # Eight values, not two: the mean of so few draws would be noise.
         few = squares[:, :8].mean(axis=-1)
         many = squares[:, :32].mean(axis=-1)
         evidence[f"MSE of the top 32 over that of the top 8, {name}"] = float(
@@ -233,6 +236,7 @@ def rare_values_left(instances: InstanceSet) -> Finding:
     """
     scores = {}
     for name in _NDSS:
+        # One mean per draw: the errors of a draw's values depend on each other.
         rare = _single_errors(instances, name)[:, _RARE].mean(axis=-1)
         scores[name] = float(rare.mean() / rare.std(ddof=1) * math.sqrt(len(rare)))
     unbiased = largest([scores.pop("base"), scores.pop("norm")])
@@ -477,6 +481,7 @@ def most_values_rare(instances: InstanceSet) -> Finding:
     shares = {}
     for name in ("zipf", "emoji", "us-cities"):
         data = datasets.load(name)
+        # As many users as a collection has, not the whole population of the US.
         sigma = OUE(epsilon=1.0, d=data.d).sd(min(data.n, 1_000_000))
         threshold = closed_form.significance_threshold(data.d, sigma)
         shares[name] = float(np.mean(data.frequencies < threshold))
@@ -576,6 +581,7 @@ def mae_order(instances: InstanceSet) -> Finding:
     OUE, four budgets. Red unless some pair is in one order by MSE and in the other by MAE, each by
     CONFIDENCE standard errors of the paired difference.
     """
+    # On single values Post-Pos is Base-Pos, and Base nearly Norm.
     names = [name for name in _DRAFT if name not in ("post-pos", "base")]
     data = datasets.load("beta")
     reversed_pairs = []
@@ -767,6 +773,7 @@ def threshold_tradeoff(instances: InstanceSet) -> Finding:
         top.append(float(np.mean(errors[:, :32] ** 2)))
         sets.append(float(np.mean(_set_errors(errors, 50))))
     improves = bool(np.all(np.diff(top) < 0))
+    # Where sets are best T lies between the papers' value and the smallest one.
     at_best = int(np.argmin(sets))
     return Finding(
         holds=improves and at_best == 0,
@@ -935,6 +942,7 @@ def cut_where_high(instances: InstanceSet) -> Finding:
         evidence[f"Base-Cut's MSE over Base's, ρ = 10 and 50, T = {threshold:.4f}"] = ", ".join(
             f"{of_rho[-1]:.3g}" for of_rho in ratios.values()
         )
+    # Budgets are in falling order, and T in rising order.
     falls = all(np.all(np.diff(of_rho) < 0) for of_rho in ratios.values())
     crosses = all(of_rho[0] > 1 > of_rho[-1] for of_rho in ratios.values())
     return Finding(bool(falls and crosses), 5 * 60, evidence)
@@ -1010,6 +1018,7 @@ def power_only_raises(instances: InstanceSet) -> Finding:
     the bias would be upwards, as raising alone gives, and not that of Fig. 2h, -96,332 counts.
     """
     _, raw = zipf_draws(instances)
+    # The sentence is about the first of these two sums alone.
     change = _answers(instances, "power") - raw.frequencies
     added = float(np.sum(change, where=raw.frequencies < 0, axis=-1).mean())
     taken = float(-np.sum(change, where=raw.frequencies > 0, axis=-1).mean())
