@@ -1,12 +1,14 @@
 """The ledger's test of itself: errors are planted, claims notice them, a missed one is reported."""
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 from ldpopt.claims import LEDGER, Claim, Finding, Verdict, planted
+from ldpopt.claims.figures import run as figures_run
 from ldpopt.claims.planted import catalogue, run
 from ldpopt.claims.planted.error import (
     PlantedError,
@@ -17,6 +19,9 @@ from ldpopt.claims.planted.error import (
 from ldpopt.claims.planted.error import planted as make_error
 from ldpopt.closed_form import simplex, thresholds
 from tests.commands import run as command
+
+KEPT_RUN = Path(__file__).parent.parent / "experiments" / "results"
+
 
 # --- the catalogue --------------------------------------------------------------------------------
 
@@ -125,12 +130,27 @@ def test_without_an_error_all_claims_that_errors_name_run(monkeypatch):
 def test_a_handful_of_errors_in_processes_of_their_own():
     """Errors that the ledger once missed, and quick ones: each process meets one alone."""
     chosen = ("fast-path-filter", "olh-g", "power-noise-1", "sum-multiplier-sign", "sigma-scale")
-    sightings = {s.error: s for s in planted.self_test(2, chosen)}
+    sightings = {s.error: s for s in planted.self_test(2, identifiers=chosen)}
     for identifier in chosen:
         assert sightings[identifier].claim == planted.ERRORS[identifier].claims[0]
         assert sightings[identifier].how == "fails"
     # Nothing of it has reached this process.
     assert simplex.norm_sub(np.array([0.75, 0.5])).tolist() == [0.625, 0.375]
+
+
+def test_without_an_error_the_kept_tables_are_as_expected():
+    sighting = planted.look_at_tables(planted.NOTHING, KEPT_RUN)
+    assert (sighting.claim, sighting.claims_run) == ("", 120)
+
+
+@pytest.mark.parametrize("identifier", planted.TABLE_ERRORS)
+def test_errors_in_the_tables_of_the_figures_are_noticed(monkeypatch, identifier):
+    for name in ("STATEMENTS", "judge"):
+        monkeypatch.setattr(figures_run, name, getattr(figures_run, name))  # restored afterwards
+    sighting = planted.look_at_tables(identifier, KEPT_RUN)
+    assert sighting.is_seen
+    # A table that is missing leaves statements open, or is named itself.
+    assert sighting.how not in ("", "holds") or identifier == "figures-verdict"
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -139,9 +159,9 @@ def test_a_handful_of_errors_in_processes_of_their_own():
 def sightings_of(*unseen):
     """Return a self-test in which these errors go unnoticed."""
 
-    def self_test(workers):
+    def self_test(workers, figures=None):
         yield Sighting(planted.NOTHING, "", "", 20, 1.0)
-        for identifier in planted.ERRORS:
+        for identifier in [*planted.ERRORS, *(planted.TABLE_ERRORS if figures else ())]:
             claim = "" if identifier in unseen else "cls-norm-sub"
             yield Sighting(identifier, claim, "fails", 1, 1.0)
 
@@ -156,6 +176,19 @@ def test_the_command_prints_which_claim_notices_each_error(monkeypatch):
     assert result.err.splitlines()[-1] == "62 of 62 planted errors noticed."
 
 
+def test_the_command_plants_errors_in_tables_too(monkeypatch):
+    monkeypatch.setattr(planted, "self_test", sightings_of("figures-mse"))
+    result = command("verify", "--self-test", "--figures", KEPT_RUN)
+    assert result.status == 1
+    assert "69 of 70 planted errors noticed; no claim sees: figures-mse" in result.err
+
+
+def test_a_folder_without_tables_is_no_sighting(tmp_path):
+    result = command("verify", "--self-test", "--figures", tmp_path)
+    assert result.status == 2
+    assert "has no tables of the figures" in result.err
+
+
 def test_the_command_fails_where_an_error_goes_unnoticed(monkeypatch):
     monkeypatch.setattr(planted, "self_test", sightings_of("gap-0", "olh-p"))
     result = command("verify", "--self-test")
@@ -164,7 +197,7 @@ def test_the_command_fails_where_an_error_goes_unnoticed(monkeypatch):
 
 
 def test_the_command_fails_where_a_claim_is_red_without_an_error(monkeypatch):
-    def self_test(workers):
+    def self_test(workers, figures=None):
         yield from sightings_of()(workers)
         yield Sighting(planted.NOTHING, "norm-cls", "fails", 3, 1.0)
 

@@ -56,7 +56,8 @@ def verify(
     the papers' checkable statements by verdict, those without one too; the page lists them.
 
     With --self-test 62 errors are planted in the package, one at a time and in memory alone, and
-    the claims run until one of them notices. Exit status 1 if an error goes unnoticed.
+    the claims run until one of them notices; with --figures, 8 more in copies of its tables. Exit
+    status 1 if an error goes unnoticed.
 
     --figures DIR judges the papers' statements on their figures, on the tables that `python -m
     experiments run all --out DIR` wrote. Exit status 1 too if a table is missing, shortened or
@@ -75,7 +76,7 @@ def verify(
     )
 
     if test_itself:
-        self_test(workers)
+        self_test(workers, figures)
         return
     ledger_file = None if out is None else out / "claims.json"
     page_file = None if out is None else out / "report.html"

@@ -9,9 +9,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from ldpopt.claims.planted.error import PlantedError, Sighting
+from ldpopt.claims.planted.tables import TableError
 
 
-def self_test_table(errors: Mapping[str, PlantedError], sightings: Sequence[Sighting]) -> Table:
+def self_test_table(
+    errors: Mapping[str, PlantedError | TableError], sightings: Sequence[Sighting]
+) -> Table:
     """Return one row per planted error: what it is, and the claim that noticed it.
 
     Parameters

@@ -6,6 +6,17 @@ memory, in a process of its own; the claims then run, and one of them must notic
 
 from ldpopt.claims.planted.catalogue import ERRORS
 from ldpopt.claims.planted.error import PlantedError, Sighting
-from ldpopt.claims.planted.run import NOTHING, look_for, self_test
+from ldpopt.claims.planted.run import NOTHING, look_at_tables, look_for, self_test
+from ldpopt.claims.planted.tables import TABLE_ERRORS, TableError
 
-__all__ = ["ERRORS", "NOTHING", "PlantedError", "Sighting", "look_for", "self_test"]
+__all__ = [
+    "ERRORS",
+    "NOTHING",
+    "TABLE_ERRORS",
+    "PlantedError",
+    "Sighting",
+    "TableError",
+    "look_at_tables",
+    "look_for",
+    "self_test",
+]

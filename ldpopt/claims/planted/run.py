@@ -9,11 +9,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from tempfile import TemporaryDirectory
 
-from ldpopt.claims import LEDGER, InstanceSet, run_claim
+from ldpopt.claims import LEDGER, InstanceSet, read_figure_run, run_claim
 from ldpopt.claims.planted.catalogue import ERRORS
 from ldpopt.claims.planted.error import Sighting
-from ldpopt.errors import LdpoptWarning, WorkersError
+from ldpopt.claims.planted.tables import TABLE_ERRORS
+from ldpopt.errors import DataUnavailableError, LdpoptWarning, WorkersError
 
 NOTHING = ""
 """In the place of an error's id: the claims run on the package as it is, and must find nothing."""
@@ -63,15 +67,59 @@ def _surprise(name: str, instances: InstanceSet) -> str:
     return "" if result.as_expected else str(result.finding.verdict)
 
 
-def self_test(workers: int, identifiers: Iterable[str] = (NOTHING, *ERRORS)) -> Iterator[Sighting]:
+def look_at_tables(identifier: str, folder: Path) -> Sighting:
+    """Plant an error in a run of the figures, and judge the papers' statements on it.
+
+    Parameters
+    ----------
+    identifier
+        Of an error in ``TABLE_ERRORS``, or ``NOTHING``. What it changes beside the tables stays.
+    folder
+        The tables of a run, of which a copy is changed.
+    """
+    began = time.perf_counter()
+    with TemporaryDirectory() as temporary:
+        copy = Path(temporary) / "tables"
+        copytree(folder, copy, ignore=ignore_patterns("*.svg", "*.png", "*.html"))
+        if identifier != NOTHING:
+            TABLE_ERRORS[identifier].plant(copy)
+        claim, how, number = _first_surprise(copy)
+    return Sighting(identifier, claim, how, number, time.perf_counter() - began)
+
+
+def _first_surprise(folder: Path) -> tuple[str, str, int]:
+    """Return the first statement that is not as expected, how it ended, and how many there are.
+
+    Where all are, a defect of the tables takes its place.
+    """
+    try:
+        run = read_figure_run(folder)
+    except DataUnavailableError as error:
+        return "figures", f"raised {type(error).__name__}", 0
+    number = len(run.results)
+    for result in run.results:
+        if not result.as_expected:
+            return result.claim.id, str(result.finding.verdict), number
+    if run.defects:
+        return "figures", run.defects[0], number
+    return "", "", number
+
+
+def self_test(
+    workers: int,
+    figures: Path | None = None,
+    identifiers: Iterable[str] = (NOTHING, *ERRORS),
+) -> Iterator[Sighting]:
     """Yield how the search for each error ended, as soon as it has.
 
     Parameters
     ----------
     workers
         How many errors are planted at a time. Each has a process to itself.
+    figures
+        The tables of a run of the figures; errors are planted in copies of them too.
     identifiers
-        Of the errors; by default ``NOTHING`` and then all.
+        Of the errors in the package; by default ``NOTHING`` and then all.
 
     Raises
     ------
@@ -86,6 +134,9 @@ def self_test(workers: int, identifiers: Iterable[str] = (NOTHING, *ERRORS)) -> 
     pool = ProcessPoolExecutor(workers, _context(), max_tasks_per_child=1)
     try:
         futures = [pool.submit(look_for, identifier) for identifier in identifiers]
+        if figures is not None:
+            in_tables = (NOTHING, *TABLE_ERRORS)
+            futures += [pool.submit(look_at_tables, name, figures) for name in in_tables]
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
