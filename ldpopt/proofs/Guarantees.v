@@ -63,14 +63,6 @@ Proof.
   ring.
 Qed.
 
-(** ** Biases *)
-
-(** N Lemma 2, without expectations: answers that add up to 1 have errors that add up to 0, in
-    every single run, so that the biases add up to 0 as well. *)
-Theorem errors_of_normalised_answers_add_up_to_nothing d y truth :
-  total d y = 1 -> total d truth = 1 -> total d (fun v => y v - truth v) = 0.
-Proof. intros Y T. rewrite total_minus. lra. Qed.
-
 (** ** Norm-Hyb and Norm-Cut *)
 
 (** D 3.3: "if one uses theta as in Norm-Cut instead of T, Norm-Hyb becomes equivalent to

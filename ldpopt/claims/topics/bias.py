@@ -135,7 +135,7 @@ def base_pos_variance(instances: InstanceSet) -> Finding:
     "N Lemma 2",
     "A method whose answers add up to 1 has biases that sum to 0.",
     Verdict.PROVED,
-    theorems=("errors_of_normalised_answers_add_up_to_nothing",),
+    theorems=("normalised_biases_add_up_to_nothing",),
 )
 def lemma_2(instances: InstanceSet) -> Finding:
     """Sum the biases of five methods over all count vectors of 12 users, d = 3, ε = 1.
@@ -177,7 +177,8 @@ def lemma_2(instances: InstanceSet) -> Finding:
     "lemma-3",
     "N Lemma 3; D 3.2",
     "Norm is unbiased for each value.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("norm_is_unbiased",),
 )
 def lemma_3(instances: InstanceSet) -> Finding:
     """Average Norm over all count vectors of 12 users, and over draws of Zipf through OLH.
@@ -211,6 +212,7 @@ def lemma_3(instances: InstanceSet) -> Finding:
     "Any method whose answers are non-negative and add up to 1 has positive bias for values "
     "sufficiently close to 0.",
     Verdict.CORRECTED,
+    theorems=("nonnegative_answers_are_biased_at_zero",),
 )
 def lemma_4(instances: InstanceSet) -> Finding:
     """Average four methods over all count vectors of 12 users, for a value that nobody has.

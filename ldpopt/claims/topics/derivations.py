@@ -116,7 +116,8 @@ def _from_x(point: Point, x: Fraction, f: Fraction) -> Fraction:
     "cls-derivation",
     "N Appendix A, D Appendix B",
     "2(f' - f̃) + μ + λ = 0 and a sum of 1 give f' = f̃ - (Σ_D1 f̃ - 1)/|D1| on D1.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("cls_on_D1",),
 )
 def cls_derivation(instances: InstanceSet) -> Finding:
     """Differentiate the augmented target at the printed solution, for random D1.
@@ -246,7 +247,8 @@ def likelihood_coefficient(instances: InstanceSet) -> Finding:
     "N Appendix B, D 3.4 Eq. 13",
     "With Eq. 5's variance the exponent is n/2 Σ (f'-f̃)²(p-q)²/(q(1-q) + f'(p-q)(1-p-q)), which in "
     "terms of c/n is n/2 Σ (c/n - q - (p-q)f')²/(q(1-q) + f'(p-q)(1-p-q)).",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("the_exponent_has_the_printed_form",),
 )
 def likelihood_exponent(instances: InstanceSet) -> Finding:
     """Evaluate all printed forms at random points, with N Eq. 5 for the variance.
@@ -277,7 +279,8 @@ def likelihood_exponent(instances: InstanceSet) -> Finding:
     "N Appendix B, D Appendix A",
     "The derivative of the target in f'_v is -(f'-f̃)²(p-q)²(p-q)(1-p-q)/V² + 2(f'-f̃)(p-q)²/V, V "
     "the denominator; D's form in c/n is the same.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("the_derivative_has_the_printed_form", "the_drafts_derivative_is_the_same"),
 )
 def likelihood_derivative(instances: InstanceSet) -> Finding:
     """Differentiate the target exactly at random points, and evaluate both papers' lines.
@@ -306,7 +309,8 @@ def likelihood_derivative(instances: InstanceSet) -> Finding:
     "kkt-equation",
     "N Appendix B Eq. 15",
     "With x_v = (f'-f̃)(p-q)/V stationarity is (p-q)(1-p-q) x² - 2(p-q) x - μ - λ = 0.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("equation_15_is_stationarity",),
 )
 def kkt_equation(instances: InstanceSet) -> Finding:
     """Compare Eq. 15's left side, with μ + λ = minus the derivative, with the exact derivative.
@@ -329,7 +333,8 @@ def kkt_equation(instances: InstanceSet) -> Finding:
     "x-inverse",
     "N Eq. 14, D Appendix A",
     "f' follows from x_v by N Eq. 14, and from D's x_v by D's line, which has the other sign.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("equation_14_inverts_x", "draft_inverts_x"),
 )
 def x_inverse(instances: InstanceSet) -> Finding:
     """Go from random f' to x_v and back, in both papers' letters.
@@ -356,6 +361,7 @@ def x_inverse(instances: InstanceSet) -> Finding:
     "N Appendix B, D Appendix A",
     "For the values of D1, with λ = 0, the solution x_v of Eq. 15 does not depend on v.",
     Verdict.CORRECTED,
+    theorems=("x_does_not_depend_on_v",),
 )
 def x_root(instances: InstanceSet) -> Finding:
     """Take the other root of the quadratic for one value, and the f' that follows from it.
@@ -402,7 +408,8 @@ def _multiplier(point: Point, x: Fraction) -> Fraction:
     "D 3.4 Eq. 14, Appendix A",
     "D's x_v by summation gives f' = f̃γ + δ, γ = (p-q)/(p-q + (p(1-p)-q(1-q))x_v) and "
     "δ = -q(1-q)x_v/(the same), which sums to 1.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("draft_gamma_and_delta", "draft_x_adds_up"),
 )
 def draft_gamma_delta(instances: InstanceSet) -> Finding:
     """Evaluate D's x_v, Eq. 14, γ and δ for random sets D1.
@@ -430,7 +437,8 @@ def draft_gamma_delta(instances: InstanceSet) -> Finding:
     "variance-difference",
     "D Appendix A",
     "p(1-p) - q(1-q) = (p-q)(1-p-q).",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("both_slopes_are_the_same",),
 )
 def variance_difference(instances: InstanceSet) -> Finding:
     """Evaluate both sides, which D's lines use in turn, at random p and q.

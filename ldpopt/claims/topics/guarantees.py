@@ -404,7 +404,11 @@ def _largest_change_by_norm(instances: InstanceSet, kinds: tuple[type, ...]) -> 
     "norm-idle",
     "N IV-B",
     "Norm does nothing for GRR and subset selection: their estimates sum to 1 already.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=(
+        "norm_does_nothing_for_reports_of_one_size",
+        "subset_selection_has_reports_of_one_size",
+    ),
 )
 def norm_idle(instances: InstanceSet) -> Finding:
     """Apply Norm to the random and real instances of both oracles.

@@ -380,7 +380,8 @@ def mostly_zeros(instances: InstanceSet) -> Finding:
     "mse-split",
     "N V-C; K II-C",
     "MSE is squared bias plus variance; for an unbiased estimate it is the variance.",
-    Verdict.HOLDS,
+    Verdict.PROVED,
+    theorems=("squared_error_is_squared_bias_plus_variance",),
 )
 def mse_split(instances: InstanceSet) -> Finding:
     """Split the mean squared error of every value, for all of N's methods.
