@@ -21,7 +21,15 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
-from ldpopt.solve.certificate import box, competitors, cone, dual, polyhedron
+from ldpopt.solve.certificate import (
+    box,
+    competitors,
+    cone_gap,
+    dual,
+    intervals,
+    polyhedron,
+    row_programs,
+)
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from tests import exact_minima
 
@@ -219,7 +227,7 @@ def on_boxes(generator):
 def on_rows(generator):
     """Plant multipliers of rows."""
 
-    def candidates(tangent, rows, bounds):
+    def candidates(tangent, rows, bounds, **_):
         for _ in range(2):
             yield wrong_multipliers(generator, len(rows.system.lower))
 
@@ -366,9 +374,9 @@ def test_cvxpy_gets_bounds_to_the_last_bit():
     # Times 3 these are rounded, which would shift the set by more than a steep loss allows.
     lower = np.array([0.1, 0.3, 0.44222609])
     variable = cp.Variable(3)
-    forms = cone._forms(Bounds(lower, lower + 0.2), variable)
+    forms = row_programs.bounds_of(variable, intervals.Box(lower, lower + 0.2))
     unknown = np.full(3, np.inf)
-    stated = cone.ConeSet.of(variable, forms, -unknown, unknown)
+    stated = cone_gap.ConeSet.of(variable, forms, -unknown, unknown)
     assert stated.box.lower[stated.columns].tolist() == lower.tolist()
     assert stated.box.upper[stated.columns].tolist() == (lower + 0.2).tolist()
 

@@ -58,8 +58,6 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     if formulation.loss.separable is None:
         return outcome
     source = RowsOfTrials(formulation, start.d)
-    if not source.is_polyhedron:
-        return outcome
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]

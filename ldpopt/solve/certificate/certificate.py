@@ -118,8 +118,8 @@ class Certificate:
     def row_multipliers(self) -> Array:
         """ν, shape (..., m): of the rows of all other constraints in their order.
 
-        The rows are those that ``rows(d)`` of each constraint returns. Where a constraint is
-        curved, only ``duals`` has multipliers, by constraint: μ, λ and ν are then NaN.
+        The rows are those that ``rows(d)`` of each constraint returns, or what cvxpy makes of it.
+        A curved constraint has no rows: its multipliers are in ``duals`` alone.
         """
         return self._multipliers.row_multipliers
 

@@ -1,111 +1,146 @@
-"""Gap and multipliers on sets that only cvxpy knows, one trial at a time."""
+"""Gap and multipliers on sets with curved constraints, which only cvxpy knows, for one trial."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
-from ldpopt.solve.certificate.cone_gap import ConeSet, cone_gap
+from ldpopt.solve.certificate.box import bound_multipliers
+from ldpopt.solve.certificate.cone_gap import cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.row_programs import bounds_of
+from ldpopt.solve.certificate.rows import Rows
 
 Array = NDArray[np.float64]
 
 
-def evidence(members: Sequence[Constraint], tangent: Minorant, limits: Box) -> Evidence:
-    """Return the evidence of one trial; the multipliers are those of cvxpy's constraints."""
+class _Proof(NamedTuple):
+    """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the gradient."""
+
+    gap: float
+    reason: str
+    duals: Mapping[int, Any]
+    residual: Array
+
+
+def evidence(tangent: Minorant, rows: Rows, curved: Sequence[Constraint], bounds: Box) -> Evidence:
+    """Return the evidence of one trial.
+
+    Parameters
+    ----------
+    tangent
+        The loss at the point.
+    rows
+        The linear constraints, and bounds of all competitors.
+    curved
+        The other ones.
+    bounds
+        The bounds that have multipliers.
+    """
     import cvxpy as cp
 
     d = len(tangent.f)
     variable = cp.Variable(d)
-    forms = [_forms(member, variable) for member in members]
-    every_form = [form for part in forms for form in part]
-    duals: Mapping[Any, Any] = {}
+    linear = row_forms(_of_values(rows.system, d), variable, 1)
+    of_curved = [member.cone_form(variable) for member in curved]
+    forms = [*linear, *(form for part in of_curved for form in part)]
+    limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     if isinstance(tangent, Tangent):
-        proof = cone_gap(
-            tangent.slope, tangent.error, tangent.f, tangent.modulus, *limits, variable, every_form
-        )
-        gap = proof.gap
-        reason = proof.reason
-        residual = proof.residual
-        duals = proof.multipliers
+        proof = _of_tangent(tangent, limits, variable, forms)
     else:
         assert isinstance(tangent, KinkedLoss)
-        place, below, above = tangent.kinks
-        step = variable - place
-        objective = below @ step + (above - below) @ cp.pos(step)
-        problem = cp.Problem(cp.Minimize(objective), every_form)
-        # Auxiliary variables of the constraints are not used in the objective: any value will do.
-        values = {other: np.zeros(other.shape) for other in problem.variables()}
-        whole = certify_program(problem, {**values, variable: tangent.f})
-        gap = whole.gap
-        reason = whole.reason
-        residual = np.nan
-        duals = {form.id: value for form, value in whole.duals.items()}
+        proof = _of_kinked_loss(tangent, limits, variable, forms)
+    multipliers = _row_multipliers(rows.system, linear, proof.duals)
+    mu, of_rows = rows.shared_out(multipliers)
+    of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
     explanation = Explanation(
-        np.asarray(residual),
-        np.asarray(gap),
-        *_unknown(members, d),
-        (),
-        tuple([duals.get(form.id) for form in part] for part in forms),
+        stationarity=np.asarray(stationarity),
+        # Of a curved constraint the products are not known one by one: the gap is their sum.
+        complementarity=np.maximum(products, proof.gap),
+        sum_multiplier=np.asarray(mu),
+        bound_multipliers=of_bounds,
+        row_multipliers=of_rows,
+        row_sizes=rows.sizes,
+        of_curved=tuple([proof.duals.get(form.id) for form in part] for part in of_curved),
     )
-    return evidence_of(gap, absolute_sum(tangent.slope, tangent.f), reason, explanation)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    return evidence_of(proof.gap, terms, proof.reason, explanation)
 
 
-def _forms(member: Constraint, variable: Any) -> list[Any]:
-    """Return a constraint for cvxpy, bounds and rows without the factor that a solver likes.
-
-    A bound times d is rounded, and a steep loss makes the last bit of a bound count.
-    """
-    d = variable.size
-    box = member.box(d)
-    if box is None:
-        rows = member.rows(d)
-        return member.cone_form(variable) if rows is None else row_forms(rows, variable, 1)
-    forms = []
-    for bound, sign in zip(box, (1, -1), strict=True):
-        finite = np.flatnonzero(np.isfinite(bound))
-        if len(finite):
-            forms.append(sign * variable[finite] >= sign * bound[finite])
-    return forms
-
-
-def linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
-    """Return what cvxpy makes of a constraint as linear inequalities in f alone.
-
-    None is returned if it is curved, or needs auxiliary variables.
-    """
+def no_multipliers(curved: Sequence[Constraint], d: int) -> tuple[list[Array], ...]:
+    """Return zeros as multipliers of curved constraints, in cvxpy's shapes."""
     import cvxpy as cp
-    from scipy import sparse
 
     variable = cp.Variable(d)
-    forms = member.cone_form(variable)
-    if not forms:
-        return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
-    unknown = np.full(d, np.inf)
-    compiled = ConeSet.of(variable, forms, -unknown, unknown)
-    program = compiled.program
-    if not program.cones.linear or program.matrix.shape[1] > d:
-        return None
-    # A x + s = b with s = 0 in the first rows and s >= 0 in the others.
-    right = program.right
-    lower = np.where(np.arange(len(right)) < program.cones.zero, right, -np.inf)
-    return LinearInequalities(program.matrix.tocsr(), lower, right.copy())
+    return tuple([np.zeros(form.shape) for form in member.cone_form(variable)] for member in curved)
 
 
-def _unknown(members: Sequence[Constraint], d: int) -> tuple[Array, Array, Array]:
-    """Return NaN for μ, λ and ν: cvxpy's multipliers stand under the constraints' names."""
-    sizes = [0]
-    for member in members:
-        rows = member.rows(d)
-        if rows is not None and member.total(d) is None and member.box(d) is None:
-            sizes.append(len(rows.lower))
-    return np.asarray(np.nan), np.full(d, np.nan), np.full(sum(sizes), np.nan)
+def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
+    """Return a system with auxiliary variables apart."""
+    has_more = system.matrix.shape[1] > d
+    auxiliary = system.matrix[:, d:] if has_more else None
+    return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
+
+
+def _of_tangent(tangent: Tangent, limits: Box, variable: Any, forms: Sequence[Any]) -> _Proof:
+    """Return the proof of a smooth loss."""
+    result = cone_gap(
+        tangent.slope, tangent.error, tangent.f, tangent.modulus, *limits, variable, forms
+    )
+    return _Proof(result.gap, result.reason, result.multipliers, result.residual)
+
+
+def _of_kinked_loss(loss: KinkedLoss, limits: Box, variable: Any, forms: Sequence[Any]) -> _Proof:
+    """Return the proof of a loss with kinks, as a program whose objective it is."""
+    import cvxpy as cp
+
+    place, below, above = loss.kinks
+    step = variable - place
+    objective = below @ step + (above - below) @ cp.pos(step)
+    ends = [form for form in bounds_of(variable, limits) if form.size]
+    problem = cp.Problem(cp.Minimize(objective), [*forms, *ends])
+    # Auxiliary variables of the constraints are not used in the objective: any value will do.
+    values = {other: np.zeros(other.shape) for other in problem.variables()}
+    whole = certify_program(problem, {**values, variable: loss.f})
+    duals = {form.id: value for form, value in whole.duals.items()}
+    return _Proof(whole.gap, whole.reason, duals, _of_bounds(ends, limits, duals))
+
+
+def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:
+    """Return λ from cvxpy's multipliers of the bounds that ``bounds_of`` states."""
+    result = np.full(len(limits.lower), 0.0 if duals else np.nan)
+    sides = [(limits.lower, 1.0), (limits.upper, -1.0)]
+    stated = [(np.flatnonzero(np.isfinite(end)), sign) for end, sign in sides]
+    used = [(values, sign) for values, sign in stated if len(values)]
+    for (values, sign), form in zip(used, ends, strict=True):
+        if form.id in duals:
+            result[values] += sign * np.asarray(duals[form.id], dtype=np.float64)
+    return result
+
+
+def _row_multipliers(
+    system: LinearInequalities, forms: Sequence[Any], duals: Mapping[int, Any]
+) -> Array:
+    """Return ν of all rows from cvxpy's multipliers of the forms that ``row_forms`` makes."""
+    result = np.full(len(system.lower), 0.0 if duals else np.nan)
+    is_equality = system.lower == system.upper
+    sides = (
+        # cvxpy adds the multiplier of an equation times its left side, and ν is subtracted.
+        (is_equality, -1.0),
+        (~is_equality & np.isfinite(system.lower), 1.0),
+        (~is_equality & np.isfinite(system.upper), -1.0),
+    )
+    stated = [(np.flatnonzero(rows), sign) for rows, sign in sides if rows.any()]
+    for (rows, sign), form in zip(stated, forms, strict=True):
+        if form.id in duals:
+            result[rows] += sign * np.asarray(duals[form.id], dtype=np.float64)
+    return result

@@ -51,15 +51,15 @@ class ConeGap(NamedTuple):
     multipliers
         cvxpy's multipliers of each constraint, by its id; empty if there is no bound.
     residual
-        The largest |r| of a frequency strictly inside its range: what the multipliers of all
-        constraints leave of the gradient.
+        r of the frequencies, shape (d,): what the multipliers of all constraints leave of the
+        gradient; NaN without multipliers.
     reason
         Why the gap is infinite, in a sentence; empty where it is finite.
     """
 
     gap: float
     multipliers: Mapping[int, Any]
-    residual: float
+    residual: Array
     reason: str
 
 
@@ -116,7 +116,9 @@ class ConeSet:
     ) -> ConeGap:
         """Return the gap at f; see ``cone_gap``."""
         if self.box is None:
-            return ConeGap(np.inf, {}, np.nan, "the constraints contradict each other")
+            return self._nothing("the constraints contradict each other")
+        if not np.isfinite(gradient).all():
+            return self._nothing("the gradient is infinite at the point")
         size = len(self.program.linear)
         slope = np.zeros(size)
         error = np.zeros(size)
@@ -136,12 +138,12 @@ class ConeSet:
 
         result = best(tangent, self.box, curvature, target, solve)
         if result is None:
-            return ConeGap(np.inf, {}, np.nan, "Clarabel returned no multipliers")
+            return self._nothing("Clarabel returned no multipliers")
         point, rise = result
         return ConeGap(
             max(rise.value, 0.0),
             self.compiled.duals(point),
-            self._unexplained(rise, f),
+            rise.residual[self.columns].copy(),
             "" if np.isfinite(rise.value) else self._reason(rise),
         )
 
@@ -169,36 +171,41 @@ class ConeSet:
         lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
         width = upper - lower
         is_open = width > 16 * EPS * (np.abs(lower) + np.abs(upper))
+        # A value that can only be 0 has an infinite modulus.
+        bend = np.where(is_open, modulus, 0.0)
         slope = tangent.linear.copy()
-        slope[self.columns] = np.where(is_open, slope[self.columns] - modulus * f, 0.0)
+        slope[self.columns] = np.where(is_open, slope[self.columns], 0.0) - bend * f
         program = self.program
         numbers = np.arange(len(slope))[self.columns]
+        fixed = numbers[~is_open]
         below = numbers[np.isfinite(lower) & is_open]
         above = numbers[np.isfinite(upper) & is_open]
         unit = sparse.eye_array(len(slope), format="csr")
-        bounds = sparse.vstack([-unit[below], unit[above]], format="csr")
-        values = np.concatenate([-self.box.lower[below], self.box.upper[above]])
+        bounds = sparse.vstack([unit[fixed], -unit[below], unit[above]], format="csr")
+        values = np.concatenate(
+            [self.box.lower[fixed], -self.box.lower[below], self.box.upper[above]]
+        )
         first = program.cones.zero
         matrix = sparse.vstack(
             [program.matrix[:first], bounds, program.matrix[first:]], format="csc"
         )
         right = np.concatenate([program.right[:first], values, program.right[first:]])
         quadratic = None
-        if np.any(np.asarray(modulus) > 0):
+        if bend.any():
             curvature = np.zeros(len(slope))
-            curvature[self.columns] = np.where(is_open, modulus, 0.0)
+            curvature[self.columns] = bend
             quadratic = sparse.diags_array(curvature, format="csc")
-        cones = replace(program.cones, nonneg=program.cones.nonneg + len(values))
+        cones = replace(
+            program.cones,
+            zero=first + len(fixed),
+            nonneg=program.cones.nonneg + len(below) + len(above),
+        )
         return ConicProgram(quadratic, slope, matrix, right, cones)
 
-    def _unexplained(self, rise: Rise, f: Array) -> float:
-        """Return the largest |r_v| whose value is strictly inside its range."""
-        assert self.box is not None
-        residual = rise.residual[self.columns]
-        near = np.where(
-            residual > 0, f - self.box.lower[self.columns], self.box.upper[self.columns] - f
-        )
-        return float(np.max(np.abs(residual[near > 1e-9]), initial=0.0))
+    def _nothing(self, reason: str) -> ConeGap:
+        """Return that no gap is known."""
+        d = self.columns.stop - self.columns.start
+        return ConeGap(np.inf, {}, np.full(d, np.nan), reason)
 
     def _reason(self, rise: Rise) -> str:
         """Return what has no bound."""

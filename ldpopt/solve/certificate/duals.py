@@ -30,8 +30,6 @@ def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mappi
         box = constraint.box(d)
         if not constraint.convex:
             result[name] = None
-        elif rest.by_constraint:
-            result[name] = rest.by_constraint.pop(0)
         elif constraint.total(d) is not None:
             result[name] = rest.take_total()
         elif box is not None:
@@ -46,7 +44,7 @@ class _Rest:
 
     def __init__(self, explanation: Explanation, region: Region) -> None:
         self.region = region
-        self.by_constraint = list(explanation.by_constraint)
+        self.of_curved = list(explanation.of_curved)
         self.total = -explanation.sum_multiplier
         self.bounds = explanation.bound_multipliers
         self.rows = explanation.row_multipliers
@@ -71,9 +69,11 @@ class _Rest:
             self.bounds = np.where(share != 0, 0.0, self.bounds)
         return share
 
-    def take_rows(self) -> Array:
-        """Return the multipliers of the next constraint with rows of its own."""
+    def take_rows(self) -> Any:
+        """Return the multipliers of the next constraint that is neither bounds nor a total."""
         size = self.row_sizes.pop(0)
+        if size is None:
+            return self.of_curved.pop(0)
         share = self.rows[..., :size]
         self.rows = self.rows[..., size:]
         return share

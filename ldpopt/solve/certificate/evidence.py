@@ -15,8 +15,9 @@ Array = NDArray[np.float64]
 class Explanation(NamedTuple):
     """The multipliers, and how well they explain the gradient: fields of a ``Certificate``.
 
-    ``row_sizes`` says how many of the row multipliers each constraint with rows of its own has.
-    Where a cone solver is used, ``by_constraint`` has the multipliers of each convex constraint.
+    ``row_sizes`` has an entry for each convex constraint that is neither bounds nor a total: how
+    many of the row multipliers are its own, or None if it is curved. ``of_curved`` has the
+    multipliers of each curved one, as cvxpy's.
     """
 
     stationarity: Array
@@ -24,8 +25,8 @@ class Explanation(NamedTuple):
     sum_multiplier: Array
     bound_multipliers: Array
     row_multipliers: Array
-    row_sizes: tuple[int, ...] = ()
-    by_constraint: tuple[Any, ...] = ()
+    row_sizes: tuple[int | None, ...] = ()
+    of_curved: tuple[Any, ...] = ()
 
 
 class Evidence(NamedTuple):
@@ -72,11 +73,11 @@ def _itself(explanation: Explanation) -> Explanation:
 
 def _stacked(parts: Sequence[Evidence], shape: tuple[int, ...]) -> Explanation:
     """Return the explanations of many trials as one."""
-    *columns, sizes, by_constraint = zip(*(part.explain() for part in parts), strict=True)
+    *columns, sizes, of_curved = zip(*(part.explain() for part in parts), strict=True)
     arrays: Any = [np.stack(one).reshape((*shape, *one[0].shape)) for one in columns]
     # cvxpy's constraints have their multipliers trial by trial.
-    by_trial = tuple(zip(*by_constraint, strict=True))
-    return Explanation(*arrays)._replace(row_sizes=sizes[0], by_constraint=by_trial)
+    by_trial = tuple(zip(*of_curved, strict=True))
+    return Explanation(*arrays)._replace(row_sizes=sizes[0], of_curved=by_trial)
 
 
 def weighted_sum(gradient: Array, weights: Array) -> Array:

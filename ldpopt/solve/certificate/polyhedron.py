@@ -9,7 +9,7 @@ accuracy: ``dual`` charges what they leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import cone
 from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.competitors import no_bound, reach, stated
+from ldpopt.solve.certificate.competitors import no_bound, stated
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
@@ -103,10 +103,6 @@ def _of_trial(
     d = len(f)
     region = formulation.region(d)
     loss = formulation.loss.convexified(f, estimate)
-    if not source.is_polyhedron:
-        limits = reach(loss, estimate, region)
-        members = formulation.convex_constraints
-        return cone.evidence(members, minorant(loss, estimate, f, *limits), limits)
     rows = source.of(loss, estimate)
     tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
     bounds = stated(loss, estimate, region, f)
@@ -114,14 +110,23 @@ def _of_trial(
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
     scale = Scale.of(tangent, float(loss.value(f, estimate)), sufficient)
-    proof = _best_proof(tangent, rows, bounds, scale)
-    return _explained(proof, tangent, rows, bounds)
+    if not source.curved:
+        return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
+    # Where no curved constraint holds, the linear ones alone prove a point, without a program.
+    proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
+    if proof.gap <= scale.sufficient:
+        unused = cone.no_multipliers(source.curved, d)
+        return _explained(proof, tangent, rows, bounds, unused)
+    return cone.evidence(tangent, rows, source.curved, bounds)
 
 
-def _best_proof(tangent: Minorant, rows: Rows, bounds: Box, scale: Scale) -> Proof:
+def _best_proof(
+    tangent: Minorant, rows: Rows, bounds: Box, scale: Scale, *, with_programs: bool = True
+) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
     best: Proof | None = None
-    for multipliers in _cleaned(_candidates(tangent, rows, bounds), rows.system, len(tangent.f)):
+    candidates = _candidates(tangent, rows, bounds, with_programs=with_programs)
+    for multipliers in _cleaned(candidates, rows.system, len(tangent.f)):
         proof = _proof(multipliers, tangent, rows)
         # Earlier candidates explain more of the gradient: near a minimum, where all gaps are
         # rounding, a later one must prove clearly more.
@@ -133,13 +138,18 @@ def _best_proof(tangent: Minorant, rows: Rows, bounds: Box, scale: Scale) -> Pro
     return best
 
 
-def _candidates(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
+def _candidates(
+    tangent: Minorant, rows: Rows, bounds: Box, *, with_programs: bool
+) -> Iterator[Array]:
     """Yield multipliers, the cheap ones first."""
     # With auxiliary variables, or at a kink, the point does not say which rows hold.
     is_plain = rows.system.matrix.shape[1] == len(tangent.f) and not isinstance(tangent, KinkedLoss)
     if is_plain:
         yield from _at_hand(tangent, rows, bounds)
-    yield from _of_programs(tangent, rows, bounds, is_plain=is_plain)
+    if with_programs:
+        yield from _of_programs(tangent, rows, bounds, is_plain=is_plain)
+    elif not is_plain:
+        yield np.zeros(len(rows.system.lower))
 
 
 def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
@@ -257,21 +267,27 @@ def _products(multipliers: Array, f: Array, system: LinearInequalities) -> float
     return float(np.sum(terms) + (len(terms) + 4) * EPS * np.sum(np.abs(terms)))
 
 
-def _explained(proof: Proof, tangent: Minorant, rows: Rows, bounds: Box) -> Evidence:
-    """Return the evidence that the multipliers of all rows give."""
+def _explained(
+    proof: Proof, tangent: Minorant, rows: Rows, bounds: Box, of_curved: tuple[Any, ...] = ()
+) -> Evidence:
+    """Return the evidence that the multipliers of all rows give.
+
+    ``of_curved`` holds the multipliers of curved constraints, which the proof does not use.
+    """
     d = len(tangent.f)
     price = (rows.system.matrix.T @ proof.multipliers)[:d]
     residual = tangent.slope_towards(price) - price
     of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
     of_rows = _largest_product(proof, tangent.f, rows.system)
-    mu, multipliers, sizes = _by_owner(proof.multipliers, rows)
+    mu, multipliers = rows.shared_out(proof.multipliers)
     explanation = Explanation(
         stationarity=np.asarray(stationarity),
         complementarity=np.maximum(complementarity, of_rows),
         sum_multiplier=np.asarray(mu),
         bound_multipliers=of_bounds,
         row_multipliers=multipliers,
-        row_sizes=sizes,
+        row_sizes=rows.sizes,
+        of_curved=of_curved,
     )
     reason = no_bound(rows.limits) if np.isinf(proof.gap) else ""
     return evidence_of(proof.gap, absolute_sum(tangent.slope, tangent.f), reason, explanation)
@@ -290,20 +306,3 @@ def _largest_product(proof: Proof, f: Array, system: LinearInequalities) -> floa
     to_upper = system.upper[used] - values
     distance = np.where(multipliers > 0, to_lower, to_upper)
     return float(np.max(np.abs(multipliers * distance), initial=0.0))
-
-
-def _by_owner(multipliers: Array, rows: Rows) -> tuple[float, Array, tuple[int, ...]]:
-    """Return μ, the multipliers of all rows but the total's, and how many each constraint has."""
-    mu = 0.0
-    shares = [np.empty(0)]
-    sizes = []
-    ends = np.cumsum(rows.sizes)
-    for member, size, end in zip(rows.members, rows.sizes, ends, strict=True):
-        share = multipliers[end - size : end]
-        if member is None:
-            # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
-            mu = -float(share[0])
-        else:
-            shares.append(share)
-            sizes.append(size)
-    return mu, np.concatenate(shares), tuple(sizes)

@@ -95,7 +95,7 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
     above = np.flatnonzero(np.isfinite(system.upper))
     at_lower = values[below] >= system.lower[below]
     at_upper = values[above] <= system.upper[above]
-    forms = [at_lower, at_upper, *_bounds_of(x, limits)]
+    forms = [at_lower, at_upper, *bounds_of(x, limits)]
     solution = ConeProgram(objective, [form for form in forms if form.size]).solve()
     if solution.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         return None
@@ -107,8 +107,12 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
     return scale * multipliers
 
 
-def _bounds_of(x: Any, limits: Box) -> list[Any]:
-    """Return the finite bounds of a cvxpy variable."""
+def bounds_of(x: Any, limits: Box) -> list[Any]:
+    """Return the finite bounds of a cvxpy variable: lower ones, then upper ones.
+
+    They are stated without the factor that a solver likes: a bound times d is rounded, and a steep
+    loss makes the last bit of a bound count.
+    """
     low = np.flatnonzero(np.isfinite(limits.lower))
     high = np.flatnonzero(np.isfinite(limits.upper))
     return [x[low] >= limits.lower[low], x[high] <= limits.upper[high]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.competitors import propagated, reach
-from ldpopt.solve.certificate.cone import linear_rows
+from ldpopt.solve.certificate.compiled_problem import compiled_problem
 from ldpopt.solve.certificate.forests import Forest, bounds_along, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.formulation import Formulation
@@ -30,59 +29,66 @@ class Rows(NamedTuple):
         lower <= A x <= upper, with the columns of f first.
     limits
         Bounds of x.
-    members
-        The constraints in the order of their rows; None stands for the total, which is the first.
+    has_total
+        Whether the first row is that of the total.
     sizes
-        How many rows each has.
+        How many further rows each constraint has that is neither bounds nor a total; None for a
+        curved one.
     forest
         The forest that all rows but the total's make, or None.
     """
 
     system: LinearInequalities
     limits: Box
-    members: list[Constraint | None]
-    sizes: list[int]
+    has_total: bool
+    sizes: tuple[int | None, ...]
     forest: Forest | None
 
-    @property
-    def has_total(self) -> bool:
-        """Whether the first row is that of the total."""
-        return bool(self.members) and self.members[0] is None
+    def shared_out(self, multipliers: Array) -> tuple[float, Array]:
+        """Return μ, and the multipliers of all other rows."""
+        if not self.has_total:
+            return 0.0, multipliers
+        # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
+        return -float(multipliers[0]), multipliers[1:]
 
 
 class RowsOfTrials:
     """The rows of a problem for one estimate after the other.
 
-    What the estimates have in common is computed once: all but the bounds.
+    What the estimates have in common is computed once: all but the bounds. Curved constraints have
+    no rows: without them the set is larger, and what is proved for it holds for the set too.
 
     Parameters
     ----------
     formulation
-        A problem whose convex constraints are bounds, a total, or rows.
+        A problem.
     d
         How many values there are.
+
+    Attributes
+    ----------
+    curved
+        The convex constraints that have no rows.
     """
 
     def __init__(self, formulation: Formulation, d: int) -> None:
         self._region = formulation.region(d)
-        parts = _parts(formulation.convex_constraints, self._region.total, d)
-        self.is_polyhedron = parts is not None
-        if parts is None:
-            return
-        inequalities = [part for _, part in parts]
+        members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
+        stated = [_rows_of(member, d) for member in members]
+        linear = [rows for rows in stated if rows is not None]
+        self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
         self._d = d
-        self._system = stacked(inequalities, d)
-        self._members = [member for member, _ in parts]
-        self._sizes = [len(part.lower) for part in inequalities]
-        first = int(self._region.total is not None)
-        self._forest = forest_of(self._system.matrix[first:])
+        self._has_total = self._region.total is not None
+        self._system = stacked([*_total_row(self._region.total, d), *linear], d)
+        self._sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
+        self._forest = forest_of(self._system.matrix[int(self._has_total) :])
         self._stated: Box | None = None
         self._limits: Box | None = None
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
         """Return the rows with the bounds that a convex loss and one estimate leave."""
         limits = self._propagated(reach(loss, estimate, self._region))
-        return Rows(self._system, limits, self._members, self._sizes, self._forest)
+        return Rows(self._system, limits, self._has_total, self._sizes, self._forest)
 
     def _propagated(self, stated: Box) -> Box:
         """Return bounds of all variables, those of the last trial if the same are stated."""
@@ -90,8 +96,8 @@ class RowsOfTrials:
         if self._limits is None or before is None or not _are_equal(stated, before):
             values = Box(*(np.broadcast_to(end, self._d) for end in stated))
             if self._forest is not None:
-                first = len(self._system.lower) - np.count_nonzero(self._forest.has_row)
-                values = bounds_along(self._forest, self._system, int(first), values)
+                first = int(self._has_total)
+                values = bounds_along(self._forest, self._system, first, values)
             further = self._system.matrix.shape[1] - self._d
             self._limits = propagated(
                 self._system,
@@ -106,31 +112,46 @@ def _are_equal(first: Box, second: Box) -> bool:
     return np.array_equal(first.lower, second.lower) and np.array_equal(first.upper, second.upper)
 
 
-def _parts(
-    members: Sequence[Constraint], total: float | None, d: int
-) -> list[tuple[Constraint | None, LinearInequalities]] | None:
-    """Return the rows of each constraint that is not bounds, and one for the total.
-
-    None is returned where a constraint is not polyhedral. What cvxpy compiles to linear rows is.
-    """
+def _total_row(total: float | None, d: int) -> list[LinearInequalities]:
+    """Return the total as one row, if there is one."""
     from scipy import sparse
 
-    parts: list[tuple[Constraint | None, LinearInequalities]] = []
-    if total is not None:
-        everything = sparse.csr_array(np.ones((1, d)))
-        parts.append((None, LinearInequalities(everything, np.array([total]), np.array([total]))))
-    for member in members:
-        if not has_own_rows(member, d):
-            continue
-        rows = member.rows(d)
-        if rows is None:
-            rows = linear_rows(member, d)
-        if rows is None:
-            return None
-        parts.append((member, rows))
-    return parts
+    if total is None:
+        return []
+    everything = sparse.csr_array(np.ones((1, d)))
+    return [LinearInequalities(everything, np.array([total]), np.array([total]))]
+
+
+def _rows_of(member: Constraint, d: int) -> LinearInequalities | None:
+    """Return the rows of a constraint, those that cvxpy finds included; None if it is curved."""
+    rows = member.rows(d)
+    return _linear_rows(member, d) if rows is None else rows
 
 
 def has_own_rows(member: Constraint, d: int) -> bool:
     """Return whether a constraint's rows are neither the total nor bounds value by value."""
     return member.total(d) is None and member.box(d) is None
+
+
+def _linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
+    """Return what cvxpy makes of a constraint as linear inequalities in f alone.
+
+    None is returned if it is curved, or needs auxiliary variables.
+    """
+    import cvxpy as cp
+    from scipy import sparse
+
+    variable = cp.Variable(d)
+    forms = member.cone_form(variable)
+    if not forms:
+        return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
+    # The sum only makes sure that the variable occurs.
+    compiled = compiled_problem(cp.Problem(cp.Minimize(cp.sum(variable)), forms))
+    assert compiled is not None  # it has a variable
+    program = compiled.program
+    if not program.cones.linear or program.matrix.shape[1] > d:
+        return None
+    # A x + s = b with s = 0 in the first rows and s >= 0 in the others.
+    right = program.right
+    lower = np.where(np.arange(len(right)) < program.cones.zero, right, -np.inf)
+    return LinearInequalities(program.matrix.tocsr(), lower, right.copy())
