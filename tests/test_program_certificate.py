@@ -11,6 +11,7 @@ import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
@@ -21,6 +22,7 @@ from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
 from ldpopt.solve.certificate.exact_sums import column_totals, product_total
 from ldpopt.solve.certificate.intervals import Box, Empty
+from ldpopt.solve.certificate.multipliers import _normal
 from ldpopt.solve.certificate.open_variables import ranges_below
 from ldpopt.solve.certificate.ranges import Cut, propagate
 
@@ -576,3 +578,15 @@ def test_the_error_of_a_sum_covers_products_below_the_doubles(numbers):
     exact = sum(Fraction(number) ** 2 for number in numbers)
     value, error = product_total(np.array(numbers), np.array(numbers))
     assert abs(Fraction(float(value)) - exact) <= Fraction(float(error))
+
+
+@pytest.mark.parametrize(("turned", "is_replaced"), [(1e-3, True), (0.1, False)])
+def test_a_multiplier_of_nearly_the_normal_direction_becomes_the_normal(turned, is_replaced):
+    # At s = (5, 3, 4), on the boundary of the cone, the normal is (1, -3/5, -4/5).
+    normal = np.array([1.0, -0.6, -0.8]) / np.sqrt(2)
+    # At right angles to it: the cosine of the angle is 1 - turned²/2.
+    across = np.array([0.0, 0.8, -0.6])
+    multiplier = 7.0 * (normal + turned * across)
+    direction = _normal("soc", np.array([5.0, 3.0, 4.0]), multiplier)
+    expected = normal if is_replaced else multiplier / np.linalg.norm(multiplier)
+    assert_allclose(direction, expected, rtol=1e-12, atol=1e-15)
