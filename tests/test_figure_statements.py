@@ -57,6 +57,17 @@ def test_every_verdict_on_the_kept_run_is_the_expected_one(kept):
     assert not set(BY_ID) & set(LEDGER)
 
 
+def test_the_readme_states_the_verdicts_of_the_kept_run(kept):
+    ended = Counter(r.finding.verdict for r in kept.results)
+    readme = " ".join((KEPT_RUN.parent.parent / "README.md").read_text("utf-8").split())
+    assert (
+        f"120 statements on their figures are judged on the tables of a stored run: "
+        f"{ended[Verdict.HOLDS]} hold, {ended[Verdict.CORRECTED]} hold as corrected, "
+        f"{ended[Verdict.FAILS]} fail, {ended[Verdict.INCONCLUSIVE]} are inconclusive and "
+        f"{ended[Verdict.UNCHECKED]} cannot be checked here."
+    ) in readme
+
+
 def test_no_statement_of_a_paper_is_lost(monkeypatch, kept):
     assert Counter(statement.source[0] for statement in STATEMENTS) == run.NUMBER
     assert sum(run.NUMBER.values()) == len(BY_ID) == len(kept.results)
@@ -140,8 +151,7 @@ def scale(folder, figure, factor, **wanted):
 
 def test_an_altered_value_turns_its_statements_red(copy):
     scale(copy, "ndss-fig4", 100, method="power-ns")
-    altered = read_figure_run(copy)
-    assert altered.defects == ("ndss-fig4.csv was altered after the run wrote it",)
+    assert defects_of(Results(copy)) == ["ndss-fig4.csv was altered after the run wrote it"]
     write_manifest(copy)
     altered = read_figure_run(copy)
     assert altered.defects == ()
@@ -332,7 +342,7 @@ def test_intervals_of_means_variances_and_deviations_cover():
     assert coverage(map(variance_of, variances), 4.0) == pytest.approx(0.95, abs=0.02)
     # Conservative: mean and deviation are allowed for together.
     assert coverage(map(deviation_of, rows), 0.2) > 0.95
-    # A kurtosis of 9 is that of a sum of squares such as x² - 1 divided by its deviation.
+    # Student's t with five degrees of freedom has a kurtosis of 9.
     heavy = rng.standard_t(5, size=(1000, 50)) * math.sqrt(3 / 5)
     rows = [row(x.var(ddof=1), math.nan, 50) for x in heavy]
     assert coverage([variance_of(r, kurtosis=9.0) for r in rows], 1.0) > 0.9

@@ -170,7 +170,7 @@ def _accuracy(results: Sequence[Result]) -> str:
     if total.exact.vectors:
         text += (
             f" On {total.exact.vectors:,} of them the exact minimiser, a rational number, is at "
-            f"most {total.exact.ulps:.1f} units in the last place away."
+            f"most {total.exact.distance:.1g} away in frequency."
         )
     return text
 

@@ -59,6 +59,10 @@ def read_figure_run(folder: Path) -> FigureRun:
 
     Notes
     -----
+    The expected verdicts are those of the run that the repository keeps, at the papers' numbers of
+    trials and without Kosarak, POS and Fire. A run with more data or fewer trials differs from
+    them, and the ledger says so.
+
     Cost: one or two seconds for all figures; nothing is simulated.
     """
     if not any((folder / f"{figure}.csv").exists() for figure in ROWS):
