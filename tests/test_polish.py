@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -147,3 +148,22 @@ def test_pairs_of_constraints_are_certified():
             continue
         # Two constraints may leave one point, at which the last digits of the solver's stay.
         assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+def test_constraints_within_a_thousandth_of_a_step_are_added_together():
+    # The values fall to 0 after 10⁻⁴, 2·10⁻⁴ and half of the step, the row after 3·10⁻⁴ of it.
+    f = np.array([1e-4, 2e-4, 0.5])
+    step = np.array([-1.0, -1.0, -1.0])
+    box = SimpleNamespace(lower=np.zeros(3), upper=np.full(3, np.inf))
+    matrix = np.array([[0.0, 0.0, 1.0]])
+    system = SimpleNamespace(matrix=matrix, lower=np.array([0.5 - 3e-4]), upper=np.array([1.0]))
+    rows = SimpleNamespace(system=system)
+    none = np.zeros(3, dtype=bool)
+    face = polish_module._Face(none[:1].copy(), np.zeros(1), none.copy(), none.copy())
+    length, blocking = polish_module._longest(f, step, rows, box, face)
+    assert length == 1e-4
+    polish_module._add(face, blocking, rows)
+    assert face.low.tolist() == [True, True, False]
+    assert face.rows.tolist() == [True]
+    assert face.ends.tolist() == [0.5 - 3e-4]
+    assert not face.high.any()

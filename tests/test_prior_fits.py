@@ -135,6 +135,21 @@ def test_a_maximum_that_the_search_did_not_confirm_is_not_called_one(monkeypatch
     assert fit.standard_errors == {"centre": math.inf}
 
 
+def test_a_search_computes_no_evidence_twice():
+    centres = []
+
+    def build(values):
+        centres.append(values["centre"])
+        return Gaussian(values["centre"], 5.0, 100)
+
+    counts = EstimatedCounts(np.array([13.0, 25.0, 40.0]), 100, CountNoise(1.0))
+    fit = fitting.maximise(build, {"centre": 20.0}, {"centre": "real"}, counts)
+    assert fit.converged
+    assert fit.parameters["centre"] == centres.pop()  # the fitted prior itself
+    assert len(set(centres)) == len(centres)
+    assert len(centres) <= 11  # three per step of Newton's; BFGS takes more
+
+
 # For x² one step arrives. For x⁴ a step takes x to 2x/3, so that 20 steps from 100 end at 0.03,
 # where the decrement d·4x⁴/3 is still above the limit for d = 10⁹. For √(1 + x²) a step takes x
 # to -x³, and thus climbs from 2 to -8. For -x² no step descends.
