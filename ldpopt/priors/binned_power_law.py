@@ -21,7 +21,8 @@ class BinnedPowerLaw(PowerLaw):
 
     So Power is a table with one entry per ten counts, which lies 5 counts too high on average. With
     a million users the sum of all answers rises by about 320 counts. Parameters, errors and all
-    other methods are those of ``PowerLaw``.
+    other methods are those of ``PowerLaw``. That code also leaves out counts that are more than
+    25,000 from the estimate, which is wrong where σ is 10,000 counts or more; this class takes all.
 
     Examples
     --------

@@ -248,6 +248,42 @@ def lemma_4(instances: InstanceSet) -> Finding:
     )
 
 
+@claim(
+    "consistent-has-bias",
+    "N IV-B; D 3.3",
+    "The biases of a method that ensures both constraints cannot be all zero.",
+    Verdict.HOLDS,
+)
+def consistent_has_bias(instances: InstanceSet) -> Finding:
+    """List the count vectors that can occur with and without a user of a value, for all oracles.
+
+    A non-negative answer without bias for a value that nobody has is 0 for all vectors that can
+    occur then. If these are all that can occur at all, it is 0 for every population, and biased for
+    the others. Red if some vector can only occur where somebody has the value.
+    """
+    extra = {}
+    vectors = 0
+    for name, make in ORACLES.items():
+        oracle = make(1.0, 3)
+        # Six users: none of them, or two, have the last value.
+        without, _ = count_law(oracle, np.array([3, 3, 0]))
+        with_owners, _ = count_law(oracle, np.array([2, 2, 2]))
+        possible = set(map(tuple, without))
+        extra[name] = len(set(map(tuple, with_owners)) - possible)
+        vectors += len(possible)
+    return Finding(
+        holds=not any(extra.values()),
+        instances=vectors,
+        evidence={
+            **{
+                f"count vectors that need a user of the value, {name}": number
+                for name, number in extra.items()
+            },
+            "why": "every report has a positive probability under every value: that is privacy",
+        },
+    )
+
+
 def _bias_signs(oracle: FrequencyOracle) -> str:
     """Return the signs of Norm-Sub's bias for a value that 0, 1, .. 6 of 12 users have."""
     n = 12

@@ -453,6 +453,28 @@ def variance_difference(instances: InstanceSet) -> Finding:
 
 
 @claim(
+    "norm-formula",
+    "D 3.2",
+    "Norm's δ = (1 - Σf̃)/d gives f' = 1/d + ((d-1)f̃_v - Σ of the other f̃)/d.",
+    Verdict.HOLDS,
+)
+def norm_formula(instances: InstanceSet) -> Finding:
+    """Evaluate f̃ + δ and the printed form for random estimates of five values.
+
+    Red if they differ, or if f' does not sum to 1, in exact fractions.
+    """
+
+    def wrong(point: Point) -> bool:
+        d = len(point.f)
+        total = sum(point.f)
+        shifted = [f + (1 - total) / Fraction(d) for f in point.f]
+        printed = [Fraction(1, d) + ((d - 1) * f - (total - f)) / Fraction(d) for f in point.f]
+        return shifted != printed or sum(printed) != 1
+
+    return _identity(instances, wrong)
+
+
+@claim(
     "uniform-prior",
     "N IV-D Eq. 10, D 3.4 Eq. 11",
     "With a uniform prior the distribution with the largest posterior probability is the maximum "
