@@ -156,6 +156,7 @@ class Selector:
         self.current = selection.with_suffix(".current")
 
     def _place(self, item: pytest.Item) -> int | None:
+        # What has passed with the error planted would pass again.
         if item.nodeid in self.passed:
             return None
         file = item.nodeid.split("::")[0]
@@ -175,6 +176,7 @@ class Selector:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Keep the name of the test and start its processor time."""
         self.current.write_text(nodeid, encoding="utf-8")
+        # The limit is one of the process: it moves on with every test.
         usage = resource.getrusage(resource.RUSAGE_SELF)
         limit = usage.ru_utime + usage.ru_stime + self.limits.get(nodeid, self.default_limit)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)

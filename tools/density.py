@@ -111,6 +111,7 @@ def measure(paths: Iterable[Path]) -> Measurement:
 
 def complexity(function: ast.AST) -> int:
     """Return McCabe's complexity of a function, with that of functions defined inside it."""
+    # A function without a branch has one way through it.
     score = 1
     for node in ast.walk(function):
         if isinstance(node, (*_BRANCHES, ast.match_case)):
@@ -156,6 +157,7 @@ def _comment_lines(source: str) -> dict[int, int]:
 
 
 def _is_parallel(node: ast.Assign) -> bool:
+    # A tuple on the right: to unpack what a call returns is no parallel assignment.
     return isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
 
 

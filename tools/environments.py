@@ -41,6 +41,7 @@ class BuildError(Exception):
 
 def candidates(version: str) -> Iterator[str]:
     """Yield commands and paths that may be a Python of this version."""
+    # The one that runs needs no search, and may lie outside the search path.
     if f"{sys.version_info.major}.{sys.version_info.minor}" == version:
         yield sys.executable
     yield f"python{version}"
@@ -103,6 +104,7 @@ def build(name: str, python: str) -> Path:
 def release(version: str) -> tuple[int, ...]:
     """Return the numbers of a version without trailing zeros: 1.15 is 1.15.0."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]
+    # Releases are compared as tuples, in which (1, 15) and (1, 15, 0) would differ.
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -134,12 +136,14 @@ def untested_bounds(requirements: list[str], installed: dict[str, str]) -> list[
 
 
 def _canonical(name: str) -> str:
+    """Return a package's name in the spelling that all its spellings share (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _check_bounds(target: Path) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    requirements = [*project["dependencies"]]
+    # A copy: what follows would otherwise change the parsed file.
+    requirements = list(project["dependencies"])
     for extra in project["optional-dependencies"].values():
         requirements += extra
     listed = json.loads(_uv("pip", "list", "--format", "json", "--python", target))
@@ -156,6 +160,7 @@ def run(name: str, arguments: list[str]) -> bool:
         return True
     try:
         target = build(name, python)
+        # Elsewhere the newest versions are installed, which bound nothing from below.
         untested = _check_bounds(target) if name == OLDEST else []
     except BuildError as error:
         print(f"environments: {name}: FAILED, uv could not build it:\n{error}", flush=True)
@@ -183,6 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="+", type=_name, help='"oldest" or versions of Python')
     words = sys.argv[1:] if arguments is None else arguments
+    # What follows is for pytest: argparse would take its options for its own.
     split = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])
     if importlib.util.find_spec("uv") is None:

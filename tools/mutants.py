@@ -162,6 +162,7 @@ class CallMap:
 
     def quickest(self, file: str) -> str:
         """Return the quickest test of a file, or the file itself if none is recorded."""
+        # A file that is newer than the record has no test in it.
         return min(self.by_file[file], key=self.seconds.__getitem__, default=file)
 
     def limit(self, test: str) -> float:
@@ -194,6 +195,7 @@ class Copy:
         # A copy that an interrupted run left may still have its error planted.
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
+        # Not the whole tree: build holds the copies themselves, and environments.
         for name in COPIED:
             ignored = shutil.ignore_patterns("__pycache__", "build")
             shutil.copytree(ROOT / name, root / name, ignore=ignored)
@@ -257,6 +259,7 @@ class Copy:
 
     def close(self) -> None:
         """End the process that runs pytest."""
+        # At the end of the block its pipes are closed and its exit is awaited.
         with self.preloaded as process:
             process.terminate()
 
@@ -305,6 +308,7 @@ def drawn(count: int, seed: int, only: str) -> list[Mutation]:
 
 def _places(only: str) -> Iterator[Mutation]:
     """Yield every error that may be drawn from the files of a folder."""
+    # Sorted: errors of one rank would otherwise come in the order of the file system.
     for path in sorted((ROOT / only).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         for mutation in mutations(name, source_of(name)):
@@ -359,6 +363,7 @@ class Results:
 def tests_digest() -> str:
     """Return what changes with any test."""
     digest = hashlib.sha256()
+    # Helpers of tests too: they may compare more than before.
     for path in sorted((ROOT / "tests").glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -474,6 +479,7 @@ def summary(chosen: list[Mutation], results: Results) -> int:
     """Print the survivors and return the exit status."""
     explained = explanations()
     surviving = list(survivors(chosen, results))
+    # They count as survivors too: an explanation is no test.
     unexplained = 0
     for mutation, result in surviving:
         reasons = [entry.reason for entry in explained if entry.covers(mutation)]
@@ -541,6 +547,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(*chosen, sep="\n")
         return 0
     map_path = options.out / "callmap.json"
+    # A run of all tests, several times as slow as usual: a record serves for many runs.
     if options.again or not map_path.exists():
         record_calls(map_path)
     results = Results(options.out / "results.jsonl")

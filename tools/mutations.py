@@ -74,6 +74,7 @@ class Mutation:
 
     def rank(self, seed: int) -> str:
         """Return a random number in hexadecimal that edits elsewhere in the file do not change."""
+        # By what is read, not by the place: a line that moves keeps its number.
         words = f"{seed}|{self.path}|{self.function}|{self.before}|{self.after}|{self.kind}"
         return hashlib.sha256(words.encode()).hexdigest()
 
@@ -210,6 +211,7 @@ def _irrelevant(name: str, child: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST, places: _Places) -> Iterator[Change]:
+    # Several kinds may apply to one node: a call may be a check and have arguments to swap.
     for produce in _PRODUCERS:
         yield from produce(node, places)
 
@@ -218,6 +220,7 @@ def _comparison(node: ast.AST, places: _Places) -> Iterator[Change]:
     # A chain of comparisons has several operators: which one changed would be unclear.
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return
+    # The neighbour, and the opposite: an error of one, and a check the wrong way round.
     text, replacements = _COMPARISONS[type(node.ops[0])]
     place = places.between(node.left, node.comparators[0], text)
     if place is not None:

@@ -64,6 +64,7 @@ class Variant:
 
     def obstacle(self, probe: Probe) -> str | None:
         """Return why this processor cannot run the variant, or None."""
+        # A kernel that the processor lacks would end the process, not fail a test.
         missing = [feature for feature in self.needs if feature not in probe["processor"]]
         if missing:
             return f"this processor has no {', '.join(missing)}"
@@ -81,6 +82,7 @@ def _blas(name: str, core: str, *needs: str) -> Variant:
 def variants(probe: Probe) -> list[Variant]:
     """Return all variants, given what runs on this machine by default."""
     switched_off = " ".join(probe["numpy"])
+    # numpy refuses an empty list; nothing to switch off means that nothing is dispatched.
     no_dispatch = {"NPY_DISABLE_CPU_FEATURES": switched_off} if switched_off else {}
     generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     return [
@@ -113,6 +115,7 @@ def kernels() -> Probe:
 
     umath = importlib.import_module("numpy._core._multiarray_umath")
     present = [name for name, is_present in umath.__cpu_features__.items() if is_present]
+    # As JSON: another process reads it.
     return {
         "blas": [
             library["architecture"]
@@ -235,12 +238,14 @@ def _arguments(options: argparse.Namespace) -> list[str]:
         return list(options.pytest)
     if options.short:
         return list(CORE)
+    # All others, so that a new test file is part of the run without a list to keep.
     return [f"--ignore={path}" for path in NOT_NUMERICAL]
 
 
 def _run_all(chosen: list[Variant], here: Probe, options: argparse.Namespace) -> int:
     """Run the variants, and return 1 if one of them failed."""
     tests = _arguments(options)
+    # Threads suffice, since each of them waits for a process.
     with ThreadPoolExecutor(options.workers) as pool:
         results = list(pool.map(lambda variant: _run(variant, here, tests), chosen))
     failed = [result for result in results if not result.fine]
