@@ -9,10 +9,12 @@ Ubuntu have it as ``coq``.
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +49,24 @@ def required(source: str) -> list[str]:
     return [f"{module}.v" for line in _REQUIRE.findall(source) for module in line.split()]
 
 
-def in_order(sources: dict[str, str]) -> list[str]:
-    """Return file names such that each comes after those that it imports.
+def in_levels(sources: dict[str, str]) -> list[list[str]]:
+    """Return file names in groups: each file imports from earlier groups only.
 
     Raises
     ------
     ProofError
         If files import one another in a circle, or one that is not there.
     """
-    ordered: list[str] = []
-    waiting = sorted(sources)
+    levels: list[list[str]] = []
+    waiting = set(sources)
     while waiting:
-        ready = [name for name in waiting if set(required(sources[name])) <= set(ordered)]
-        if not ready:
-            raise ProofError(f"{', '.join(waiting)}: an import is missing or circular")
-        ordered += ready
-        waiting = [name for name in waiting if name not in ready]
-    return ordered
+        ready = {name for name in waiting if waiting.isdisjoint(required(sources[name]))}
+        absent = {file for name in ready for file in required(sources[name])} - sources.keys()
+        if absent or not ready:
+            raise ProofError(f"{', '.join(sorted(waiting))}: an import is missing or circular")
+        levels.append(sorted(ready))
+        waiting -= ready
+    return levels
 
 
 def theorems_in(file: str, source: str) -> dict[str, dict[str, Any]]:
@@ -122,21 +125,31 @@ def compile_all(sources: dict[str, str]) -> dict[str, Any]:
     BUILD.mkdir(parents=True)
     files: dict[str, dict[str, Any]] = {}
     theorems: dict[str, dict[str, Any]] = {}
-    for file in in_order(sources):
-        (BUILD / file).write_text(sources[file], encoding="utf-8")
-        _coqc(file)
-        inside = theorems_in(file, sources[file])
-        if repeated := inside.keys() & theorems.keys():
-            raise ProofError(f"{file}: another file has a theorem {min(repeated)} already")
-        theorems |= inside
-        files[file] = {
-            "sha256": content_hash(BUILD / file),
-            "requires": required(sources[file]),
-            "axioms": _axioms_of(file, list(inside)),
-        }
-        print(f"{file}: {len(inside)} theorems accepted", flush=True)
+    # Coq runs in processes of its own: threads wait for them.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for level in in_levels(sources):
+            compiled = pool.map(lambda file: _compiled(file, sources[file]), level)
+            for file, (entry, inside) in zip(level, compiled, strict=True):
+                if repeated := inside.keys() & theorems.keys():
+                    raise ProofError(f"{file}: another file has a theorem {min(repeated)} already")
+                files[file] = entry
+                theorems |= inside
+                print(f"{file}: {len(inside)} theorems accepted", flush=True)
     checker = subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True)
     return {"checker": checker.stdout.splitlines()[0], "files": files, "theorems": theorems}
+
+
+def _compiled(file: str, source: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Compile one source; return its entry in the record, and its theorems."""
+    (BUILD / file).write_text(source, encoding="utf-8")
+    _coqc(file)
+    theorems = theorems_in(file, source)
+    entry = {
+        "sha256": content_hash(BUILD / file),
+        "requires": required(source),
+        "axioms": _axioms_of(file, list(theorems)),
+    }
+    return entry, theorems
 
 
 def _axioms_of(file: str, names: list[str]) -> list[str]:

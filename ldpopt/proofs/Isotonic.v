@@ -5,7 +5,7 @@
     proved for any relation between values: a chain, a tree, or none. *)
 
 From Coq Require Import Reals Lra Lia Psatz.
-From LdpOpt Require Import Sums NormSub.
+From LdpOpt Require Import Sums NormSub Nearest.
 Open Scope R_scope.
 
 (** `above v w` states that v is known to be at least as frequent as w. *)
@@ -80,4 +80,16 @@ Proof.
   split; intros y [S Y]; pose proof (H y S Y).
   - pose proof (dist2_nonneg d y x). lra.
   - intro L. apply dist2_equal. lra.
+Qed.
+
+(** The isotonic regression exists for every estimate and every known order. *)
+Theorem isotonic_regression_exists d above f :
+  exists m, ordered d above m /\ forall y, ordered d above y -> dist2 d m f <= dist2 d y f.
+Proof.
+  apply a_nearest_point_exists.
+  - exists (fun _ => 0). intros v w V W A. lra.
+  - intros y z Y Z v w V W A. pose proof (Y v w V W A). pose proof (Z v w V W A). lra.
+  - intros m L v w V W A. apply le_epsilon. intros e P.
+    destruct (L (e / 2) ltac:(lra)) as [y [Y N]]. pose proof (Y v w V W A).
+    pose proof (both_sides _ _ (N v V)). pose proof (both_sides _ _ (N w W)). lra.
 Qed.

@@ -155,7 +155,7 @@ def group_totals(instances: InstanceSet) -> Finding:
     "from the KKT conditions",
     "With a known order, least squares on the simplex is Norm-Sub of the isotonic regression.",
     Verdict.PROVED,
-    theorems=("norm_sub_of_isotonic_regression_is_ordered_cls",),
+    theorems=("norm_sub_of_isotonic_regression_is_ordered_cls", "isotonic_regression_exists"),
 )
 def monotone_simplex(instances: InstanceSet) -> Finding:
     """Certify Norm-Sub of the isotonic regression, and compare it with two solvers.
