@@ -169,6 +169,48 @@ def binomial(shares, floor, step) -> Model:
     return Model(value, response, (-max(slopes), -min(slopes)))
 
 
+def multinomial(shares, floor, step) -> Model:
+    """Return -Σ c log P with P = floor + step s, c > 0."""
+    shares = [Decimal(float(x)) for x in shares]
+    floor = Decimal(float(floor))
+    step = Decimal(float(step))
+
+    def value(v, s):
+        chance = floor + step * s
+        return -shares[v] * chance.ln() if chance > 0 else None
+
+    def response(v, mu):
+        return max((shares[v] - floor * mu / step) / mu, Decimal(0))
+
+    with localcontext() as context:
+        context.prec = DIGITS
+        # Σ s is 1 at a price between those at which a value alone would be 1 and all would be 0.
+        prices = [step * share / (floor + step) for share in shares]
+        return Model(value, response, (min(prices), max(step * c / floor for c in shares)))
+
+
+def absolute(target, lower, upper, total):
+    """Return the minimum of Σ |s - t| over lower <= s <= upper with Σ s = total, and a minimiser.
+
+    Clipped to the bounds, every value costs as little as it can, and each step from there costs its
+    own length. Both are fractions; None if no point is feasible.
+    """
+    t, low, high = (fractions(part) for part in (target, lower, upper))
+    total = Fraction(float(total))
+    if not sum(low) <= total <= sum(high):
+        return None
+    clipped = [min(max(ti, li), hi) for ti, li, hi in zip(t, low, high, strict=True)]
+    outside = sum(abs(ci - ti) for ci, ti in zip(clipped, t, strict=True))
+    missing = total - sum(clipped)
+    minimum = outside + abs(missing)
+    minimiser = []
+    for value, floor, cap in zip(clipped, low, high, strict=True):
+        step = min(max(missing, floor - value), cap - value)
+        minimiser.append(value + step)
+        missing -= step
+    return minimum, minimiser
+
+
 def divergence(estimate) -> Model:
     """Return Σ s log(s/f̃) where f̃ > 0; elsewhere s must be 0."""
     target = [Decimal(float(x)) for x in estimate]

@@ -496,3 +496,27 @@ def test_a_solver_that_stops_for_numerical_reasons_gets_a_careful_try(monkeypatc
     assert "min_switch_step_length" not in seen[0]
     assert seen[1]["min_switch_step_length"] == 1e-3
     assert seen[1]["max_iter"] == 77  # what the caller chose stays
+
+
+def test_a_solver_that_stops_again_gets_the_objective_in_smaller_units(monkeypatch):
+    original = ConeProgram.solve
+    objectives = []
+
+    def solve(self, options=None):
+        objectives.append(self.problem.objective.expr)
+        solution = original(self, options)
+        if len(objectives) <= 2:
+            return replace(solution, status="solver_error", points={})
+        return solution
+
+    monkeypatch.setattr(ConeProgram, "solve", solve)
+    solution = CLS.solve(F, path="conic")
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, CLS.solve(F).frequencies, atol=1e-6)
+    # A plain try, a careful one, and one in units of which there are d in the first.
+    first, second, third = objectives
+    assert first is second
+    for objective in (first, third):
+        for variable in objective.variables():
+            variable.value = np.ones(variable.shape)
+    assert float(third.value) == pytest.approx(float(first.value) / len(F), rel=1e-12)

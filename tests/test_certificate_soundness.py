@@ -11,6 +11,7 @@ of each kind: some minutes.
 import itertools
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from fractions import Fraction
 from typing import NamedTuple
 from unittest import mock
@@ -52,6 +53,13 @@ class Counts(NamedTuple):
     trials: int
     accepted: int
 
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+
+BALL = Custom(lambda f: [cp.norm(f) <= 2.0])
+"""A ball that holds all of the simplex: its multiplier is 0."""
+
+LIKELIHOODS = ("divergence", "gaussian", "binomial", "multinomial")
 
 KINDS = ("free", "fixed", "thin", "capped")
 """How value 0 is held away from its estimate, if at all."""
@@ -135,12 +143,32 @@ def as_rows(generator, lower, upper, total):
 def as_cones(generator, lower, upper, total):
     """The same set with the held values stated by cvxpy."""
     held = np.flatnonzero(lower == upper)
-    # A ball that holds all of the set: its multiplier is 0.
-    stated = [Custom(lambda f: [cp.norm(f) <= 2.0])]
+    stated = [BALL]
     if len(held):
         stated.append(Custom(lambda f: [f[held] == lower[held]]))
     free = [Bounds(np.where(lower == upper, 0.0, lower), np.where(lower == upper, 1.0, upper))]
     return [*free, SumsTo(total), *stated]
+
+
+def absolute(generator, kind, constraints, count) -> Iterator[Case]:
+    """Yield absolute deviations on boxes for ever: a loss with a kink in every value."""
+    while True:
+        _, target, lower, upper, total = quadratic_set(generator, kind)
+        exact = exact_minima.absolute(target, lower, upper, total)
+        if exact is None:
+            continue
+        minimum, minimiser = exact
+        estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+        stated = constraints(generator, lower, upper, total)
+        problem = Problem(losses.LeastAbsolute(), stated)
+        points = moved(generator, exact_minima.as_doubles(minimiser), lower, upper, count)
+        fractions = exact_minima.fractions(target)
+        rises = [
+            sum(abs(x - t) for x, t in zip(exact_minima.fractions(point), fractions, strict=True))
+            - minimum
+            for point in points
+        ]
+        yield Case(problem, estimate, points, rises)
 
 
 def sparse(generator, count) -> Iterator[Case]:
@@ -167,13 +195,17 @@ def sparse(generator, count) -> Iterator[Case]:
         yield Case(problem, estimate, points, [best.rise(point) for point in points])
 
 
-def likelihood(generator, kind, count) -> Iterator[Case]:
-    """Yield likelihoods and divergences on the simplex, ε up to 20."""
+def likelihood(generator, kind, count, further=()) -> Iterator[Case]:
+    """Yield likelihoods and divergences on the simplex, ε up to 20.
+
+    ``further`` constraints cut nothing off.
+    """
     while True:
         d = int(generator.integers(2, 6))
         epsilon = float(generator.choice([0.1, 1.0, 4.0, 10.0, 20.0]))
         n = int(10 ** generator.uniform(1, 6))
-        oracle = oracles.OUE(epsilon=epsilon, d=d)
+        family = oracles.GRR if kind == "multinomial" else oracles.OUE
+        oracle = family(epsilon=epsilon, d=d)
         population = generator.multinomial(n, generator.dirichlet(np.full(d, 0.4)))
         raw = oracle.estimate(oracle.simulate_counts(population, generator), n)
         if kind == "divergence":
@@ -187,14 +219,16 @@ def likelihood(generator, kind, count) -> Iterator[Case]:
             loss = losses.GaussianMLE()
             model = exact_minima.gaussian(raw.frequencies, raw.noise.a, raw.noise.b)
         else:
-            loss = losses.BinomialMLE()
+            is_multinomial = kind == "multinomial"
+            loss = losses.MultinomialMLE() if is_multinomial else losses.BinomialMLE()
             shares = loss.shares(raw)
             if not np.all((shares > 0) & (shares < 1)):
                 continue
-            model = exact_minima.binomial(shares, *loss.constants(raw))
+            of_shares = exact_minima.multinomial if is_multinomial else exact_minima.binomial
+            model = of_shares(shares, *loss.constants(raw))
         minimum = exact_minima.minimum_on_simplex(model, d, 1.0)
-        problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
-        minimiser = problem.solve(raw).frequencies
+        minimiser = Problem(loss, SIMPLEX).solve(raw).frequencies
+        problem = Problem(loss, [*SIMPLEX, *further])
         points = moved(generator, minimiser, np.zeros(d), np.ones(d), count)
         frequencies = np.tile(raw.frequencies, (count, 1))
         stack = FrequencyEstimate(frequencies, n=raw.n, oracle=raw.oracle)
@@ -221,7 +255,15 @@ def on_boxes(generator):
     def multiplier(slope, *_):
         return wrong_multipliers(generator, slope.shape[:-1])
 
-    return mock.patch.multiple(box, _mean_multiplier=multiplier, _filling_multiplier=multiplier)
+    def of_kinks(loss, *_):
+        return wrong_multipliers(generator, loss.f.shape[:-1])
+
+    return mock.patch.multiple(
+        box,
+        _mean_multiplier=multiplier,
+        _filling_multiplier=multiplier,
+        _kinked_multiplier=of_kinks,
+    )
 
 
 def on_rows(generator):
@@ -242,6 +284,15 @@ def on_cones(generator):
         return Multipliers(x, wrong_multipliers(generator, len(program.right)))
 
     return mock.patch.object(ConicProgram, "solve", solve)
+
+
+def only_cones():
+    """Let the linear constraints alone prove nothing, so that cones are needed."""
+
+    def at_hand(tangent, rows, bounds):
+        yield np.zeros(len(rows.system.lower))
+
+    return mock.patch.object(polyhedron, "_at_hand", at_hand)
 
 
 def examine(case) -> Counts:
@@ -267,8 +318,12 @@ def families(generator) -> dict:
         result[f"box, {kind}"] = quadratic(generator, kind, as_box, 50)
         result[f"rows, {kind}"] = quadratic(generator, kind, as_rows, 4)
         result[f"cones, {kind}"] = quadratic(generator, kind, as_cones, 3)
-    for loss in ("divergence", "gaussian", "binomial"):
+        result[f"kinks on boxes, {kind}"] = absolute(generator, kind, as_box, 50)
+    result["rows, kinks"] = absolute(generator, "capped", as_rows, 4)
+    result["cones, kinks"] = absolute(generator, "free", as_cones, 3)
+    for loss in LIKELIHOODS:
         result[f"{loss} on the simplex"] = likelihood(generator, loss, 40)
+        result[f"cones, {loss}"] = likelihood(generator, loss, 3, [BALL])
     result["few values"] = sparse(generator, 20)
     return result
 
@@ -290,10 +345,11 @@ def run(name, seed, trials, planted) -> Counts:
     counts = Counts(0, 0)
     while counts.trials < trials:
         case = next(cases)
-        if planted:
-            with plant_of(name, generator):
-                one = examine(case)
-        else:
+        with ExitStack() as stack:
+            if name.startswith("cones"):
+                stack.enter_context(only_cones())
+            if planted:
+                stack.enter_context(plant_of(name, generator))
             one = examine(case)
         counts = Counts(counts.trials + one.trials, counts.accepted + one.accepted)
     return counts

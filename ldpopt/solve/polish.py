@@ -76,11 +76,13 @@ def _is_better(
     Outside the set a gap may be 0, as the loss may be below the minimum there: a point whose gap is
     rounding is better if it is nearer to the set.
     """
+    rounding = 64 * np.finfo(np.float64).eps
+    size = max(1.0, float(np.max(np.abs(new))))
+    # First, as it costs nothing: steps on linear constraints may leave a curved one.
+    if formulation.violation(new) > max(float(formulation.violation(old)), rounding * size):
+        return False
     after = certify(formulation, estimate, new)
     before = certify(formulation, estimate, old)
-    rounding = 64 * np.finfo(np.float64).eps
-    if after.violation > max(float(before.violation), rounding * float(after.size)):
-        return False
     is_exact = after.gap <= rounding * after.scale and after.violation < before.violation
     return bool(is_exact or after.gap < before.gap)
 

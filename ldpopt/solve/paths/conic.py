@@ -78,6 +78,8 @@ class CompiledProblem:
         The loss's numbers, which are compiled in.
     solver
         Its name; cvxpy compiles anew when the solver changes.
+    factor
+        What the objective is multiplied by: another unit for the solver's tolerances.
 
     Raises
     ------
@@ -95,6 +97,7 @@ class CompiledProblem:
         data: Sequence[Array],
         constants: tuple[float, ...],
         solver: str,
+        factor: float = 1.0,
     ) -> None:
         import cvxpy as cp
 
@@ -116,6 +119,8 @@ class CompiledProblem:
         f = self._x / d
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms = [form for c in formulation.constraints for form in c.cone_form(f)]
+        if factor != 1:
+            objective = factor * objective
         self._program = ConeProgram(objective, [*extra, *forms], solver)
         self._set(data)
         # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
@@ -256,6 +261,11 @@ class ConicPath:
             row = [array[trial] for array in data]
             compiled = self._compiled_for(formulation, row, constants, solver)
             one = _solve_carefully(compiled, row, solver, settings, given)
+            if one.point is None and one.reported == _NUMERICAL:
+                # A sum over values whose noise is far above 1/d is a large number in its own units.
+                smaller = 1 / start.d
+                compiled = self._compiled_for(formulation, row, constants, solver, smaller)
+                one = _better(one, _solve_carefully(compiled, row, solver, settings, given))
             if one.point is None:
                 inside = None if support is None else support[trial]
                 raise self._no_point(formulation, start, trial, inside, solver, one.reported)
@@ -297,15 +307,17 @@ class ConicPath:
         data: list[Array],
         constants: tuple[float, ...],
         solver: str,
+        factor: float = 1.0,
     ) -> CompiledProblem:
         """Return the compiled problem, from what was kept if it was compiled before."""
         d = len(data[0])
         # Not kept: the estimate is compiled in, so that no other estimate could use it.
         if not parametric(d):
-            return CompiledProblem(formulation, data, constants, solver)
-        key = (formulation.loss.compiled_key, formulation.constraints, d, constants, solver)
+            return CompiledProblem(formulation, data, constants, solver, factor)
+        loss_key = formulation.loss.compiled_key
+        key = (loss_key, formulation.constraints, d, constants, solver, factor)
         if key not in self.compiled:
-            self.compiled[key] = CompiledProblem(formulation, data, constants, solver)
+            self.compiled[key] = CompiledProblem(formulation, data, constants, solver, factor)
         return self.compiled[key]
 
     def _no_point(
