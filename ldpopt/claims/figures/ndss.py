@@ -100,8 +100,8 @@ STATEMENTS = (
         checks=(Ratio("ndss-fig4", "base-cut", _without("base-cut"), 0, 1),),
         expected=Verdict.FAILS,
         why=(
-            "Power and PowerNS have smaller errors at most ε, by up to a third: N V-C itself finds "
-            "PowerNS the best."
+            "Power and PowerNS have smaller errors at every ε, by up to a third: N V-C itself "
+            "finds PowerNS the best."
         ),
     ),
     Statement(
