@@ -23,7 +23,16 @@ from ldpopt.claims import (
 from ldpopt.claims.checking import check_ledger
 from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.reference import published
-from ldpopt.claims.topics import authors, bias, derivations, errata, noise, protocols, tasks
+from ldpopt.claims.topics import (
+    authors,
+    bias,
+    controls,
+    derivations,
+    errata,
+    noise,
+    protocols,
+    tasks,
+)
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.oracles import OUE, subset
 from ldpopt.oracles.forms import HashForm
@@ -295,6 +304,8 @@ BREAKS = {
     ),
     "unbiased": lambda patch: _add_to_counts(patch, 10),
     "oue-flip": lambda patch: patch.setattr(errata, "_unary_loss", lambda p, q: 0.0),
+    # An exact certificate that takes every point for the minimiser.
+    "certificates-refuse": lambda patch: _blind_exact_certificates(patch),
     # Nothing reaches the threshold: then Base finds no more than Base-Cut.
     "oue-zero-sets": lambda patch: patch.setattr(
         closed_form, "significance_threshold", lambda *_, **__: 20.0
@@ -312,6 +323,18 @@ def _add_to_counts(patch, number):
     patch.setattr(
         OUE, "_simulate", lambda self, users, rng, trials: right(self, users, rng, trials) + number
     )
+
+
+def _blind_exact_certificates(patch):
+    right = controls.certify
+
+    def blind(problem, estimate, points, exact=False):
+        result = right(problem, estimate, points, exact=exact)
+        if exact:
+            object.__setattr__(result, "distance", np.zeros(len(points)))
+        return result
+
+    patch.setattr(controls, "certify", blind)
 
 
 def _first_values(f, k):

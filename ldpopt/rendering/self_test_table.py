@@ -25,8 +25,9 @@ def self_test_table(
         How the search for each of them ended, in any order.
     """
     table = Table(box=box.SIMPLE_HEAD, title="Planted errors", title_justify="left")
-    table.add_column("error")
-    table.add_column("noticed by", no_wrap=True)
+    # As wide as the longest id: cut off, it could not be looked up.
+    table.add_column("error", min_width=max(map(len, errors), default=0))
+    table.add_column("noticed by")
     table.add_column("claims run", justify="right")
     table.add_column("s", justify="right", no_wrap=True)
     by_error = {sighting.error: sighting for sighting in sightings}
