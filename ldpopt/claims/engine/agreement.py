@@ -348,22 +348,18 @@ def compare_with_solvers(
     options = options or {}
     result = Agreement(solvers={solver: SolverRecord() for solver in solvers})
     for instance in instances:
-        estimate = instance.estimate
-        points = closed_form(estimate)
+        d = instance.estimate.d
+        points = closed_form(instance.estimate)
         certificate = _certify(result, problem, instance, points)
-        if not solvers:
-            continue
-        number = _PER_STACK if problem.is_box(estimate.d) else _PER_STACK_ON_POLYHEDRA
-        reference = _Reference.of(problem, instance.first(number), points, certificate)
+        number = _PER_STACK if problem.is_box(d) else _PER_STACK_ON_POLYHEDRA
+        few = instance.first(number)
+        chosen = [solver for solver in solvers if d <= largest.get(solver, d)]
         confirmed = 0
-        for solver in solvers:
-            if estimate.d > largest.get(solver, estimate.d):
-                continue
-            record = _solve(reference, solver, options.get(solver, {}))
-            result.solvers[solver].add(record)
-            confirmed += record.not_converged == 0
+        if chosen:
+            reference = _Reference.of(problem, few, points, certificate)
+            confirmed = _solve_by_all(result, reference, chosen, options)
         # One solver alone could share an error with the closed form.
-        if instance.kind == "real" and confirmed < 2:
+        if solvers and instance.kind == "real" and confirmed < 2:
             result.unconfirmed.append(instance.name)
     return result
 
@@ -386,6 +382,21 @@ def _certify(result: Agreement, problem: Problem, instance: Instance, points: Ar
         result.planted += len(wrong)
         result.refused += int(np.count_nonzero(~is_accepted(problem, copies, wrong)))
     return certificate
+
+
+def _solve_by_all(
+    result: Agreement,
+    reference: _Reference,
+    solvers: list[str],
+    options: Mapping[str, Mapping[str, Any]],
+) -> int:
+    """Add what solvers make of an instance; return how many of them solved all its vectors."""
+    confirmed = 0
+    for solver in solvers:
+        record = _solve(reference, solver, options.get(solver, {}))
+        result.solvers[solver].add(record)
+        confirmed += record.not_converged == 0
+    return confirmed
 
 
 def _solve(reference: _Reference, solver: str, options: Mapping[str, Any]) -> SolverRecord:

@@ -48,6 +48,7 @@ def norm_sub_shift() -> None:
     """Shift a little too far, so that the sum is no longer 1."""
 
     def change(f: Array, answer: Array) -> Array:
+        # The difference of answer and estimate is δ wherever the answer is positive.
         shifted = np.maximum(answer + 1e-7 * (answer - f), 0.0)
         return np.where(answer > 0, shifted, 0.0)
 
@@ -86,6 +87,7 @@ def fast_path_scale() -> None:
     """Scale what the filter of long vectors returns."""
     right = water_level._fill_long
 
+    # Its own function: shorter vectors take another path, and stay right.
     def wrong(vessel: water_level._Vessel, ceiling: float) -> tuple[Any, Array]:
         index, filled = right(vessel, ceiling)
         return index, 1.001 * filled
@@ -182,6 +184,7 @@ def _highest_cut(positive: Array, answer: Array) -> Array:
 @planted("norm-cut-order", _KIND, "Norm-Cut adds up the smallest values first", "norm-hyb-norm-cut")
 def norm_cut_order() -> None:
     """Sort ascending instead of descending."""
+    # Norm-Cut is the only one in this module that sorts so.
     replace_attribute(thresholds, "falling", lambda f: np.sort(f, axis=-1))
 
 
@@ -190,6 +193,7 @@ def norm_cut_keeps_one() -> None:
     """Keep the value that makes the sum exceed 1."""
 
     def change(positive: Array, answer: Array) -> Array:
+        # 0 stands for nothing that was cut.
         crossing = _highest_cut(positive, answer)
         return np.where((positive == crossing) & (crossing > 0), positive, answer)
 
@@ -270,6 +274,7 @@ def norm_hyb_mass() -> None:
 )
 def norm_hyb_fitting() -> None:
     """Keep the k highest values with a sum below 0.9 instead of 1."""
+    # A sum of f/0.9 below 1 is a sum of f below 0.9.
     right = thresholds._that_fit
     replace_attribute(thresholds, "_that_fit", lambda f: right(f / 0.9))
 

@@ -81,6 +81,7 @@ def olh_g() -> None:
     """Round down whatever rounding is stated."""
     right = OLH.__init__
 
+    # By the constructor: the server has the same wrong g, as both sides read the same code.
     def wrong(self: OLH, epsilon: float, d: int, *, rounding: str = "nearest") -> None:
         right(self, epsilon, d, rounding="floor")
 
@@ -103,7 +104,9 @@ def _enlarge_subsets(largest: Callable[[int], int]) -> None:
     """Let every subset hold one value more, up to a number."""
 
     def change(self: SubsetSelection, epsilon: float, d: int, *_: Fraction) -> Probabilities:
-        self.k = k = min(largest(d), self.k + 1)
+        # Whatever rule has chosen k: one more than that.
+        k = min(largest(d), self.k + 1)
+        self.k = k
         ratio = exp_below(epsilon)
         p = word_below(k * ratio / (k * ratio + d - k))
         both = p * Fraction(k - 1, d - 1)
@@ -144,6 +147,7 @@ def grr_no_answer() -> None:
     def change(
         self: GRR, epsilon: float, d: int, p: Fraction, q: Fraction, both: Fraction
     ) -> Probabilities:
+        # The ratio stays, and with it the privacy: only the probabilities do not add up.
         share = Fraction(9, 10)
         return word_below(p * share), q * share, both
 
@@ -228,6 +232,7 @@ def hr_rows() -> None:
     """Give values the rows 0 .. d-1, on the client's and on the server's side."""
     right = HadamardResponse._perturb
 
+    # The client owns row v + 1 of the value v: of v - 1 that is row v.
     def perturb(self: HadamardResponse, values: Values, rng: randomness.Rng) -> Any:
         return right(self, values - 1, rng)
 
@@ -268,6 +273,7 @@ def grr_simulated() -> None:
     """Let too many users answer truthfully."""
 
     def wrong(self: GRR, true_counts: Values, rng: np.random.Generator, trials: int) -> Values:
+        # With p instead of p - q: the uniform answers then come on top.
         kept = rng.binomial(true_counts[:, None], self.p, (self.d, trials)).T
         others = true_counts.sum() - kept.sum(axis=1)
         return np.asarray(kept + rng.multinomial(others, np.full(self.d, 1 / self.d)))
@@ -288,6 +294,7 @@ def estimate_q() -> None:
         *,
         labels: Any = None,
     ) -> FrequencyEstimate:
+        # The checks of the counts are those of the right function.
         exact = right(counts, n, oracle, labels=labels)
         shift = 1e-4 * oracle.q / (oracle.p - oracle.q)
         frequencies = exact.frequencies - shift
@@ -327,5 +334,6 @@ def sigma_scale() -> None:
 @planted("slope-scale", _ORACLE, "b 1 % too large wherever it is used", "variance-closed-forms")
 def slope_scale() -> None:
     """Scale the slope of the variance."""
+    # SUE states its own b, which is 0 either way.
     right: Any = vars(PureProtocol)["b"]
     replace_attribute(PureProtocol, "b", property(lambda self: 1.01 * right.fget(self)))

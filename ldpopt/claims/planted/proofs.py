@@ -121,9 +121,11 @@ def two_values() -> None:
     right: Any = vars(InstanceSet)["random"]
 
     def pairs(self: InstanceSet) -> list[Instance]:
+        # All are drawn, so that what is left is the same as before.
         return [instance for instance in right.func(self) if instance.estimate.d == 2]
 
     wrong = cached_property(pairs)
+    # A class does this by itself only for the properties that it is defined with.
     wrong.__set_name__(InstanceSet, "random")
     replace_attribute(InstanceSet, "random", wrong)
 
@@ -135,6 +137,7 @@ def solver_is_closed_form() -> None:
 
     def wrong(self: planner.Planner, formulation: Any, start: Any, request: Any) -> Any:
         plan = planner._closed_form(formulation, start)
+        # Problems without a closed form leave the solver no choice.
         if plan is None:
             return right(self, formulation, start, request)
         return replace(plan, path="conic", name=request.solver or DEFAULT_SOLVER)
