@@ -497,3 +497,11 @@ def test_a_point_just_off_a_kink_is_certified_and_one_further_off_is_not(off):
     assert certificate.is_optimal(1e-9)
     assert certificate.stationarity <= CERTIFIED
     assert not certify(problem, estimate, f + np.array([0, 1e-6, -1e-6, 0])).is_optimal(1e-9)
+
+
+def test_without_a_total_every_vector_of_a_stack_is_cut_by_itself():
+    problem = Problem(losses.WeightedLeastSquares([1.0, 2.0]), [Bounds(0.0, 0.6)])
+    stack = [[0.5, -0.1], [-0.2, 0.7], [0.3, 0.1]]
+    solution = problem.solve(stack)
+    assert solution.solver == "one root"
+    assert solution.frequencies.tolist() == [[0.5, 0.0], [0.0, 0.6], [0.3, 0.1]]
