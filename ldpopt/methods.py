@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import closed_form, priors, validate
 from ldpopt.constraints import Fixed, NonNegative, SumsTo
-from ldpopt.errors import InvalidInputError, warn
+from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
 from ldpopt.losses import (
@@ -207,7 +207,14 @@ def _norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition
     return Composition(cut, stated_by, minimise, "norm-hyb", formula)
 
 
+def _require_flag(name: str, value: object) -> None:
+    """Raise an error unless an option is True or False: any text would count as True."""
+    if not isinstance(value, bool):
+        raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
+
+
 def _norm_sub(*, zero_first: bool = False) -> Problem | Composition:
+    _require_flag("zero_first", zero_first)
     if not zero_first:
         return Problem(LeastSquares(), _SIMPLEX)
 
@@ -287,6 +294,7 @@ def _power_under(*constraints: NonNegative | SumsTo) -> Stated:
     """Return the function that states Power's problem under some constraints."""
 
     def stated(*, binned: bool = False) -> Problem:
+        _require_flag("binned", binned)
         prior = priors.BinnedPowerLaw if binned else priors.PowerLaw
         return Problem(PosteriorMean(prior), constraints)
 

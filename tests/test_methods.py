@@ -372,6 +372,13 @@ def test_an_unknown_crossing_is_refused():
         postprocess([0.5, 0.6], "norm-cut", crossing="kept")
 
 
+@pytest.mark.parametrize(("name", "option"), [("norm-sub", "zero_first"), ("power", "binned")])
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_a_flag_is_true_or_false(name, option, value):
+    with pytest.raises(InvalidTypeError, match=f"{option} must be True or False"):
+        postprocess(collected(5), name, **{option: value})
+
+
 def test_zero_first_never_raises_a_value_that_is_not_positive():
     answer = postprocess([0.5, 0.2, -0.01, 0.0], "norm-sub", zero_first=True).frequencies
     assert answer == pytest.approx([0.65, 0.35, 0.0, 0.0])
