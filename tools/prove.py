@@ -121,6 +121,7 @@ def compile_all(sources: dict[str, str]) -> dict[str, Any]:
     ProofError
         If Coq refuses a file.
     """
+    # From scratch: a compiled file of an earlier source must not stand in for a new one.
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
     files: dict[str, dict[str, Any]] = {}
