@@ -1,6 +1,7 @@
 """Intervals: variances of sets by enumeration, ends by definition, coverage from the exact law."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from scipy.sparse import csr_array
 
 import ldpopt
 from ldpopt import FrequencyEstimate, Problem, constraints
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, SolverError
 from ldpopt.estimate import Noise, intervals
 from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
 from ldpopt.protocol import PureProtocol
+from ldpopt.solve.programs import ConeProgram
 from tests.tolerances import SIGMAS
 
 SMALL = 1e-10  # sums over up to 2.6e5 reports; variances of order 10
@@ -438,3 +440,17 @@ def test_a_normal_tail_is_used_only_where_the_count_is_hardly_skewed():
             upper = stats.beta.ppf(0.975, counts + 1, n - counts)
             expected = [(end - 0.01) / 0.49 for end in (lower, upper)]
         assert_allclose(raw.interval(), expected, rtol=1e-9)
+
+
+def test_an_end_that_the_solver_calls_inaccurate_is_an_error(monkeypatch):
+    solve = ConeProgram.solve
+
+    def inaccurate(self, options=None):
+        return replace(solve(self, options), status="optimal_inaccurate")
+
+    monkeypatch.setattr(ConeProgram, "solve", inaccurate)
+    raw = OUE(epsilon=1.0, d=3).estimate([3_750, 3_850, 2_750], 10_000)
+    falling = constraints.Custom(lambda f: [f[:-1] >= f[1:]])
+    problem = Problem(LeastSquares(), [constraints.SumsTo(1.0), falling])
+    with pytest.raises(SolverError, match="no range of an answer: optimal_inaccurate"):
+        problem.interval(raw)
