@@ -398,10 +398,8 @@ def test_every_vector_goes_to_every_solver_with_its_options(fake_solvers):
     assert not agreement.holds
 
 
-@pytest.mark.parametrize(("kind", "given"), [("random", 3), ("adversarial", 5), ("real", 5)])
-def test_solvers_get_three_vectors_of_a_random_stack_and_certificates_all(
-    fake_solvers, kind, given
-):
+@pytest.mark.parametrize(("kind", "given"), [("random", 2), ("adversarial", 5), ("real", 5)])
+def test_solvers_get_two_vectors_of_a_random_stack_and_certificates_all(fake_solvers, kind, given):
     stack = instance_of(*[[0.8, 0.4 + k / 16] for k in range(5)], kind=kind)
     agreement = compare_with_solvers(CLS, norm_sub, [stack], ("RIGHT",))
     assert agreement.solvers["RIGHT"].converged == given

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ldpopt.claims import LEDGER, Verdict
+from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference import published
 from ldpopt.claims.reference.channels import marginal_law
@@ -552,3 +553,16 @@ def test_the_words_of_norm_sub_by_hand():
     tied = np.array([[0.5, 0.3, 0.0]])
     assert errata._zero_first(tied) == pytest.approx(np.array([[0.6, 0.4, 0.0]]))
     assert errata._differing(rows, rows + np.array([[0.0], [1e-8]])) == 1
+
+
+def test_orders_and_trees_are_compared_on_real_estimates_too(monkeypatch):
+    kinds = set()
+
+    def compare(problem, closed_form, stacks, solvers):
+        kinds.update(stack.kind for stack in stacks)
+        return Agreement()
+
+    monkeypatch.setattr(shapes, "compare_with_solvers", compare)
+    monkeypatch.setattr(shapes, "compare_joined", lambda *_: Agreement())
+    LEDGER["tree-order-simplex"].check(InstanceSet(quick=True))
+    assert kinds == {"random", "real"}

@@ -28,7 +28,7 @@ _PLOTTED = 20_000  # coordinates kept for the report's picture: more do not show
 # Vectors of a random stack that go to the solvers, which take milliseconds for each: all of them
 # are compared with the exact minimiser, or certified. Where the set is no box, a solver's point
 # takes a search for multipliers besides.
-_PER_STACK = 3
+_PER_STACK = 2
 _PER_STACK_ON_POLYHEDRA = 1
 
 # Largest d at which a certificate on a polyhedron is to refuse wrong points: there it looks for
@@ -326,7 +326,7 @@ def compare_with_solvers(
     """Return how a closed form compares with the exact minimiser, and with solvers.
 
     Every vector is certified, and compared with its exact minimiser where that is rational
-    (`ExactRecord`). Solvers are the second voice: they get three vectors of each random stack (one
+    (`ExactRecord`). Solvers are the second voice: they get two vectors of each random stack (one
     where the set is no box), and all others.
 
     Parameters

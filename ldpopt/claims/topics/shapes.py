@@ -47,7 +47,7 @@ def _over_sizes(
     case_of = functools.cache(make)
     parts = []
     # One estimate that sums to 1 and one that does not.
-    emoji = [i for i in instances.real if i.name in ("emoji GRR", "emoji OUE")]
+    emoji = [i for i in instances.real if i.name in ("emoji grr", "emoji oue")]
     large = [i for i in instances.random if i.estimate.d >= _ALONE]
     small = [i for i in instances.crowd if i.estimate.d > 2]  # two values have one order and tree
     for instance in large + emoji:
