@@ -115,25 +115,31 @@ def _gap(
     slopes = _slopes(formulation, start, point, lower, upper, flint)
     if slopes is None:
         return math.inf
-    total = region.total
-    candidates = [0.0]
-    if total is not None:
+    prices = [0.0]
+    excess = flint.arb(0)
+    if region.total is not None:
+        # Any price proves something: that of the certificate in doubles, and the cheapest value's.
         gradients = [float(slope.gradient.mid()) for slope in slopes if slope is not None]
-        mu = float(box.bound(formulation, start, point).mu)
-        candidates = [mu, -min(gradients)]
-    exact_total = sum((_ball(value, flint) for value in point), flint.arb(0))
+        prices = [float(box.bound(formulation, start, point).mu), -min(gradients)]
+        excess = sum((_ball(value, flint) for value in point), excess)
+        excess -= _ball(region.total, flint)
     gaps = []
-    for mu in candidates:
-        if not math.isfinite(mu):
-            continue
-        bound = flint.arb(0)
-        for v, slope in enumerate(slopes):
-            if slope is not None:
-                bound += _rise(slope, mu, point[v], lower[v], upper[v], flint)
-        if total is not None:
-            bound -= _ball(mu, flint) * (exact_total - _ball(total, flint))
-        gaps.append(_upper(bound))
+    for mu in prices:
+        if math.isfinite(mu):
+            bound = _sum_of_rises(slopes, mu, point, lower, upper, flint)
+            gaps.append(_upper(bound - _ball(mu, flint) * excess))
     return min(gaps, default=math.inf)
+
+
+def _sum_of_rises(
+    slopes: list[Slope | None], mu: float, point: Array, lower: Array, upper: Array, flint: Any
+) -> Any:
+    """Return a ball of an upper bound of the rise in all values at a price."""
+    bound = flint.arb(0)
+    for v, slope in enumerate(slopes):
+        if slope is not None:
+            bound += _rise(slope, mu, point[v], lower[v], upper[v], flint)
+    return bound
 
 
 def _reach(

@@ -17,7 +17,7 @@ from ldpopt import validate
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
-from ldpopt.losses import GaussianMLE, LeastSquares, WeightedLeastSquares
+from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate import balls, exact_box, exact_rows
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -136,27 +136,14 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
     """Return the function for a loss and a set, or raise an error if they have none."""
     loss = formulation.loss
     d = start.d
-    # A class of a user may change what a loss of this library means.
-    if type(loss) not in _ON_BOXES:
-        names = ", ".join(kind.__name__ for kind in _ON_BOXES)
-        raise UnsupportedProblemError(
-            f"an exact certificate takes one of the losses {names}, not {loss!r}: "
-            "leave out exact=True"
-        )
-    if not formulation.convex:
-        wrong = next(one for one in formulation.constraints if not one.convex)
-        raise UnsupportedProblemError(
-            f"an exact certificate takes convex sets, and {wrong!r} is none: leave out exact=True"
-        )
-    is_likelihood = isinstance(loss, balls.LOSSES)
+    _require_known_parts(formulation)
     if formulation.region(d).is_box:
-        if is_likelihood:
-            balls.library()
-        return balls.exact if is_likelihood else exact_box.exact
-    is_plain = isinstance(loss, _SQUARES) or (
-        isinstance(loss, GaussianMLE) and not np.any(start.noise.b)
-    )
-    if not is_plain:
+        if not isinstance(loss, balls.LOSSES):
+            return exact_box.exact
+        # An error now if it is missing, not in the first trial.
+        balls.library()
+        return balls.exact
+    if not _is_plain(loss, start):
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
             f"{formulation.statement}: leave out exact=True"
@@ -167,3 +154,26 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
             f"variables, not {formulation.statement}: leave out exact=True"
         )
     return exact_rows.exact
+
+
+def _require_known_parts(formulation: Formulation) -> None:
+    """Raise an error unless the loss has exact certificates and the set is convex."""
+    # A class of a user may change what a loss of this library means.
+    if type(formulation.loss) not in _ON_BOXES:
+        names = ", ".join(kind.__name__ for kind in _ON_BOXES)
+        raise UnsupportedProblemError(
+            f"an exact certificate takes one of the losses {names}, not {formulation.loss!r}: "
+            "leave out exact=True"
+        )
+    if not formulation.convex:
+        wrong = next(one for one in formulation.constraints if not one.convex)
+        raise UnsupportedProblemError(
+            f"an exact certificate takes convex sets, and {wrong!r} is none: leave out exact=True"
+        )
+
+
+def _is_plain(loss: Loss, start: FrequencyEstimate) -> bool:
+    """Return whether a loss is a sum of squares whose weights do not depend on f."""
+    if isinstance(loss, _SQUARES):
+        return True
+    return isinstance(loss, GaussianMLE) and not np.any(start.noise.b)

@@ -183,7 +183,7 @@ def _minimiser(
 def _keep_equations(active: Active, limits: Rows) -> None:
     """Leave out all rows or values that are held at one bound of two different ones."""
     for i in list(active):
-        if limits.lower[i] is None or limits.lower[i] != limits.upper[i]:
+        if not _is_equation(limits, i):
             del active[i]
 
 
@@ -196,19 +196,32 @@ def _suggested(
 ) -> tuple[Active, Active]:
     """Return the rows and values that the floating-point certificate takes to be active."""
     explanation = polyhedron.evidence(formulation, start, point).explain()
-    multipliers = explanation.row_multipliers.ravel()
-    rows: Active = {}
-    offset = 0
+    multipliers = explanation.row_multipliers
     if formulation.region(len(point)).total is not None:
-        rows[0] = -1
-        offset = 1
+        # The total is the first row of the system, and its multiplier has a name of its own.
+        multipliers = np.append(0.0, multipliers)
+    return _suggested_rows(multipliers, system), _suggested_values(point, bounds)
+
+
+def _suggested_rows(multipliers: Array, system: Rows) -> Active:
+    """Return the rows that are equations, and those with a multiplier that is no rounding."""
+    rows: Active = {}
     threshold = _ROUNDING * float(np.max(np.abs(multipliers), initial=0.0))
-    for i in range(offset, len(system.matrix)):
-        lower = system.lower[i]
-        if lower is not None and lower == system.upper[i]:
+    for i, multiplier in enumerate(multipliers):
+        if _is_equation(system, i):
             rows[i] = -1
-        elif i - offset < len(multipliers) and abs(multipliers[i - offset]) > threshold:
-            rows[i] = -1 if multipliers[i - offset] > 0 else 1
+        elif abs(multiplier) > threshold:
+            rows[i] = -1 if multiplier > 0 else 1
+    return rows
+
+
+def _is_equation(limits: Rows, i: int) -> bool:
+    """Return whether a row or value has one bound from both sides."""
+    return limits.lower[i] is not None and limits.lower[i] == limits.upper[i]
+
+
+def _suggested_values(point: Array, bounds: Rows) -> Active:
+    """Return the values that are at a bound or beyond it."""
     values: Active = {}
     for v, value in enumerate(point):
         low = bounds.lower[v]
@@ -217,7 +230,7 @@ def _suggested(
             values[v] = -1
         elif high is not None and value >= high:
             values[v] = 1
-    return rows, values
+    return values
 
 
 def _at(
@@ -229,26 +242,37 @@ def _at(
     """
     f = target.copy()
     for v, side in values.items():
-        bound = bounds.lower[v] if side < 0 else bounds.upper[v]
-        assert bound is not None
-        f[v] = bound
-    chosen = sorted(rows)
-    gram, right = _normal_equations(rows, values, system, f, weights)
-    solution = _eliminated(gram, right)
+        f[v] = _bound_at(bounds, v, side)
+    solution = _eliminated(*_normal_equations(rows, values, system, f, weights))
     if solution is None:
         return None
-    explained = [Fraction(0)] * len(f)
-    for k, i in enumerate(chosen):
-        for v, entry in system.matrix[i].items():
-            explained[v] += entry * solution[k]
+    multipliers = dict(zip(sorted(rows), solution, strict=True))
+    explained = _explained(multipliers, system, len(f))
     for v in range(len(f)):
         if v not in values:
             f[v] += explained[v] / weights[v]
+    # What the rows leave of the slope is for the bounds; 0 for values at none.
     slopes = [
         weight * (x - y) - part
         for weight, x, y, part in zip(weights, f, target, explained, strict=True)
     ]
-    return Point(f, dict(zip(chosen, solution, strict=True)), slopes)
+    return Point(f, multipliers, slopes)
+
+
+def _bound_at(limits: Rows, i: int, side: int) -> Fraction:
+    """Return the bound of a row or value on a side where it has one."""
+    bound = limits.lower[i] if side < 0 else limits.upper[i]
+    assert bound is not None
+    return bound
+
+
+def _explained(multipliers: dict[int, Fraction], system: Rows, d: int) -> Vector:
+    """Return Aᵀy."""
+    result = [Fraction(0)] * d
+    for i, multiplier in multipliers.items():
+        for v, entry in system.matrix[i].items():
+            result[v] += entry * multiplier
+    return result
 
 
 def _normal_equations(
@@ -260,9 +284,7 @@ def _normal_equations(
     # Only rows with a value in common have an entry: chains and trees stay sparse.
     users: dict[int, list[tuple[int, Fraction]]] = {}
     for k, i in enumerate(sorted(rows)):
-        bound = system.lower[i] if rows[i] < 0 else system.upper[i]
-        assert bound is not None
-        right.append(bound - _product(system.matrix[i], f))
+        right.append(_bound_at(system, i, rows[i]) - _product(system.matrix[i], f))
         gram.append({})
         for v, entry in system.matrix[i].items():
             if v not in values:

@@ -16,7 +16,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, Loss
 from ldpopt.solve.certificate import box
 from ldpopt.solve.certificate.dual import EPS, with_rounding
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
@@ -31,16 +31,9 @@ def best_of_all_supports(
     sizes = [size for size in stated if size is not None]
     relaxed = Formulation(loss, formulation.convex_constraints)
     region = relaxed.region(start.d)
-    is_simplex = (
-        region.is_box
-        and region.total is not None
-        and region.total >= 0
-        and not region.lower.any()
-        and bool(np.isinf(region.upper).all())
-    )
-    if target is None or not is_simplex or not sizes:
+    if target is None or not sizes or not _is_simplex(region):
         return None
-    assert region.total is not None
+    assert region.total is not None  # of every simplex
     gaps = np.empty(point.shape[:-1])
     for trial in np.ndindex(gaps.shape):
         best = at_most(target[trial], min(sizes), region.total)
@@ -50,6 +43,13 @@ def best_of_all_supports(
             point[trial], best, target[trial]
         )
     return np.maximum(gaps, 0.0)
+
+
+def _is_simplex(region: Region) -> bool:
+    """Return whether a region is f >= 0 with a total."""
+    if not region.is_box or region.total is None or region.total < 0:
+        return False
+    return region.lower_is_zero and region.upper_count == 0
 
 
 def _target(loss: Loss, start: FrequencyEstimate) -> Array | None:
