@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
-from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
+from ldpopt.solve.certificate.active_rows import (
+    NormalEquations,
+    explaining_multipliers,
+    rows_at_bounds,
+)
 from ldpopt.solve.certificate.competitors import stated
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import minorant
@@ -165,9 +169,6 @@ def _newton_step(
 
     None is returned where the loss has no finite slope and curvature.
     """
-    from scipy import sparse
-    from scipy.sparse.linalg import splu
-
     loss = formulation.loss
     free = face.free
     slope = np.where(free, loss.gradient(f, estimate), 0.0)
@@ -179,17 +180,13 @@ def _newton_step(
     multipliers = np.zeros(len(face.rows))
     matrix: Any = rows.system.matrix[chosen]
     if len(chosen):
-        gram = (matrix.multiply(weights[None, :]).tocsr() @ matrix.T).tocsc()
-        diagonal = gram.diagonal()
-        damping = _REGULAR * np.where(diagonal > 0, diagonal, 1.0)
-        # The usual order of columns is for matrices that are not symmetric: several times slower.
-        factor = splu((gram + sparse.diags_array(damping)).tocsc(), permc_spec="MMD_AT_PLUS_A")
+        equations = NormalEquations(matrix, weights, _REGULAR)
         missing = face.ends[chosen] - matrix @ f
         target = matrix @ (weights * slope) + missing
-        solved = factor.solve(target)
-        # Once more for what the damping took.
+        solved = equations.solve(target)
+        # Again for what the damping took.
         for _ in range(3):
-            solved = solved + factor.solve(target - gram @ solved)
+            solved = solved + equations.solve(target - equations.gram @ solved)
         multipliers[chosen] = solved
     step = weights * (matrix.T @ multipliers[chosen] - slope)
     whole = loss.gradient(f, estimate)

@@ -113,23 +113,45 @@ def _steepness(tangent: Minorant, free: Mask) -> Array:
 
 def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
     """Return the ν of smallest Σ w (g - Aᵀν)², by normal equations that are refined."""
-    from scipy import sparse
-    from scipy.sparse.linalg import splu
-
-    rows = sparse.csr_array(matrix)
-    weighted = rows.multiply(weights[None, :]).tocsr()
-    gram = (weighted @ rows.T).tocsc()
-    diagonal = gram.diagonal()
-    scale = float(diagonal.max(initial=0.0))
-    if scale == 0.0:
-        return np.zeros(rows.shape[0])
-    # Of every row its own size: steep and flat rows stand side by side.
-    damping = _REGULAR * np.where(diagonal > 0, diagonal, scale)
-    # The usual order of columns is for matrices that are not symmetric: several times slower.
-    factor = splu((gram + sparse.diags_array(damping)).tocsc(), permc_spec="MMD_AT_PLUS_A")
-    solution = np.zeros(rows.shape[0])
+    equations = NormalEquations(matrix, weights, _REGULAR)
+    solution = np.zeros(matrix.shape[0])
     residual = slope
     for _ in range(_STEPS):
-        solution = solution + factor.solve(weighted @ residual)
-        residual = slope - rows.T @ solution
+        solution = solution + equations.solve(equations.weighted @ residual)
+        residual = slope - matrix.T @ solution
     return solution
+
+
+class NormalEquations:
+    """A W Aᵀ y = b for the rows A of active constraints, a little damped.
+
+    Rows may depend on each other; what damping takes is for the caller to solve again.
+
+    Parameters
+    ----------
+    matrix
+        A, sparse.
+    weights
+        The diagonal of W, numbers >= 0.
+    damping
+        What is added to the diagonal, relative to it.
+    """
+
+    def __init__(self, matrix: Any, weights: Array, damping: float) -> None:
+        from scipy import sparse
+        from scipy.sparse.linalg import splu
+
+        rows = sparse.csr_array(matrix)
+        self.weighted = rows.multiply(weights[None, :]).tocsr()
+        self.gram = (self.weighted @ rows.T).tocsc()
+        diagonal = self.gram.diagonal()
+        # Of every row its own size: steep and flat rows stand side by side. A row whose values all
+        # have the weight 0 gets any size, so that its multiplier is 0.
+        sizes = np.where(diagonal > 0, diagonal, diagonal.max(initial=0.0) or 1.0)
+        damped = (self.gram + sparse.diags_array(damping * sizes)).tocsc()
+        # The usual order of columns is for matrices that are not symmetric: several times slower.
+        self._factor = splu(damped, permc_spec="MMD_AT_PLUS_A")
+
+    def solve(self, right: Array) -> Array:
+        """Return y for a right side b."""
+        return np.asarray(self._factor.solve(right))
