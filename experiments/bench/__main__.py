@@ -91,6 +91,7 @@ def _require_known(names: list[str]) -> None:
 
 def _measured(name: str, benchmark: Benchmark, store: Store, *, resume: bool) -> list[Row]:
     """Return the rows of a benchmark, stored or measured now."""
+    # By default all is measured anew: the machine may have changed, which no key shows.
     rows = store.rows(name, benchmark.settings) if resume else None
     if rows is None:
         rows = benchmark.run(benchmark.settings)

@@ -31,6 +31,7 @@ def run(settings: Mapping[str, Any]) -> list[Row]:
         single(*settings["kosarak"], epsilon, repeats, target=TARGETS["kosarak"]),
         many(trials, epsilon),
     ]
+    # Flat along n, which is what a sum over all counts would not be.
     rows += [single(d, users, epsilon, repeats) for users in settings["users"]]
     rows += [single(size, n, epsilon, repeats) for size in settings["sizes"]]
     return rows
@@ -51,6 +52,7 @@ def against_direct(d: int, n: int, epsilon: float, repeats: int) -> Row:
     """Return the time of one vector beside direct summation over the counts near each estimate."""
     estimate = populations.oue_estimate(d, n, epsilon, np.random.default_rng(d))
     timing = measure(partial(ldpopt.postprocess, estimate, "power"), repeats=repeats)
+    # The reference gets the fit for nothing: its time is that of the sums alone.
     alpha = PowerLaw.fit(estimate).alpha
     direct = measure(partial(direct_power, estimate, alpha), repeats=3)
     difference = float(np.max(np.abs(timing.value.frequencies / direct.value - 1)))
@@ -95,6 +97,7 @@ def many(trials: int, epsilon: float) -> Row:
     estimate = oracle.estimate(
         oracle.simulate_counts(data.counts, np.random.default_rng(0), trials=trials), data.n
     )
+    # Thousands of fits: one run is an average already.
     timing = measure(partial(ldpopt.postprocess, estimate, "power"), repeats=3)
     return Row(
         f"power, {trials:,} trials of d = {data.d:,}, a fit for each",

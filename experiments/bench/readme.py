@@ -32,10 +32,12 @@ class Results:
     def __init__(self, path: Path) -> None:
         self._seconds: dict[tuple[str, str, str], float] = {}
         self._references: dict[tuple[str, str, str], float] = {}
+        # The CSV file, not the JSON one: it is short enough to be kept with the figures.
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 key = (row["benchmark"], row["what"], row["against"])
                 self._seconds[key] = float(row["seconds"])
+                # Times without a reference have an empty cell there.
                 if row["against_seconds"]:
                     self._references[key] = float(row["against_seconds"])
 
@@ -74,6 +76,7 @@ def table(results: Results) -> str:
 
 
 def _rows(results: Results) -> Iterator[Cells]:
+    # From what every user runs to what few do.
     yield from _closed_forms(results)
     yield from _single_solves(results)
     yield from _priors(results)
@@ -82,6 +85,7 @@ def _rows(results: Results) -> Iterator[Cells]:
 
 
 def _closed_forms(results: Results) -> Iterator[Cells]:
+    # In random order, as domains are: sorted ones are quicker for one method, slower for another.
     for method in ("norm-sub", "mle-apx"):
         many = (f"{method}, OUE counts of 1,000,000 users, random order", PASS)
         yield (
@@ -106,6 +110,7 @@ def _closed_forms(results: Results) -> Iterator[Cells]:
         duration(results.seconds("methods", *together)),
         f"{factor(results.cost('methods', *together))} × one pass",
     )
+    # CLARABEL alone: the others take longer, or reach less.
     for method in ("norm-sub", "mle-apx"):
         small = results.seconds("solvers", f"{method}, d = 1,024", "CLARABEL")
         large = results.seconds("solvers", f"{method}, d = 42,178", "CLARABEL")
@@ -127,6 +132,7 @@ def _closed_forms(results: Results) -> Iterator[Cells]:
 
 
 def _single_solves(results: Results) -> Iterator[Cells]:
+    # Norm is the shortest closed form: nothing shows the cost of the road around it better.
     form = "the bare closed form"
     for road in ("postprocess", "Problem.solve"):
         for d in ("10", "1,024"):
@@ -147,6 +153,7 @@ def _priors(results: Results) -> Iterator[Cells]:
         duration(results.seconds("priors", *direct)),
         f"{factor(results.gain('priors', *direct))} × faster than direct summation over ±10 σ",
     )
+    # The cost hardly grows with the number of users: the two ends show it.
     ends = [f"power, d = 1,024, n = {n}" for n in ("10,000", "10,000,000,000")]
     yield (
         "the same, n = 10⁴ / 10¹⁰",
@@ -176,6 +183,7 @@ def _framework(results: Results) -> Iterator[Cells]:
             duration(results.seconds("framework", *row)),
             f"{factor(results.gain('framework', *row))} × faster than CLARABEL",
         )
+    # A small program too, on which what is ours weighs most.
     for d in ("64", "1,024"):
         again = f"CLS solved again, d = {d}"
         costs = [
@@ -211,6 +219,7 @@ def _reports(results: Results) -> Iterator[Cells]:
             duration(results.seconds("peers", protocol, against)),
             f"{factor(gain)} × faster than {peer}",
         )
+    # The two that draw most random numbers per report.
     for protocol in ("OUE", "SubsetSelection"):
         secure = f"{protocol}, operating system's entropy"
         yield (
@@ -244,12 +253,14 @@ def factor(value: float) -> str:
     """Return a factor with two digits, and three from 100 on."""
     if value < 10:
         return f"{value:.1f}"
+    # Further digits are those of one run on one machine.
     digits = 2 if value < 100 else 3
     return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
 def in_text(text: str, new: str) -> str:
     """Return the README's text with another speed table."""
+    # The table ends at the first blank line.
     begin = text.index(BEGIN)
     end = text.index(END, begin)
     return text[:begin] + new + text[end:]

@@ -35,6 +35,8 @@ def methods(
 
 
 def _record(method: Method) -> dict[str, Any]:
+    """Return a method as JSON shows it."""
+    # Named here: what scripts read does not change with the attributes of a class.
     return {
         "name": method.name,
         "label": method.label,

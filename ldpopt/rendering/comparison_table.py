@@ -20,6 +20,7 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
     """
     several = len({row.accuracy for row in rows if row.accuracy}) > 1
     everything = not several or width >= _WIDE
+    # Without padding: eighty columns hold the numbers, and nothing more.
     table = Table(
         box=box.SIMPLE_HEAD,
         title="Closed form against solvers",
@@ -52,6 +53,7 @@ def _number_headings(everything: bool) -> list[str]:
 
 def _numbers(row: ComparisonRow, everything: bool) -> list[str]:
     """Return the numbers of a row as text, in the order of the headings."""
+    # A gap's order of magnitude is what readers compare.
     digits = 2 if everything else 1
     times = [_short(row.seconds), _short(row.slowdown)]
     if everything:

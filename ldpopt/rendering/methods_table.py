@@ -31,6 +31,7 @@ def methods_table() -> Table:
 
 
 def _description(method: Method) -> str:
+    # Descriptions have brackets, which rich would take for markup.
     lines = [f"{escape(method.description)} [dim]({escape(method.source)})[/]"]
     if method.formula:
         lines.append(f"[dim]{escape(method.formula)}[/]")
