@@ -413,7 +413,7 @@ def test_an_interruption_at_work_is_one_line(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ldpopt.claims.run_claim", interrupted)
+    monkeypatch.setattr("ldpopt.claims.checking.run_claim", interrupted)
     result = run("verify")
     assert result.status == 130
     assert result.err.splitlines()[1:] == ["Interrupted."]
