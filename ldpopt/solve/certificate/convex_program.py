@@ -185,24 +185,27 @@ def _checked(
     """Return a finite value of the right shape for every variable."""
     if point is not None and not isinstance(point, Mapping):
         raise InvalidTypeError(f"the point must map variables to values, got {point!r}")
-    values = {}
-    for variable in problem.variables():
-        value = variable.value if point is None else point.get(variable)
-        if value is None:
-            where = "set its .value" if point is None else "add it to the point"
-            raise InvalidInputError(f"variable {variable.name()} has no value: {where}")
-        kind = np.complex128 if variable.is_complex() else np.float64
-        dense = value.toarray() if hasattr(value, "toarray") else value
-        array = np.asarray(dense, dtype=kind)
-        if array.shape != variable.shape:
-            raise InvalidInputError(
-                f"variable {variable.name()} has shape {variable.shape}, "
-                f"its value has shape {array.shape}"
-            )
-        if not np.isfinite(array).all():
-            raise InvalidInputError(f"the value of variable {variable.name()} is not finite")
-        values[variable] = array
-    return values
+    return {variable: _value_of(variable, point) for variable in problem.variables()}
+
+
+def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | None) -> Any:
+    """Return the value of one variable as an array, after a check."""
+    value: Any = variable.value if point is None else point.get(variable)
+    if value is None:
+        where = "set its .value" if point is None else "add it to the point"
+        raise InvalidInputError(f"variable {variable.name()} has no value: {where}")
+    kind = np.complex128 if variable.is_complex() else np.float64
+    # cvxpy holds the values of sparse variables as scipy's matrices.
+    dense = value.toarray() if hasattr(value, "toarray") else value
+    array = np.asarray(dense, dtype=kind)
+    if array.shape != variable.shape:
+        raise InvalidInputError(
+            f"variable {variable.name()} has shape {variable.shape}, "
+            f"its value has shape {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"the value of variable {variable.name()} is not finite")
+    return array
 
 
 @contextmanager

@@ -168,22 +168,7 @@ def program(
         "e": e,
     }
     if isinstance(loss, GaussianMLE):
-        noise = start.noise
-        (a, b), digits = integers(noise.a, noise.b)
-        growths = {int(number) for number in np.ravel(b)}
-        spreads = {int(number) for number in np.ravel(a)}
-        if growths != {0} and (len(growths) > 1 or len(spreads) > 1):
-            return "the variances of the values differ and grow: their minimiser is irrational"
-        spread = np.asarray(a) << e if len(spreads) > 1 else spreads.pop() << e
-        # (f - f̃)²/(a + b f): squares of 2^-e over variances in units of 2^-(e + digits).
-        return Program(
-            **parts,
-            weights=None,
-            spread=spread,
-            growth=growths.pop(),
-            scale=e - digits,
-            is_gaussian=True,
-        )
+        return _gaussian_program(parts, start)
     weights = None
     digits = 0
     if loss.weights is not None:  # type: ignore[attr-defined]  # of both losses of squares
@@ -196,6 +181,26 @@ def program(
         # One more for the factor ½.
         scale=2 * e + digits + 1,
         is_gaussian=False,
+    )
+
+
+def _gaussian_program(parts: dict[str, Any], start: FrequencyEstimate) -> Program | str:
+    """Return the program of squares over variances a + b f, or the reason why there is none."""
+    (a, b), digits = integers(start.noise.a, start.noise.b)
+    growths = {int(number) for number in np.ravel(b)}
+    spreads = {int(number) for number in np.ravel(a)}
+    if growths != {0} and (len(growths) > 1 or len(spreads) > 1):
+        return "the variances of the values differ and grow: their minimiser is irrational"
+    e = parts["e"]
+    spread = np.asarray(a) << e if len(spreads) > 1 else spreads.pop() << e
+    # (f - f̃)²/(a + b f): squares of 2^-e over variances in units of 2^-(e + digits).
+    return Program(
+        **parts,
+        weights=None,
+        spread=spread,
+        growth=growths.pop(),
+        scale=e - digits,
+        is_gaussian=True,
     )
 
 
