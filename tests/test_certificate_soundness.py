@@ -32,6 +32,7 @@ from ldpopt.solve.certificate import (
     row_programs,
 )
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.dual import _steps
 from tests import exact_minima
 
 TOLERANCE = 1e-9
@@ -458,3 +459,11 @@ def main(factor) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+
+
+def test_steps_from_a_point_outside_its_bounds_may_stay_at_it():
+    # f - s over 0 <= s <= 1, widened to hold 0 where f itself is above or below the bounds.
+    f = np.array([0.25, 1.5, -0.5])
+    lowest, largest = _steps(f, np.zeros(3), np.ones(3))
+    assert lowest.tolist() == [-0.75, 0.0, -1.5]
+    assert largest.tolist() == [0.25, 1.5, 0.0]
