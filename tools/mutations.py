@@ -47,7 +47,18 @@ _CHECKING = ("validate", "require", "check", "expect", "warn")
 _IRRELEVANT_KEYWORDS = frozenset({"stacklevel", "strict", "slots", "frozen", "eq", "repr"})
 """Arguments that change a warning's place, a failure that cannot happen, or speed."""
 
-_ANY_ORDER = ("cast", "isinstance", "issubclass", "print", "max", "min", "maximum", "minimum")
+_ANY_ORDER = (
+    "cast",
+    "isinstance",
+    "issubclass",
+    "print",
+    "max",
+    "min",
+    "maximum",
+    "minimum",
+    # The larger of a number and a lower bound is the same in either order.
+    "clip",
+)
 """Functions whose swapped arguments change nothing, change types or messages alone, or fail at
 once."""
 
