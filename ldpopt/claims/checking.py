@@ -1,22 +1,21 @@
-"""Check all claims of a ledger, topic by topic, in this process or in several."""
+"""Check all claims of a ledger, one by one, in this process or in several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import groupby
 from typing import NamedTuple
 
 from ldpopt import claims
 from ldpopt.claims.engine.claim import Claim, Finding
 from ldpopt.claims.engine.run import Result, run_claim
-from ldpopt.executors import executor_for, results
+from ldpopt.executors import executor_for
 
 
-class _Topic(NamedTuple):
-    """Claims that one process checks, one after the other: they share what they compute."""
+class _Task(NamedTuple):
+    """The check of one claim, as a process receives it."""
 
-    identifiers: tuple[str, ...]
+    identifier: str
     quick: bool
 
 
@@ -45,30 +44,34 @@ def check_ledger(ledger: Mapping[str, Claim], *, quick: bool, workers: int = 1) 
     WorkersError
         If a process dies.
     """
-    by_topic = groupby(ledger.values(), key=lambda claim: claim.topic)
-    work = [_Topic(tuple(claim.id for claim in group), quick) for _, group in by_topic]
     if workers == 1:
-        # Claim by claim, so that a caller sees how far it is.
+        # Here, so that a caller sees how far it is.
         instances = claims.InstanceSet(quick=quick)
         for claim in ledger.values():
             yield run_claim(claim, instances)
         return
-    for topic in results(executor_for(workers), _check_topic, work):
-        for checked in topic:
-            yield Result(ledger[checked.identifier], checked.finding, checked.seconds)
+    # One claim at a time and not one topic: equivalences alone take half of the time. A worker
+    # goes on while another is busy with a long claim, so results wait here for those before them.
+    work = [_Task(identifier, quick) for identifier in ledger]
+    outcomes = executor_for(workers).run(_check, work)
+    waiting: dict[str, _Checked] = {}
+    for claim in ledger.values():
+        while claim.id not in waiting:
+            task, outcome = next(outcomes)
+            if isinstance(outcome, Exception):
+                raise outcome
+            waiting[task.identifier] = outcome
+        checked = waiting.pop(claim.id)
+        yield Result(claim, checked.finding, checked.seconds)
 
 
-def _check_topic(topic: _Topic) -> list[_Checked]:
-    """Return what the claims of a topic find, in a process of an executor."""
-    instances = _instances(topic.quick)
-    checked = []
-    for identifier in topic.identifiers:
-        result = run_claim(claims.LEDGER[identifier], instances)
-        checked.append(_Checked(identifier, result.finding, result.seconds))
-    return checked
+def _check(task: _Task) -> _Checked:
+    """Return what the check of a claim finds, in a process of an executor."""
+    result = run_claim(claims.LEDGER[task.identifier], _instances(task.quick))
+    return _Checked(task.identifier, result.finding, result.seconds)
 
 
 @cache
 def _instances(quick: bool) -> claims.InstanceSet:
-    """Return the instances of this process: made once, for all topics that it checks."""
+    """Return the instances of this process: made once, for all claims that it checks."""
     return claims.InstanceSet(quick=quick)
