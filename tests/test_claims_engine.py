@@ -594,6 +594,23 @@ def test_the_verdict_follows_from_what_was_found(holds, more, verdict):
     assert Finding(holds, 1, {}, **more).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"corrected": True}, {"corrected": False}, {"proof": "Simplex.v: cls"}]
+)
+@pytest.mark.parametrize("holds", [True, False])
+def test_nothing_is_decided_on_no_instances(holds, more):
+    assert Finding(holds, 0, {}, **more).verdict is Verdict.INCONCLUSIVE
+
+
+def test_an_undefined_number_is_no_evidence_for_a_statement():
+    evidence = {"largest error": math.nan}
+    assert Finding(True, 1, evidence).verdict is Verdict.INCONCLUSIVE
+    assert Finding(True, 1, evidence, proof="Simplex.v: cls").verdict is Verdict.INCONCLUSIVE
+    assert Finding(False, 1, evidence, corrected=True).verdict is Verdict.INCONCLUSIVE
+    # It may be what contradicts one.
+    assert Finding(False, 1, evidence).verdict is Verdict.FAILS
+
+
 @pytest.mark.parametrize("holds", [True, False])
 def test_what_lacks_something_decides_nothing(holds):
     with pytest.raises(ValueError, match="lacks the data cannot decide"):
@@ -628,7 +645,7 @@ def test_json_writes_what_is_not_finite_as_text():
         "id": "toy",
         "source": "N I",
         "statement": "A toy.",
-        "verdict": "holds",
+        "verdict": "inconclusive",
         "expected": "fails",
         "instances": 2,
         "evidence": {"x": "inf", "y": 1.5, "z": "nan"},

@@ -102,6 +102,50 @@ def test_a_further_axiom_in_the_record_withdraws_the_file(folder):
     assert proof_of(CLS, folder=folder)
 
 
+def change_record(folder, change):
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    change(record)
+    (folder / RECORD).write_text(json.dumps(record), encoding="utf-8")
+
+
+def test_a_statement_that_is_edited_in_the_record_alone_is_withdrawn(folder):
+    def claim_more(record):
+        entry = record["theorems"][CLS]
+        entry["statement"] = entry["statement"].replace("only_minimiser", "best_of_all", 1)
+
+    change_record(folder, claim_more)
+    assert proof_of(CLS, folder=folder) == ""
+    assert proof_of("delta_exists", folder=folder)
+
+
+def test_a_theorem_that_only_the_record_has_is_none(folder):
+    entry = {"file": "NormSub.v", "prose": "All.", "statement": "all : False"}
+    change_record(folder, lambda record: record["theorems"].update(all=entry))
+    assert "all" not in accepted_theorems(folder)
+
+
+def test_a_record_that_names_fewer_imports_withdraws_the_file(folder):
+    change_record(folder, lambda record: record["files"]["KKT.v"].update(requires=[]))
+    edit(folder / "NormSub.v", "Qed.", "Admitted.")
+    assert proof_of("kkt_with_dual_feasibility_is_norm_sub", folder=folder) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Unset Guard Checking.",
+        "Declare Module M : T.",
+        'Definition s := "(*". Axiom easy : 1 = 2. Definition t := "*)".',
+    ],
+)
+def test_other_ways_to_an_assumption_are_seen_in_an_edited_record(folder, line):
+    source = folder / "KKT.v"
+    edit(source, "Open Scope R_scope.", f"Open Scope R_scope.\n{line}")
+    digest = prove.content_hash(source)
+    change_record(folder, lambda record: record["files"]["KKT.v"].update(sha256=digest))
+    assert proof_of("kkt_with_dual_feasibility_is_norm_sub", folder=folder) == ""
+
+
 def test_line_ends_do_not_matter(folder):
     for path in folder.glob("*.v"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -128,6 +172,18 @@ def test_a_changed_source_takes_proved_from_the_claims_that_cite_it(folder, monk
     assert result.finding.verdict is Verdict.HOLDS
     assert not result.as_expected
     assert "withdrawn" in result.finding.evidence["theorems"]
+
+
+def test_a_changed_source_shows_in_the_claims_that_fail_by_its_theorem(folder, monkeypatch):
+    fails = Finding(False, 1, {})
+    claim = replace(LEDGER["order-norm-hyb"], check=lambda _: fails)
+    assert run.run_claim(claim, None).as_expected
+    edit(folder / "OtherMethods.v", "Qed.", "Admitted.")
+    monkeypatch.setattr(run, "proof_of", lambda *names: proof_of(*names, folder=folder))
+    result = run.run_claim(claim, None)
+    assert result.finding.verdict is Verdict.FAILS
+    assert not result.as_expected
+    assert result.expectation == "fails, with its theorems"
 
 
 def test_claims_cite_theorems_that_are_proved():

@@ -18,35 +18,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ldpopt.proofs import FOLDER, RECORD, content_hash, without_comments
+from ldpopt.proofs import FOLDER, LIBRARY, RECORD, content_hash, required, without_comments
 
 BUILD = Path("build/proofs")
-LIBRARY = "LdpOpt"
-"""The name that the sources import one another by: `From LdpOpt Require Import Sums`."""
-
 MISSING = """\
 coqc, the compiler of the proof checker Coq, is not installed. Debian and Ubuntu have it in the
 package coq: apt-get install coq. Nothing else of ldpopt needs it: the record of what Coq accepted
 is part of the package."""
 
-_REQUIRE = re.compile(rf"From {LIBRARY} Require Import ([\w\s]+)\.")
 _THEOREM = re.compile(r"^Theorem (\w+)(.*?)^Proof\.", re.MULTILINE | re.DOTALL)
 _PROSE = re.compile(r"\(\*\*((?:(?!\*\)).)*)\*\)\s*\Z", re.DOTALL)
 
 
 class ProofError(Exception):
     """Coq, or a rule of this folder, refuses a file."""
-
-
-def required(source: str) -> list[str]:
-    """Return the files of this folder that a source imports.
-
-    Examples
-    --------
-    >>> required("From LdpOpt Require Import Sums NormSub.")
-    ['Sums.v', 'NormSub.v']
-    """
-    return [f"{module}.v" for line in _REQUIRE.findall(source) for module in line.split()]
 
 
 def in_levels(sources: dict[str, str]) -> list[list[str]]:

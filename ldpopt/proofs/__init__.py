@@ -29,10 +29,17 @@ AXIOMS_OF_THE_REALS = frozenset(
 )
 """What Coq's library of real numbers assumes. A theorem that assumes more is not proved."""
 
+LIBRARY = "LdpOpt"
+"""The name that the sources import one another by: `From LdpOpt Require Import Sums`."""
+
 _UNPROVED = re.compile(
-    r"\b(?:Admitted|admit|Axioms?|Parameters?|Conjectures?|Hypothes[ie]s|Variables?|Context)\b"
+    r"\b(?:Admitted|admit|Axioms?|Parameters?|Conjectures?|Hypothes[ie]s|Variables?|Context"
+    # These turn checks of Coq off, or bring in what no proof stands behind.
+    r"|Unset|bypass_check|Declare|Primitive|Load)\b"
 )
 """Words that bring an assumption into a source."""
+
+_REQUIRE = re.compile(rf"From {LIBRARY} Require Import ([\w\s]+)\.")
 
 _INTEGERS = re.compile(r"^Definition (\w+) : (?:list )?Z :=([^.]*)\.$", re.MULTILINE)
 
@@ -65,7 +72,22 @@ class Theorem:
 def content_hash(path: Path) -> str:
     """Return the SHA-256 of a source, the same whatever ends its lines."""
     # Text mode turns all ends of lines into one.
-    return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
+    return _hash(path.read_text(encoding="utf-8"))
+
+
+def _hash(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def required(source: str) -> list[str]:
+    """Return the files of this folder that a source imports.
+
+    Examples
+    --------
+    >>> required("From LdpOpt Require Import Sums NormSub.")
+    ['Sums.v', 'NormSub.v']
+    """
+    return [f"{module}.v" for line in _REQUIRE.findall(source) for module in line.split()]
 
 
 def without_comments(source: str) -> str:
@@ -91,7 +113,7 @@ def accepted_theorems(folder: Path = FOLDER) -> dict[str, Theorem]:
 
     A file has no theorem here if it differs from the recorded one, is missing or not recorded,
     makes an assumption of its own, rests on more than `AXIOMS_OF_THE_REALS`, or builds on such a
-    file.
+    file. A theorem is not among them either if its recorded statement is not the one of its file.
 
     Raises
     ------
@@ -105,11 +127,14 @@ def accepted_theorems(folder: Path = FOLDER) -> dict[str, Theorem]:
     """
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     files = record["files"]
-    intact = {name for name, entry in files.items() if _is_as_recorded(folder / name, entry)}
+    sources = {name: _source(folder / name) for name in files}
+    intact = {name for name, entry in files.items() if _is_as_recorded(sources[name], entry)}
     return {
         theorem.name: theorem
         for theorem in _recorded(record)
         if _builds_on(theorem.file, files) <= intact
+        # The hash protects the source from a change, and nothing else protects the record.
+        and f"\nTheorem {theorem.statement}.\nProof." in sources[theorem.file]
     }
 
 
@@ -162,16 +187,25 @@ def _recorded(record: dict[str, Any]) -> Iterator[Theorem]:
         )
 
 
-def _is_as_recorded(path: Path, entry: dict[str, Any]) -> bool:
+def _source(path: Path) -> str:
+    """Return the text of a source; an empty one, which has no theorem, if the file is missing."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _is_as_recorded(source: str, entry: dict[str, Any]) -> bool:
     """Return whether a source has the recorded content and no assumption beyond the reals."""
     if not AXIOMS_OF_THE_REALS.issuperset(entry["axioms"]):
         return False
-    if not path.exists() or content_hash(path) != entry["sha256"]:
+    # A list that lacks a file would hide that this one was changed.
+    if _hash(source) != entry["sha256"] or required(source) != entry["requires"]:
         return False
-    # A record that was edited along with its source would pass the hash.
-    source = path.read_text(encoding="utf-8")
-    # Most sources have no such word at all, and taking comments out is the slow part.
-    return not _UNPROVED.search(source) or not _UNPROVED.search(without_comments(source))
+    # A record that was edited along with its source would pass the hash. Most sources have no such
+    # word at all, and taking comments out is the slow part.
+    if not _UNPROVED.search(source):
+        return True
+    code = without_comments(source)
+    # A quotation mark in code may open a text with the marks of comments, which hides a word.
+    return not _UNPROVED.search(code) and '"' not in code
 
 
 def _builds_on(file: str, files: dict[str, Any]) -> set[str]:

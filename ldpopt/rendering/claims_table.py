@@ -68,7 +68,7 @@ def _verdict(result: Result) -> str:
     verdict = result.finding.verdict
     if result.as_expected:
         return f"[{_COLOURS[verdict]}]{verdict}[/]\n[dim]as expected[/]"
-    return f"[bold red]{verdict}[/]\n[bold red]expected\n{result.claim.expected}[/]"
+    return f"[bold red]{verdict}[/]\n[bold red]expected\n{result.expectation}[/]"
 
 
 def claims_summary(results: Sequence[Result]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -58,7 +59,8 @@ class Finding:
     holds
         Whether the statement is true as printed; None where the check cannot decide.
     instances
-        Number of vectors (or parameter settings) that it was checked on.
+        Number of vectors (or parameter settings) that it was checked on. On none of them nothing
+        is decided.
     evidence
         Measured numbers and short texts, in the order in which they are shown.
     corrected
@@ -107,9 +109,20 @@ class Finding:
         """The verdict that follows."""
         if self.holds is None:
             return Verdict.UNCHECKED if self.missing else Verdict.INCONCLUSIVE
+        # Bounds over no instances are all met: such a check has shown nothing.
+        if self.instances < 1:
+            return Verdict.INCONCLUSIVE
+        # A number that was not computed is no evidence for a statement; against one it may be.
+        if (self.holds or self.corrected) and self._has_nan:
+            return Verdict.INCONCLUSIVE
         if self.holds:
             return Verdict.PROVED if self.proof else Verdict.HOLDS
         return Verdict.CORRECTED if self.corrected else Verdict.FAILS
+
+    @property
+    def _has_nan(self) -> bool:
+        """Whether a number of the evidence is undefined."""
+        return any(isinstance(x, float) and math.isnan(x) for x in self.evidence.values())
 
 
 Check = Callable[[InstanceSet], Finding]

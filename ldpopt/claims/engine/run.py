@@ -23,9 +23,17 @@ class Result:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the one that the ledger expects."""
+        """Whether the verdict is the one that the ledger expects, with the theorems it cites."""
+        # A theorem may stand behind "fails" or a correction too, which hold without it.
+        if self.claim.theorems and not self.finding.proof:
+            return False
         # "Fails" may be what is expected: a paper's wrong statement stays in the ledger as wrong.
         return self.finding.verdict == self.claim.expected
+
+    @property
+    def expectation(self) -> str:
+        """The expected verdict in words, and whether theorems are to stand behind it."""
+        return f"{self.claim.expected}{', with its theorems' if self.claim.theorems else ''}"
 
 
 def run_claim(claim: Claim, instances: InstanceSet) -> Result:
