@@ -85,8 +85,10 @@ def evidence(
     """
     source = RowsOfTrials(formulation, start.d)
     shape = point.shape[:-1]
+    # Of all trials at once: a loss may find what it needs of a stack in one step.
+    values = formulation.loss.value(point, start)
     parts = [
-        _of_trial(formulation, source, start[trial], point[trial], sufficient)
+        _of_trial(formulation, source, start[trial], point[trial], float(values[trial]), sufficient)
         for trial in np.ndindex(shape)
     ]
     return stacked(parts, shape)
@@ -97,9 +99,10 @@ def _of_trial(
     source: RowsOfTrials,
     estimate: FrequencyEstimate,
     f: Array,
+    value: float,
     sufficient: float,
 ) -> Evidence:
-    """Return the evidence of one trial."""
+    """Return the evidence of one trial, at which the loss has the given value."""
     d = len(f)
     region = formulation.region(d)
     loss = formulation.loss.convexified(f, estimate)
@@ -109,7 +112,7 @@ def _of_trial(
     if isinstance(tangent, Tangent) and tangent.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
-    scale = Scale.of(tangent, float(loss.value(f, estimate)), sufficient)
+    scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
     # Where no curved constraint holds, the linear ones alone prove a point, without a program.
