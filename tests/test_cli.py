@@ -274,7 +274,13 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def small_ledger(monkeypatch):
+def whole_list(monkeypatch):
+    """For ledgers of a few claims, of which the list of statements has many more."""
+    monkeypatch.setattr("ldpopt.claims.statements.defects_of_list", lambda claims: [])
+
+
+@pytest.fixture
+def small_ledger(monkeypatch, whole_list):
     ledger = {key: LEDGER[key] for key in ("base-pos-ls", "oue-flip")}
     monkeypatch.setattr("ldpopt.claims.LEDGER", ledger)
     return ledger
@@ -309,6 +315,17 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     assert "not what the ledger expects: oue-flip" in result.err
 
 
+def test_verify_fails_where_a_claim_of_the_list_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {"oue-flip": LEDGER["oue-flip"]})
+    result = run("verify", "--quick", "--out", tmp_path)
+    assert result.status == 1
+    assert "do not match: the claim " in result.err
+    assert "the claim cls-norm-sub is listed and does not exist" in result.err
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "cls-norm-sub is listed and does not exist" in page
+
+
+@pytest.mark.usefixtures("whole_list")
 def test_verify_judges_the_figures_and_fails_where_a_table_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpopt.claims.LEDGER", {})
     kept = Path(__file__).parent.parent / "experiments" / "results"

@@ -9,11 +9,13 @@ import pytest
 from markupsafe import escape
 from rich.console import Console
 
-from ldpopt.claims import LEDGER, InstanceSet, Verdict, run_claim
+from ldpopt.claims import LEDGER, InstanceSet, Verdict, run_claim, statements
 from ldpopt.claims.figures import STATEMENTS
 from ldpopt.claims.statements import (
+    NUMBER,
     PAPERS,
     PaperStatement,
+    defects_of_list,
     read_own_chapters,
     read_statements,
     tallies,
@@ -29,7 +31,22 @@ OWN = [claim for claims in read_own_chapters().values() for claim in claims]
 def test_the_numbers_of_statements_are_those_that_were_counted():
     """Deleting a statement must not go unnoticed."""
     counted = Counter(statement.paper for statement in read_statements())
-    assert counted == {"N": 209, "D": 103, "K": 47}
+    assert counted == NUMBER == {"N": 209, "D": 103, "K": 47}
+
+
+def test_the_list_and_the_ledger_match():
+    assert list(defects_of_list({*LEDGER, *FIGURE_IDS})) == []
+
+
+def test_a_lost_statement_and_a_lost_claim_are_defects(monkeypatch):
+    shortened = read_statements()[1:]
+    monkeypatch.setattr(statements, "read_statements", lambda: shortened)
+    claims = {*LEDGER, *FIGURE_IDS, "new"} - {"cls-norm-sub"}
+    assert list(defects_of_list(claims)) == [
+        "208 statements of N are listed, and not 209",
+        "the claim cls-norm-sub is listed and does not exist",
+        "the claim new is not listed",
+    ]
 
 
 def test_the_readme_states_how_many_there_are_and_how_many_have_no_verdict():

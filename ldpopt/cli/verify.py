@@ -53,7 +53,8 @@ def verify(
     Each claim is a statement of the papers with the verdict that the ledger expects. Closed forms
     are compared with the exact minimiser, in rational arithmetic, and with solvers. This takes a
     minute or two. Exit status 1 if a verdict differs from the expected one. A second table counts
-    the papers' checkable statements by verdict, those without one too; the page lists them.
+    the papers' checkable statements by verdict, those without one too; the page lists them. A
+    statement or a claim that is lost is an error too.
 
     With --self-test 62 errors are planted in the package, one at a time and in memory alone, and
     the claims run until one of them notices; with --figures, 8 more in copies of its tables. Exit
@@ -66,12 +67,15 @@ def verify(
     Example: ldpopt verify --out build/verify
     """
     # Here and in the other commands: what is slow to import waits until the command needs it.
-    from ldpopt.claims import read_figure_run, to_json
+    from ldpopt.claims import LEDGER, read_figure_run, to_json
+    from ldpopt.claims.figures import STATEMENTS
+    from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import claims_page
     from ldpopt.rendering.claims_table import (
         claims_summary,
         claims_table,
         defects_line,
+        lost_line,
         papers_table,
     )
 
@@ -83,6 +87,7 @@ def verify(
     require_writable(ledger_file, page_file)
     # A folder without results is an error before the long part, not after it.
     figure_run = None if figures is None else read_figure_run(figures)
+    lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
     checked = _check_ledger(quick, workers)
     results = checked if figure_run is None else [*checked, *figure_run.results]
     defects = () if figure_run is None else figure_run.defects
@@ -93,14 +98,16 @@ def verify(
         output.print(papers_table(results))
     if ledger_file is not None and page_file is not None:
         write_whole(ledger_file, to_json(results).encode())
-        write_whole(page_file, claims_page(checked, figure_run).encode())
+        write_whole(page_file, claims_page(checked, figure_run, lost).encode())
         report_written(ledger_file, page_file)
     # On standard error, like all that is not a result: with --json the output stays JSON.
     errors.print(claims_summary(results), highlight=False, soft_wrap=True)
     if defects:
         errors.print(defects_line(defects), highlight=False, soft_wrap=True)
+    if lost:
+        errors.print(lost_line(lost), highlight=False, soft_wrap=True)
     # Files and table first: they are what a reader needs after a surprise.
-    if defects or not all(result.as_expected for result in results):
+    if defects or lost or not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
 

@@ -31,7 +31,11 @@ from ldpopt.solve.solvers import SOLVERS
 _PACKAGES = ("ldpopt", "numpy", "scipy", "cvxpy")
 
 
-def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) -> str:
+def claims_page(
+    results: Sequence[Result],
+    figure_run: FigureRun | None = None,
+    lost: Sequence[str] = (),
+) -> str:
     """Return the page: what is known in words, then all claims by topic with their evidence.
 
     Parameters
@@ -40,6 +44,8 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         Of the claims that were checked.
     figure_run
         A run of the papers' figures: its statements follow the results.
+    lost
+        How the list of the papers' statements and the ledger differ, if they do.
     """
     if figure_run is not None:
         results = [*results, *figure_run.results]
@@ -64,6 +70,7 @@ def claims_page(results: Sequence[Result], figure_run: FigureRun | None = None) 
         theorems=accepted_theorems(),
         with_figures=figure_run is not None,
         defects=() if figure_run is None else figure_run.defects,
+        lost=lost,
         surprises=[result for result in results if not result.as_expected],
         summary=_summary(results),
         accuracy=_accuracy(results),

@@ -84,6 +84,12 @@ def claims_summary(results: Sequence[Result]) -> str:
     return f"[green]{summary}; all as expected[/] (fails: the papers' statement is wrong)."
 
 
+def lost_line(lost: Sequence[str]) -> str:
+    """Return one line about how the list of statements and the ledger differ."""
+    listed = escape("; ".join(lost))
+    return f"[bold red]The list of statements and the ledger do not match:[/] {listed}."
+
+
 def defects_line(defects: Sequence[str]) -> str:
     """Return one line about what is wrong with the tables of a run of the figures."""
     return f"[bold red]The tables of the figures are not whole:[/] {escape('; '.join(defects))}."

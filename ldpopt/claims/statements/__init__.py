@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -23,6 +23,9 @@ PAPERS: Mapping[str, str] = {
     "K": "Jia and Gong, INFOCOM 2019",
 }
 """The papers by the letter that places begin with."""
+
+NUMBER: Mapping[str, int] = {"N": 209, "D": 103, "K": 47}
+"""How many statements of each paper there must be: one that is lost is a defect of the list."""
 
 _FILES = {"N": "ndss.toml", "D": "draft.toml", "K": "calibrate.toml"}
 
@@ -133,6 +136,33 @@ def read_statements() -> tuple[PaperStatement, ...]:
 def read_own_chapters() -> Mapping[str, tuple[str, ...]]:
     """Return the ids of the claims that are no statements of the papers, by chapter."""
     return {chapter["title"]: tuple(chapter["claims"]) for chapter in _read("own.toml")["chapter"]}
+
+
+def defects_of_list(identifiers: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with the list, one sentence each; nothing if it is whole.
+
+    Parameters
+    ----------
+    identifiers
+        Of all claims that exist: those of the ledger, and those on the papers' figures.
+
+    Examples
+    --------
+    >>> next(defects_of_list([]))
+    'the claim alpha-few-kept is listed and does not exist'
+    """
+    present = Counter(statement.paper for statement in read_statements())
+    for paper, number in NUMBER.items():
+        if present[paper] != number:
+            yield f"{present[paper]} statements of {paper} are listed, and not {number}"
+    existing = set(identifiers)
+    listed = {claim for statement in read_statements() for claim in statement.claims}
+    listed.update(claim for claims in read_own_chapters().values() for claim in claims)
+    # A statement whose claims are gone would look like one that was not run.
+    for claim in sorted(listed - existing):
+        yield f"the claim {claim} is listed and does not exist"
+    for claim in sorted(existing - listed):
+        yield f"the claim {claim} is not listed"
 
 
 def _read(file: str) -> dict[str, Any]:
