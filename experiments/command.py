@@ -21,7 +21,7 @@ from experiments.run import SEED, Plan, Summary, compute_cells, plan, write_figu
 from experiments.store import Store
 from ldpopt.cli.app import INTERRUPTED, Interruptible
 from ldpopt.errors import LdpoptError
-from ldpopt.executors import Executor, executor_for
+from ldpopt.executors import PATIENCE, Executor, executor_for
 from ldpopt.validate import unknown_name
 
 FAILED = 1
@@ -100,6 +100,10 @@ DaskAddress = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Send cells to this Dask cluster.", show_default=False),
 ]
+DaskPatience = Annotated[
+    float,
+    typer.Option(help="Seconds that the scheduler may be silent or without workers."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is in the results file.")]
@@ -119,6 +123,7 @@ def run(
     trials: Trials = None,
     workers: Workers = 1,
     dask: DaskAddress = None,
+    dask_patience: DaskPatience = PATIENCE,
     seed: Seed = SEED,
     quick: Quick = False,
     fresh: Fresh = False,
@@ -141,7 +146,7 @@ def run(
         raise typer.BadParameter(
             "--dask uses the workers of its cluster: leave out --workers", param_hint="--workers"
         )
-    executor = executor_for(workers, dask)
+    executor = executor_for(workers, dask, dask_patience)
     # Loading counts too: the user waits for it.
     start = time.perf_counter()
     planned = plan(chosen, seed=seed, trials=trials, quick=quick)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
+from ldpopt import validate
 from ldpopt.errors import WorkersError
 
 Item = TypeVar("Item")
@@ -32,7 +34,10 @@ Result = TypeVar("Result")
 # Calls that wait for each worker: enough to keep it busy, few enough to keep memory constant.
 _AHEAD = 2
 
-_PATIENCE = 30.0  # seconds for a Dask scheduler, and then for its first worker, to answer
+PATIENCE = 30.0
+"""Seconds that a Dask scheduler has for an answer, and a cluster without workers for a new one."""
+
+_TICK = 1.0  # seconds between two looks at a pool whose calls take longer
 
 
 class Executor(Protocol):
@@ -67,10 +72,12 @@ class Executor(Protocol):
         ...
 
 
-def executor_for(workers: int = 1, dask: str | None = None) -> Executor:
+def executor_for(
+    workers: int = 1, dask: str | None = None, dask_patience: float = PATIENCE
+) -> Executor:
     """Return the executor for a number of processes, or for the Dask scheduler at an address."""
     if dask is not None:
-        return Dask(dask)
+        return Dask(dask, dask_patience)
     return InProcess() if workers == 1 else Processes(workers)
 
 
@@ -155,9 +162,22 @@ class Dask:
     """The workers of a Dask cluster that can import the function, and open the files it reads.
 
     The scheduler gives calls of a worker that died to others.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler.
+    patience
+        Seconds, > 0, that the scheduler has for an answer, and that the cluster may be without any
+        worker, at the start and later.
     """
 
     address: str
+    patience: float = PATIENCE
+
+    def __post_init__(self) -> None:
+        patience = validate.real("the patience with a Dask cluster", self.patience, above=0)
+        object.__setattr__(self, "patience", patience)
 
     def run(
         self,
@@ -169,8 +189,8 @@ class Dask:
         """Yield each item with the result or the error of its call.
 
         Raises WorkersError if ``distributed`` is not installed, no scheduler answers, it has no
-        workers, or it goes away. A call that killed its workers repeatedly has a WorkersError as
-        its outcome.
+        workers for longer than the patience, or it goes away. A call that killed its workers
+        repeatedly has a WorkersError as its outcome.
         """
         try:
             from distributed import KilledWorker
@@ -179,23 +199,22 @@ class Dask:
                 "a Dask cluster needs the package distributed: pip install 'ldpopt[dask]'"
             ) from None
         with closing(self._client()) as client:
-
-            def size() -> int:
-                # Anew each time: workers may join or leave during the run.
-                return int(sum(client.nthreads().values())) * _AHEAD
-
+            cluster = _Cluster(client, self)
             # Not pure: the result of an equal call may not be taken from an earlier run.
             pool = client.get_executor(pure=False)
             try:
-                for item, outcome in _ahead(pool, function, work, size, in_order):
+                outcomes = _ahead(
+                    pool, function, work, cluster.calls, in_order, cluster.require_workers
+                )
+                for item, outcome in outcomes:
+                    if isinstance(outcome, CancelledError):
+                        raise outcome
                     if isinstance(outcome, KilledWorker):
                         yield item, WorkersError(f"the Dask cluster gave up on a call: {outcome}")
                     else:
                         yield item, outcome
             except CancelledError:
-                raise WorkersError(
-                    f"the Dask cluster at {self.address} went away: start it, then run again"
-                ) from None
+                raise self.gone() from None
             finally:
                 # Without waiting: calls that are no longer needed are cancelled.
                 pool.shutdown(wait=False)
@@ -206,7 +225,7 @@ class Dask:
 
         try:
             client: Any = distributed.Client(  # type: ignore[no-untyped-call]
-                self.address, timeout=_PATIENCE, set_as_default=False
+                self.address, timeout=self.patience, set_as_default=False
             )
         except (OSError, ValueError) as error:
             raise WorkersError(
@@ -214,13 +233,55 @@ class Dask:
             ) from None
         try:
             # Without workers Dask would wait for ever, and say nothing.
-            client.wait_for_workers(1, timeout=_PATIENCE)
+            client.wait_for_workers(1, timeout=self.patience)
         except TimeoutError:
             client.close()
-            raise WorkersError(
-                f"the Dask cluster at {self.address} has no workers: start some, then run again"
-            ) from None
+            raise self.without_workers() from None
         return client
+
+    def gone(self) -> WorkersError:
+        """Return the error for a scheduler that no longer answers."""
+        return WorkersError(
+            f"the Dask cluster at {self.address} went away: start it, then run again"
+        )
+
+    def without_workers(self) -> WorkersError:
+        """Return the error for a cluster that has been without workers for too long."""
+        return WorkersError(
+            f"the Dask cluster at {self.address} had no workers for {self.patience:g} s: start "
+            "some, then run again"
+        )
+
+
+class _Cluster:
+    """How much a Dask cluster can do at present, and since when it can do nothing."""
+
+    def __init__(self, client: Any, dask: Dask) -> None:
+        self._client = client
+        self._dask = dask
+        self._idle_since: float | None = None
+
+    def calls(self) -> int:
+        """Return how many calls keep the cluster busy, at least one."""
+        try:
+            # Anew each time: workers may join or leave during the run. A scheduler that is stopped
+            # keeps its connections open, so that without a limit this would wait for ever.
+            threads = self._client.nthreads(callback_timeout=self._dask.patience)
+        except OSError:
+            raise self._dask.gone() from None
+        if threads:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = time.monotonic()
+        # Without workers one call waits for the first of them.
+        return max(1, int(sum(threads.values())) * _AHEAD)
+
+    def require_workers(self) -> None:
+        """Raise an error if the cluster has been without workers for longer than the patience."""
+        self.calls()
+        idle = self._idle_since
+        if idle is not None and time.monotonic() - idle > self._dask.patience:
+            raise self._dask.without_workers()
 
 
 def _ahead(
@@ -229,23 +290,26 @@ def _ahead(
     work: Iterable[Item],
     size: Callable[[], int],
     in_order: bool,
+    watch: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Item, Result | Exception]]:
-    """Yield items with their outcomes, of calls in a pool that has at most ``size()`` at a time."""
+    """Yield items with their outcomes, of calls in a pool that has at most ``size()`` at a time.
+
+    While no call ends, ``watch`` is called once per tick: it may raise an error.
+    """
     waiting: dict[Future[Result], Item] = {}
     for item in work:
         waiting[pool.submit(function, item)] = item
         if len(waiting) >= size():
-            yield _next(waiting, in_order)
+            yield _next(waiting, in_order, watch)
     while waiting:
-        yield _next(waiting, in_order)
+        yield _next(waiting, in_order, watch)
 
 
-def _next(waiting: dict[Future[Any], Item], in_order: bool) -> tuple[Item, Any]:
+def _next(
+    waiting: dict[Future[Any], Item], in_order: bool, watch: Callable[[], None]
+) -> tuple[Item, Any]:
     """Take a finished call away from those that wait; return its item and its outcome."""
-    future = next(iter(waiting))
-    if not in_order:
-        finished = wait(waiting, return_when=FIRST_COMPLETED).done
-        future = next(future for future in waiting if future in finished)
+    future = _finished(waiting, in_order, watch)
     item = waiting.pop(future)
     error = future.exception()
     # A pool that broke has no result for any call.
@@ -257,3 +321,15 @@ def _next(waiting: dict[Future[Any], Item], in_order: bool) -> tuple[Item, Any]:
     if not isinstance(error, Exception):
         raise error
     return item, error
+
+
+def _finished(
+    waiting: dict[Future[Any], Item], in_order: bool, watch: Callable[[], None]
+) -> Future[Any]:
+    """Return the first call, in their order, once it has ended, or the first that has ended."""
+    awaited = list(waiting)[:1] if in_order else list(waiting)
+    while True:
+        ended = wait(awaited, timeout=_TICK, return_when=FIRST_COMPLETED).done
+        if ended:
+            return next(future for future in awaited if future in ended)
+        watch()

@@ -112,19 +112,38 @@ def first(mask: NDArray[np.bool_]) -> tuple[Any, ...]:
     return tuple(np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
+def unmasked(what: str, values: object) -> None:
+    """Raise an error if an array has masked entries, also as a part of a list.
+
+    Every argument passes here before ``np.asarray``, which would show the numbers that a mask
+    hides.
+    """
+    if _hides_entries(values):
+        raise InvalidInputError(
+            f"{what} must not have masked entries: fill them, or leave them out"
+        )
+
+
+def _hides_entries(values: object) -> bool:
+    if isinstance(values, list | tuple):
+        # Numbers, of which long lists consist, need no call.
+        return any(_hides_entries(part) for part in values if not isinstance(part, float | int))
+    if not isinstance(values, np.ma.MaskedArray):
+        return False
+    mask = np.ascontiguousarray(np.ma.getmaskarray(values))
+    # The mask of records, such as reports of local hashing, has a flag per field.
+    return bool(mask.view(np.bool_).any())
+
+
 def array(what: str, values: ArrayLike) -> NDArray[Any]:
     """Return ``values`` as a numeric array; booleans, text and ragged lists are refused."""
+    unmasked(what, values)
     try:
         result = np.asarray(values)
     except ValueError as error:
         raise InvalidInputError(
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
-    # As a plain array it would show the numbers that the mask hides.
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise InvalidInputError(
-            f"{what} must not have masked entries: fill them, or leave them out"
-        )
     if result.dtype.kind not in "iuf":
         # numpy's name of a type of text is "<U3".
         kind = "text" if result.dtype.kind in "US" else str(result.dtype)

@@ -258,7 +258,8 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
     stop = InvalidInputError("enough")
     monkeypatch.setattr("ldpopt.collection.aggregate", noting(options, stop))
     arguments = ["--out", tmp_path / "c.json", "--workers", 3, "--max-reject-rate", 0.25]
-    assert run("aggregate", "in", *arguments, "--keep-going", "--dask", "tcp://x").status == 2
+    to_dask = ["--keep-going", "--dask", "tcp://x", "--dask-patience", 2.5]
+    assert run("aggregate", "in", *arguments, *to_dask).status == 2
     del options["on_partition"]
     assert options == {
         "rejects": tmp_path / "c.rejects.csv",
@@ -266,6 +267,7 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
         "keep_going": True,
         "workers": 3,
         "dask": "tcp://x",
+        "dask_patience": 2.5,
         "state": tmp_path / ".c.json.state",
     }
 

@@ -5,11 +5,12 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from ldpopt import executors
-from ldpopt.errors import WorkersError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, WorkersError
 from ldpopt.executors import Dask, InProcess, Processes, executor_for, results
 
 
@@ -38,7 +39,8 @@ def test_results_are_in_the_order_of_the_work_and_raise_the_first_error(executor
 def test_the_executor_for_workers_and_clusters():
     assert isinstance(executor_for(), InProcess)
     assert executor_for(3) == Processes(3)
-    assert executor_for(1, "tcp://here:1") == Dask("tcp://here:1")
+    assert executor_for(1, "tcp://here:1") == Dask("tcp://here:1", 30.0)
+    assert executor_for(1, "tcp://here:1", 2) == Dask("tcp://here:1", 2.0)
 
 
 def test_the_death_of_a_process_is_reported():
@@ -96,29 +98,68 @@ def touch(path):
     time.sleep(0.01)
 
 
+@pytest.fixture
+def start_cluster():
+    """A function that starts a cluster in this process, with so many workers."""
+    distributed = pytest.importorskip("distributed")
+    with ExitStack() as running:
+
+        def start(workers):
+            cluster = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                dashboard_address=":0",
+                processes=False,
+                protocol="tcp://",
+                silence_logs=50,
+            )
+            return running.enter_context(cluster)
+
+        yield start
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "no-such-protocol://x"])
-def test_nobody_answers_at_the_dask_address(address, monkeypatch):
+def test_nobody_answers_at_the_dask_address(address):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(executors, "_PATIENCE", 0.5)
     with pytest.raises(WorkersError, match=f"no Dask scheduler answers at {address}"):
-        list(Dask(address).run(half, []))
+        list(Dask(address, 0.5).run(half, []))
 
 
-def test_a_cluster_without_workers_is_named(monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=0, dashboard_address=":0", processes=False, protocol="tcp://"
-    ) as cluster:
-        monkeypatch.setattr(executors, "_PATIENCE", 0.5)
-        with pytest.raises(WorkersError, match="has no workers: start some"):
-            list(Dask(cluster.scheduler_address).run(half, [1]))
+@pytest.mark.parametrize("patience", [0, -1, "long", float("nan")])
+def test_a_patience_is_a_number_of_seconds(patience):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match="the patience with a Dask"):
+        Dask("tcp://here:1", patience)
 
 
-def test_an_error_on_a_cluster_is_an_outcome():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1, dashboard_address=":0", processes=False, protocol="tcp://"
-    ) as cluster:
+def test_a_cluster_without_workers_is_named(start_cluster):
+    cluster = start_cluster(0)
+    with pytest.raises(WorkersError, match=r"had no workers for 0\.5 s: start some"):
+        list(Dask(cluster.scheduler_address, 0.5).run(half, [1]))
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_cluster_that_loses_its_last_worker_is_named(start_cluster, monkeypatch, in_order):
+    monkeypatch.setattr(executors, "_TICK", 0.05)
+    cluster = start_cluster(1)
+    outcomes = Dask(cluster.scheduler_address, 0.5).run(half, [1, 2, 3, 4, 5, 6], in_order=in_order)
+    next(outcomes)
+    cluster.scale(0)
+    with pytest.raises(WorkersError, match=r"had no workers for 0\.5 s: start some"):
+        list(outcomes)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_scheduler_that_dies_is_named(start_cluster, in_order):
+    cluster = start_cluster(1)
+    outcomes = Dask(cluster.scheduler_address, 0.5).run(half, [1, 2, 3, 4, 5, 6], in_order=in_order)
+    next(outcomes)
+    cluster.close()
+    with pytest.raises(WorkersError, match="went away: start it, then run again"):
+        list(outcomes)
+
+
+def test_an_error_on_a_cluster_is_an_outcome(start_cluster):
+    with start_cluster(1) as cluster:
         outcomes = dict(Dask(cluster.scheduler_address).run(half, [0, 2]))
     assert isinstance(outcomes.pop(0), ZeroDivisionError)
     assert outcomes == {2: 3.0}

@@ -205,7 +205,7 @@ class Interrupted(InProcess):
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path, tiny, undrawn, monkeypatch):
-    monkeypatch.setattr(command, "executor_for", lambda workers, dask: Interrupted())
+    monkeypatch.setattr(command, "executor_for", lambda *_: Interrupted())
     result = invoke("run", "ndss-fig5", "--trials", 2, "--out", tmp_path)
     assert result.exit_code == command.INTERRUPTED
     assert "3 new cells are kept" in bare(result.stderr)

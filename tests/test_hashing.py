@@ -1,8 +1,12 @@
 """The hash family: uniform, pairwise independent, the same for clients and server, late numba."""
 
+import multiprocessing
 import subprocess
 import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import numba
 import numpy as np
 import pytest
 import scipy.stats
@@ -91,6 +95,53 @@ def test_the_compiled_kernel_equals_numpy(n, d, g):
     counts = hashed_support_counts(seeds, buckets_sent, d, g)
     assert counts.dtype == np.int64
     assert_array_equal(counts, (hashes == buckets_sent[:, None]).sum(axis=0))
+
+
+@pytest.fixture(scope="module")
+def shared_out():
+    """An oracle, reports that are counted by several threads, and their counts by numpy."""
+    oracle = OLH(1.0, d=2**10)
+    reports = oracle.perturb(np.arange(1_100) % oracle.d, rng=5)
+    values = np.arange(oracle.d, dtype=np.uint64)
+    hashes = bucket_of(reports["seed"][:, None], values, np.uint64(oracle.g))
+    return oracle, reports, (hashes == reports["bucket"][:, None]).sum(axis=0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 200])
+def test_any_number_of_threads_gives_the_same_counts_and_bits(shared_out, monkeypatch, threads):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+    oracle, reports, counts = shared_out
+    assert_array_equal(oracle.support_counts(reports), counts)
+    operator = oracle.support_operator(reports)
+    assert_array_equal(operator.rmatvec(np.ones(len(reports))), counts)
+
+
+def test_no_thread_outlives_a_count(shared_out):
+    oracle, reports, _ = shared_out
+    before = threading.active_count()
+    oracle.support_counts(reports)
+    oracle.support_operator(reports)
+    assert threading.active_count() == before
+    # A layer of numba's own threads would not survive a fork, or a second thread that counts.
+    with pytest.raises(ValueError, match="not initialized"):
+        numba.threading_layer()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
+def test_workers_count_after_their_parent_has(shared_out, start):
+    oracle, reports, counts = shared_out
+    assert_array_equal(oracle.support_counts(reports), counts)
+    with ProcessPoolExecutor(1, multiprocessing.get_context(start)) as pool:
+        of_worker = pool.submit(oracle.support_counts, reports).result(timeout=120)
+    assert_array_equal(of_worker, counts)
+
+
+def test_threads_count_beside_each_other(shared_out):
+    oracle, reports, counts = shared_out
+    with ThreadPoolExecutor(3) as pool:
+        for of_thread in pool.map(oracle.support_counts, [reports] * 6):
+            assert_array_equal(of_thread, counts)
 
 
 def test_client_and_server_use_the_same_hash():

@@ -4,7 +4,6 @@ import itertools
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pytest
 import scipy.linalg
@@ -244,15 +243,6 @@ def test_an_accepted_budget_leaves_every_probability_of_the_client_above_zero(cl
 TRUE_COUNTS = np.array([100, 60, 40, 0, 0])
 
 
-@pytest.fixture
-def one_thread():
-    """Use one thread: with thousands of small batches the kernel's threads would mostly wait."""
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(threads)
-
-
 def collect(oracle, true_counts, source, trials):
     """Return support counts (trials, d), from reports or from the simulation."""
     if source == "simulated":
@@ -262,7 +252,6 @@ def collect(oracle, true_counts, source, trials):
     return np.array([oracle.support_counts(batch) for batch in np.split(reports, trials)])
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("source", ["reports", "simulated"])
 @every_oracle
 def test_mean_and_covariance_of_counts_are_those_of_the_enumeration(cls, source):
@@ -280,7 +269,6 @@ def test_mean_and_covariance_of_counts_are_those_of_the_enumeration(cls, source)
     assert (np.abs(np.cov(counts.T) - covariance) < SIGMAS * spread).all()
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("source", ["reports", "simulated"])
 @pytest.mark.parametrize("d", [8, 20])
 @every_oracle

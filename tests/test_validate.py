@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ldpopt import validate
+import ldpopt
+from ldpopt import FrequencyEstimate, Problem, validate
+from ldpopt.collection import ReportWriter
+from ldpopt.constraints import Bounds, Fixed, GroupTotals, Hierarchy, Monotone, NonNegative
+from ldpopt.datasets import Dataset
 from ldpopt.errors import (
     DataUnavailableError,
     InfeasibleError,
@@ -18,6 +22,12 @@ from ldpopt.errors import (
     LdpoptWarning,
     SolverError,
 )
+from ldpopt.estimate import heavy_hitters, mean_squared_error
+from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from ldpopt.oracles import GRR, OLH
+from ldpopt.priors import Discrete, PowerLaw
+from ldpopt.studies.audit import audit
+from ldpopt.studies.poisoning import maximal_gain
 
 
 @pytest.mark.parametrize(
@@ -191,5 +201,54 @@ def test_numbers_that_a_mask_hides_are_not_used():
     for check in (validate.frequencies, lambda values: validate.array("weights", values)):
         with pytest.raises(InvalidInputError, match="must not have masked entries"):
             check(hidden)
+    rows = [np.array([0.5, 0.2, 0.3]), hidden]
+    for nested in (rows, tuple(rows), [rows, rows]):
+        with pytest.raises(InvalidInputError, match="must not have masked entries"):
+            validate.array("weights", nested)
     open_mask = np.ma.masked_array([0.5, 0.2], mask=False)
     assert validate.frequencies(open_mask).tolist() == [0.5, 0.2]
+
+
+HIDDEN = np.ma.masked_array([0, 1, 2], mask=[False, False, True])
+FLAGS = np.ma.masked_array([[True, False, True]], mask=[[False, False, True]])
+RECORDS = np.ma.masked_array(
+    OLH(1.0, 3).perturb([0, 1, 2], rng=0), mask=[(False, False), (False, False), (False, True)]
+)
+ESTIMATE = FrequencyEstimate([0.5, 0.3, 0.2])
+
+TAKERS = {
+    "frequencies": lambda: FrequencyEstimate(HIDDEN),
+    "a stack": lambda: FrequencyEstimate([HIDDEN, HIDDEN]),
+    "noise": lambda: FrequencyEstimate([0.5, 0.3, 0.2], noise=HIDDEN + 1.0),
+    "values": lambda: GRR(1.0, 3).perturb(HIDDEN),
+    "reports": lambda: GRR(1.0, 3).support_counts(HIDDEN),
+    "records": lambda: OLH(1.0, 3).support_counts(RECORDS),
+    "an operator": lambda: OLH(1.0, 3).support_operator(RECORDS),
+    "counts": lambda: GRR(1.0, 3).estimate(HIDDEN, 3),
+    "true counts": lambda: GRR(1.0, 3).simulate_counts(HIDDEN, rng=0),
+    "sets": lambda: ESTIMATE.query([[0], HIDDEN]),
+    "flags": lambda: ESTIMATE.query(FLAGS),
+    "a method": lambda: ldpopt.postprocess(HIDDEN, "norm-sub"),
+    "a problem": lambda: Problem(LeastSquares(), [NonNegative()]).solve(HIDDEN),
+    "weights": lambda: WeightedLeastSquares(HIDDEN),
+    "bounds": lambda: Bounds(HIDDEN, 9),
+    "indices": lambda: Fixed(HIDDEN, [0.1, 0.2, 0.3]),
+    "groups": lambda: GroupTotals([HIDDEN], [1.0]),
+    "an order": lambda: Monotone(HIDDEN),
+    "parents": lambda: Hierarchy(HIDDEN - 1),
+    "an error": lambda: mean_squared_error([0.1, 0.2, 0.3], HIDDEN),
+    "heavy hitters": lambda: heavy_hitters(HIDDEN, 0.5),
+    "a prior's counts": lambda: PowerLaw(1.0, 10).posterior_mean(HIDDEN, noise=1.0),
+    "a prior's support": lambda: Discrete(HIDDEN, [1.0, 1.0, 1.0], 10),
+    "a data set": lambda: Dataset("x", HIDDEN, ("a", "b", "c"), "here"),
+    "a data set's sets": lambda: Dataset("x", [1, 2], ("a", "b"), "here", {"s": [HIDDEN]}),
+    "targets": lambda: maximal_gain(GRR(1.0, 3), 2, HIDDEN),
+    "an audit": lambda: audit(lambda v: HIDDEN, 1.0, [0, 1], reports=100, batched=True),
+    "a file": lambda: ReportWriter("reports.parquet", GRR(1.0, 3)).write(HIDDEN),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_nothing_public_uses_masked_entries(taker):
+    with pytest.raises(InvalidInputError, match="must not have masked entries"):
+        TAKERS[taker]()

@@ -17,6 +17,7 @@ from ldpopt.cli.shared import (
     require_writable,
 )
 from ldpopt.errors import InvalidInputError
+from ldpopt.executors import PATIENCE
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
@@ -36,6 +37,10 @@ DaskAddress = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler whose workers see the same files."),
 ]
+DaskPatience = Annotated[
+    float,
+    typer.Option(help="Seconds that the scheduler may be silent or without workers."),
+]
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Skip parts of files that cannot be read.")
 ]
@@ -48,6 +53,7 @@ def aggregate(
     max_reject_rate: RejectRate = 1.0,
     workers: Workers = 1,
     dask: DaskAddress = None,
+    dask_patience: DaskPatience = PATIENCE,
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> None:
@@ -84,6 +90,7 @@ def aggregate(
             keep_going=keep_going,
             workers=workers,
             dask=dask,
+            dask_patience=dask_patience,
             state=state,
             on_partition=show,
         )

@@ -25,7 +25,7 @@ from ldpopt.collection.partition import (
 )
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.executors import Executor, executor_for, results
+from ldpopt.executors import PATIENCE, Executor, executor_for, results
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,7 @@ def aggregate(
     keep_going: bool = False,
     workers: int = 1,
     dask: str | None = None,
+    dask_patience: float = PATIENCE,
     state: str | Path | None = None,
     on_partition: Callable[[int, int], None] | None = None,
 ) -> Aggregate:
@@ -91,6 +92,8 @@ def aggregate(
         Number of processes.
     dask
         Address of a Dask scheduler whose workers see the same files; used instead of processes.
+    dask_patience
+        Seconds that the scheduler has for an answer, and that it may be without any worker.
     state
         File that keeps finished parts: the same call resumes a run that was killed. Remove it once
         the result is safe.
@@ -130,7 +133,7 @@ def aggregate(
     (4, {'duplicate client id': 2})
     """
     # Before any file is opened, which may take minutes.
-    executor = executor_for(validate.integer("workers", workers, minimum=1), dask)
+    executor = executor_for(validate.integer("workers", workers, minimum=1), dask, dask_patience)
     _check_rate(max_reject_rate)
     chosen = list_files([paths] if isinstance(paths, str | Path) else paths)
     files, unreadable = _opened(chosen, keep_going=keep_going)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from ldpopt import validate
 from ldpopt.collection.header import Header, fingerprint
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.parquet import ParquetReports, ParquetWriter, id_column
@@ -159,6 +160,7 @@ class ReportWriter:
             If they are not reports of the oracle, the ids do not fit, or the file cannot be
             written.
         """
+        validate.unmasked("reports", reports)
         # A list of reports is as good as an array.
         batch = np.asarray(reports)
         self.oracle.report_form.check(batch)

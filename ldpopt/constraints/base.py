@@ -160,6 +160,7 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     InvalidInputError, InvalidTypeError
         If one is repeated (the first is named), negative or no whole number.
     """
+    validate.unmasked(what, indices)
     # An empty list would become an array of floats.
     given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
     checked = validate.whole_numbers(what, given, low=0, high=INDEX_BOUND)

@@ -116,6 +116,8 @@ class Dataset:
         if users > _LARGEST:
             raise InvalidInputError(f"the counts sum to {users}, which is more than 2**63 - 1")
         object.__setattr__(self, "counts", locked(counts))
+        for family, sets in self.sets.items():
+            validate.unmasked(f"the sets {family!r}", sets)
         families = {
             family: [locked(np.asarray(x)) for x in sets] for family, sets in self.sets.items()
         }

@@ -37,6 +37,7 @@ def membership(sets: Sets, d: int) -> csr_array:
     """
     from scipy import sparse  # slow to import, and only set queries need it
 
+    validate.unmasked("sets", sets)
     if isinstance(sets, np.ndarray) and sets.dtype == np.bool_:
         if sets.ndim != 2 or sets.shape[1] != d:
             raise InvalidInputError(f"boolean sets must have shape (m, {d}), got {sets.shape}")

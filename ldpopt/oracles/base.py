@@ -316,6 +316,7 @@ class FrequencyOracle(PureProtocol, ABC):
         )
 
     def _checked(self, reports: ArrayLike) -> Reports:
+        validate.unmasked("reports", reports)
         try:
             array = np.asarray(reports)
         except ValueError:

@@ -3,9 +3,17 @@
 Nothing is cached on disk: numba would not notice a change of the hash family in its own file, and a
 server that hashes otherwise than its clients counts noise. Compiling takes about half a second per
 process.
+
+The cores are shared out by threads of Python that end with each call, and not by those of numba:
+these outlive the call, so that GNU OpenMP aborts a process which is forked later, and numba's
+workqueue aborts the interpreter once two threads count at a time.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numba
 import numpy as np
@@ -16,10 +24,11 @@ from ldpopt.oracles.hash_family import bucket_of
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 Bits = NDArray[np.uint8]
+Result = TypeVar("Result")
 
 _bucket_of = numba.njit(inline="always")(bucket_of)
 
-# Number of hashes below which waking the other cores costs more than they save.
+# Number of hashes below which starting threads costs more than they save.
 _SMALL = 1 << 20
 
 
@@ -33,15 +42,15 @@ def hashed_support_counts(
 
     Cost: n·d hashes, shared by all cores; memory cores·d.
     """
-    g64 = np.uint64(g)
-    if len(seeds) * d < _SMALL:
+
+    def count(start: int, stop: int) -> Counts:
+        # Each thread has counts of its own: shared ones would have to be locked.
         counts = np.zeros(d, dtype=np.int64)
-        _count(seeds, buckets, g64, counts)
+        _count(seeds[start:stop], buckets[start:stop], np.uint64(g), counts)
         return counts
-    threads = numba.get_num_threads()
-    partial = np.zeros((threads, d), dtype=np.int64)
-    _count_parts(seeds, buckets, g64, partial)
-    return np.asarray(partial.sum(axis=0))
+
+    parts = _shared_out(count, len(seeds), hashes=len(seeds) * d)
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def hashed_support_bits(
@@ -57,10 +66,28 @@ def hashed_support_bits(
     bytes.
     """
     bits = np.empty((-(-d // 8), len(seeds)), dtype=np.uint8)
-    _set_bits(seeds, buckets, np.uint64(g), bits)
+
+    def set_bits(start: int, stop: int) -> None:
+        _set_bits(seeds, buckets, np.uint64(g), start, bits[start:stop])
+
+    _shared_out(set_bits, len(bits), hashes=len(seeds) * d)
     return bits
 
 
+def _shared_out(work: Callable[[int, int], Result], size: int, *, hashes: int) -> list[Result]:
+    """Return what ``work(start, stop)`` gives on consecutive parts of 0 .. size, one per core."""
+    # The number that numba's own threads would have, which NUMBA_NUM_THREADS sets. To ask numba
+    # for it by get_num_threads would start them.
+    threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    parts = 1 if hashes < _SMALL else min(threads, size)
+    if parts == 1:
+        return [work(0, size)]
+    ends = [size * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:
+        return list(pool.map(work, ends[:-1], ends[1:]))
+
+
+# Both kernels let go of the interpreter's lock, which is what makes the threads parallel.
 @numba.njit(nogil=True)
 def _count(
     seeds: Words,
@@ -74,31 +101,16 @@ def _count(
             counts[value] += bucket == buckets[i]
 
 
-@numba.njit(parallel=True)
-def _count_parts(
-    seeds: Words,
-    buckets: Words,
-    g: np.uint64,
-    partial: Counts,
-) -> None:
-    parts = len(partial)
-    n = len(seeds)
-    # Each thread has counts of its own: shared ones would have to be locked.
-    for part in numba.prange(parts):
-        first = n * part // parts
-        stop = n * (part + 1) // parts
-        _count(seeds[first:stop], buckets[first:stop], g, partial[part])
-
-
-@numba.njit(parallel=True)
+@numba.njit(nogil=True)
 def _set_bits(
     seeds: Words,
     buckets: Words,
     g: np.uint64,
+    first_row: int,
     bits: Bits,
 ) -> None:
-    for row in numba.prange(len(bits)):
-        first = 8 * row
+    for row in range(len(bits)):
+        first = 8 * (first_row + row)
         for i in range(len(seeds)):
             byte = 0
             for value in range(first, first + 8):

@@ -259,6 +259,7 @@ class _Source:
         return reports if self.features is None else self.features(reports)
 
     def _rows(self, reports: Any) -> Array:
+        validate.unmasked("reports", reports)
         try:
             array = np.asarray(reports)
         except ValueError:  # reports of different lengths, which may still be hashable

@@ -197,6 +197,7 @@ def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | No
     kind = np.complex128 if variable.is_complex() else np.float64
     # cvxpy holds the values of sparse variables as scipy's matrices.
     dense = value.toarray() if hasattr(value, "toarray") else value
+    validate.unmasked(f"the value of variable {variable.name()}", dense)
     array = np.asarray(dense, dtype=kind)
     if array.shape != variable.shape:
         raise InvalidInputError(
