@@ -37,7 +37,7 @@ from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.oracles import OUE, subset
 from ldpopt.oracles.forms import HashForm
 from ldpopt.priors import PowerLaw
-from ldpopt.rendering.claims_page import claims_page
+from ldpopt.rendering.claims_page import HEADLINES, claims_page
 
 ROOT = Path(__file__).parent.parent
 KEPT_RUN = ROOT / "experiments" / "results"
@@ -216,8 +216,12 @@ def test_the_first_screen_says_in_words_what_is_known(results):
         Verdict.UNCHECKED: "Not known here",
     }
     for verdict, heading in headings.items():
-        assert f"{heading}: {ended[verdict]} statements" in first
-    assert "of the statements compare a closed form with" in first
+        assert f"{heading}: {ended[verdict]} claims" in first
+    assert "of the claims compare a closed form with" in first
+    # What is proved is said before anything is opened, and so is what is wrong.
+    proved = first[first.index("Proved: ") : first.index("</summary>")]
+    assert "solves constrained least squares</a>" in proved
+    assert set(HEADLINES) <= set(LEDGER)
     assert "Kosarak (" in first
     assert all(f'href="#{identifier}"' in first for identifier in LEDGER)
 

@@ -18,6 +18,7 @@ from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.collection import read_reports
 from ldpopt.errors import InvalidInputError
+from ldpopt.executors import InProcess
 from ldpopt.methods import METHODS
 from ldpopt.oracles import ORACLES
 from ldpopt.studies.comparison import CASES
@@ -299,7 +300,7 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     lines = result.err.splitlines()
     assert lines[0] == "Checking 2 claims; this takes a minute or two."
     assert lines[-3:-1] == [f"Wrote {folder / name}." for name in ("claims.json", "report.html")]
-    assert lines[-1].startswith("2 statements: 1 proved, 0 holds, 1 holds-as-corrected, 0 fails")
+    assert lines[-1].startswith("2 claims: 1 proved, 0 holds, 1 holds-as-corrected, 0 fails")
     assert "; all as expected" in lines[-1]
 
 
@@ -315,6 +316,27 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     result = run("verify", "--quick")
     assert result.status == 1
     assert "not what the ledger expects: oue-flip" in result.err
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.usefixtures("whole_list")
+def test_verify_names_a_claim_whose_check_raises_and_checks_the_others(
+    tmp_path, monkeypatch, workers
+):
+    # Other processes import the ledger anew, where nothing is patched.
+    monkeypatch.setattr("ldpopt.claims.checking.executor_for", lambda workers: InProcess())
+    broken = replace(LEDGER["oue-flip"], check=lambda instances: instances.no_such_list)
+    ledger = {"oue-flip": broken, "base-pos-ls": LEDGER["base-pos-ls"]}
+    monkeypatch.setattr("ldpopt.claims.LEDGER", ledger)
+    result = run("verify", "--quick", "--workers", workers, "--out", tmp_path)
+    assert result.status == 1
+    last = result.err.splitlines()[-1]
+    assert "not what the ledger expects: oue-flip (its check raised AttributeError: " in last
+    assert "(test_cli.py, line " in last
+    assert "base-pos-ls" not in last
+    records = json.loads((tmp_path / "claims.json").read_text())
+    assert [record["verdict"] for record in records] == ["inconclusive", "proved"]
+    assert "no_such_list" in (tmp_path / "report.html").read_text()
 
 
 def test_verify_fails_where_a_claim_of_the_list_is_lost(tmp_path, monkeypatch):

@@ -27,7 +27,8 @@ KEPT_RUN = Path(__file__).parent.parent / "experiments" / "results"
 
 
 def test_there_are_62_errors_and_their_claims_exist():
-    assert len(planted.ERRORS) == 62
+    assert len(planted.ERRORS) == planted.NUMBER == 62
+    assert len(planted.TABLE_ERRORS) == planted.TABLE_NUMBER == 8
     for error in planted.ERRORS.values():
         assert error.claims, error.id
         assert set(error.claims) <= set(LEDGER), error.id
@@ -181,6 +182,15 @@ def test_the_command_plants_errors_in_tables_too(monkeypatch):
     result = command("verify", "--self-test", "--figures", KEPT_RUN)
     assert result.status == 1
     assert "69 of 70 planted errors noticed; no claim sees: figures-mse" in result.err
+
+
+def test_the_command_fails_where_the_catalogue_has_lost_an_error(monkeypatch):
+    kept = dict(list(planted.ERRORS.items())[1:])
+    monkeypatch.setattr(planted, "ERRORS", kept)
+    monkeypatch.setattr(planted, "self_test", sightings_of())
+    result = command("verify", "--self-test")
+    assert result.status == 1
+    assert "There are 61 errors to plant, and not 62." in result.err
 
 
 def test_a_folder_without_tables_is_no_sighting(tmp_path):

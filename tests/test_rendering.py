@@ -371,7 +371,7 @@ def test_only_a_surprise_is_red():
 
 def test_every_verdict_is_counted():
     summary = claims_summary([result_of(verdict, verdict) for verdict in Verdict])
-    assert "6 statements: " in summary
+    assert "6 claims: " in summary
     assert all(f"1 {verdict}" in summary for verdict in Verdict)
 
 

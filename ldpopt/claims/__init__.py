@@ -4,9 +4,10 @@ A claim is one function with ``@claim`` in a module of ``topics``; nothing else 
 """
 
 from ldpopt.claims import topics
-from ldpopt.claims.engine.claim import Claim, Finding, Verdict
+from ldpopt.claims.engine.claim import Claim, Finding, Verdict, claim
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.engine.ledger import collect
+from ldpopt.claims.engine.own import read_claims
 from ldpopt.claims.engine.run import Result, run_claim, to_json
 from ldpopt.claims.figures import FigureRun, read_figure_run
 
@@ -21,6 +22,8 @@ __all__ = [
     "InstanceSet",
     "Result",
     "Verdict",
+    "claim",
+    "read_claims",
     "read_figure_run",
     "run_claim",
     "to_json",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from ldpopt import claims
@@ -21,6 +22,7 @@ class _Task(NamedTuple):
 
     identifiers: tuple[str, ...]
     quick: bool
+    own: Path | None
 
 
 class _Checked(NamedTuple):
@@ -29,19 +31,35 @@ class _Checked(NamedTuple):
     identifier: str
     finding: Finding
     seconds: float
+    raised: str
 
 
-def check_ledger(ledger: Mapping[str, Claim], *, quick: bool, workers: int = 1) -> Iterator[Result]:
+def ledger_with(own: Path | None) -> dict[str, Claim]:
+    """Return the package's claims, and after them those of a user's file if there is one."""
+    if own is None:
+        return claims.LEDGER
+    return {**claims.LEDGER, **claims.read_claims(own, taken=claims.LEDGER)}
+
+
+def check_ledger(
+    ledger: Mapping[str, Claim],
+    *,
+    quick: bool,
+    workers: int = 1,
+    own: Path | None = None,
+) -> Iterator[Result]:
     """Yield the results of all claims in the order of the ledger.
 
     Parameters
     ----------
     ledger
-        Claims by id. With more than one worker they must be those of ``ldpopt.claims.LEDGER``.
+        Claims by id. With more than one worker they must be those of ``ledger_with(own)``.
     quick
         Fewer and smaller instances.
     workers
-        Number of processes; each makes the instances anew.
+        Number of processes; each makes the instances anew, and reads the user's file.
+    own
+        The file of the user's own claims among them.
 
     Raises
     ------
@@ -56,7 +74,7 @@ def check_ledger(ledger: Mapping[str, Claim], *, quick: bool, workers: int = 1) 
         return
     # A worker goes on while another is busy with a long claim, so results wait here for those
     # before them.
-    outcomes = executor_for(workers).run(_check, _tasks(list(ledger), quick))
+    outcomes = executor_for(workers).run(_check, _tasks(list(ledger), quick, own))
     waiting: dict[str, _Checked] = {}
     for claim in ledger.values():
         while claim.id not in waiting:
@@ -65,23 +83,31 @@ def check_ledger(ledger: Mapping[str, Claim], *, quick: bool, workers: int = 1) 
                 raise outcome
             waiting.update({checked.identifier: checked for checked in outcome})
         checked = waiting.pop(claim.id)
-        yield Result(claim, checked.finding, checked.seconds)
+        yield Result(claim, checked.finding, checked.seconds, checked.raised)
 
 
-def _tasks(identifiers: list[str], quick: bool) -> list[_Task]:
+def _tasks(identifiers: list[str], quick: bool, own: Path | None) -> list[_Task]:
     """Return the claims in the order of the ledger, some at a time."""
     starts = range(0, len(identifiers), _TOGETHER)
-    return [_Task(tuple(identifiers[start : start + _TOGETHER]), quick) for start in starts]
+    together = [tuple(identifiers[start : start + _TOGETHER]) for start in starts]
+    return [_Task(names, quick, own) for names in together]
 
 
 def _check(task: _Task) -> list[_Checked]:
     """Return what the checks of a task's claims find, in a process of an executor."""
     instances = _instances(task.quick)
+    ledger = _ledger(task.own)
     checked = []
     for identifier in task.identifiers:
-        result = run_claim(claims.LEDGER[identifier], instances)
-        checked.append(_Checked(identifier, result.finding, result.seconds))
+        result = run_claim(ledger[identifier], instances)
+        checked.append(_Checked(identifier, result.finding, result.seconds, result.raised))
     return checked
+
+
+@cache
+def _ledger(own: Path | None) -> dict[str, Claim]:
+    """Return the claims of this process: a user's file runs once, and not once per task."""
+    return ledger_with(own)
 
 
 @cache

@@ -26,15 +26,18 @@ def self_test(workers: int, figures: Path | None) -> None:
     Raises
     ------
     typer.Exit
-        With status 1 if an error goes unnoticed, or a claim is red without one.
+        With status 1 if an error goes unnoticed or is missing from the catalogue, or a claim is
+        red without one.
     """
     from ldpopt.claims import planted, read_figure_run
     from ldpopt.rendering.self_test_table import self_test_summary, self_test_table
 
     catalogue: dict[str, PlantedError | TableError] = {**planted.ERRORS}
+    complete = planted.NUMBER
     if figures is not None:
         read_figure_run(figures)  # a folder without tables is an error now, and no sighting later
         catalogue |= planted.TABLE_ERRORS
+        complete += planted.TABLE_NUMBER
     number = len(catalogue)
     remark(f"Planting {number} errors, one at a time; this takes a few minutes.")
     sightings = []
@@ -53,5 +56,8 @@ def self_test(workers: int, figures: Path | None) -> None:
     surprises = [sighting.claim for sighting in unplanted if sighting.is_seen]
     if surprises:
         remark(f"Without a planted error the claim {surprises[0]} is not as expected.", "bold red")
-    if surprises or not all(sighting.is_seen for sighting in sightings):
+    # "All noticed" says little about a catalogue that has lost some.
+    if number != complete:
+        remark(f"There are {number} errors to plant, and not {complete}.", "bold red")
+    if surprises or number != complete or not all(sighting.is_seen for sighting in sightings):
         raise typer.Exit(1)

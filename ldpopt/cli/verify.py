@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from ldpopt.cli.shared import (
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
-    from ldpopt.claims import Result
+    from ldpopt.claims import Claim, Result
 
 
 def verify(
@@ -37,6 +38,12 @@ def verify(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")
     ] = False,
+    own_claims: Annotated[
+        Path | None,
+        typer.Option(
+            "--claims", help="A file of Python with @claim functions, checked after the ledger's."
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=1, help="Number of processes; instances are made in each of them.")
     ] = 1,
@@ -64,20 +71,17 @@ def verify(
     experiments run all --out DIR` wrote. Exit status 1 too if a table is missing, shortened or
     altered. The repository keeps a run in experiments/results.
 
+    --claims FILE checks a user's own claims too: in the same table, page and exit status.
+
     Example: ldpopt verify --out build/verify
     """
     # Here and in the other commands: what is slow to import waits until the command needs it.
     from ldpopt.claims import LEDGER, read_figure_run, to_json
+    from ldpopt.claims.checking import ledger_with
     from ldpopt.claims.figures import STATEMENTS
     from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import claims_page
-    from ldpopt.rendering.claims_table import (
-        claims_summary,
-        claims_table,
-        defects_line,
-        lost_line,
-        papers_table,
-    )
+    from ldpopt.rendering.claims_table import claims_table, papers_table
 
     if test_itself:
         self_test(workers, figures)
@@ -85,10 +89,11 @@ def verify(
     ledger_file = None if out is None else out / "claims.json"
     page_file = None if out is None else out / "report.html"
     require_writable(ledger_file, page_file)
-    # A folder without results is an error before the long part, not after it.
+    # A folder without results or a file without claims is an error before the long part.
+    ledger = ledger_with(own_claims)
     figure_run = None if figures is None else read_figure_run(figures)
     lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
-    checked = _check_ledger(quick, workers)
+    checked = _check(ledger, quick=quick, workers=workers, own=own_claims)
     results = checked if figure_run is None else [*checked, *figure_run.results]
     defects = () if figure_run is None else figure_run.defects
     if as_json:
@@ -100,26 +105,35 @@ def verify(
         write_whole(ledger_file, to_json(results).encode())
         write_whole(page_file, claims_page(checked, figure_run, lost).encode())
         report_written(ledger_file, page_file)
-    # On standard error, like all that is not a result: with --json the output stays JSON.
-    errors.print(claims_summary(results), highlight=False, soft_wrap=True)
-    if defects:
-        errors.print(defects_line(defects), highlight=False, soft_wrap=True)
-    if lost:
-        errors.print(lost_line(lost), highlight=False, soft_wrap=True)
+    _print_summary(results, defects, lost)
     # Files and table first: they are what a reader needs after a surprise.
     if defects or lost or not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
 
-def _check_ledger(quick: bool, workers: int) -> list[Result]:
-    from ldpopt.claims import LEDGER
+def _print_summary(results: Sequence[Result], defects: Sequence[str], lost: Sequence[str]) -> None:
+    from ldpopt.rendering.claims_table import claims_summary, defects_line, lost_line
+
+    lines = [claims_summary(results)]
+    if defects:
+        lines.append(defects_line(defects))
+    if lost:
+        lines.append(lost_line(lost))
+    for line in lines:
+        # On standard error, like all that is not a result: with --json the output stays JSON.
+        errors.print(line, highlight=False, soft_wrap=True)
+
+
+def _check(
+    ledger: Mapping[str, Claim], *, quick: bool, workers: int, own: Path | None
+) -> list[Result]:
     from ldpopt.claims.checking import check_ledger
 
-    remark(f"Checking {len(LEDGER)} claims; this takes a minute or two.")
+    remark(f"Checking {len(ledger)} claims; this takes a minute or two.")
     results = []
     with progress_bar() as progress:
-        task = progress.add_task("", total=len(LEDGER))
-        for result in check_ledger(LEDGER, quick=quick, workers=workers):
+        task = progress.add_task("", total=len(ledger))
+        for result in check_ledger(ledger, quick=quick, workers=workers, own=own):
             progress.update(task, description=result.claim.id)
             results.append(result)
             progress.advance(task)

@@ -72,16 +72,23 @@ def _verdict(result: Result) -> str:
 
 
 def claims_summary(results: Sequence[Result]) -> str:
-    """Return one line: the number of statements by verdict, and those that are surprises."""
+    """Return one line: the number of claims by verdict, and those that are surprises."""
     counts = Counter(result.finding.verdict for result in results)
     by_verdict = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    summary = f"{len(results)} statements: {by_verdict}"
+    summary = f"{len(results)} claims: {by_verdict}"
     # By name, since a table of a hundred rows hides them.
-    surprises = [result.claim.id for result in results if not result.as_expected]
+    surprises = [_surprise(result) for result in results if not result.as_expected]
     if surprises:
         listed = ", ".join(surprises)
         return f"[bold red]{summary}; not what the ledger expects:[/] {listed}"
     return f"[green]{summary}; all as expected[/] (fails: the papers' statement is wrong)."
+
+
+def _surprise(result: Result) -> str:
+    """Return the id of a claim, with the exception that ended its check if there is one."""
+    if not result.raised:
+        return result.claim.id
+    return f"{result.claim.id} [dim](its check raised {escape(result.raised)})[/]"
 
 
 def lost_line(lost: Sequence[str]) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.instances import InstanceSet
+from ldpopt.errors import InvalidInputError
+from ldpopt.validate import unknown_name
 
 Evidence = Mapping[str, float | int | str]
 """Measured numbers and short texts, by what they are, in the order in which they are shown."""
@@ -127,6 +130,9 @@ class Finding:
 
 Check = Callable[[InstanceSet], Finding]
 
+# Ids are anchors of the report's page and names of files.
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -149,7 +155,7 @@ def claim(
     identifier: str,
     source: str,
     statement: str,
-    expected: Verdict,
+    expected: Verdict | str,
     theorems: tuple[str, ...] = (),
 ) -> Callable[[Check], Claim]:
     """Make a claim of the decorated check: the only place that names the claim.
@@ -166,9 +172,34 @@ def claim(
         The verdict that the check must reach; any other one makes `ldpopt verify` exit with 1.
     theorems
         Names of the theorems that prove the statement for every input, if there are any.
+
+    Raises
+    ------
+    InvalidInputError
+        If the id is missing or not of that form, if source or statement are empty, or if the
+        verdict is none.
+
+    Examples
+    --------
+    >>> @claim("halves", "arithmetic", "Two halves are one.", "holds")
+    ... def halves(instances):
+    ...     return Finding(holds=0.5 + 0.5 == 1, instances=1, evidence={})
+    >>> halves.id, halves.check(None).verdict
+    ('halves', <Verdict.HOLDS: 'holds'>)
     """
+    # A bare @claim passes the function in the place of the id.
+    if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
+        raise InvalidInputError(
+            "a claim needs an id in lower case with hyphens, @claim('my-claim', ...), got "
+            f"{identifier!r}"
+        )
+    if not source or not statement:
+        raise InvalidInputError(f"the claim {identifier!r} needs a source and a statement")
+    if expected not in list(Verdict):
+        raise unknown_name("verdict", str(expected), [str(verdict) for verdict in Verdict])
+    verdict = Verdict(expected)
 
     def make(check: Check) -> Claim:
-        return Claim(identifier, source, statement, expected, check, theorems=theorems)
+        return Claim(identifier, source, statement, verdict, check, theorems=theorems)
 
     return make

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ldpopt.claims.engine.claim import Claim, Finding
 from ldpopt.claims.engine.instances import InstanceSet
@@ -15,15 +17,22 @@ from ldpopt.proofs import proof_of
 
 @dataclass(frozen=True)
 class Result:
-    """A claim, what its check found, and how many seconds that took."""
+    """A claim, what its check found, and how many seconds that took.
+
+    ``raised`` is the exception that ended the check early; empty where it came to its end.
+    """
 
     claim: Claim
     finding: Finding
     seconds: float
+    raised: str = ""
 
     @property
     def as_expected(self) -> bool:
         """Whether the verdict is the one that the ledger expects, with the theorems it cites."""
+        # A check that broke off has shown nothing, whatever the ledger expects.
+        if self.raised:
+            return False
         # A theorem may stand behind "fails" or a correction too, which hold without it.
         if self.claim.theorems and not self.finding.proof:
             return False
@@ -37,12 +46,30 @@ class Result:
 
 
 def run_claim(claim: Claim, instances: InstanceSet) -> Result:
-    """Return what the check of a claim finds on a set of instances."""
+    """Return what the check of a claim finds on a set of instances.
+
+    An exception in the check is part of the result, so that the other claims are still checked.
+    """
     began = time.perf_counter()
-    finding = claim.check(instances)
+    raised = ""
+    try:
+        finding = claim.check(instances)
+        if not isinstance(finding, Finding):
+            raise TypeError(f"the check returned {type(finding).__name__}, and not a Finding")
+    # Whatever it is: the check is any code, a user's own included.
+    except Exception as error:
+        raised = _described(error)
+        finding = Finding(None, 0, {"the check raised": raised})
     if claim.theorems:
         finding = with_proof(finding, claim.theorems)
-    return Result(claim, finding, time.perf_counter() - began)
+    return Result(claim, finding, time.perf_counter() - began, raised)
+
+
+def _described(error: Exception) -> str:
+    """Return an exception's type, message and place in one line."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def with_proof(finding: Finding, theorems: tuple[str, ...]) -> Finding:

@@ -55,15 +55,14 @@ def look_for(identifier: str) -> Sighting:
 def _surprise(name: str, instances: InstanceSet) -> str:
     """Return how a claim differs from what the ledger expects; empty if it does not."""
     claim = LEDGER[name]
-    try:
-        with warnings.catch_warnings():
-            # An error may make every estimate an unusual one.
-            warnings.simplefilter("ignore", LdpoptWarning)
-            warnings.simplefilter("ignore", RuntimeWarning)
-            result = run_claim(claim, instances)
+    with warnings.catch_warnings():
+        # An error may make every estimate an unusual one.
+        warnings.simplefilter("ignore", LdpoptWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = run_claim(claim, instances)
     # Whatever an error in the package makes a check raise, it is noticed.
-    except Exception as error:
-        return f"raised {type(error).__name__}"
+    if result.raised:
+        return f"raised {result.raised.partition(':')[0]}"
     return "" if result.as_expected else str(result.finding.verdict)
 
 

@@ -38,6 +38,9 @@ class TableError:
 TABLE_ERRORS: dict[str, TableError] = {}
 """The errors in a run of the figures, by id."""
 
+TABLE_NUMBER = 8
+"""How many of them there must be."""
+
 
 def in_tables(identifier: str, what: str) -> Callable[[PlantInTables], PlantInTables]:
     """Register the decorated function as what plants an error in the tables of a run."""

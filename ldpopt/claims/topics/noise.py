@@ -499,8 +499,8 @@ def _outside_band(instances: InstanceSet) -> float:
 @claim(
     "noise-common",
     "K III-B Eq. 14, N Eq. 8",
-    "The noise of all items follows the same Gaussian law: in counts of mean 0 and variance "
-    "n q(1-q)/(p-q)².",
+    "The noise of all items approximately follows the same Gaussian law: in counts of mean 0 and "
+    "variance n q(1-q)/(p-q)².",
     Verdict.CORRECTED,
 )
 def noise_common(instances: InstanceSet) -> Finding:
