@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from ldpopt.cli.shared import (
     report_written,
     require_writable,
 )
+from ldpopt.errors import InvalidInputError
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
@@ -80,10 +81,12 @@ def verify(
     from ldpopt.claims.checking import ledger_with
     from ldpopt.claims.figures import STATEMENTS
     from ldpopt.claims.statements import defects_of_list
-    from ldpopt.rendering.claims_page import claims_page
+    from ldpopt.rendering.claims_page import claims_page, pictures_of
     from ldpopt.rendering.claims_table import claims_table, papers_table
 
     if test_itself:
+        if own_claims is not None:
+            raise InvalidInputError("--self-test plants errors in ldpopt alone: leave out --claims")
         self_test(workers, figures)
         return
     ledger_file = None if out is None else out / "claims.json"
@@ -93,7 +96,13 @@ def verify(
     ledger = ledger_with(own_claims)
     figure_run = None if figures is None else read_figure_run(figures)
     lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
-    checked = _check(ledger, quick=quick, workers=workers, own=own_claims)
+    checked: list[Result] = []
+    pictures: dict[str, bytes] = {}
+    for result in _check(ledger, quick=quick, workers=workers, own=own_claims):
+        checked.append(result)
+        # Now, while other processes check: this one would only wait for them.
+        if page_file is not None:
+            pictures.update(pictures_of([result]))
     results = checked if figure_run is None else [*checked, *figure_run.results]
     defects = () if figure_run is None else figure_run.defects
     if as_json:
@@ -103,7 +112,7 @@ def verify(
         output.print(papers_table(results))
     if ledger_file is not None and page_file is not None:
         write_whole(ledger_file, to_json(results).encode())
-        write_whole(page_file, claims_page(checked, figure_run, lost).encode())
+        write_whole(page_file, claims_page(checked, figure_run, lost, pictures).encode())
         report_written(ledger_file, page_file)
     _print_summary(results, defects, lost)
     # Files and table first: they are what a reader needs after a surprise.
@@ -126,15 +135,13 @@ def _print_summary(results: Sequence[Result], defects: Sequence[str], lost: Sequ
 
 def _check(
     ledger: Mapping[str, Claim], *, quick: bool, workers: int, own: Path | None
-) -> list[Result]:
+) -> Iterator[Result]:
     from ldpopt.claims.checking import check_ledger
 
     remark(f"Checking {len(ledger)} claims; this takes a minute or two.")
-    results = []
     with progress_bar() as progress:
         task = progress.add_task("", total=len(ledger))
         for result in check_ledger(ledger, quick=quick, workers=workers, own=own):
             progress.update(task, description=result.claim.id)
-            results.append(result)
             progress.advance(task)
-    return results
+            yield result

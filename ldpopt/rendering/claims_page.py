@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -46,6 +46,7 @@ def claims_page(
     results: Sequence[Result],
     figure_run: FigureRun | None = None,
     lost: Sequence[str] = (),
+    pictures: Mapping[str, bytes] | None = None,
 ) -> str:
     """Return the page: what is known in words, then all claims by topic with their evidence.
 
@@ -57,6 +58,8 @@ def claims_page(
         A run of the papers' figures: its statements follow the results.
     lost
         How the list of the papers' statements and the ledger differ, if they do.
+    pictures
+        Those of `pictures_of` that are there already; by default all are drawn now.
     """
     if figure_run is not None:
         results = [*results, *figure_run.results]
@@ -69,15 +72,12 @@ def claims_page(
     environment.filters["evidence"] = _evidence
     # The name of a class has no spaces, the words of a verdict do.
     environment.filters["class"] = lambda verdict: verdict.replace(" ", "-")
-    # As text inside the page: it is one file, which can be sent on.
-    pictures = {
-        result.claim.id: base64.b64encode(agreement_figure(result.finding.agreement)).decode()
-        for result in results
-        if result.finding.agreement is not None
-    }
+    if pictures is None:
+        pictures = pictures_of(results)
     return environment.get_template("claims.html.j2").render(
         results=results,
-        pictures=pictures,
+        # As text inside the page: it is one file, which can be sent on.
+        pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
         theorems=accepted_theorems(),
         with_figures=figure_run is not None,
         defects=() if figure_run is None else figure_run.defects,
@@ -92,6 +92,18 @@ def claims_page(
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
     )
+
+
+def pictures_of(results: Iterable[Result]) -> dict[str, bytes]:
+    """Return the pictures of those claims that compare a closed form with solvers, by claim.
+
+    Each takes a fifth of a second, which a caller may spend while other claims are checked.
+    """
+    return {
+        result.claim.id: agreement_figure(result.finding.agreement)
+        for result in results
+        if result.finding.agreement is not None
+    }
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ Kind = Literal["random", "adversarial", "real"]
 
 _BUDGETS = (0.2, 1.0, 3.0)  # a low, a usual and a high one
 _REAL = {"zipf": 1_000_000, "emoji": 884_427, "us-cities": 602_325}  # users, as in N V-A and D 5.1
-_PER_USER_N = 100_000  # users of a data set whose oracle is simulated user by user
+_PER_USER_N = 30_000  # users of a data set whose oracle is simulated user by user, in a second
 
 
 @dataclass(frozen=True, eq=False)
