@@ -218,7 +218,7 @@ def test_the_first_screen_says_in_words_what_is_known(results):
     for verdict, heading in headings.items():
         assert f"{heading}: {ended[verdict]} claims" in first
     assert "of the claims compare a closed form with" in first
-    # What is proved is said before anything is opened, and so is what is wrong.
+    # What is proved is shown before anything is opened, and so is what is wrong.
     proved = first[first.index("Proved: ") : first.index("</summary>")]
     assert "solves constrained least squares</a>" in proved
     assert set(HEADLINES) <= set(LEDGER)

@@ -119,5 +119,5 @@ def test_the_example_of_the_readme_is_a_file_of_claims(folder):
     readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
     (example,) = (block for block in blocks if "@claim(" in block)
-    (own,) = read_claims(written(folder, example)).values()
-    assert own.check(InstanceSet(quick=True)).verdict is Verdict.HOLDS
+    (added,) = read_claims(written(folder, example)).values()
+    assert added.check(InstanceSet(quick=True)).verdict is Verdict.HOLDS

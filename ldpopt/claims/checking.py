@@ -22,7 +22,7 @@ class _Task(NamedTuple):
 
     identifiers: tuple[str, ...]
     quick: bool
-    own: Path | None
+    claims_file: Path | None
 
 
 class _Checked(NamedTuple):
@@ -34,11 +34,11 @@ class _Checked(NamedTuple):
     raised: str
 
 
-def ledger_with(own: Path | None) -> dict[str, Claim]:
+def ledger_with(claims_file: Path | None) -> dict[str, Claim]:
     """Return the package's claims, and after them those of a user's file if there is one."""
-    if own is None:
+    if claims_file is None:
         return claims.LEDGER
-    return {**claims.LEDGER, **claims.read_claims(own, taken=claims.LEDGER)}
+    return {**claims.LEDGER, **claims.read_claims(claims_file, taken=claims.LEDGER)}
 
 
 def check_ledger(
@@ -46,19 +46,19 @@ def check_ledger(
     *,
     quick: bool,
     workers: int = 1,
-    own: Path | None = None,
+    claims_file: Path | None = None,
 ) -> Iterator[Result]:
     """Yield the results of all claims in the order of the ledger.
 
     Parameters
     ----------
     ledger
-        Claims by id. With more than one worker they must be those of ``ledger_with(own)``.
+        Claims by id. With more than one worker they must be those of ``ledger_with(claims_file)``.
     quick
         Fewer and smaller instances.
     workers
         Number of processes; each makes the instances anew, and reads the user's file.
-    own
+    claims_file
         The file of the user's own claims among them.
 
     Raises
@@ -74,7 +74,7 @@ def check_ledger(
         return
     # A worker goes on while another is busy with a long claim, so results wait here for those
     # before them.
-    outcomes = executor_for(workers).run(_check, _tasks(list(ledger), quick, own))
+    outcomes = executor_for(workers).run(_check, _tasks(list(ledger), quick, claims_file))
     waiting: dict[str, _Checked] = {}
     for claim in ledger.values():
         while claim.id not in waiting:
@@ -86,17 +86,17 @@ def check_ledger(
         yield Result(claim, checked.finding, checked.seconds, checked.raised)
 
 
-def _tasks(identifiers: list[str], quick: bool, own: Path | None) -> list[_Task]:
+def _tasks(identifiers: list[str], quick: bool, claims_file: Path | None) -> list[_Task]:
     """Return the claims in the order of the ledger, some at a time."""
     starts = range(0, len(identifiers), _TOGETHER)
     together = [tuple(identifiers[start : start + _TOGETHER]) for start in starts]
-    return [_Task(names, quick, own) for names in together]
+    return [_Task(names, quick, claims_file) for names in together]
 
 
 def _check(task: _Task) -> list[_Checked]:
     """Return what the checks of a task's claims find, in a process of an executor."""
     instances = _instances(task.quick)
-    ledger = _ledger(task.own)
+    ledger = _ledger(task.claims_file)
     checked = []
     for identifier in task.identifiers:
         result = run_claim(ledger[identifier], instances)
@@ -105,9 +105,9 @@ def _check(task: _Task) -> list[_Checked]:
 
 
 @cache
-def _ledger(own: Path | None) -> dict[str, Claim]:
+def _ledger(claims_file: Path | None) -> dict[str, Claim]:
     """Return the claims of this process: a user's file runs once, and not once per task."""
-    return ledger_with(own)
+    return ledger_with(claims_file)
 
 
 @cache

@@ -39,7 +39,7 @@ def verify(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer and smaller instances: a smoke test.")
     ] = False,
-    own_claims: Annotated[
+    claims_file: Annotated[
         Path | None,
         typer.Option(
             "--claims", help="A file of Python with @claim functions, checked after the ledger's."
@@ -85,7 +85,7 @@ def verify(
     from ldpopt.rendering.claims_table import claims_table, papers_table
 
     if test_itself:
-        if own_claims is not None:
+        if claims_file is not None:
             raise InvalidInputError("--self-test plants errors in ldpopt alone: leave out --claims")
         self_test(workers, figures)
         return
@@ -93,12 +93,12 @@ def verify(
     page_file = None if out is None else out / "report.html"
     require_writable(ledger_file, page_file)
     # A folder without results or a file without claims is an error before the long part.
-    ledger = ledger_with(own_claims)
+    ledger = ledger_with(claims_file)
     figure_run = None if figures is None else read_figure_run(figures)
     lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
     checked: list[Result] = []
     pictures: dict[str, bytes] = {}
-    for result in _check(ledger, quick=quick, workers=workers, own=own_claims):
+    for result in _check(ledger, quick=quick, workers=workers, claims_file=claims_file):
         checked.append(result)
         # Now, while other processes check: this one would only wait for them.
         if page_file is not None:
@@ -134,14 +134,14 @@ def _print_summary(results: Sequence[Result], defects: Sequence[str], lost: Sequ
 
 
 def _check(
-    ledger: Mapping[str, Claim], *, quick: bool, workers: int, own: Path | None
+    ledger: Mapping[str, Claim], *, quick: bool, workers: int, claims_file: Path | None
 ) -> Iterator[Result]:
     from ldpopt.claims.checking import check_ledger
 
     remark(f"Checking {len(ledger)} claims; this takes a minute or two.")
     with progress_bar() as progress:
         task = progress.add_task("", total=len(ledger))
-        for result in check_ledger(ledger, quick=quick, workers=workers, own=own):
+        for result in check_ledger(ledger, quick=quick, workers=workers, claims_file=claims_file):
             progress.update(task, description=result.claim.id)
             progress.advance(task)
             yield result
