@@ -21,7 +21,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_readme_examples_print_what_the_readme_says():
-    snippets = re.findall(r"```python\n(.*?)```\s*```text\n(.*?)```", README, flags=re.S)
+    # A snippet ends at its own fence: one without output is not run together with the next.
+    pattern = r"```python\n((?:(?!```).)*)```\s*```text\n(.*?)```"
+    snippets = re.findall(pattern, README, flags=re.S)
     assert len(snippets) == 6
     names: dict[str, object] = {}
     for code, expected in snippets:
