@@ -639,6 +639,14 @@ def test_a_result_compares_the_verdict_with_the_expected_one():
     assert Result(toy(Verdict.CORRECTED, {}).claim, finding, 0.0).as_expected
 
 
+def test_a_check_that_returns_no_finding_is_never_as_expected():
+    claim = Claim("toy", "N I", "A toy.", Verdict.INCONCLUSIVE, lambda instances: True)
+    result = run_claim(claim, InstanceSet(quick=True))
+    assert result.raised.startswith("TypeError: the check returned bool, and not a Finding (run.py")
+    assert result.finding.verdict is Verdict.INCONCLUSIVE
+    assert not result.as_expected
+
+
 def test_json_writes_what_is_not_finite_as_text():
     (row,) = json.loads(to_json([toy(Verdict.FAILS, {"x": math.inf, "y": 1.5, "z": math.nan})]))
     assert row == {

@@ -53,9 +53,7 @@ def run_claim(claim: Claim, instances: InstanceSet) -> Result:
     began = time.perf_counter()
     raised = ""
     try:
-        finding = claim.check(instances)
-        if not isinstance(finding, Finding):
-            raise TypeError(f"the check returned {type(finding).__name__}, and not a Finding")
+        finding = _finding_of(claim, instances)
     # Whatever it is: the check is any code, a user's own included.
     except Exception as error:
         raised = _described(error)
@@ -63,6 +61,14 @@ def run_claim(claim: Claim, instances: InstanceSet) -> Result:
     if claim.theorems:
         finding = with_proof(finding, claim.theorems)
     return Result(claim, finding, time.perf_counter() - began, raised)
+
+
+def _finding_of(claim: Claim, instances: InstanceSet) -> Finding:
+    """Return what a check finds, or raise where it returns something else."""
+    finding = claim.check(instances)
+    if not isinstance(finding, Finding):
+        raise TypeError(f"the check returned {type(finding).__name__}, and not a Finding")
+    return finding
 
 
 def _described(error: Exception) -> str:
