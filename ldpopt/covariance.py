@@ -53,6 +53,7 @@ class Covariance:
     @property
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,)."""
+        # Value by value: writing out the matrix for its diagonal would cost d² k operations.
         shared = np.einsum("vk,kl,vl->v", self._basis, self._core, self._basis)
         return np.asarray(self._independent + shared)
 
@@ -93,6 +94,7 @@ class Covariance:
                 f"weights must have {self.d} values on the last axis, got shape {w.shape}"
             )
         rows = w.reshape(-1, self.d)
+        # All vectors in one product, since it reads the basis once.
         return np.asarray(np.sum(rows.T * self._product(rows.T), axis=0)).reshape(w.shape[:-1])
 
     def dense(self) -> Array:

@@ -296,7 +296,7 @@ def only_cones():
     return mock.patch.object(polyhedron, "_at_hand", at_hand)
 
 
-def examine(case) -> Counts:
+def check_case(case) -> Counts:
     """Compare the gap of every point with its rise, and count what a reader would accept."""
     proof = certify(case.problem, case.estimate, case.points)
     # The comparison is false for NaN too.
@@ -339,8 +339,8 @@ def plant_of(name, generator):
     return PLANTS.get(name.partition(",")[0], on_boxes)(generator)
 
 
-def run(name, seed, trials, planted) -> Counts:
-    """Examine so many points of a family."""
+def check_family(name, seed, trials, planted) -> Counts:
+    """Check so many points of a family, and count what a reader would accept."""
     generator = np.random.default_rng(seed)
     cases = families(generator)[name]
     counts = Counts(0, 0)
@@ -351,7 +351,7 @@ def run(name, seed, trials, planted) -> Counts:
                 stack.enter_context(only_cones())
             if planted:
                 stack.enter_context(plant_of(name, generator))
-            one = examine(case)
+            one = check_case(case)
         counts = Counts(counts.trials + one.trials, counts.accepted + one.accepted)
     return counts
 
@@ -363,12 +363,12 @@ def trials_of(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_gap_is_below_the_rise(name):
-    assert run(name, 1, trials_of(name), planted=False).accepted
+    assert check_family(name, 1, trials_of(name), planted=False).accepted
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_wrong_multiplier_makes_a_gap_too_small(name):
-    run(name, 2, trials_of(name), planted=True)
+    check_family(name, 2, trials_of(name), planted=True)
 
 
 def exact_rise(residual, f, lower, upper, modulus):
@@ -450,7 +450,7 @@ def main(factor) -> None:
     """Print how many points of each family were examined and accepted; a wrong one is an error."""
     total = 0
     for (seed, name), planted in itertools.product(enumerate(NAMES, start=10), (False, True)):
-        counts = run(name, seed, factor * trials_of(name), planted)
+        counts = check_family(name, seed, factor * trials_of(name), planted)
         total += counts.trials
         source = "wrong" if planted else "own"
         print(f"{name:28} {source:5} {counts.trials:7} points, {counts.accepted:7} accepted")

@@ -170,6 +170,18 @@ def test_a_finding_with_solvers_shows_them_as_evidence_and_the_other_way_round(r
         assert counts_vectors == (result.finding.agreement is not None)
 
 
+def test_norm_mul_is_certified_on_every_stack_in_which_it_has_an_answer(results, instances):
+    (result,) = (result for result in results if result.claim.id == "norm-mul-kl")
+    expected = 0
+    for instance in instances.all:
+        # One vector without a positive value leaves the whole stack out.
+        if instance.estimate.frequencies.max(axis=-1).min() > 0:
+            expected += instance.vectors
+    for stack in instances.crowd:
+        expected += int(np.count_nonzero(stack.estimate.frequencies.max(axis=-1) > 0))
+    assert result.finding.instances == expected
+
+
 def test_full_runs_put_thousands_of_vectors_before_solvers():
     crowd = InstanceSet().crowd
     assert sum(instance.vectors for instance in crowd) > 2_000

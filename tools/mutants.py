@@ -428,12 +428,7 @@ def _forget_failures_without_error(
     """Run the tests that noticed errors without any error: one that fails then noticed nothing."""
     # A test that fails by itself would count every error it meets as noticed.
     outcomes = [results.of(mutation) for mutation in examined]
-    noticing = {result.test for result in outcomes if not result.survived}
-    tests: dict[str, str] = {}
-    for name in noticing:
-        # A file that could not be imported is imported now, with the quickest of its tests.
-        test = name if "::" in name else calls.quickest(name)
-        tests[test] = name
+    tests = _noticing_tests(outcomes, calls)
     while tests:
         noticed = copy.run(sorted(tests), calls)
         if noticed is None or noticed[1] not in tests:
@@ -444,6 +439,16 @@ def _forget_failures_without_error(
         for result in outcomes:
             if result.test == name:
                 results.add(replace(result, status="unclear"))
+
+
+def _noticing_tests(outcomes: Iterable[Result], calls: CallMap) -> dict[str, str]:
+    """Return the tests that noticed an error, each with the name under which it is recorded."""
+    tests: dict[str, str] = {}
+    for name in {result.test for result in outcomes if not result.survived}:
+        # A file that could not be imported is imported now, with the quickest of its tests.
+        test = name if "::" in name else calls.quickest(name)
+        tests[test] = name
+    return tests
 
 
 @dataclass(frozen=True)

@@ -65,16 +65,28 @@ def _environment() -> jinja2.Environment:
 def _section(figure: Figure, judged: Sequence[Judged], results: Results) -> dict[str, Any]:
     """Return what the template shows of a figure, whose table may be absent or incomplete."""
     rows = results.rows(figure.name)
-    present = {row.dataset for row in rows}
-    names = figure.experiment.populations
-    notes = [POPULATIONS[name].note for name in names if name in present]
+    notes, missing = _notes_and_missing(figure, {row.dataset for row in rows})
     return {
         "figure": figure,
         "trials": sorted({row.trials for row in rows}),
-        "notes": [note for note in notes if note],
-        "missing": [POPULATIONS[name].label for name in names if name not in present],
+        "notes": notes,
+        "missing": missing,
         "judged": [one for one in judged if one.statement.figure == figure.name],
     }
+
+
+def _notes_and_missing(figure: Figure, present: set[str]) -> tuple[list[str], list[str]]:
+    """Return what to know of a figure's populations, and the labels of those without rows."""
+    notes = []
+    missing = []
+    for name in figure.experiment.populations:
+        population = POPULATIONS[name]
+        if name not in present:
+            missing.append(population.label)
+        # Most populations are the papers' own, and need no note.
+        elif population.note:
+            notes.append(population.note)
+    return notes, missing
 
 
 def extremes(part: OnData) -> list:

@@ -82,6 +82,7 @@ def _meld(
 ) -> int:
     """Return the top of two heaps as one."""
     if heap == _NONE or other == _NONE:
+        # _NONE is -1: the larger one is the heap that exists, or _NONE.
         return max(heap, other)
     if mean[heap] <= mean[other]:
         low = heap
@@ -172,8 +173,12 @@ def _absorb(
     while heap[node] != _NONE and mean[heap[node]] > mean[node]:
         top = heap[node]
         mass[node] += mass[top]
+        # As a step towards the other mean: a sum of products divided again would lose a digit per
+        # merge.
         share = mass[top] / mass[node]
         mean[node] += (mean[top] - mean[node]) * share
+        # The block below is reached through its owner: labels are not renamed, which would cost d
+        # per merge.
         owner[top] = node
         rest = _without_top(top, mean, child, sibling)
         heap[node] = _meld(rest, heap[top], mean, child, sibling)
@@ -218,6 +223,8 @@ def two_passes(
         for node in range(1, d + 1):
             measured[node] = f[trial, order[node - 1]]
         zero[:] = False
+        # As an active set: a negative leaf becomes a zero, and no zero returns, so that d rounds
+        # suffice.
         again = True
         while again:
             _upwards(measured, trust, above, leaf, zero, z, u, sums, spreads)
@@ -251,6 +258,7 @@ def _upwards(
     for node in range(len(z) - 1, 0, -1):
         if zero[node]:
             z[node] = 0.0
+            # A fixed total of 0: no spread, so that no difference is shared with it.
             u[node] = 0.0
             continue
         if leaf[node]:

@@ -109,7 +109,9 @@ def identification(
     real = heavy_hitters(truth, threshold)
     hits = np.sum(named & real, axis=-1, dtype=np.float64)
     named_count = np.sum(named, axis=-1)
+    # One truth serves all trials, and each trial needs its own denominator.
     real_count = np.broadcast_to(np.sum(real, axis=-1), hits.shape)
+    # Naming nothing is no mistake: a share of nothing counts as 1.
     precision = np.divide(hits, named_count, out=np.ones_like(hits), where=named_count > 0)
     recall = np.divide(hits, real_count, out=np.ones_like(hits), where=real_count > 0)
     both = precision + recall
@@ -203,6 +205,7 @@ def _best_means(
     variance = variance[first]
     fixed = np.log(size) - 0.5 * np.log(variance)
     result = np.empty_like(raw)
+    # The products of all estimates with all truths would take gigabytes for a million values.
     step = max(1, _TERMS // len(f))
     for start in range(0, len(raw), step):
         rows = slice(start, start + step)

@@ -234,6 +234,7 @@ class BitsForm(ReportForm):
         counts = np.zeros(self.d, dtype=np.int64)
         for start in range(0, len(reports), _ROWS):
             rows = reports[start : start + _ROWS].astype(np.uint8, copy=False)
+            # In bytes, an eighth of the memory of 64-bit sums: so no more rows than a byte counts.
             bits = np.unpackbits(rows, axis=1, count=self.d)
             counts += np.add.reduce(bits, axis=0, dtype=np.uint8)
         return counts
@@ -347,6 +348,7 @@ class HashForm(ReportForm):
 
     def supports(self) -> Flags:
         """Return the supports of every function from values to buckets with every bucket."""
+        # An ideal family: all functions. The real one of 2⁶⁴ seeds cannot be enumerated.
         functions = itertools.product(range(self.g), repeat=self.d)
         bucket_of_value = np.array(list(functions))
         buckets = np.arange(self.g)
@@ -396,6 +398,7 @@ class SubsetForm(ReportForm):
     def check(self, reports: Reports) -> None:
         """Raise an error unless every row is k values in strictly ascending order."""
         _check_integers(reports, high=self.d - 1, columns=self.k)
+        # Equal neighbours count as descending: a value twice would be supported twice.
         descends = reports[:, 1:] <= reports[:, :-1]
         unordered = descends.any(axis=1)
         if unordered.any():
@@ -426,6 +429,7 @@ class SubsetForm(ReportForm):
             counts = np.zeros(self.d)
             for block in self._blocks(reports):
                 positions = _positions(reports[block])
+                # Every value of a report has the weight of its user.
                 weights = np.repeat(w[block], self.k)
                 counts += np.bincount(positions, weights, minlength=self.d)
             return counts
@@ -440,6 +444,7 @@ class SubsetForm(ReportForm):
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw subsets."""
+        # Without wanted values the keys alone decide: uniform sets.
         none_wanted = np.zeros(self.d, dtype=np.bool_)
         blocks = draw_sets(none_wanted, self.k, m, rng)
         return self.members(*blocks)
@@ -488,6 +493,7 @@ def draw_sets(
     """
     d = len(wanted)
     blocks = []
+    # Half as many as elsewhere, since keys and their order are held side by side.
     step = max(1, _CELLS // 2 // d)
     for start in range(0, m, step):
         rows = min(step, m - start)

@@ -26,6 +26,7 @@ Counts = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 Result = TypeVar("Result")
 
+# The client's own function, compiled: client and server cannot drift apart.
 _bucket_of = numba.njit(inline="always")(bucket_of)
 
 # Number of hashes below which starting threads costs more than they save.
@@ -65,6 +66,7 @@ def hashed_support_bits(
     values beyond the domain, which are ignored. Cost: n·d hashes, shared by all cores, and n·d/8
     bytes.
     """
+    # A row per byte of the domain: threads write to rows of their own, one after another.
     bits = np.empty((-(-d // 8), len(seeds)), dtype=np.uint8)
 
     def set_bits(start: int, stop: int) -> None:
@@ -98,6 +100,7 @@ def _count(
     for i in range(len(seeds)):
         for value in range(len(counts)):
             bucket = _bucket_of(seeds[i], np.uint64(value), g)
+            # Adding the truth value avoids a branch that no processor could predict.
             counts[value] += bucket == buckets[i]
 
 

@@ -56,6 +56,7 @@ class IndexLaw:
         # All indices that support a value are alike to its users, and so are all others.
         supporting = form.counts(np.ones(form.size))
         inside = p / supporting
+        # Exact by the definition of the form: it sends all others with one probability.
         outside = (1 - p) / (form.size - supporting)
         by_support = form.sums(frequencies * (inside - outside))
         common = frequencies @ outside[:, None]
@@ -69,7 +70,9 @@ class IndexLaw:
         sets = members.shape[0]
         variance = np.empty((*self.frequencies.shape[:-1], sets))
         for i in range(sets):
+            # One set at a time: a dense matrix of all sets would take their number times d.
             weights = members[[i]].toarray()[0]
+            # The answers of centred weights do not feel the common shift that Norm takes out.
             if centred:
                 weights = weights - weights.mean()
             supported = self.form.sums(weights)
@@ -85,6 +88,7 @@ class IndexLaw:
         d = self.form.d
         sizes = self.form.sums(np.ones(d))
         # With B_v = 1 where a report supports v, and S = Σ B_v: the mean of (B_v - S/d)².
+        # B_v² = B_v, so that the square of B_v - S/d is linear in B_v.
         cross = self.form.counts(self.probability * (1 - 2 * sizes / d))
         square_of_size = (self.probability @ sizes**2)[..., None]
         mean_square = cross + square_of_size / d**2

@@ -133,6 +133,7 @@ class Prior(Immutable):
     def _posterior(self, y: Array, noise: CountNoise) -> Posterior:
         """Return the posterior of finite counts under noise that is valid for them."""
         lower, upper = self._ends
+        # Interpolation would otherwise cover the whole way to an estimate far outside.
         near = noise.clip(y.ravel(), lower, upper)
 
         def compute(points: Array) -> Array:
@@ -149,6 +150,8 @@ class Prior(Immutable):
             at_cut = noise.log_density(near[is_cut], end)
             with np.errstate(over="ignore"):
                 beyond = log_evidence[is_cut] + (at_estimate - at_cut)
+            # The evidence is stated to be finite: minus infinity would turn sums over values into
+            # NaN.
             lowest = -np.finfo(np.float64).max
             log_evidence[is_cut] = np.maximum(beyond, lowest)
         return Posterior(mean, variance, log_evidence)
@@ -200,6 +203,7 @@ class Prior(Immutable):
         y = finite_counts(counts)
         checked = CountNoise.checked(noise, slope, self.n, y)
         near = checked.clip(y.ravel(), *self._ends)
+        # Both ends at once, since the terms of the posteriors are the costly part.
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         shares = np.broadcast_to(tails[:, None], (2, len(near)))
         ends = self._quantiles(near, checked, shares)

@@ -68,6 +68,8 @@ class EstimatedCounts:
         estimate = FrequencyEstimate.of(estimate)
         n, sd, growth = estimate.noise.in_counts()
         values = np.clip(estimate.frequencies, -_HUGE, _HUGE) * n
+        # Constant noise is the papers' model, and the default: b k/n is small where most values
+        # are.
         slope = growth if value_dependent else 0.0
         return cls(values, n, CountNoise.checked(sd, slope, n, values))
 
@@ -101,6 +103,7 @@ class EstimatedCounts:
         sd² + slope · mean on average; so the result may be negative. A stack of trials raises an
         error.
         """
+        # A mean over several trials would mix the noise of each into the variance.
         mean = float(self.vector().means())
         squares = (self.values - mean) ** 2
         of_noise = float(self.noise.variance(mean))

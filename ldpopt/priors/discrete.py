@@ -89,8 +89,10 @@ class Discrete(Prior):
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         result = np.empty((3, len(y)))
         for terms in self._terms(y, noise):
+            # The largest weight is 1, so that the total cannot be 0.
             total = terms.weight.sum(axis=1)
             mean = terms.weight @ self.support / total
+            # Around the mean: the difference of two large second moments would cancel.
             squares = (self.support - mean[:, None]) ** 2
             squares *= terms.weight
             variance = squares.sum(axis=1) / total
@@ -110,6 +112,7 @@ class Discrete(Prior):
             upto = np.cumsum(terms.weight, axis=1)
             total = upto[:, -1:]
             for end, share in zip(result, shares, strict=True):
+                # Of the rounded total, at which the sums end: so every share below 1 is reached.
                 target = share[rows, None] * ROUNDED * total
                 below = np.count_nonzero(upto < target, axis=1)
                 end[rows] = self.support[below]
@@ -117,8 +120,10 @@ class Discrete(Prior):
 
     def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
         """Yield the terms of the posteriors, some estimates at a time."""
+        # Densities are relative to that at the nearest end: far outside they would all underflow.
         nearest = np.clip(y, *self._ends)
         log_weights = np.log(self.weights)
+        # A dense support with many estimates would take their product in memory.
         step = max(1, _HELD // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)

@@ -117,6 +117,7 @@ class Laplace(_LocationScale):
         """First counts of smooth pieces after the one from 1."""
         if self.scale == 0:
             return super().breaks
+        # The kink at the centre: no polynomial reproduces it across.
         return np.array([math.floor(self.centre) + 1.0])
 
     @classmethod
@@ -153,6 +154,7 @@ class LogNormal(_LocationScale):
     @property
     def _point(self) -> float:
         """The count that holds all mass where the scale is 0."""
+        # Cut off first: a fit may ask for a centre whose exponential is no float.
         count = math.exp(min(self.centre, _LARGEST_LOG))
         return float(np.clip(np.rint(count), 1, self.n))
 
@@ -170,6 +172,7 @@ class LogNormal(_LocationScale):
     ) -> LogNormal:
         """Return the member with this mean and variance before it is cut off to 1 .. n."""
         mean, variance = possible_moments(mean, variance, n)
+        # By log1p, since the ratio may be far below rounding.
         square = math.log1p(variance / mean**2)
         return cls(math.log(mean) - square / 2, math.sqrt(square), n)
 
@@ -238,6 +241,7 @@ def _stirling_difference(k: Array, rate: float) -> Array:
     """
     # Small counts cancel little.
     direct = gammaln(k + 1) - k * math.log(rate) + rate
+    # Where the series is not used its argument is still evaluated: 0 would divide by 0.
     large = np.maximum(k, _STIRLING)
     tail = (
         0.5 * np.log(2 * math.pi * large)
@@ -246,6 +250,7 @@ def _stirling_difference(k: Array, rate: float) -> Array:
         + 1 / (1260 * large**5)
         - 1 / (1680 * large**7)
     )
+    # The difference first: next to the rate, log(k/rate) would lose the digits that remain.
     difference = k - rate
     ratio = difference / rate
     is_near = np.abs(ratio) < 0.5
@@ -299,6 +304,7 @@ class Custom(Density):
             raise InvalidTypeError(
                 f"function must take counts and return log-densities, got {self.function!r}"
             )
+        # At once, so that the error names the caller's function and not a sum deep inside.
         self._require_log_density(self._candidates)
         if self.n > _DIRECT:
             self._require_smoothness()
@@ -321,6 +327,7 @@ class Custom(Density):
         """Raise an error unless polynomials through the nodes reproduce the log-density."""
         lowest = np.ones(1)
         highest = np.full(1, float(self.n))
+        # The runs that posteriors will use: what is smooth on others would prove nothing.
         runs = resolved(self.log_density, self._starts, self.n, lowest, highest)
         rough = rough_count(self.log_density, runs, self.n, _SMOOTH)
         if rough is not None:
@@ -363,6 +370,7 @@ def possible_moments(mean: float, variance: float, n: int) -> tuple[float, float
             f"{moved:g} is used instead"
         )
         mean = moved
+    # Noise is subtracted from the spread of the estimates, so that this happens with flat data.
     if variance <= 0:
         warn(
             "the estimates vary less than their noise alone would, by "

@@ -51,6 +51,7 @@ def means_by_member(member: Member, estimated: EstimatedCounts, parameters: Arra
     Array of shape (trials, d).
     """
     result = np.empty_like(estimated.values)
+    # Sorted, so that the two halves of a range share no parameter.
     waiting = [np.argsort(parameters, kind="stable")]
     while waiting:
         rows = waiting.pop()
@@ -83,6 +84,7 @@ def _interpolated(member: Member, estimated: EstimatedCounts, parameters: Array)
     noise = estimated.noise
     width = CELL * noise.smallest_sd(estimated.n)
     cells = Cells.of(estimated.values.ravel(), width)
+    # Estimates so large that floats cannot tell the points of a cell apart have none.
     points = cell_points(cells.left, width)
     if points is None:
         return None

@@ -63,6 +63,7 @@ class CountNoise:
                 f"the noise must have a positive variance, got {noise.sd:g}² {noise.slope:+g} k "
                 f"at k = {n}"
             )
+        # Where b < 0 the variance falls with the count, and an estimate may exceed every real one.
         negative = noise.variance(counts) <= 0
         if negative.any():
             at = validate.first(negative)

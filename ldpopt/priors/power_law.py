@@ -90,6 +90,7 @@ class PowerLaw(Density):
         # Logarithms of Σ k^-alpha, Σ k k^-alpha and Σ k² k^-alpha.
         exponents_of_sums = self.alpha - np.arange(3)
         total, first, second = log_power_sum(exponents_of_sums, self.n)
+        # As logarithms until here: k^-alpha itself overflows for steep rising laws.
         mean = math.exp(first - total)
         square = math.exp(second - total)
         return float(total), mean, max(square - mean**2, 0.0)
@@ -143,6 +144,7 @@ class PowerLaw(Density):
         means = counts.means().ravel()
         alphas = exponents(means, n)
         _explain(means, alphas, n)
+        # To the same range for all trials, whose laws have the counts 1 .. n whatever the exponent.
         near = counts.noise.clip(cls._evaluated_at(counts.values), 0.0, n)
         near = near.reshape(-1, near.shape[-1])
         result = np.empty_like(near)
@@ -193,6 +195,7 @@ def _root(
     Regula falsi with the Illinois rule (Dowell and Jarratt 1971), for all targets at once. Between
     the exponents ``low`` and ``high`` the log-mean falls from ``above`` the target to ``below`` it.
     """
+    # Searched from behind, because a search takes ascending numbers.
     place = len(table) - np.searchsorted(log_means[::-1], target, side="right")
     place = np.clip(place, 1, len(table) - 1)
     low = table[place - 1]
@@ -243,6 +246,7 @@ def _log_mean(alpha: Array, n: int) -> Array:
 @lru_cache(maxsize=64)
 def _table(n: int) -> tuple[Array, Array]:
     """Return ascending exponents and the logarithms of their means, which fall."""
+    # Dense where data lie: Zipf's law has alpha near 1.7, and equal weights 0.
     usual = np.linspace(-2, 6, 161)[:-1]
     steep = np.geomspace(6, _STEEPEST, 40)
     rising = np.empty(0)

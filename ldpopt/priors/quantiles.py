@@ -48,6 +48,7 @@ def quantiles(
     # All masses of an estimate are relative to its largest term, whatever the size of the blocks.
     top = terms.logs.max(axis=1, keepdims=True)
     mass = np.exp(terms.logs - top)
+    # Per run of nodes: where the mass is reached is found among runs first, then inside one.
     mass = mass.reshape(len(y), -1, NODES).sum(axis=2)
     blocks = Runs(terms.first, terms.stop - terms.first)
     target = shares * mass.sum(axis=1)
@@ -72,6 +73,7 @@ def _reaching(mass: Array, target: Array) -> tuple[NDArray[np.int64], Array]:
     needed = (target * ROUNDED)[:, None]
     below = np.count_nonzero(upto < needed, axis=1)
     last = mass.shape[1] - 1
+    # Where rounding leaves the target above the whole mass, the last block has it.
     chosen = np.minimum(below, last)[:, None]
     before = np.take_along_axis(upto - mass, chosen, axis=1)[:, 0]
     return chosen, target - before

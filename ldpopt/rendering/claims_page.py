@@ -62,6 +62,7 @@ def claims_page(
         Those of `pictures_of` that are there already; by default all are drawn now.
     """
     if figure_run is not None:
+        # Statements about figures are results like all others: they count in the summary too.
         results = [*results, *figure_run.results]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpopt.rendering", "templates"),
@@ -168,6 +169,7 @@ def _summary(results: Sequence[Result]) -> list[_Part]:
         ),
         Verdict.UNCHECKED: ("Not known here", _needed(by_verdict[Verdict.UNCHECKED])),
     }
+    # A sentence about no statement would only be in a reader's way.
     return [_Part(*words[verdict], ended) for verdict, ended in by_verdict.items() if ended]
 
 
@@ -184,6 +186,7 @@ def _tried(results: Sequence[Result]) -> str:
 
 def _needed(results: Sequence[Result]) -> str:
     """Return what is missing, with the number of statements that need it."""
+    # What most statements lack comes first: that is what to look for.
     numbers = Counter(part for r in results for part in r.finding.missing.split(", "))
     listed = ", ".join(f"{part} ({number})" for part, number in numbers.most_common())
     return (
@@ -197,6 +200,7 @@ def _accuracy(results: Sequence[Result]) -> str:
     compared = [r.finding.agreement for r in results if r.finding.agreement is not None]
     if not compared:
         return ""
+    # The worst over all of them, not a mean: one wrong answer must be seen.
     total = Agreement.merged(compared)
     text = (
         f"{len(compared)} of the claims compare a closed form with {len(total.solvers)} solvers. "
@@ -222,6 +226,7 @@ def _versions() -> dict[str, str]:
 
 
 def _evidence(value: float | int | str) -> str:
+    # Four digits: the page is read, and claims.json has all of them.
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else value

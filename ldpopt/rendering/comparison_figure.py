@@ -44,6 +44,7 @@ def comparison_figure(rows: Sequence[ComparisonRow], kind: str = "png") -> bytes
     The bytes of the picture.
     """
     panels = list(dict.fromkeys((row.problem, row.d) for row in rows))
+    # From all panels: a solver looks the same in each of them.
     looks = looks_of(row.solver for row in rows if row.path == "conic")
     handles = _legend_handles(rows, looks)
     columns = min(len(panels), _COLUMNS)
@@ -128,6 +129,7 @@ def _without_point(rows: Sequence[ComparisonRow]) -> str:
     outcomes: dict[str, list[str]] = {}
     for row in rows:
         if row.seconds is None:
+            # By outcome: a solver that fails at every accuracy is named once.
             outcomes.setdefault(f"{row.solver} {row.status}", []).append(row.accuracy)
     entries = [
         outcome if len(at) == len(accuracies) else f"{outcome} at {', '.join(at)}"
@@ -177,6 +179,7 @@ def _thin_out_ticks(axes: Axes) -> None:
     """Label a few times without overlap, however short or long their range is."""
     low, high = axes.get_xlim()
     if high / low < 100:
+        # Powers of ten alone would label one tick or none on so short an axis.
         few = MaxNLocator(3) if high / low < 10 else LogLocator(subs=(1, 2, 5))
         axes.xaxis.set_major_locator(few)
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.3g}"))

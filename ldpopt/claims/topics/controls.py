@@ -128,6 +128,7 @@ class _Refusals:
         estimate = instance.estimate
         points = solution(estimate)
         self.right += len(points)
+        # A check that refuses everything would pass as well: minimisers must be accepted.
         self.rejected += int(np.count_nonzero(~is_accepted(problem, estimate, points)))
         for step in _STEPS:
             wrong = wrong_points(points[0], step)
@@ -140,9 +141,11 @@ class _Refusals:
                 continue
             exact = certify(problem, copies, wrong, exact=True)
             # Both are upper bounds; the exact one is the gap itself, rounded up.
+            # Positive where the certificate claims more than is true.
             shortfall = (exact.gap - certificate.gap) / np.maximum(exact.gap, IDENTITY)
             self.shortfalls.append(float(np.max(shortfall)))
             self.violation_errors.append(largest(certificate.violation - exact.violation))
+            # As planted: the exact distance to the minimiser must give it back.
             moved = np.max(np.abs(wrong - points[0]), axis=-1)
             self.distance_errors.append(largest(exact.distance - moved))
 
@@ -241,6 +244,8 @@ class _Multipliers:
         estimate = instance.estimate
         certificate = certify(problem, estimate, points)
         slope = _slope(problem, points, estimate)
+        # Slopes of the likelihood are over variances of any size: an absolute tolerance would mean
+        # nothing.
         scale = np.maximum(1.0, np.abs(slope).max(axis=-1))
         t = multiplier(points, estimate.frequencies, kappa)
         # Of a positive value the gradient is -μ: for the likelihood (t/a)(2 - κt), else t.
@@ -329,6 +334,7 @@ def comparisons_refuse(instances: InstanceSet) -> Finding:
     """
     solver = ("CLARABEL",)
     chosen = [i for i in _small(instances) if i.name.startswith(("random", "small"))]
+    # Near κ = 0 both problems have one solution, and κ ignored would be no error.
     ill = [i for i in chosen if abs(i.estimate.noise.kappa) > 0.01]
     # Of vectors without a positive value the words say nothing.
     adversarial = [i for i in chosen if i.kind == "adversarial"]
@@ -344,6 +350,7 @@ def comparisons_refuse(instances: InstanceSet) -> Finding:
         for name, (problem, form, stacks) in wrong.items()
         if compare_with_solvers(problem, form, stacks, solver).holds
     ]
+    # A comparison that compares nothing must not pass for agreement.
     if compare_with_solvers(CLS, _norm_sub, chosen, solver, largest={"CLARABEL": 1}).holds:
         agreeing.append("a solver without vectors")
     right = [
@@ -368,6 +375,7 @@ def _hidden_from_the_sample() -> Array:
     Every tenth value, which is what the sample of the fast path sees, is at least 1 % above the
     others: from these alone the level would lie between them and the rest.
     """
+    # Above 8,192, from where on the fast path takes a sample.
     d = 20_480
     top = 0.01
     f = np.full(d, 0.90 * top)
@@ -380,6 +388,7 @@ def _hidden_from_the_sample() -> Array:
 
 def _rare_in_the_sample() -> Array:
     """Return values at every ninth place, so that an even stride meets few of them."""
+    # Negative values: the level lies among the few at the ninth places.
     f = np.full(20_480, -1.0)
     f[::9] = -np.arange(len(f[::9])) / 50_000
     return f

@@ -69,6 +69,7 @@ def _points(instances: InstanceSet) -> Iterator[Point]:
 
     # Thousandths with denominators that cancel: fractions stay short.
     for _ in range(30):
+        # Away from 0 and 1, where the formulas divide by 0.
         q = draw(10, 500)
         p = q + draw(10, 480)
         size = int(rng.integers(1, 6))
@@ -180,12 +181,14 @@ def kkt_sign(instances: InstanceSet) -> Finding:
     none or more than one.
     """
     example = [Fraction(1, 2), Fraction(1, 5), Fraction(-1, 100)]
+    # Four values: all 15 sets D1 of each are tried.
     vectors = [example, *(list(point.f[:4]) for point in _points(instances))]
     settings = [(f, kappa) for f in vectors for kappa in (Fraction(0), Fraction(1, 4))]
     numbers = []
     with_sign = []
     for f, kappa in settings:
         points = _stationary(f, kappa)
+        # Counted, not compared: the conditions should leave exactly one point.
         numbers.append(len(points))
         with_sign.append(sum(is_signed for _, is_signed in points))
     supports = [
@@ -295,6 +298,7 @@ def likelihood_derivative(instances: InstanceSet) -> Finding:
             spread = point.constant + y * point.slope
             ndss = -((y - f) ** 2) * (p - q) ** 2 * point.slope / spread**2
             ndss += 2 * (y - f) * (p - q) ** 2 / spread
+            # D's numerator, in shares of reports instead of estimates.
             miss = share - q - y * (p - q)
             draft = -(miss**2) * (p * (1 - p) - q * (1 - q)) / spread**2
             draft += 2 * miss * (q - p) / spread
@@ -346,6 +350,7 @@ def x_inverse(instances: InstanceSet) -> Finding:
         p, q = point.p, point.q
         for f, y, share in zip(point.f, point.y, point.shares(), strict=True):
             x = _x(point, y, f)
+            # D's x_v, whose sign is the opposite of N's.
             drafts = (share - q - y * (p - q)) / (point.constant + y * point.slope)
             above = share - q - point.constant * drafts
             back = above / (p - q + (p * (1 - p) - q * (1 - q)) * drafts)
@@ -379,6 +384,7 @@ def x_root(instances: InstanceSet) -> Finding:
         for f, y in zip(point.f, point.y, strict=True):
             x = _x(point, y, f)
             other = 2 / (1 - point.p - point.q) - x
+            # Both roots must belong to one μ: otherwise they would be of two equations.
             same_mu = _multiplier(point, x) == _multiplier(point, other)
             refuted += same_mu and other != x
             at_other = _from_x(point, other, f)
@@ -421,6 +427,7 @@ def draft_gamma_delta(instances: InstanceSet) -> Finding:
         p, q = point.p, point.q
         size = len(point.active)
         shares = point.shares()
+        # Over D1 alone: values outside have frequency 0 and no equation.
         mass = sum(shares[v] for v in point.active)
         x = (mass - size * q - (p - q)) / (point.slope + size * point.constant)
         below = p - q + (p * (1 - p) - q * (1 - q)) * x
@@ -488,6 +495,7 @@ def uniform_prior(instances: InstanceSet) -> Finding:
     moves the largest posterior nowhere: then the comparison would show nothing.
     """
     steps = 24
+    # A grid, where the largest of finitely many numbers is found without a solver.
     cells = [(i, j, steps - i - j) for i in range(steps + 1) for j in range(steps + 1 - i)]
     grid = np.array(cells) / steps
     # GRR at e^ε = 2: p = 1/2, q = 1/4.
@@ -499,6 +507,7 @@ def uniform_prior(instances: InstanceSet) -> Finding:
         log_likelihood = np.log(support) @ counts
         likelihood = np.exp(log_likelihood - log_likelihood.max())
         prior = np.full(len(grid), 1 / len(grid))
+        # Bayes' theorem as it stands, although the divisor moves no maximum.
         posterior = likelihood * prior / np.sum(likelihood * prior)
         equal += bool(np.argmax(posterior) == np.argmax(log_likelihood))
         # A prior that is not uniform, as a control.

@@ -109,6 +109,7 @@ def table1_sum(instances: InstanceSet) -> Finding:
     vectors = 0
     evidence: dict[str, float | int | str] = {}
     for name in _PAPER_METHODS:
+        # Together over all instances: a flag of Table I is a statement about every input.
         sums = [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
         totals = np.concatenate(sums)
         vectors += len(totals)
@@ -196,6 +197,7 @@ def norm_cut_unchanged(instances: InstanceSet) -> Finding:
     kept_values = 0
     for raw, result in _outputs(instances, "norm-cut"):
         kept = result.frequencies > 0
+        # To the last bit: "without changing" leaves no room for rounding.
         changed += int(np.count_nonzero(result.frequencies[kept] != raw.frequencies[kept]))
         lowest_kept = np.min(np.where(kept, raw.frequencies, np.inf), axis=-1)
         highest_cut = np.max(np.where(kept, -np.inf, raw.frequencies), axis=-1)
@@ -320,6 +322,7 @@ def order_iff(instances: InstanceSet) -> Finding:
     vectors = 0
     for name in _PAPER_METHODS:
         for estimate, result in _outputs(instances, name):
+            # By method, as one without ties would satisfy the printed equivalence.
             ties[name] = ties.get(name, 0) + _ties(estimate.frequencies, result.frequencies)
             inversions += _inversions(estimate.frequencies, result.frequencies)
             vectors += len(result.frequencies)

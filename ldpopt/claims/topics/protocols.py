@@ -71,6 +71,7 @@ def pure_private(instances: InstanceSet) -> Finding:
         for epsilon, d in SMALL:
             oracle = make(epsilon, d)
             sent = 10_000 if instances.quick else 40_000
+            # Beside the law itself: a client could draw from another one than the oracle states.
             runs[name].append(run_client(oracle, instances.seed, sent))
             law = channel(oracle)
             # Purity: p on the diagonal and one q everywhere else.
@@ -80,6 +81,7 @@ def pure_private(instances: InstanceSet) -> Finding:
             reports += len(law.supports)
     pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
     clients = [run for several in runs.values() for run in several]
+    # In standard deviations, since shares of rare reports vary less than others.
     scores = [run.score for run in clients]
     refuted = [finding for run in clients for finding in run.audit.findings]
     return Finding(
@@ -172,6 +174,7 @@ def post_processing_private(instances: InstanceSet) -> Finding:
         for epsilon, d in SMALL:
             law = channel(make(epsilon, d))
             reports = len(law.supports)
+            # Columns are the laws of the outcome given a report: functions are their corners.
             functions = [np.eye(4)[rng.integers(0, 4, reports)].T for _ in range(5)]
             mixtures = [rng.dirichlet(np.ones(4), reports).T for _ in range(5)]
             for mapping in functions + mixtures:
@@ -208,9 +211,11 @@ def hash_uniform(instances: InstanceSet) -> Finding:
     pairs = [(0, 1), (1, 2), (0, 1_023), (7, 8_191), (255, 256), (0, 42_177)]
     scores = []
     for g in (2, 4, 9):
+        # By the budget whose best g is the wanted one: the family is that of a real client.
         form = OLH(epsilon=math.log(g - 1) if g > 2 else 0.3, d=50_000).report_form
         for first, second in pairs:
             buckets = [form.buckets(seeds, np.full(len(seeds), v)) for v in (first, second)]
+            # Pairs of buckets, since uniform buckets alone could still be the same for both values.
             cells = np.bincount(g * buckets[0].astype(int) + buckets[1].astype(int))
             expected = len(seeds) / g**2
             freedom = g**2 - 1
@@ -255,6 +260,7 @@ def hadamard_entry(instances: InstanceSet) -> Finding:
     of_hash = operations(hashed, numbers) / len(numbers)
     n = 1_000_000
     d = 1_024
+    # The constant column is left out, so that there are more columns than values.
     columns = HadamardResponse(epsilon=1.0, d=d).columns
     transform = n + columns * math.log2(columns)
     hashes = n * d * of_hash
@@ -292,9 +298,11 @@ def oue_ones(instances: InstanceSet) -> Finding:
     for epsilon in epsilons:
         oracle = OUE(epsilon=epsilon, d=d)
         q = p / (p + math.exp(epsilon) * (1 - p))  # from e^ε = p(1-q)/(q(1-p))
+        # The user's own bit, and one for each other value.
         ones = p + (d - 1) * q
         of_oue = oracle.p + (d - 1) * oracle.q
         saved.append(float(1 - ones.min() / of_oue))
+        # The grid has p = 1/2 itself: a saving of 0 is possible.
         above_half.append(float(1 - ones[p >= 0.5].min() / of_oue))
         q_errors.append(relative_error(oracle.q, 1 / (math.exp(epsilon) + 1)))
     return Finding(
@@ -445,6 +453,7 @@ def ss_p(instances: InstanceSet) -> Finding:
         excesses.append(_subset_loss(0.5, oracle.k, d) - epsilon)
         errors.append(_subset_loss(oracle.p, oracle.k, d) - epsilon)
         if d >= 100:
+            # In a large domain k is large, and rounding it moves p little from the papers' 1/2.
             large_domain_p.append(oracle.p)
     excess = float(np.max([0.0, *excesses]))
     return Finding(
@@ -482,6 +491,7 @@ def ss_k(instances: InstanceSet) -> Finding:
     of_nearest_at_zero = []
     for epsilon, d in grid:
         constant, slope = _subset_variances(epsilon, d)
+        # Frequencies sum to 1: the mean of a + b f over the domain is a + b/d for every population.
         error = constant + slope / d
         best = error.min()
         distances.append(abs(1 + int(np.argmin(error)) - max(1, d / (math.exp(epsilon) + 1))))
@@ -543,6 +553,7 @@ def ss_variance(instances: InstanceSet) -> Finding:
         oue = OUE(epsilon=epsilon, d=d)
         olh = OLH(epsilon=epsilon, d=d)
         ratios += [ss.a / oue.a, ss.a / olh.a]
+        # Variances are linear in f: the two ends bound what lies between.
         ratios_at_one += [(ss.a + ss.b) / (oue.a + oue.b), (ss.a + ss.b) / (olh.a + olh.b)]
         # k is at least 100 there, so that rounding it matters little.
         if d > 900 and epsilon <= 2:
@@ -598,6 +609,7 @@ def blh_hr(instances: InstanceSet) -> Finding:
         differences.append(relative_error(blh.a, hadamard.a))
         # At small ε OLH has g = 2 and is BLH: the margin keeps rounding from counting.
         olh_worse += blh.a < olh.a * (1 - PROBABILITY)
+        # By more than rounding, as equal variances would otherwise set the border.
         if blh.a > olh.a * (1 + FORMULA):
             olh_better_from = min(olh_better_from, epsilon)
         if epsilon >= math.log(2):
@@ -643,6 +655,7 @@ def sue_oue(instances: InstanceSet) -> Finding:
         sue = SUE(epsilon=epsilon, d=8)
         oue = OUE(epsilon=epsilon, d=8)
         q = 1 / (1 + math.exp(epsilon) * (1 - p) / p)  # from e^ε = p(1-q)/(q(1-p))
+        # At f = 0, where the statement places itself: the least frequent values.
         best = smallest(q * (1 - q) / (p - q) ** 2)
         excesses.append(oue.a / best - 1)
         formula_errors.append(relative_error(sue.a / oue.a, math.cosh(epsilon / 4) ** 2))
@@ -688,6 +701,7 @@ def hr_half(instances: InstanceSet) -> Finding:
     two. Counts are exact.
     """
     sizes = {d: _supported_rows(d) for d in range(2, 17, 2)}
+    # All columns of a size: one that has another number refutes it.
     halved = {d for d, columns in sizes.items() if set(columns) == {d // 2}}
     return Finding(
         holds=halved == set(sizes),

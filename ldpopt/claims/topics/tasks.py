@@ -53,6 +53,7 @@ def _sets(d: int, rho: int) -> Array:
     """Return random sets of ρ per cent of the domain as rows of zeros and ones."""
     # By ρ, so that every method answers about the same sets.
     rng = np.random.default_rng(rho)
+    # As rows of a matrix, one product answers all sets of all draws.
     sets = np.zeros((_SETS, d))
     for row in sets:
         row[rng.permutation(d)[: round(d * rho / 100)]] = 1.0
@@ -79,6 +80,8 @@ def _single_errors(instances: InstanceSet, method: str) -> Array:
 def _task_errors(instances: InstanceSet, method: str) -> dict[str, Array]:
     """Return the mean squared error of each draw by task."""
     single = _single_errors(instances, method)
+    # Of each draw by itself: paired over the draws, two methods differ by far less than their
+    # noise.
     tasks = {"single values": np.mean(single**2, axis=-1)}
     for k in (10, 32):
         tasks[f"the top {k}"] = np.mean(single[:, :k] ** 2, axis=-1)
@@ -122,6 +125,7 @@ def no_best_method(instances: InstanceSet) -> Finding:
         beaten = [
             task
             for task, errors in tasks[name].items()
+            # A method is never larger than itself: no exception is needed for it.
             if any(_is_larger(errors, tasks[other][task]) for other in _NDSS)
         ]
         if not beaten:
@@ -153,6 +157,7 @@ def norm_hyb_overall(instances: InstanceSet) -> Finding:
     means = {name: {t: float(e.mean()) for t, e in tasks[name].items()} for name in _DRAFT}
     # Ratios, since the errors of the tasks differ by four orders of magnitude.
     best = {task: min(means[name][task] for name in _DRAFT) for task in means["base"]}
+    # A mean over the tasks would let a method buy a bad task with several easy ones.
     worst = {name: max(means[name][t] / best[t] for t in best) for name in _DRAFT}
     return Finding(
         holds=min(worst, key=worst.__getitem__) == "norm-hyb",
@@ -177,6 +182,7 @@ def top_k_mle(instances: InstanceSet) -> Finding:
     """
     sub = _errors(instances, "norm-sub") ** 2
     mle = _errors(instances, "mle-apx") ** 2
+    # Zipf's values are in the order of their frequencies: the first k are the top k.
     ratios = {k: float(mle[:, :k].mean() / sub[:, :k].mean()) for k in (2, 10, 32)}
     return Finding(
         holds=largest(np.array(list(ratios.values())) - 1) < 0.1,
@@ -239,6 +245,7 @@ def rare_values_left(instances: InstanceSet) -> Finding:
         # One mean per draw: the errors of a draw's values depend on each other.
         rare = _single_errors(instances, name)[:, _RARE].mean(axis=-1)
         scores[name] = float(rare.mean() / rare.std(ddof=1) * math.sqrt(len(rare)))
+    # Taken out: what is left in the table are the methods that must be biased.
     unbiased = largest([scores.pop("base"), scores.pop("norm")])
     return Finding(
         holds=unbiased < SIGMAS and smallest(np.abs(list(scores.values()))) > CONFIDENCE,
@@ -333,6 +340,7 @@ def power_ns_shape(instances: InstanceSet) -> Finding:
     """
     difference = (_errors(instances, "power-ns") - _errors(instances, "power")).mean(axis=0)
     constant = float(difference.mean())
+    # Where δ is negative in a draw small values may be cut off: the limit leaves room for few.
     close = largest(difference - constant) < 1e-6
     return Finding(
         holds=close and constant < 0,
@@ -365,6 +373,7 @@ def mostly_zeros(instances: InstanceSet) -> Finding:
             answers = _answers(instances, "base-pos" if name == "post-pos" else name)
             shares[name] = float(np.mean(answers[:, _RARE] == 0))
     return Finding(
+        # A posterior mean over counts from 1 on is positive: a zero would be an error of the code.
         holds=min(shares.values()) > 0.5 or shares["power"] > 0,
         instances=len(_answers(instances, "base-pos")),
         evidence={
@@ -393,6 +402,7 @@ def mse_split(instances: InstanceSet) -> Finding:
     gaps = []
     for name in _NDSS:
         errors = _single_errors(instances, name)
+        # With the divisor n, not n - 1: then the identity is exact.
         parts = errors.mean(axis=0) ** 2 + errors.var(axis=0)
         gaps.append(largest(np.mean(errors**2, axis=0) - parts))
     base = np.mean(_errors(instances, "base") ** 2, axis=-1)
@@ -423,6 +433,7 @@ def no_dramatic_change(instances: InstanceSet) -> Finding:
     OLH's estimates do not sum to 1. Base changes nothing.
     """
     _, raw = zipf_draws(instances)
+    # Norm shifts by (1 - Σf̃)/d, whose standard deviation is σ/√d: half a σ is far beyond it.
     change = largest(_answers(instances, "norm") - raw.frequencies) / float(raw.sigma)
     of_base = largest(_answers(instances, "base") - raw.frequencies)
     return Finding(
@@ -454,6 +465,7 @@ def error_near_zero(instances: InstanceSet) -> Finding:
     """
     truth, raw = zipf_draws(instances)
     squares = (_errors(instances, "base") ** 2).mean(axis=0)
+    # Below its own noise a single value cannot be distinguished from 0.
     near = truth < float(raw.sigma)
     share = float(squares[near].sum() / squares.sum())
     return Finding(
@@ -485,6 +497,7 @@ def most_values_rare(instances: InstanceSet) -> Finding:
         # As many users as a collection has, not the whole population of the US.
         sigma = OUE(epsilon=1.0, d=data.d).sd(min(data.n, 1_000_000))
         threshold = closed_form.significance_threshold(data.d, sigma)
+        # By T, the papers' own border between values that can be seen and others.
         shares[name] = float(np.mean(data.frequencies < threshold))
     return Finding(
         holds=min(shares.values()) > 0.9,
@@ -596,6 +609,7 @@ def mae_order(instances: InstanceSet) -> Finding:
                 if _is_larger(squares[first], squares[second]) and _is_larger(
                     sizes[second], sizes[first]
                 ):
+                    # Each pair is met twice, and at most one of its two orders is reversed.
                     reversed_pairs.append(f"{first} and {second} at ε = {epsilon:g}")
     return Finding(
         holds=not reversed_pairs,
@@ -679,6 +693,7 @@ def alpha_five_percent(instances: InstanceSet) -> Finding:
         ]
         domain = [s.mean(axis=-1) for s in squares]
         top = [s[:, :32].mean(axis=-1) for s in squares]
+        # α = 0.05 comes first: the statement is that its error is the larger one.
         domain_worse.append(_is_larger(*domain))
         top_worse.append(_is_larger(*top))
         evidence[f"MSE with α = 0.05 over that with α = 2, n = {n:,}, ε = {epsilon:g}"] = (
@@ -712,6 +727,7 @@ def ten_to_one(instances: InstanceSet) -> Finding:
     d = 1_024
     oracle = OLH(epsilon=1.0, d=d)
     threshold = closed_form.significance_threshold(d, oracle.sd(n))
+    # An estimate reaches T where its count reaches this whole number.
     needed = math.ceil(n * (oracle.q + (oracle.p - oracle.q) * threshold))
     false = (d - 20) * float(binom.sf(needed - 1, n, oracle.q))
     # The count of a value with a twentieth of the users is nearly binomial around its mean.
@@ -742,6 +758,7 @@ def threshold_lowered(instances: InstanceSet) -> Finding:
 
     Red if it rises from one α to the next, or does not reach Norm-Cut's.
     """
+    # On the same draws for all α, so that the curve is smooth.
     curve = [float(np.mean(_errors(instances, "base-cut", alpha=a)[:, :32] ** 2)) for a in _ALPHAS]
     goal = float(np.mean(_errors(instances, "norm-cut")[:, :32] ** 2))
     return Finding(
@@ -809,6 +826,7 @@ def known_k(instances: InstanceSet) -> Finding:
     for k in (4, 8, 16, 32):
         by_rank = np.mean(_errors(instances, "base-cut", top_k=k)[:, :k] ** 2, axis=-1)
         by_level = np.mean(_errors(instances, "base-cut")[:, :k] ** 2, axis=-1)
+        # At k = 32 the advice helps: one k at which it does not is enough to refute it.
         worse.append(_is_larger(by_rank, by_level))
         evidence[f"MSE of the top {k} over that with α = 2"] = float(
             by_rank.mean() / by_level.mean()
@@ -877,6 +895,7 @@ def sets_exceed_values(instances: InstanceSet) -> Finding:
     larger = True
     for name in _NDSS:
         tasks = _task_errors(instances, name)
+        # The errors of m independent values add up: sets should be m times as bad.
         single = tasks["single values"]
         for rho in _RHOS:
             on_sets = tasks[f"sets of {rho} %"]
@@ -903,6 +922,7 @@ def power_growth(instances: InstanceSet) -> Finding:
     """
     truth, raw = zipf_draws(instances)
     errors = _errors(instances, "power")
+    # In the MSE biases of one sign grow with the square of a set's size, noise with the size.
     of_power = float(_set_errors(errors, 90).mean() / _set_errors(errors, 10).mean())
     # Estimates of local hashing are uncorrelated: variances of a set's values add up.
     variances = raw.noise.variance(truth)
@@ -960,6 +980,7 @@ def cut_sum_nearer(instances: InstanceSet) -> Finding:
 
     Red unless Base-Cut's are farther from 1 in more than nine tenths of the draws.
     """
+    # Distances draw by draw: sums may be near 1 on average and far in each.
     cut = np.abs(_answers(instances, "base-cut").sum(axis=-1) - 1)
     base = np.abs(_answers(instances, "base").sum(axis=-1) - 1)
     farther = float(np.mean(cut > base))
