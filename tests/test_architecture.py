@@ -11,7 +11,7 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors"},
+    {"errors", "printable"},
     {"immutable"},
     {"validate", "storage", "executors", "covariance", "proofs"},
     {"protocol"},

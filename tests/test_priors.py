@@ -288,6 +288,24 @@ def test_a_point_mass_at_zero_is_one_more_count(name, mass):
             assert upper[i] == reference.quantile(inflated, y, counts, noise, 0.95)
 
 
+@pytest.mark.parametrize("y", [-100.0, -400.0, -600.0, -5_000.0])
+def test_posterior_means_far_below_zero_keep_their_digits(y):
+    """Pr[k > 0 | y] is far below the last digit of Pr[k = 0 | y] there."""
+    noise = 4.0
+    mass = 0.75
+    k = np.arange(1.0, N + 1)
+    share = (1 - mass) * k**-1.0 / np.sum(k**-1.0)
+    # Every density is divided by that of k = 0.
+    ratio = share * np.exp((k * y - k**2 / 2) / noise**2)
+    expected = np.sum(k * ratio) / (mass + np.sum(ratio))
+    prior = ZeroInflated(PowerLaw(1.0, N), mass)
+    posterior = prior.posterior([y], noise)
+    assert 0 < expected < 1e-2
+    assert_allclose(posterior.mean, expected, rtol=POSTERIOR)
+    square = np.sum(k**2 * ratio) / (mass + np.sum(ratio))
+    assert_allclose(posterior.variance, square - expected**2, rtol=SPREAD)
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 

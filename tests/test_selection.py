@@ -124,6 +124,23 @@ def test_intervals_shrink_with_trials_and_a_clear_loser_is_decided(emoji):
     assert str(many).startswith("norm-sub, by 200 simulations of data fitted by norm-sub")
 
 
+def test_a_candidate_without_an_answer_is_dropped_with_its_reason(monkeypatch):
+    monkeypatch.setattr(selecting, "_BATCH", 1)
+    oracle = oracles.OUE(epsilon=0.5, d=2)
+    raw = oracle.estimate([3, 1], 4)
+    names = ["norm-mul", "base", "norm-sub"]
+    selection = ldpopt.select_method(raw, [[0]], names, trials=30, rng=1)
+    assert {score.method for score in selection.scores} == {"base", "norm-sub"}
+    assert list(selection.dropped) == ["norm-mul"]
+    *_, last = str(selection).splitlines()
+    assert last.startswith("norm-mul  dropped: ")
+    assert "needs a positive estimate" in last
+    # The others are judged on the same trials as without it.
+    assert ldpopt.select_method(raw, [[0]], names[1:], trials=30, rng=1).scores == selection.scores
+    with pytest.raises(InvalidInputError, match="no candidate has an answer in every trial: the K"):
+        ldpopt.select_method(raw, [[0]], ["norm-mul"], trials=30, rng=1)
+
+
 def test_the_default_candidates_are_all_methods():
     oracle = oracles.OUE(epsilon=1.0, d=4)
     raw = oracle.estimate(oracle.simulate_counts([500, 300, 150, 50], rng=0), 1000)

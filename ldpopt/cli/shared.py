@@ -20,6 +20,7 @@ from rich.progress import (
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import ORACLES
+from ldpopt.printable import printable, printable_json
 
 output = Console()  # results alone, so that they can be piped
 errors = Console(stderr=True)  # progress, remarks and errors
@@ -50,12 +51,13 @@ def progress_bar() -> Progress:
 def print_json(record: Any) -> None:
     """Print a record as JSON, with Greek letters and labels as they are."""
     # Not by rich, which wraps long lines and colours them: programs read this.
-    typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
+    typer.echo(printable_json(json.dumps(record, indent=2, ensure_ascii=False)))
 
 
 def remark(text: str, style: str | None = None) -> None:
-    """Print one line on standard error; brackets in it are not read as markup."""
-    errors.print(escape(text), style=style, highlight=False, soft_wrap=True)
+    """Print text on standard error; brackets in it are no markup, and labels do not act."""
+    lines = "\n".join(printable(line) for line in text.split("\n"))
+    errors.print(escape(lines), style=style, highlight=False, soft_wrap=True)
 
 
 def report_written(*paths: Path | None) -> None:

@@ -99,7 +99,7 @@ def read_counts(
     if path.suffix.lower() == ".json":
         record = _record(path, text)
         return _from_record(path, record, record.get("counts"))
-    lines = text.splitlines()
+    lines = text.split("\n")
     if lines and lines[0].startswith(_MARK):
         record = _record(path, lines[0][len(_MARK) :])
         # Written without labels: a value is its number.

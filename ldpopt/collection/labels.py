@@ -49,7 +49,7 @@ class Labels:
         content = read_text(
             Path(text), f"the domain {text!r} is neither a number of values nor a file of labels"
         )
-        labels = _json(text, content) if text.lower().endswith(".json") else content.splitlines()
+        labels = _json(text, content) if text.lower().endswith(".json") else _lines(content)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InvalidInputError(f"{text} must be a JSON list of labels")
         _require_distinct(text, labels)
@@ -205,11 +205,26 @@ def _require_distinct(name: str, labels: list[str]) -> None:
     for line, label in enumerate(labels, 1):
         if not label.strip():
             raise InvalidInputError(f"{name}: label {line} is empty")
+        if any(map(_is_half, label)):
+            raise InvalidInputError(
+                f"{name}: label {line} is {label!r}, with half of a surrogate pair: no file in "
+                "UTF-8 can hold it"
+            )
         if label in line_of:
             raise InvalidInputError(
                 f"{name}: label {line} is {label!r}, and so is label {line_of[label]}"
             )
         line_of[label] = line
+
+
+def _is_half(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
+
+
+def _lines(content: str) -> list[str]:
+    """Return the lines of a text without their ends; only newlines end them."""
+    # splitlines would end a label at each of seven other characters, which labels may contain.
+    return content.removesuffix("\n").split("\n") if content else []
 
 
 def _json(name: str, content: str) -> Any:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpopt.errors import InvalidInputError
+from ldpopt.printable import cell, printable_json
 from ldpopt.storage import write_whole
 
 Columns = Mapping[str, Sequence[Any]]
@@ -32,8 +33,9 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 def write_columns(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
     """Write columns in the format that the ending of the path names, in one step.
 
-    JSON and Parquet also keep ``about``: where the numbers come from. Raises InvalidInputError for
-    any other ending, and if the file cannot be written.
+    JSON and Parquet also keep ``about``: where the numbers come from. In CSV, labels that a
+    spreadsheet would run get an apostrophe, and control characters become escapes. Raises
+    InvalidInputError for any other ending, and if the file cannot be written.
     """
     write = {".csv": _csv, ".json": _json, ".parquet": _parquet}[result_suffix(path)]
     write_whole(path, write(columns, about))
@@ -45,13 +47,16 @@ def _csv(columns: Columns, _: Mapping[str, Any]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     # The names of the columns are the keys.
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    names, *numbers = columns.values()
+    # Files of this kind are opened in spreadsheets.
+    writer.writerows(zip(map(cell, names), *numbers, strict=True))
     return text.getvalue().encode()
 
 
 def _json(columns: Columns, about: Mapping[str, Any]) -> bytes:
     record = {**about, "rows": rows_of(columns)}
-    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    return f"{printable_json(text)}\n".encode()
 
 
 def _parquet(columns: Columns, about: Mapping[str, Any]) -> bytes:

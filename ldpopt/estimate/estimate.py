@@ -17,6 +17,7 @@ from ldpopt.estimate import intervals
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import Sets, answers, membership
 from ldpopt.immutable import Immutable
+from ldpopt.printable import printable
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -462,7 +463,8 @@ class FrequencyEstimate(Immutable):
         # Stable: of equal values the first in the domain is shown.
         order = np.argsort(-self.frequencies, kind="stable")[:_SHOWN]
         names = self.labels or [str(v) for v in range(self.d)]
-        return [(names[v], float(self.frequencies[v])) for v in order]
+        # Of any origin, and shown in terminals: escape sequences in them must not act.
+        return [(printable(names[v]), float(self.frequencies[v])) for v in order]
 
     def _facts(self) -> dict[str, str]:
         """Return what a representation shows besides the largest values."""

@@ -71,11 +71,8 @@ class ZeroInflated(Prior):
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         # With r = Pr[k = 0 | y] and the other prior's mean m and variance v, the mean is (1-r) m
         # and the variance (1-r)(v + r m²).
-        # With r = Pr[k = 0 | y] and the other prior's mean m and variance v, the mean is (1-r) m
-        # and the variance (1-r)(v + r m²).
         mean, variance, log_evidence = self.prior._moments_at(y, noise)
-        empty, total = self._at_zero(y, noise, log_evidence)
-        others = 1 - empty
+        empty, others, total = self._at_zero(y, noise, log_evidence)
         spread = variance + empty * mean**2
         return np.stack([others * mean, others * spread, total])
 
@@ -84,12 +81,13 @@ class ZeroInflated(Prior):
         y: Array,
         noise: CountNoise,
         log_evidence: Array,
-    ) -> tuple[Array, Array]:
-        """Return Pr[k = 0 | y] and the log-evidence, from that of the other prior."""
+    ) -> tuple[Array, Array, Array]:
+        """Return Pr[k = 0 | y], Pr[k > 0 | y] and the log-evidence, from the other prior's."""
         at_zero = noise.log_density(y, np.zeros_like(y))
         zero = at_zero + np.log(self.mass)
         others = log_evidence + np.log1p(-self.mass)
-        return expit(zero - others), np.logaddexp(zero, others)
+        # Each share by itself: 1 - Pr[k = 0 | y] would lose the digits of a small one.
+        return expit(zero - others), expit(others - zero), np.logaddexp(zero, others)
 
     def _quantiles(
         self,
@@ -98,11 +96,11 @@ class ZeroInflated(Prior):
         shares: Array,
     ) -> Array:
         log_evidence = self.prior._posterior(y, noise).log_evidence
-        empty, _ = self._at_zero(y, noise, log_evidence)
+        empty, others, _ = self._at_zero(y, noise, log_evidence)
         is_above_zero = empty < shares
         # Where the mass at 0 suffices, any share does: the other prior's quantile is not used.
         remaining = np.full(shares.shape, 0.5)
-        np.divide(shares - empty, 1 - empty, out=remaining, where=is_above_zero)
+        np.divide(shares - empty, others, out=remaining, where=is_above_zero)
         quantiles = self.prior._quantiles(y, noise, remaining)
         return np.where(is_above_zero, quantiles, 0.0)
 

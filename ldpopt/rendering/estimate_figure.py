@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ldpopt.printable import printable
 from ldpopt.rendering.looks import BLUE
 from ldpopt.rendering.picture import figure_bytes
 
@@ -66,6 +67,7 @@ def estimate_figure(
 
 def _label(name: str) -> str:
     """Return a label that leaves room for the picture and that matplotlib takes as it is."""
+    name = printable(name)
     short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
     return short.replace("$", r"\$")  # a dollar sign would start a formula
 

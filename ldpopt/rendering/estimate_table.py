@@ -9,6 +9,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from ldpopt.printable import printable
+
 _LINES = 20  # that fit one screen
 
 
@@ -37,5 +39,5 @@ def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any
         table.add_column(number, justify="right", no_wrap=True)
     for name, *values in rows[:_LINES]:
         # Labels are the user's own: brackets in them are no markup.
-        table.add_row(escape(str(name)), *(f"{value:.5f}" for value in values))
+        table.add_row(escape(printable(str(name))), *(f"{value:.5f}" for value in values))
     return table

@@ -5,8 +5,8 @@ Source: N V-D and Fig. 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,17 +68,22 @@ class Selection:
         The method that made the synthetic data.
     trials
         Number of simulated collections.
+    dropped
+        Why each candidate that had no answer in some trial is not among the scores, by its name.
     """
 
     method: str
     scores: tuple[MethodScore, ...]
     fit: str
     trials: int
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         width = max(len(score.method) for score in self.scores)
         title = f"{self.method}, by {self.trials} simulations of data fitted by {self.fit}"
-        return "\n".join([title, *(self._line(score, width) for score in self.scores)])
+        lines = [self._line(score, width) for score in self.scores]
+        lines += [f"{name}  dropped: {reason}" for name, reason in self.dropped.items()]
+        return "\n".join([title, *lines])
 
     def _line(self, score: MethodScore, width: int) -> str:
         line = f"{score.method:{width}}  {score.mean:.3g}  [{score.low:.3g}, {score.high:.3g}]"
@@ -110,7 +115,8 @@ def select_method(
     sets
         The queries: boolean (m, d), or m arrays of distinct indices; at least one.
     candidates
-        Distinct names in ``METHODS``; all of them by default.
+        Distinct names in ``METHODS``; all of them by default. One that has no answer in a simulated
+        trial is dropped with a note: it has no mean error.
     fit
         Method with non-negative values that sum to 1, such as ``norm-sub`` (N's recommendation) or
         ``power-ns``.
@@ -128,7 +134,7 @@ def select_method(
     InvalidInputError, InvalidTypeError
         If the estimate is a stack or post-processed, or its oracle cannot be simulated; if there is
         no set or no candidate, or a name is unknown or repeated; if ``fit`` does not give a
-        distribution; if a candidate has no answer.
+        distribution; if no candidate has an answer in every trial.
 
     Notes
     -----
@@ -153,30 +159,36 @@ def select_method(
     if not names or not members.shape[0]:
         raise InvalidInputError("select_method needs at least one set and one candidate")
     true_counts = _synthetic_counts(est, n, fit)
-    errors = np.empty((trials, len(names)))
+    errors = {name: np.empty(trials) for name in names}
+    dropped: dict[str, str] = {}
     batch = max(1, _BATCH // est.d)
     for start in range(0, trials, batch):
         stop = min(start + batch, trials)
         counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
         raw = oracle.estimate(counts, n)
         # The truth of the simulation is the rounded distribution, not the fitted one.
-        errors[start:stop] = _errors(raw, names, members, true_counts / n)
-    return _ranked(errors, names, fit)
+        true_answers = totals(true_counts / n, members)
+        for name in list(errors):
+            try:
+                errors[name][start:stop] = _errors(raw, name, members, true_answers)
+            # The estimate is one of this library's own: a method that refuses it has no answer.
+            except InvalidInputError as reason:
+                del errors[name]
+                dropped[name] = str(reason)
+    if not errors:
+        reasons = "; ".join(dropped.values())
+        raise InvalidInputError(f"no candidate has an answer in every trial: {reasons}")
+    ranked = _ranked(np.stack(list(errors.values()), axis=1), list(errors), fit)
+    return replace(ranked, dropped=dropped)
 
 
-def _errors(
-    raw: FrequencyEstimate, names: list[str], members: csr_array, truth: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean squared error of every trial and method, shape (trials, methods)."""
-    true_answers = totals(truth, members)
-    errors = np.empty((len(raw.frequencies), len(names)))
-    for column, name in enumerate(names):
-        processed = postprocess(raw, name)
-        answers = totals(processed.frequencies, members)
-        if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
-            answers = np.maximum(answers, 0.0)
-        errors[:, column] = metrics.mean_squared_error(answers, true_answers)
-    return errors
+def _errors(raw: FrequencyEstimate, name: str, members: csr_array, true_answers: Array) -> Array:
+    """Return the mean squared error of one method in every trial, shape (trials,)."""
+    processed = postprocess(raw, name)
+    answers = totals(processed.frequencies, members)
+    if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
+        answers = np.maximum(answers, 0.0)
+    return metrics.mean_squared_error(answers, true_answers)
 
 
 def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:

@@ -1,0 +1,68 @@
+"""Labels as text that a terminal, a spreadsheet or a picture shows, and neither runs nor misreads.
+
+Anyone may have written the labels of a domain. JSON and Parquet keep them as they are; where people
+look at them, in terminals, CSV and pictures, characters that act are written as their escapes.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Control characters (they move the cursor, ring, or begin an escape sequence, and SVG takes none),
+# separators of lines and paragraphs, characters that change the direction of those that follow,
+# halves of surrogate pairs and two noncharacters, which neither UTF-8 nor XML takes.
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+# What spreadsheets take for the beginning of a formula, in the widths of both scripts, unless the
+# whole is a number.
+_FORMULA = re.compile(r"\s*[=+@＝＋＠－-]")
+_NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?(e[+-]?\d+)?\s*", re.IGNORECASE)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with the characters that act on a terminal or a picture as their escapes.
+
+    Examples
+    --------
+    >>> print(printable("red\x1b[31m\n"))
+    red\x1b[31m\n
+    """
+    return _ACTING.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def printable_json(text: str) -> str:
+    r"""Return a JSON text with the same characters as JSON's own escapes: programs read it alike.
+
+    Examples
+    --------
+    >>> print(printable_json('["\x9b1m"]'))
+    ["\u009b1m"]
+    """
+    # Within strings JSON escapes newlines itself; those between them are layout.
+    return _ACTING.sub(lambda acting: acting[0] if acting[0] == "\n" else _code(acting[0]), text)
+
+
+def _code(character: str) -> str:
+    return f"\\u{ord(character):04x}"
+
+
+def cell(text: str) -> str:
+    """Return a text for one cell of a CSV file, which no spreadsheet runs as a formula.
+
+    A formula gets an apostrophe in front, by which spreadsheets mark text; numbers stay as they
+    are.
+
+    Examples
+    --------
+    >>> cell("=1+1"), cell("-5"), cell("red")
+    ("'=1+1", '-5', 'red')
+    """
+    shown = printable(text)
+    runs = _FORMULA.match(shown) and not _NUMBER.fullmatch(shown)
+    return f"'{shown}" if runs else shown
