@@ -224,7 +224,7 @@ def reports(monkeypatch, status):
         solution = original(self, options)
         if options is None:
             return solution
-        return replace(solution, status=status, points={})
+        return replace(solution, status=status)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
 
@@ -487,7 +487,7 @@ def test_a_solver_that_stops_for_numerical_reasons_gets_a_careful_try(monkeypatc
         seen.append(dict(options or {}))
         solution = original(self, options)
         if len(seen) == 1:
-            return replace(solution, status="solver_error", points={})
+            return replace(solution, status="solver_error")
         return solution
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
@@ -506,7 +506,7 @@ def test_a_solver_that_stops_again_gets_the_objective_in_smaller_units(monkeypat
         objectives.append(self.problem.objective.expr)
         solution = original(self, options)
         if len(objectives) <= 2:
-            return replace(solution, status="solver_error", points={})
+            return replace(solution, status="solver_error")
         return solution
 
     monkeypatch.setattr(ConeProgram, "solve", solve)

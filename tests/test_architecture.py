@@ -32,7 +32,8 @@ its place here."""
 
 SOLVE_LAYERS = [
     {"formulation", "status", "plan"},
-    {"solvers"},
+    {"solvers", "units"},
+    {"solver_data"},
     {"programs"},
     {"feasibility", "certificate", "constrained_intervals", "quick_gap"},
     {"paths"},

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import UnsupportedProblemError
+from ldpopt.solve.solver_data import Answer, SolverData
 from ldpopt.solve.solvers import DEFAULT_SOLVER, settings
 
 if TYPE_CHECKING:
@@ -161,11 +162,9 @@ class ConeSolution:
     Attributes
     ----------
     status
-        cvxpy's word for how it ended.
-    points
-        The value of each variable by its id; empty where the solver returned no point.
-    duals
-        Likewise the dual value of each cvxpy constraint.
+        How it ended, in cvxpy's words.
+    values
+        The values of variables and multipliers.
     seconds
         What the solver itself took.
     steps
@@ -173,20 +172,18 @@ class ConeSolution:
     """
 
     status: str
-    points: Mapping[int, Any]
-    duals: Mapping[int, Any]
+    values: Answer
     seconds: float
     steps: int
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable, or None."""
-        value = self.points.get(variable.id)
-        return None if value is None else np.asarray(value, dtype=np.float64)
+        return self.values.at(variable)
 
     def dual(self, form: cp.Constraint) -> Array:
         """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
-        value = self.duals.get(form.id)
-        return np.zeros(form.shape) if value is None else np.asarray(value, dtype=np.float64)
+        value = self.values.dual(form)
+        return np.zeros(form.shape) if value is None else value
 
 
 class ConeProgram:
@@ -198,6 +195,11 @@ class ConeProgram:
         In cvxpy's terms.
     solver
         An installed solver, as cvxpy spells it; cvxpy compiles anew when it changes.
+    anchor
+        A variable whose values are of order 1: rows, cones and other variables get units that fit
+        it (``solver_data``). None leaves all units as they are.
+    with_objective
+        Whether that holds for the objective and its own variables too.
     """
 
     def __init__(
@@ -205,13 +207,19 @@ class ConeProgram:
         objective: cp.Expression,
         constraints: Sequence[cp.Constraint],
         solver: str = DEFAULT_SOLVER,
+        *,
+        anchor: cp.Variable | None = None,
+        with_objective: bool = False,
     ) -> None:
         import cvxpy as cp
 
         self.solver = solver
         self.problem = cp.Problem(cp.Minimize(objective), list(constraints))
+        self._anchors = () if anchor is None else (anchor.id,)
+        self._with_objective = with_objective
+        self._data: SolverData | None = None
 
-    def compile(self) -> None:
+    def compile(self, options: Mapping[str, Any] | None = None) -> SolverData:
         """Compile now, so that the first solve takes no longer than the others.
 
         Raises
@@ -222,11 +230,18 @@ class ConeProgram:
         import cvxpy as cp
 
         try:
-            self.problem.get_problem_data(self.solver)
+            self._data = SolverData(
+                self.problem,
+                self.solver,
+                self._anchors,
+                with_objective=self._with_objective,
+                options=options,
+            )
         except cp.error.SolverError as error:
             other = "" if self.solver == DEFAULT_SOLVER else f", such as {DEFAULT_SOLVER}"
             message = f"{self.solver} cannot take this problem ({error}): use another solver{other}"
             raise UnsupportedProblemError(message) from None
+        return self._data
 
     def solve(self, options: Mapping[str, Any] | None = None) -> ConeSolution:
         """Return the solver's solution; cvxpy and the solver raise their own errors.
@@ -236,20 +251,20 @@ class ConeProgram:
         """
         if options is None:
             options = settings(self.solver, "high", {})
-        chosen = dict(options)  # cvxpy's interfaces write their defaults into it
         with warnings.catch_warnings():
             # "Solution may be inaccurate" is what the status says.
             warnings.simplefilter("ignore")
-            # This is quick after the first time: cvxpy keeps the compiled form and only puts in the
-            # values of the parameters.
-            data, chain, inverse = self.problem.get_problem_data(self.solver, solver_opts=chosen)
+            data = self._compiled(options)
             began = time.perf_counter()
-            # Without a warm start the point of a trial does not depend on the trials before it.
-            raw = chain.solve_via_data(self.problem, data, warm_start=False, solver_opts=chosen)
+            raw = data.solve(options)
             seconds = time.perf_counter() - began
-            solution = chain.invert(raw, inverse)
-        points = solution.primal_vars or {}
-        duals = solution.dual_vars or {}
-        # A few solvers leave the number out, or None in its place.
-        steps = int(solution.attr.get("num_iters") or 0)
-        return ConeSolution(solution.status, points, duals, seconds, steps)
+            answer = data.answer(raw, options)
+        return ConeSolution(answer.status, answer, seconds, answer.steps)
+
+    def _compiled(self, options: Mapping[str, Any]) -> SolverData:
+        """Return the solver's data for the parameters' values of now."""
+        data = self._data
+        if data is None or not data.fits(options):
+            return self.compile(options)
+        data.update()
+        return data

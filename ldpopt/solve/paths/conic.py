@@ -23,9 +23,13 @@ from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
 
-# Up to this many values a problem is compiled with parameters. cvxpy's parameter map needs memory
-# quadratic in d, so beyond it the estimate is compiled in, which costs a fraction of the solve.
+# Up to this many values a problem is compiled with parameters. Where these are factors, cvxpy
+# takes memory quadratic in d, so beyond it the estimate is compiled in: a fraction of a solve.
 _PARAMETRIC = 4096
+
+# From this many values on, parameters make compilation a few times slower, and are worth it only
+# where a problem is solved again: the first vector is compiled in.
+_ONCE = 1024
 
 # A point this many times larger than the estimate has left for infinity.
 _RUNAWAY = 1e9
@@ -66,20 +70,21 @@ class SolverResult:
 class CompiledProblem:
     """A loss under constraints as a cvxpy problem.
 
-    The estimate enters as cvxpy Parameters, or as constants when d > 4,096.
-
     Parameters
     ----------
     formulation
         What is compiled.
     data
-        The loss's arrays for one estimate. Up to 4,096 values only their shapes matter.
+        The loss's arrays for one estimate. With parameters only their shapes matter.
     constants
         The loss's numbers, which are compiled in.
     solver
         Its name; cvxpy compiles anew when the solver changes.
     factor
         What the objective is multiplied by: another unit for the solver's tolerances.
+    with_parameters
+        Whether the estimate enters as cvxpy Parameters, so that other estimates can follow it.
+        Otherwise its numbers are constants.
 
     Raises
     ------
@@ -98,6 +103,8 @@ class CompiledProblem:
         constants: tuple[float, ...],
         solver: str,
         factor: float = 1.0,
+        *,
+        with_parameters: bool = True,
     ) -> None:
         import cvxpy as cp
 
@@ -106,7 +113,7 @@ class CompiledProblem:
         loss = formulation.loss
         self._solver = solver
         self._parameters = []
-        if parametric(d):
+        if with_parameters:
             self._parameters = [
                 # Only with a known sign may a parameter multiply a convex expression (cvxpy's DPP
                 # rules).
@@ -121,7 +128,7 @@ class CompiledProblem:
         forms = [form for c in formulation.constraints for form in c.cone_form(f)]
         if factor != 1:
             objective = factor * objective
-        self._program = ConeProgram(objective, [*extra, *forms], solver)
+        self._program = ConeProgram(objective, [*extra, *forms], solver, anchor=self._x)
         self._set(data)
         # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
@@ -211,11 +218,14 @@ class ConicPath:
         self.compiled: dict[Hashable, CompiledProblem] = {}
         # Sizes at which a set of constraints is known not to contradict itself.
         self._feasible: set[Hashable] = set()
+        # What was compiled once with an estimate's numbers, and not kept.
+        self._solved_once: set[Hashable] = set()
 
     def forget(self) -> None:
         """Compile the next problem anew."""
         self.compiled.clear()
         self._feasible.clear()
+        self._solved_once.clear()
 
     def solve(
         self,
@@ -247,44 +257,44 @@ class ConicPath:
         InvalidInputError
             If the loss is unbounded below, or a constraint is not convex.
         """
-        loss = formulation.loss
         self._require_feasible(formulation, start)
-        constants = loss.constants(start)
-        data = loss.data(start)
-        support = loss.support(start)
-        result = np.empty_like(start.frequencies)
-        status = Status.OPTIMAL
-        compile_seconds = 0.0
-        solver_seconds = 0.0
-        steps = 0
-        for trial in np.ndindex(start.frequencies.shape[:-1]):
-            row = [array[trial] for array in data]
-            compiled = self._compiled_for(formulation, row, constants, solver)
-            one = _solve_carefully(compiled, row, solver, settings, given)
-            if one.point is None and one.reported == _NUMERICAL:
-                # A sum over values whose noise is far above 1/d is a large number in its own units.
-                smaller = 1 / start.d
-                compiled = self._compiled_for(formulation, row, constants, solver, smaller)
-                one = _better(one, _solve_carefully(compiled, row, solver, settings, given))
-            if one.point is None:
-                inside = None if support is None else support[trial]
-                raise self._no_point(formulation, start, trial, inside, solver, one.reported)
-            units = constants
-            for _ in range(_REFINEMENTS):
-                finer = loss.finer_constants(one.point, start[trial], units)
-                if finer is None:
-                    break
-                units = finer
-                compiled = self._compiled_for(formulation, row, units, solver)
-                one = _better(one, _solve_carefully(compiled, row, solver, settings, given))
-            result[trial] = one.point
-            compile_seconds += one.compile_seconds
-            solver_seconds += one.solver_seconds
-            steps += one.steps
-            if one.status is not Status.OPTIMAL:
-                status = Status.INACCURATE
-        points = _plausible(result, loss, start, support)
-        return Outcome(points, status, compile_seconds, solver_seconds, steps)
+        stack = _Stack.of(formulation, start, solver, settings, given)
+        results = [self._solve_trial(stack, trial) for trial in stack.trials]
+        return _outcome(stack, results)
+
+    def _solve_trial(self, stack: _Stack, trial: tuple[int, ...]) -> SolverResult:
+        """Return what the solver makes of one trial, or raise the error of a missing point."""
+        formulation = stack.formulation
+        loss = formulation.loss
+        row = [array[trial] for array in stack.data]
+        first = self._attempt(stack, row, stack.constants)
+        if first.point is None and first.reported == _NUMERICAL:
+            # A sum over values whose noise is far above 1/d is a large number in its own units.
+            first = _better(first, self._attempt(stack, row, stack.constants, 1 / len(row[0])))
+        if first.point is None:
+            support = None if stack.support is None else stack.support[trial]
+            raise _no_point(formulation, stack.start[trial], support, stack.solver, first.reported)
+        best = first
+        units = stack.constants
+        for _ in range(_REFINEMENTS):
+            assert best.point is not None  # an attempt without a point is not better
+            finer = loss.finer_constants(best.point, stack.start[trial], units)
+            if finer is None:
+                break
+            units = finer
+            best = _better(best, self._attempt(stack, row, units))
+        return best
+
+    def _attempt(
+        self,
+        stack: _Stack,
+        row: list[Array],
+        constants: tuple[float, ...],
+        factor: float = 1.0,
+    ) -> SolverResult:
+        """Return what the solver makes of one trial in the units of some constants."""
+        compiled = self._compiled_for(stack, row, constants, factor)
+        return _solve_carefully(compiled, row, stack.solver, stack.settings, stack.given)
 
     def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
         """Raise an error that names the conflict if no vector has a finite loss in the set."""
@@ -302,40 +312,95 @@ class ConicPath:
                 feasibility.require_feasible(feasibility.conditions(formulation, inside), d)
 
     def _compiled_for(
-        self,
-        formulation: Formulation,
-        data: list[Array],
-        constants: tuple[float, ...],
-        solver: str,
-        factor: float = 1.0,
+        self, stack: _Stack, data: list[Array], constants: tuple[float, ...], factor: float
     ) -> CompiledProblem:
         """Return the compiled problem, from what was kept if it was compiled before."""
         d = len(data[0])
+        formulation = stack.formulation
+        arguments = (formulation, data, constants, stack.solver, factor)
         # Not kept: the estimate is compiled in, so that no other estimate could use it.
-        if not parametric(d):
-            return CompiledProblem(formulation, data, constants, solver, factor)
+        if d > _PARAMETRIC:
+            return CompiledProblem(*arguments, with_parameters=False)
         loss_key = formulation.loss.compiled_key
-        key = (loss_key, formulation.constraints, d, constants, solver, factor)
-        if key not in self.compiled:
-            self.compiled[key] = CompiledProblem(formulation, data, constants, solver, factor)
+        key = (loss_key, formulation.constraints, d, constants, stack.solver, factor)
+        if key in self.compiled:
+            return self.compiled[key]
+        is_alone = len(stack.trials) == 1
+        if is_alone and d >= _ONCE and key not in self._solved_once:
+            self._solved_once.add(key)
+            return CompiledProblem(*arguments, with_parameters=False)
+        self.compiled[key] = CompiledProblem(*arguments)
         return self.compiled[key]
 
-    def _no_point(
-        self,
+
+@dataclass(frozen=True, eq=False)
+class _Stack:
+    """All trials of one call, with what the loss states of them.
+
+    Attributes
+    ----------
+    formulation, start, solver, settings, given
+        As in ``ConicPath.solve``.
+    constants, data, support
+        As the loss returns them for all trials.
+    """
+
+    formulation: Formulation
+    start: FrequencyEstimate
+    solver: str
+    settings: Mapping[str, Any]
+    given: Mapping[str, Any]
+    constants: tuple[float, ...]
+    data: tuple[Array, ...]
+    support: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(
+        cls,
         formulation: Formulation,
         start: FrequencyEstimate,
-        trial: tuple[int, ...],
-        support: NDArray[np.bool_] | None,
         solver: str,
-        reported: str,
-    ) -> Exception:
-        """Return the error for a solver that returned no point; "infeasible" is verified."""
-        if reported not in _INFEASIBLE:
-            return SolverError(
-                f"{solver} returned no point (status {reported}): try another solver or accuracy"
-            )
-        one = start[trial]
-        return feasibility.verdict(formulation, one, support, f"{solver}: {reported}")
+        settings: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> _Stack:
+        """Return the stack of an estimate."""
+        loss = formulation.loss
+        parts = loss.constants(start), loss.data(start), loss.support(start)
+        return cls(formulation, start, solver, settings, given, *parts)
+
+    @property
+    def trials(self) -> list[tuple[int, ...]]:
+        """The index of each trial."""
+        return list(np.ndindex(self.start.frequencies.shape[:-1]))
+
+
+def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
+    """Return the results of all trials as one outcome."""
+    shape = stack.start.frequencies.shape
+    points = np.reshape([result.point for result in results], shape)
+    is_optimal = all(result.status is Status.OPTIMAL for result in results)
+    return Outcome(
+        _plausible(points, stack.formulation.loss, stack.start, stack.support),
+        Status.OPTIMAL if is_optimal else Status.INACCURATE,
+        sum(result.compile_seconds for result in results),
+        sum(result.solver_seconds for result in results),
+        sum(result.steps for result in results),
+    )
+
+
+def _no_point(
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    support: NDArray[np.bool_] | None,
+    solver: str,
+    reported: str,
+) -> Exception:
+    """Return the error for a solver that returned no point; "infeasible" is verified."""
+    if reported not in _INFEASIBLE:
+        return SolverError(
+            f"{solver} returned no point (status {reported}): try another solver or accuracy"
+        )
+    return feasibility.verdict(formulation, estimate, support, f"{solver}: {reported}")
 
 
 def _plausible(
@@ -391,8 +456,3 @@ def _better(first: SolverResult, second: SolverResult) -> SolverResult:
         solver_seconds=first.solver_seconds + second.solver_seconds,
         steps=first.steps + second.steps,
     )
-
-
-def parametric(d: int) -> bool:
-    """Return whether problems on d values are compiled with parameters."""
-    return d <= _PARAMETRIC

@@ -1,0 +1,448 @@
+"""What a solver takes of a problem that cvxpy has compiled: its numbers, in good units.
+
+cvxpy makes of a problem a cone program min c·x + ½ xᵀPx, A x + s = b, s in K, whose numbers are
+linear in the parameters. Two things happen here between cvxpy and a solver.
+
+**Units.** Rows, cones and auxiliary variables get the units that ``units`` finds.
+
+**Solving again.** Of a new estimate mostly c and b alone are new. They are one sparse product each;
+cvxpy would build all matrices again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+# Parameters from which cvxpy's second way to build its map is taken: the usual one makes one matrix
+# per parameter, which takes memory and time quadratic in their number.
+_MANY = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a solver returned, in the units of the problem.
+
+    Attributes
+    ----------
+    status
+        cvxpy's word for how it ended.
+    steps
+        Number of iterations that the solver reports, 0 where it reports none.
+    x
+        The values of all variables of the compiled program, or None.
+    compiled, solution
+        Where the rest comes from: cvxpy's solution, and the way back to the user's problem.
+    """
+
+    status: str
+    steps: int
+    x: Array | None
+    compiled: SolverData
+    solution: Any
+
+    @cached_property
+    def _inverted(self) -> Any:
+        return self.compiled.inverted(self.solution)
+
+    def at(self, variable: cp.Variable) -> Array | None:
+        """Return the value of a variable of the user's problem, or None."""
+        first = self.compiled.starts.get(variable.id)
+        if self.x is not None and first is not None:
+            # Most variables are a part of x: cvxpy would translate all of them.
+            part = self.x[first : first + variable.size]
+            return np.reshape(part, variable.shape, order="F")
+        value = (self._inverted.primal_vars or {}).get(variable.id)
+        return None if value is None else np.asarray(value, dtype=np.float64)
+
+    def dual(self, form: cp.Constraint) -> Array | None:
+        """Return the multiplier of a constraint with cvxpy's sign, or None."""
+        value = (self._inverted.dual_vars or {}).get(form.id)
+        return None if value is None else np.asarray(value, dtype=np.float64)
+
+
+class SolverData:
+    """A problem as cvxpy compiles it for one solver, in good units.
+
+    Parameters
+    ----------
+    problem
+        A convex cvxpy problem whose parameters have values.
+    solver
+        As cvxpy spells it.
+    anchors
+        The ids of the variables that keep their units; without any, nothing is rescaled.
+    with_objective
+        Whether the objective and its own variables are rescaled too.
+    options
+        The solver's, of which one changes what cvxpy compiles.
+
+    Raises
+    ------
+    cvxpy.error.SolverError
+        If the solver does not take the problem.
+    """
+
+    def __init__(
+        self,
+        problem: cp.Problem,
+        solver: str,
+        anchors: Collection[int] = (),
+        *,
+        with_objective: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.solver = solver
+        # SCS may take squares as cones, by an option: that is another program.
+        self.quadratic_option = (options or {}).get("use_quad_obj")
+        self.chain, self._program, self._inverse = _compiled(problem, solver, options)
+        # Parameters that cvxpy has evaluated are constants of what it compiled.
+        self.is_kept = not any(type(r).__name__ == "EvalParams" for r in self.chain.reductions)
+        self.units: Units | None = None
+        self.starts = self._program.var_id_to_col
+        # Before the solver's own form is made, which differs from interface to interface.
+        if anchors:
+            self._rescale(anchors, with_objective=with_objective)
+        self._data, self._of_solver = self.chain.solver.apply(self._program)
+        self._quick: _Substitution | None = None
+        if self.is_kept and self._program.parameters:
+            self._quick = _Substitution.of(self._program, self._data)
+
+    def _rescale(self, anchors: Collection[int], *, with_objective: bool) -> None:
+        """Put the program into balanced units, unless it is in such."""
+        program = self._program
+        # Bounds of variables would have to be rescaled in each solver's own way.
+        if program.lower_bounds is not None or program.upper_bounds is not None:
+            return
+        anchored = np.zeros(program.x.size, dtype=bool)
+        for variable in program.variables:
+            first = self.starts.get(variable.id)
+            if variable.id in anchors and first is not None:
+                anchored[first : first + variable.size] = True
+        units = balanced(_coefficients(program), anchored, with_objective=with_objective)
+        if units is None:
+            return
+        self.units = units
+        self._program = _rescaled(program, units)
+
+    def fits(self, options: Mapping[str, Any]) -> bool:
+        """Return whether the compilation serves for these options and the parameters of now."""
+        is_kept = self.is_kept or not self.problem.parameters()
+        return is_kept and self.quadratic_option == options.get("use_quad_obj")
+
+    def solve(self, options: Mapping[str, Any]) -> Any:
+        """Return the solver's raw result for the values that the parameters have now.
+
+        cvxpy and the solver raise their own errors. No solve starts at the result of another one,
+        so that the point of a trial does not depend on the trials before it.
+        """
+        return self.chain.solve_via_data(
+            self.problem, self._data, warm_start=False, solver_opts=dict(options)
+        )
+
+    def update(self) -> None:
+        """Put the parameters' values into the solver's data."""
+        if not self._program.parameters:
+            return
+        # Reductions may have put parameters of their own in the place of the user's.
+        for reduction in self.chain.reductions:
+            reduction.update_parameters(self.problem)
+        if self._quick is None:
+            self._data, self._of_solver = self.chain.solver.apply(self._program)
+        else:
+            self._quick.put_into(self._data)
+
+    def answer(self, raw: Any, options: Mapping[str, Any]) -> Answer:
+        """Return a raw result in the units of the problem."""
+        from cvxpy.reductions.solvers.solver_inverse_data import SolverInverseData
+
+        inverse = SolverInverseData(self._of_solver, self.chain.solver, dict(options))
+        solution = self.chain.solver.invert(raw, inverse)
+        x = None
+        if solution.primal_vars:
+            # Here cvxpy has one vector for all variables.
+            name, x = next(iter(solution.primal_vars.items()))
+            x = np.asarray(x, dtype=np.float64).ravel()
+            if self.units is not None:
+                x = x * self.units.columns
+                solution.primal_vars[name] = x
+        if self.units is not None and solution.dual_vars:
+            self._rescale_duals(solution.dual_vars, self.units)
+        # A few solvers leave the number of steps out, or None in its place.
+        steps = int(solution.attr.get("num_iters") or 0)
+        return Answer(solution.status, steps, x, self, solution)
+
+    def _rescale_duals(self, duals: dict[int, Any], units: Units) -> None:
+        """Put multipliers, which cvxpy has by constraint in the order of the rows, into units."""
+        first = 0
+        for constraint in self._program.constraints:
+            part = slice(first, first + constraint.size)
+            first = part.stop
+            if duals.get(constraint.id) is not None:
+                value = np.asarray(duals[constraint.id], dtype=np.float64)
+                factor = np.reshape(units.rows[part] / units.objective, value.shape, order="F")
+                duals[constraint.id] = value * factor
+
+    def inverted(self, solution: Any) -> Any:
+        """Return a solver's solution in terms of the user's problem."""
+        pairs = list(zip(self.chain.reductions, self._inverse, strict=False))
+        for reduction, inverse in reversed(pairs):
+            solution = reduction.invert(solution, inverse)
+        return solution
+
+
+def _compiled(
+    problem: cp.Problem, solver: str, options: Mapping[str, Any] | None
+) -> tuple[Any, Any, list[Any]]:
+    """Return cvxpy's reductions, the program that they end in, and what they need to go back."""
+    parameters = sum(parameter.size for parameter in problem.parameters())
+    with warnings.catch_warnings():
+        # Advice on the speed of compilation.
+        warnings.simplefilter("ignore")
+        chain = problem._construct_chain(
+            solver=solver,
+            canon_backend="COO" if parameters > _MANY else None,
+            solver_opts=dict(options or {}),
+        )
+        problem.solver_context = chain.solver_context
+        program: Any = problem
+        inverse = []
+        # The last one makes the solver's data, which needs the rows in order first.
+        for reduction in chain.reductions[:-1]:
+            program, needed = reduction.apply(program)
+            inverse.append(needed)
+    return chain, _formatted(program, chain.solver), inverse
+
+
+def _formatted(program: Any, solver: Any) -> Any:
+    """Return a compiled program with its rows in a cone solver's order.
+
+    cvxpy's own way takes time in proportion to variables times parameters. The order does not
+    depend on the coefficients, so cvxpy sorts the numbers of the rows alone.
+    """
+    from types import SimpleNamespace
+
+    from scipy import sparse
+
+    if program.formatted or not hasattr(solver, "format_constraints"):
+        return program
+    rows = program.constr_size
+    # From 1, so that every number has a sign.
+    numbers = sparse.csc_array(np.arange(1.0, rows + 1)[:, None])
+    fields = {**vars(program), "A": numbers, "x": SimpleNamespace(size=0), "P": None}
+    ordered = solver.format_constraints(SimpleNamespace(**fields), solver.EXP_CONE_ORDER)
+    # Some rows have their signs turned on the way.
+    signed = ordered.A.toarray().ravel()
+    place = np.empty(rows, dtype=np.int64)
+    place[np.abs(signed).astype(np.int64) - 1] = np.arange(rows)
+    signs = np.sign(signed)
+    matrix = program.A.tocoo()
+    row = place[matrix.row % rows]
+    position = (row + rows * (matrix.row // rows), matrix.col)
+    moved = sparse.coo_array((matrix.data * signs[row], position), shape=matrix.shape)
+    return _with_numbers(program, program.q, moved.tocsc(), program.P, is_ordered=True)
+
+
+def _with_numbers(
+    program: Any, costs: Any, matrix: Any, quadratic: Any, *, is_ordered: bool
+) -> Any:
+    """Return a compiled program with other maps from the parameters to c, to A and b, and to P."""
+    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
+
+    return ParamConeProg(
+        costs,
+        program.x,
+        matrix,
+        program.variables,
+        program.var_id_to_col,
+        program.constraints,
+        program.parameters,
+        program.param_id_to_col,
+        P=quadratic,
+        formatted=is_ordered,
+        lower_bounds=program.lower_bounds,
+        upper_bounds=program.upper_bounds,
+        lb_tensor=program.lb_tensor,
+        ub_tensor=program.ub_tensor,
+        dir_cones=program.dir_cones,
+    )
+
+
+def _coefficients(program: Any) -> Coefficients:
+    """Return the coefficients of a compiled program at the parameters' values of now."""
+    if program.P is None:
+        linear, _, matrix, _ = program.apply_parameters()
+        costs = np.abs(linear)
+    else:
+        quadratic, linear, _, matrix, _ = program.apply_parameters(quad_obj=True)
+        largest = abs(quadratic).max(axis=0).toarray().ravel() if quadratic.nnz else 0.0
+        costs = np.maximum(np.abs(linear), largest)
+    return Coefficients.of(matrix, _groups(program.cone_dims, matrix.shape[0]), costs)
+
+
+def _groups(dims: Any, rows: int) -> NDArray[np.int64]:
+    """Return the number of each row's group, from cvxpy's sizes of the cones in its order."""
+    powers = [len(exponents) + 1 for exponents in dims.pnd]
+    after = [3] * (dims.exp + len(dims.p3d)) + powers
+    linear = dims.zero + dims.nonneg
+    # Solvers differ in how many rows a matrix takes, so that matrices of all orders are one group.
+    matrices = rows - linear - sum(dims.soc) - sum(after)
+    return row_groups(linear, [*dims.soc, *([matrices] if matrices else []), *after])
+
+
+def _rescaled(program: Any, units: Units) -> Any:
+    """Return a compiled program in other units: every number is multiplied by a power of two.
+
+    The maps from the parameters to the numbers have a row for each number: those of A and b column
+    by column, b last, and those of P likewise.
+    """
+    rows = len(units.rows)
+    # b, the last column, is no variable, and neither is the constant of the objective.
+    columns = np.append(units.columns, 1.0)
+    matrix = program.A.tocoo()
+    sides = units.rows[matrix.row % rows] * columns[matrix.row // rows] if rows else 1.0
+    costs = program.q.tocoo()
+    quadratic = None
+    if program.P is not None:
+        quadratic = program.P.tocoo()
+        size = len(units.columns)
+        both = units.columns[quadratic.row % size] * units.columns[quadratic.row // size]
+        quadratic = _times(quadratic, units.objective * both)
+    return _with_numbers(
+        program,
+        _times(costs, units.objective * columns[costs.row]),
+        _times(matrix, sides),
+        quadratic,
+        is_ordered=program.formatted,
+    )
+
+
+def _times(matrix: Any, factors: Array | float) -> Any:
+    """Return a matrix in coordinates with each entry multiplied, by columns."""
+    from scipy import sparse
+
+    place = (matrix.row, matrix.col)
+    return sparse.csc_array((matrix.data * factors, place), shape=matrix.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Substitution:
+    """The map from parameters to c and b, where all other numbers do not depend on them.
+
+    Attributes
+    ----------
+    program
+        The compiled program.
+    costs, right
+        Sparse matrices from the parameters and a 1 to c, and to b as cvxpy has it.
+    places
+        The names of c and of the parts of b in the solver's data.
+    """
+
+    program: Any
+    costs: Any
+    right: Any
+    places: _Places
+
+    @classmethod
+    def of(cls, program: Any, data: Mapping[str, Any]) -> _Substitution | None:
+        """Return the map, or None where other numbers depend on parameters too.
+
+        It is compared with what cvxpy itself has put into the data.
+        """
+        from scipy import sparse
+
+        places = _Places.of(data, program.cone_dims.zero)
+        matrix = program.A.tocoo()
+        rows = program.constr_size
+        if places is None or not rows:
+            return None
+        constant = program.param_id_to_col[_CONSTANT]
+        in_matrix = matrix.row < rows * program.x.size
+        is_moved = (matrix.col != constant) & (matrix.data != 0)
+        if np.any(in_matrix & is_moved) or _depends(program.P, constant):
+            return None
+        right = sparse.csr_array(
+            (matrix.data[~in_matrix], (matrix.row[~in_matrix] % rows, matrix.col[~in_matrix])),
+            shape=(rows, matrix.shape[1]),
+        )
+        costs = program.q.tocsr()[: program.x.size]
+        result = cls(program, costs, right, places)
+        is_same = all(
+            np.array_equal(np.zeros(0) if data[name] is None else data[name], numbers)
+            for name, numbers in places.parts(*result.values())
+        )
+        return result if is_same else None
+
+    def values(self) -> tuple[Array, Array]:
+        """Return c and b for the parameters' values of now."""
+        from cvxpy.cvxcore.python import canonInterface
+
+        program = self.program
+        parameters = canonInterface.get_parameter_vector(
+            program.total_param_size,
+            program.param_id_to_col,
+            program.param_id_to_size,
+            lambda number: np.asarray(program.id_to_param[number].value, dtype=np.float64),
+        )
+        return self.costs @ parameters, self.right @ parameters
+
+    def put_into(self, data: dict[str, Any]) -> None:
+        """Write c and b into the solver's data."""
+        for name, numbers in self.places.parts(*self.values()):
+            data[name] = numbers
+
+
+# The number that cvxpy gives to the constant 1 among its parameters.
+_CONSTANT = -1
+
+
+def _depends(tensor: Any, constant: int) -> bool:
+    """Return whether an entry of a matrix depends on a parameter."""
+    if tensor is None:
+        return False
+    triples = tensor.tocoo()
+    return bool(np.any((triples.col != constant) & (triples.data != 0)))
+
+
+class _Places(NamedTuple):
+    """Where c and b stand in the data of a solver.
+
+    ``b`` are (name, rows, sign): cvxpy's solver interfaces split equations from other rows, and
+    some turn the sign of the right side.
+    """
+
+    c: str
+    b: tuple[tuple[str, slice, float], ...]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], equations: int) -> _Places | None:
+        """Return the places in the data that one of cvxpy's kinds of interfaces has made."""
+        first = slice(0, equations)
+        rest = slice(equations, None)
+        if "F" in data and "q" in data:  # quadratic programs
+            return cls("q", (("b", first, -1.0), ("G", rest, 1.0)))
+        if "h" in data and "c" in data:
+            return cls("c", (("b", first, 1.0), ("h", rest, 1.0)))
+        if "c" in data and "b" in data:
+            return cls("c", (("b", slice(None), 1.0),))
+        return None
+
+    def parts(self, c: Array, b: Array) -> list[tuple[str, Array]]:
+        """Return the numbers under each name."""
+        sides = [(name, sign * b[rows]) for name, rows, sign in self.b]
+        return [(self.c, c), *sides]

@@ -1,0 +1,161 @@
+"""Units in which the numbers of a cone program are of order 1, for which solvers are made.
+
+Solvers' tolerances are absolute. The forms of this library are stated in units of the uniform
+frequency 1/d; those of a user are in frequencies, and cvxpy adds auxiliary variables in the same
+units, or in any other. So rows, cones and auxiliary variables get units of their own: those in
+which the coefficients are as near to 1 as they can be, by least squares of their logarithms (Curtis
+and Reid 1972). The variable of the frequencies keeps its unit, which ties the others to it. The
+largest coefficient of a row, which solvers equilibrate by, does not tell: in x/d - t >= 0 it is
+that of t.
+
+All units are powers of two, so that no number is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Units up to 2⁴ apart are left as they are: solvers equilibrate such differences themselves.
+_WORTHWHILE = 4
+
+# Steps of least squares for the logarithms, which settle within a few dozen.
+_STEPS = 200
+
+
+class Units(NamedTuple):
+    """Units of a program: row i is multiplied by rows[i], and variable j counts in columns[j].
+
+    The objective is multiplied by ``objective``.
+    """
+
+    rows: Array
+    columns: Array
+    objective: float
+
+
+class Coefficients(NamedTuple):
+    """The entries of A that are not 0, and what the rest of a program says about units.
+
+    Attributes
+    ----------
+    sizes, rows, columns
+        |a_ij|, i and j of every entry.
+    groups
+        The number of each row's group, shape (rows,): rows of one cone share a unit.
+    costs
+        The size of each variable's largest coefficient in the objective, shape (columns,).
+    """
+
+    sizes: Array
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    costs: Array
+
+    @classmethod
+    def of(cls, matrix: Any, groups: NDArray[np.int64], costs: Array) -> Coefficients:
+        """Return the coefficients of a sparse matrix."""
+        triples = matrix.tocoo()
+        used = triples.data != 0
+        return cls(
+            np.abs(triples.data[used]),
+            triples.row[used].astype(np.int64),
+            triples.col[used].astype(np.int64),
+            groups,
+            np.broadcast_to(costs, matrix.shape[1]),
+        )
+
+
+def row_groups(linear: int, sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the number of each row's group: a linear row is one by itself, and so is a cone.
+
+    ``sizes`` are the rows of the cones, which come after the linear rows.
+    """
+    of_cones = linear + np.repeat(np.arange(len(sizes)), sizes)
+    return np.concatenate([np.arange(linear), of_cones]).astype(np.int64)
+
+
+def balanced(
+    entries: Coefficients, anchored: NDArray[np.bool_], *, with_objective: bool
+) -> Units | None:
+    """Return units in which the coefficients are near 1; None where they are near it already.
+
+    Parameters
+    ----------
+    entries
+        The coefficients of all rows.
+    anchored
+        Which variables keep their units, shape (columns,).
+    with_objective
+        Whether variables that the objective uses, and all that are tied to them, get units too.
+        Otherwise these are left as the loss has chosen them.
+    """
+    groups = entries.groups[entries.rows]
+    count = int(entries.groups.max(initial=-1)) + 1
+    # Which groups of rows may change their unit, and then which variables may.
+    loose = np.concatenate([np.ones(count, dtype=bool), ~anchored])
+    if not with_objective:
+        loose &= ~_tied_to_objective(entries, groups, count, anchored)
+    exponents = _exponents(entries, groups, count, loose)
+    if exponents is None:
+        return None
+    columns = np.exp2(exponents[count:])
+    largest = float(np.max(entries.costs * columns, initial=0.0))
+    objective = 0.0
+    if with_objective and largest > 0:
+        objective = -float(np.round(np.log2(largest)))
+    if max(float(np.max(np.abs(exponents))), abs(objective)) <= _WORTHWHILE:
+        return None
+    return Units(np.exp2(exponents[:count])[entries.groups], columns, 2.0**objective)
+
+
+def _exponents(
+    entries: Coefficients, groups: NDArray[np.int64], count: int, loose: NDArray[np.bool_]
+) -> Array | None:
+    """Return the binary logarithms of the units of groups and variables, whole numbers.
+
+    None is returned where there is nothing to choose.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import lsqr
+
+    # One equation per coefficient: log |a| + log(unit of its row) + log(unit of its variable) = 0.
+    places = np.column_stack([groups, count + entries.columns])
+    used = np.flatnonzero(loose[places].any(axis=1))
+    if not len(used):
+        return None
+    equations = np.repeat(np.arange(len(used)), 2)
+    unknowns = places[used].ravel()
+    system = sparse.csr_array(
+        (loose[unknowns].astype(np.float64), (equations, unknowns)), shape=(len(used), len(loose))
+    )
+    # The shortest solution: what nothing ties to the frequencies stays as it is.
+    solution = lsqr(system, -np.log2(entries.sizes[used]), iter_lim=_STEPS)[0]
+    return np.asarray(np.round(solution))
+
+
+def _tied_to_objective(
+    entries: Coefficients, groups: NDArray[np.int64], count: int, anchored: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which groups of rows, and then which variables, hang together with the objective.
+
+    Two of them do if a coefficient joins them, but not by way of the anchored variables.
+    """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    size = len(anchored)
+    joins = ~anchored[entries.columns]
+    place = (groups[joins], count + entries.columns[joins])
+    graph = sparse.coo_array(
+        (np.ones(np.count_nonzero(joins)), place), shape=(count + size, count + size)
+    )
+    _, label = connected_components(graph, directed=False)
+    priced = (entries.costs > 0) & ~anchored
+    return np.isin(label, label[count:][priced])

@@ -1,0 +1,180 @@
+"""What solvers are given: units that fit, and the same numbers as cvxpy's for every estimate."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ldpopt import Problem, oracles
+from ldpopt.constraints import Custom, NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError
+from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
+from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.solver_data import SolverData
+from ldpopt.solve.units import Coefficients, balanced, row_groups
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+D = 300
+
+
+@pytest.fixture(scope="module")
+def zipf():
+    truth = 1 / np.arange(1.0, D + 1)
+    return truth / truth.sum()
+
+
+@pytest.fixture(scope="module")
+def raw(zipf):
+    rng = np.random.default_rng(7)
+    return zipf + rng.normal(0, 2e-3, D), rng.permutation(D)
+
+
+# --- units ----------------------------------------------------------------------------------------
+
+
+def entries(matrix, sizes=(), costs=0.0):
+    matrix = np.asarray(matrix, dtype=float)
+    groups = row_groups(len(matrix) - sum(sizes), list(sizes))
+    from scipy import sparse
+
+    return Coefficients.of(sparse.csr_array(matrix), groups, np.asarray(costs))
+
+
+def test_auxiliary_variables_count_in_the_units_that_the_frequencies_imply():
+    d = 2.0**12
+    # x/d - t >= 0 for two values, and the sum of both t: all in units of 1/d.
+    matrix = [[1 / d, 0, -1, 0], [0, 1 / d, 0, -1], [0, 0, 1, 1]]
+    units = balanced(entries(matrix), np.array([True, True, False, False]), with_objective=False)
+    assert_array_equal(units.columns, [1, 1, 1 / d, 1 / d])
+    assert_array_equal(units.rows, [d, d, d])
+    assert units.objective == 1
+
+
+def test_the_rows_of_a_cone_share_a_unit():
+    matrix = [[0, 2.0**-8], [2.0**-10, 0], [2.0**-10, 0]]
+    units = balanced(entries(matrix, [3]), np.array([True, True]), with_objective=False)
+    assert len(set(units.rows)) == 1
+
+
+def test_what_the_loss_has_chosen_is_left_alone_unless_the_objective_is_to_change():
+    matrix = [[2.0**-12, -1.0]]
+    anchored = np.array([True, False])
+    cost = np.array([0.0, 2.0**-20])
+    assert balanced(entries(matrix, costs=cost), anchored, with_objective=False) is None
+    units = balanced(entries(matrix, costs=cost), anchored, with_objective=True)
+    assert_array_equal(units.columns, [1, 2.0**-12])
+    assert units.objective == 2.0**32
+
+
+def test_coefficients_near_one_are_left_as_they_are():
+    matrix = [[1.0, -3.0], [1.0, 0.2]]
+    assert balanced(entries(matrix), np.array([True, False]), with_objective=False) is None
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "QOCO", "SCS", "OSQP"])
+def test_units_change_neither_point_nor_multipliers(solver):
+    x = cp.Variable(4)
+    forms = [1e-4 * x >= 1e-5, cp.sum(x) == 1, cp.norm1(1e-5 * x) <= 1e-4]
+    if solver in ("CLARABEL", "SCS"):
+        forms.append(cp.norm(1e-6 * x) <= 0.9e-6)
+    target = np.array([0.9, 0.4, -0.2, 0.1])
+    objective = cp.sum_squares(x - target)
+    other = cp.Problem(cp.Minimize(objective), forms)
+    other.solve(solver="CLARABEL")
+    scaled = ConeProgram(objective, forms, solver, anchor=x).solve()
+    assert_allclose(scaled.at(x), other.variables()[0].value, rtol=0, atol=1e-5)
+    # The multiplier of the first form is large, as its units are small.
+    assert_allclose(1e-4 * scaled.dual(forms[0]), 1e-4 * forms[0].dual_value, rtol=0, atol=1e-4)
+    assert_allclose(scaled.dual(forms[1]), forms[1].dual_value, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "QOCO"])
+def test_a_variation_in_units_of_frequency_is_solved(raw, solver):
+    estimate, order = raw
+    smooth = Custom(lambda f: [cp.tv(f[order]) <= 0.06])
+    solution = Problem(LeastSquares(), [*SIMPLEX, smooth]).solve(estimate, solver=solver)
+    assert solution.status == "optimal"
+    assert solution.certificate.violation <= 1e-9
+    assert solution.certificate.is_optimal(1e-7, relative=True)
+
+
+def test_the_unit_in_which_a_divergence_is_stated_does_not_matter(raw, zipf):
+    estimate, _ = raw
+    points = []
+    for unit in (1, D):
+        near = Custom(lambda f, unit=unit: [cp.sum(cp.kl_div(unit * f, unit * zipf)) <= unit / 200])
+        solution = Problem(LeastSquares(), [*SIMPLEX, near]).solve(estimate)
+        assert solution.status == "optimal"
+        points.append(solution.frequencies)
+    assert_allclose(points[0], points[1], rtol=0, atol=1e-6)
+
+
+# --- compiled once --------------------------------------------------------------------------------
+
+LOSSES = [LeastSquares(), GaussianMLE(), KullbackLeibler()]
+
+
+def compiled_for(problem, estimate, solver):
+    problem.solve(estimate, path="conic", solver=solver)
+    (compiled,) = problem._planner.conic.compiled.values()
+    return compiled
+
+
+@pytest.mark.parametrize("d", [6, 300])  # below and above the size from which cvxpy's other way is
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_another_estimate_gets_the_numbers_that_cvxpy_would_compile(loss, d):
+    oracle = oracles.OUE(epsilon=1.0, d=d)
+    counts = 30_000 + np.random.default_rng(d).integers(0, 20_000, (2, d))
+    stack = oracle.estimate(counts, 100_000)
+    first, second = stack[0], stack[1]
+    problem = Problem(loss, SIMPLEX)
+    compiled = compiled_for(problem, first, "CLARABEL")
+    problem.solve(second, path="conic")
+    ours = compiled._program._data
+    theirs, _, _ = cp.Problem(
+        compiled._program.problem.objective, compiled._program.problem.constraints
+    ).get_problem_data("CLARABEL")
+    assert ours.units is None
+    for name in ("A", "P"):
+        if name in theirs:
+            assert_allclose(ours._data[name].toarray(), theirs[name].toarray(), rtol=1e-14)
+    for name in ("b", "c"):
+        assert_allclose(ours._data[name], theirs[name], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "QOCO", "OSQP", "PIQP", "HIGHS"])
+def test_a_new_estimate_builds_no_matrix(solver, monkeypatch):
+    problem = Problem(LeastSquares(), SIMPLEX)
+    first = [0.5, 0.3, 0.25, -0.05]
+    try:
+        interface = type(compiled_for(problem, first, solver)._program._data.chain.solver)
+    except InvalidInputError:
+        pytest.skip(f"{solver} is not installed")
+
+    def refuse(*_):
+        raise AssertionError("cvxpy builds the solver's matrices again")
+
+    monkeypatch.setattr(interface, "apply", refuse)
+    point = problem.solve([0.1, 0.05, 0.6, 0.4], path="conic", solver=solver).frequencies
+    assert_allclose(point, [0.0625, 0.0125, 0.5625, 0.3625], rtol=0, atol=1e-6)
+
+
+def test_a_parameter_of_the_matrix_is_put_in_as_well():
+    x = cp.Variable(2)
+    weight = cp.Parameter(nonneg=True, value=1.0)
+    program = ConeProgram(cp.sum_squares(x - np.array([1.0, 3.0])), [weight * x[1] <= x[0]])
+    for value in (1.0, 2.0):
+        weight.value = value
+        # The projection of (1, 3) on {w x₁ <= x₀}.
+        along = (value * 1 + 3) / (value**2 + 1)
+        assert_allclose(program.solve().at(x), [value * along, along], rtol=0, atol=1e-7)
+
+
+def test_the_compiled_rows_of_cones_are_in_the_solvers_order():
+    x = cp.Variable(3)
+    forms = [cp.norm(x) <= 2, cp.sum(cp.exp(x)) <= 4, x >= -1, cp.sum(x) == 0.5]
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), forms)
+    ours = SolverData(problem, "CLARABEL")._data
+    theirs, _, _ = cp.Problem(problem.objective, forms).get_problem_data("CLARABEL")
+    assert_array_equal(ours["A"].toarray(), theirs["A"].toarray())
+    assert_array_equal(ours["b"], theirs["b"])
