@@ -12,16 +12,16 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from experiments.errors import ExperimentError
 from experiments.figures import FIGURES, Figure
-from experiments.run import SEED, Plan, Summary, compute_cells, plan, write_figures
-from experiments.store import Store
+from experiments.run import SEED, Plan, plan, write_figures
 from ldpopt.cli.app import INTERRUPTED, Interruptible
 from ldpopt.errors import LdpoptError
-from ldpopt.executors import PATIENCE, Executor, executor_for
+from ldpopt.executors import PATIENCE, executor_for
+from ldpopt.studies.engine.run import Summary, compute_behind_bar
+from ldpopt.studies.engine.store import Store
 from ldpopt.validate import unknown_name
 
 FAILED = 1
@@ -153,7 +153,9 @@ def run(
     with Store(store or out / "cells.sqlite") as results:
         summary = Summary()
         try:
-            _compute(planned, results, executor, summary, fresh=fresh)
+            compute_behind_bar(
+                planned.distinct, results, executor, _errors, fresh=fresh, summary=summary
+            )
             with _errors.status("drawing"):
                 drawn = write_figures(planned, results, out, workers=workers)
         except KeyboardInterrupt:
@@ -167,6 +169,9 @@ def run(
 
         write_page(out)
         _say(f"Wrote {escape(str(out / 'compare.html'))}.")
+    for remark in (*results.remarks, summary.changes):
+        if remark:
+            _say(f"[yellow]{escape(remark)}[/]")
     _report(planned, summary, drawn, out, time.perf_counter() - start)
     # A failure comes first: on most machines some data are missing.
     if summary.failed:
@@ -186,39 +191,6 @@ def _figures(names: list[str]) -> list[Figure]:
             )
     # Once each, in the order given.
     return [FIGURES[name] for name in dict.fromkeys(names)]
-
-
-def _compute(
-    planned: Plan, results: Store, executor: Executor, summary: Summary, *, fresh: bool
-) -> None:
-    tasks = planned.distinct
-    # The bar runs by cost: cells differ in it by orders of magnitude.
-    cells = sum(task.cell.cost for task in tasks.values())
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[cells]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    # For the bar alone: cells that are there take no time.
-    there = set() if fresh else results.keys() & tasks.keys()
-    with Progress(*columns, console=_errors, transient=True) as progress:
-        bar = progress.add_task("cells", total=cells, cells="")
-        done = len(there)
-        progress.update(
-            bar,
-            total=cells - sum(tasks[key].cell.cost for key in there),
-            cells=f"{done}/{len(tasks)}",
-        )
-
-        def finished(task) -> None:
-            nonlocal done
-            done += 1
-            progress.update(bar, advance=task.cell.cost, cells=f"{done}/{len(tasks)}")
-
-        compute_cells(tasks, results, executor, fresh=fresh, finished=finished, summary=summary)
 
 
 def _report(planned: Plan, summary: Summary, drawn: list[str], out: Path, seconds: float) -> None:

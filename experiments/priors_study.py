@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 
 import ldpopt
-from experiments.provenance import code_digest
 from ldpopt import datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, LdpoptWarning
 from ldpopt.estimate import metrics
 from ldpopt.estimate.sets import answers
 from ldpopt.storage import write_whole
+from ldpopt.studies.engine.provenance import code_digest
 
 OUT = Path(__file__).parent / "results"
 BUILD = Path(__file__).parent.parent / "build" / "priors"
@@ -90,7 +90,12 @@ def block_file(name: str, epsilon: float, block: int) -> Path:
     """Return the file of a block of draws: other code or other data have another folder."""
     # By the counts themselves: a file may change under the same name.
     data = hashlib.sha256(true_counts(name).tobytes()).hexdigest()[:16]
-    return BUILD / code_digest(Path(__file__).name) / f"{name}-{data}" / f"{epsilon:g}-{block}.csv"
+    return (
+        BUILD
+        / code_digest("experiments.priors_study")
+        / f"{name}-{data}"
+        / f"{epsilon:g}-{block}.csv"
+    )
 
 
 def errors(name: str, epsilon: float, block: int) -> Iterator[tuple[int, str, dict[str, float]]]:

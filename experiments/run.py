@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
 from experiments import tables
 from experiments.cells import populations
-from experiments.cells.cell import Cell, Outcome, Task, compute
-from experiments.cells.moments import Moments
+from experiments.cells.protocols import ORACLES
 from experiments.errors import ExperimentError
 from experiments.figures import Experiment, Figure
-from experiments.store import Store
 from ldpopt.claims.figures.manifest import write_manifest
 from ldpopt.claims.figures.tables import Pair, Row
 from ldpopt.datasets import Dataset
-from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
-from ldpopt.executors import Executor, executor_for, results
+from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.executors import executor_for, results
 from ldpopt.storage import write_whole
+from ldpopt.studies.engine.cell import Cell, Task, digest_of, provenance_of
+from ldpopt.studies.engine.moments import Moments
+from ldpopt.studies.engine.provenance import fingerprint
+from ldpopt.studies.engine.store import Store
 
 SEED = 2020
 
@@ -43,11 +45,19 @@ class Plan:
 
 
 def plan(
-    figures: Iterable[Figure], *, seed: int = SEED, trials: int | None = None, quick: bool = False
+    figures: Iterable[Figure],
+    *,
+    seed: int = SEED,
+    trials: int | None = None,
+    quick: bool = False,
+    data: Mapping[str, Dataset] | None = None,
 ) -> Plan:
-    """Load the data and return the cells to compute; missing data are noted with the reason."""
+    """Load the data and return the cells to compute; missing data are noted with the reason.
+
+    ``data`` are populations of the user's, by the names that the figures call them.
+    """
     result = Plan({})
-    shelf = _Shelf(result.missing)
+    shelf = _Shelf(result.missing, data or {})
     for figure in figures:
         # Before trials: an explicit number of trials wins over that of a quick run.
         experiment = figure.experiment.quick() if quick else figure.experiment
@@ -56,11 +66,13 @@ def plan(
             experiment = replace(experiment, trials=trials)
         # With the trials of this run, which tables and page then state.
         result.figures[figure.name] = replace(figure, experiment=experiment)
+        # Once per figure: its cells differ in data and oracle alone.
+        made_by = provenance_of(experiment.candidates, experiment.measures, None)
         result.tasks[figure.name] = [
-            Task(cell, data, seed)
-            for population, n in product(experiment.populations, experiment.ns or (None,))
-            for data, digest in shelf.take(population, n)
-            for cell in _cells(experiment, data, digest)
+            _task(experiment, population, digest, epsilon, seed, made_by)
+            for name, n in product(experiment.populations, experiment.ns or (None,))
+            for population, digest in shelf.take(name, n)
+            for epsilon in experiment.epsilons or (0.0,)
         ]
     return result
 
@@ -70,6 +82,7 @@ class _Shelf:
     """Populations, each loaded and hashed once for all figures; ``missing`` is added to."""
 
     missing: dict[str, str]
+    own: Mapping[str, Dataset]
     loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -78,108 +91,50 @@ class _Shelf:
         if population in self.missing:
             return []
         # By file, which several populations share: a download that failed is not tried again.
-        file = populations.POPULATIONS[population].file or population
+        known = populations.POPULATIONS.get(population)
+        file = (known.file if known else "") or population
         if file in self.failed:
             self.missing[population] = self.failed[file]
             return []
         if (population, n) not in self.loaded:
             try:
-                data = populations.load(population, n)
+                data = self._load(population, n)
             except DataUnavailableError as error:
                 self.failed[file] = str(error)
                 self.missing[population] = str(error)
                 return []
-            self.loaded[population, n] = (data, populations.digest(data))
+            self.loaded[population, n] = (data, digest_of(data))
         return [self.loaded[population, n]]
 
-
-def _cells(experiment: Experiment, data: Dataset, digest: str) -> list[Cell]:
-    return [
-        Cell(
-            data.name,
-            data.n,
-            data.d,
-            digest,
-            experiment.oracle,
-            epsilon,
-            experiment.methods,
-            experiment.measures,
-            experiment.trials,
-        )
-        for epsilon in experiment.epsilons or (0.0,)
-    ]
+    def _load(self, population: str, n: int | None) -> Dataset:
+        if population not in self.own:
+            return populations.load(population, n)
+        data = self.own[population]
+        return data if n is None else data.scaled(n)
 
 
-@dataclass
-class Summary:
-    """What a run did: keys of cells computed, reused and failed (with the error)."""
-
-    computed: list[str] = field(default_factory=list)
-    reused: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0  # of computation, all workers together
-
-
-def compute_cells(
-    tasks: Mapping[str, Task],
-    store: Store,
-    executor: Executor,
-    *,
-    fresh: bool = False,
-    order: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
-    finished: Callable[[Task], None] | None = None,
-    summary: Summary | None = None,
-) -> Summary:
-    """Compute the cells that the store does not have, and put each there as soon as it is finished.
-
-    Parameters
-    ----------
-    tasks
-        By key.
-    store, executor
-        Where results go, and who computes them.
-    fresh
-        Whether to compute again what the store has.
-    order
-        Of the computation; the longest first by default, so that workers end together.
-    finished
-        Called after each cell.
-    summary
-        Filled as the run goes on: after an interruption it says what was done.
-    """
-    summary = Summary() if summary is None else summary
-    there = set() if fresh else store.keys() & tasks.keys()
-    summary.reused += sorted(there)
-    todo = [task for key, task in tasks.items() if key not in there]
-    # The longest first: a long cell that starts last would keep one worker busy alone.
-    todo = list(order(todo)) if order else sorted(todo, key=lambda task: -task.cell.cost)
-    if not todo:
-        # Workers, or a cluster that may not be there, are not needed.
-        return summary
-    try:
-        # In the order in which cells are finished: what waited for others would be lost by a kill.
-        for task, outcome in executor.run(compute, todo):
-            _keep(task, outcome, store, summary)
-            if finished:
-                finished(task)
-    except WorkersError as error:
-        raise ExperimentError(
-            f"{error}. The finished cells are kept: run the same command again"
-        ) from None
-    return summary
-
-
-def _keep(task: Task, outcome: Outcome | Exception, store: Store, summary: Summary) -> None:
-    """Put a finished cell on disk, or note why it failed: others do not fail with it."""
-    if isinstance(outcome, Exception):
-        cell = task.cell
-        summary.failed[task.key] = (
-            f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
-        )
-        return
-    store.put(task, outcome)
-    summary.computed.append(task.key)
-    summary.seconds += outcome.seconds
+def _task(
+    experiment: Experiment,
+    data: Dataset,
+    digest: str,
+    epsilon: float,
+    seed: int,
+    made_by: Mapping[str, str],
+) -> Task:
+    """Return one cell of an experiment with all that its computation needs."""
+    cell = Cell(
+        data.name,
+        data.n,
+        data.d,
+        digest,
+        experiment.oracle,
+        epsilon,
+        experiment.candidates,
+        experiment.measures,
+        experiment.trials,
+    )
+    oracle = ORACLES[experiment.oracle](epsilon, data.d) if experiment.oracle else None
+    return Task(cell, data, oracle, seed, {**made_by, "the oracle": fingerprint(oracle)})
 
 
 def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -> list[str]:
@@ -211,7 +166,7 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
 
 def _finished_cells(tasks: Sequence[Task], store: Store) -> dict[Cell, tuple[Moments, ...]]:
     cells = {task.key: task.cell for task in tasks}
-    return {cells[key]: outcome.moments for key, outcome in store.get(cells).items()}
+    return {cells[key]: outcome.measured for key, outcome in store.get(cells).items()}
 
 
 def _pictures(jobs: Sequence[tuple[Figure, list[Row]]], workers: int) -> Iterator[dict[str, bytes]]:

@@ -11,11 +11,12 @@ from itertools import combinations
 
 import numpy as np
 
-from experiments.cells.cell import ORACLES, Cell
 from experiments.cells.measures import SELECTED
-from experiments.cells.moments import Label, Moments
+from experiments.cells.protocols import ORACLES
 from experiments.figures import Figure, Panel
 from ldpopt.claims.figures.tables import Pair, Row
+from ldpopt.studies.engine.cell import Cell
+from ldpopt.studies.engine.moments import Label, Moments
 
 _ALL_RANKS = 40  # ranks that are all shown; beyond them as many to a power of ten as fit the eye
 _RANKS_PER_DECADE = 50

@@ -41,6 +41,10 @@ class WorkersError(InvalidInputError):
     """Processes or a cluster that were to share the work cannot be reached, or died."""
 
 
+class StoreError(InvalidInputError):
+    """A file of results that cannot be used or written, or a run that stopped on the way."""
+
+
 class LdpoptWarning(UserWarning):
     """The result follows the definition but is probably not what the caller intended."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -134,6 +134,12 @@ class Method:
             frequencies = self.transform(estimate, **options)
         frequencies = closed(frequencies)  # nobody else has it, so that no copy is needed
         return estimate.processed(frequencies, method=self.name, clip_answers=self.clip_answers)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a method of the table by its name: the functions that state it do not pickle."""
+        if METHODS.get(self.name) is self:
+            return _built_in, (self.name,)
+        return super().__reduce_ex__(protocol)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise an error that names the first option which the method does not have."""
@@ -473,6 +479,183 @@ METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method
 """All methods by name, in the order of Table I."""
 
 
+def _built_in(name: str) -> Method:
+    """Return a method of the table: what its pickles call."""
+    return METHODS[name]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated:
+    """A problem of the user as the function that states it."""
+
+    problem: Problem | Composition
+
+    def __call__(self) -> Problem | Composition:
+        return self.problem
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFunction:
+    """A function of the user, from one vector's estimate to its frequencies, with checks.
+
+    Attributes
+    ----------
+    name
+        What errors call it.
+    function
+        Takes an estimate of shape (d,), and options by keyword; returns an array of shape (d,), an
+        estimate or a solution.
+    """
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the function, whose keyword-only arguments are the method's options."""
+        return inspect.signature(self.function)
+
+    def __call__(self, estimate: FrequencyEstimate, **options: Any) -> Array:
+        """Return the frequencies of every trial.
+
+        Trial by trial, because a function that is written for one vector may treat a stack of them
+        as if it were one, without an error.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the function changes its input, or returns another shape, or numbers that are not
+            finite.
+        """
+        result = np.empty(estimate.frequencies.shape)
+        for trial in np.ndindex(estimate.frequencies.shape[:-1]):
+            result[trial] = self._vector(estimate[trial] if trial else estimate, options)
+        return result
+
+    def _vector(self, estimate: FrequencyEstimate, options: Mapping[str, Any]) -> Array:
+        try:
+            answer = self.function(estimate, **options)
+        except ValueError as error:
+            # The frequencies are locked: numpy's sentence says neither whose they are nor what to
+            # do.
+            if "read-only" not in str(error):
+                raise
+            raise InvalidInputError(
+                f"the method {self.name!r} changes the estimate that it is given: let it begin "
+                "with f = estimate.frequencies.copy()"
+            ) from error
+        return self._checked(getattr(answer, "frequencies", answer), estimate.d)
+
+    def _checked(self, answer: Any, d: int) -> Array:
+        """Return an answer as d finite numbers, or raise an error that says what it is instead."""
+        try:
+            f = validate.array(f"what the method {self.name!r} returns", answer)
+        except InvalidTypeError as error:
+            raise InvalidTypeError(
+                f"{error}: return one real number per value, an estimate or a solution"
+            ) from None
+        if f.shape != (d,):
+            raise InvalidInputError(
+                f"the method {self.name!r} must return one frequency per value, shape ({d},); it "
+                f"returned shape {f.shape}: it is called with one vector at a time"
+            )
+        finite = np.isfinite(f)
+        if not finite.all():
+            at = validate.first(~finite)
+            raise InvalidInputError(
+                f"the method {self.name!r} returned {f[at]} at {validate.where(at)}: let it return "
+                "finite numbers for every estimate, those without a positive value too"
+            )
+        return f.astype(np.float64)
+
+
+def method_of(what: Any, name: str | None = None) -> Method:
+    """Return a method: one of ``METHODS`` by its name, or one of the user's own.
+
+    Parameters
+    ----------
+    what
+        A name in ``METHODS``, a Method, a Problem, or a function from an estimate of shape (d,) to
+        frequencies of that shape. Its keyword-only arguments are options of the method.
+    name
+        Of a method of one's own; by default the function's, or the problem in words.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the name is unknown, or ``what`` is none of these.
+
+    Examples
+    --------
+    >>> def halved(estimate, *, factor=0.5):
+    ...     return factor * estimate.frequencies
+    >>> method_of(halved).options
+    {'factor': 0.5}
+    >>> method_of(halved).solve(FrequencyEstimate([0.5, 0.25]), factor=0.1).frequencies
+    array([0.05 , 0.025])
+    """
+    if isinstance(what, str):
+        return validate.lookup("method", what, METHODS)
+    if isinstance(what, Method):
+        return what
+    if isinstance(what, Problem | Composition):
+        stated = what.statement if isinstance(what, Problem) else what.name
+        return _users_method(name or stated, what.formula, stated=_Stated(what))
+    if callable(what) and not isinstance(what, type):
+        label = name or str(getattr(what, "__name__", type(what).__name__))
+        return _users_method(label, "", transform=OwnFunction(label, what))
+    raise InvalidTypeError(
+        "a method is a name such as 'norm-sub', a Problem, or a function from an estimate to "
+        f"frequencies, got {what!r}"
+    )
+
+
+def named_methods(what: Any) -> dict[str, Method]:
+    """Return methods by name: one of what ``method_of`` takes, several, or several by name.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there is none, one of them is no method, or two have one name.
+
+    Examples
+    --------
+    >>> list(named_methods({"ours": lambda estimate: estimate.frequencies, "theirs": "norm"}))
+    ['ours', 'theirs']
+    """
+    methods: dict[str, Method] = {}
+    if isinstance(what, Mapping):
+        methods = {str(name): method_of(method, str(name)) for name, method in what.items()}
+    else:
+        is_single = isinstance(what, str | Method | Composition) or not isinstance(what, Iterable)
+        for place, item in enumerate([what] if is_single else what):
+            method = method_of(item)
+            if method.name in methods:
+                raise InvalidInputError(
+                    f"candidates must be distinct, got {method.name!r} again at position {place}: "
+                    "pass a dictionary from distinct names to candidates"
+                )
+            methods[method.name] = method
+    if not methods:
+        raise InvalidInputError("candidates must hold at least one method, got none")
+    return methods
+
+
+def _users_method(name: str, description: str, **how: Any) -> Method:
+    """Return a method of the user, of which nothing is guaranteed."""
+    return Method(
+        name=name,
+        label=name,
+        description=description or "a function of your own",
+        source="your own",
+        complexity="",
+        nonnegative="no",
+        sums_to_one="no",
+        preserves_order=False,
+        **how,
+    )
+
+
 def markdown_table() -> str:
     """Return Table I as the README shows it: a row per method with its guarantees."""
     rows = ["| name | what it does | ≥ 0 | Σ = 1 | keeps order |", "|---|---|---|---|---|"]
@@ -486,9 +669,11 @@ def markdown_table() -> str:
 
 
 def postprocess(
-    estimate: FrequencyEstimate | ArrayLike, method: str, **options: Any
+    estimate: FrequencyEstimate | ArrayLike,
+    method: str | Method | Problem | Composition | Callable[..., Any],
+    **options: Any,
 ) -> FrequencyEstimate:
-    """Apply a method of Table I to an estimate or a stack of trials: solve its problem.
+    """Apply a method of Table I, or your own, to an estimate or a stack of trials.
 
     Parameters
     ----------
@@ -496,7 +681,8 @@ def postprocess(
         A FrequencyEstimate; a plain array of shape (..., d) is enough for methods that need no
         noise.
     method
-        A name in ``METHODS``.
+        A name in ``METHODS``, a Problem, or a function from an estimate of shape (d,) to
+        frequencies, which is called trial by trial: see ``method_of``.
     **options
         Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of
         values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
@@ -517,7 +703,9 @@ def postprocess(
     InvalidInputError, InvalidTypeError
         If the method or an option is unknown, a number is not finite, the noise is needed and
         not known, or the method has no answer (``norm-mul`` and ``zero_first`` with no positive
-        estimate, ``crossing="keep"`` where all estimates are kept and sum to 0 or less).
+        estimate, ``crossing="keep"`` where all estimates are kept and sum to 0 or less). If a
+        function of yours changes its input, or returns another shape or numbers that are not
+        finite.
 
     Warns
     -----
@@ -535,7 +723,7 @@ def postprocess(
     --------
     >>> postprocess([0.5, 0.2, -0.01], "norm-sub").frequencies.round(3)
     array([0.603, 0.303, 0.093])
+    >>> postprocess([0.5, -0.1], lambda estimate: abs(estimate.frequencies)).frequencies
+    array([0.5, 0.1])
     """
-    return validate.lookup("method", method, METHODS).solve(
-        FrequencyEstimate.of(estimate), **options
-    )
+    return method_of(method).solve(FrequencyEstimate.of(estimate), **options)

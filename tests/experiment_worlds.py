@@ -6,12 +6,12 @@ from unittest import mock
 import numpy as np
 
 from experiments.cells import populations
-from experiments.cells.moments import dumps
 from experiments.figures import FIGURES
 from experiments.run import plan
-from experiments.store import Store
 from ldpopt.datasets import Dataset
 from ldpopt.datasets.dataset import apportion
+from ldpopt.studies.engine.moments import dumps
+from ldpopt.studies.engine.store import Store
 
 D = 48
 N = 30_000
@@ -48,7 +48,7 @@ def few_tasks():
 def bits(path, tasks):
     """Return what a store holds of the tasks, to the last bit."""
     with Store(path) as store:
-        return {key: dumps(outcome.moments) for key, outcome in store.get(tasks).items()}
+        return {key: dumps(outcome.measured) for key, outcome in store.get(tasks).items()}
 
 
 class Bomb:

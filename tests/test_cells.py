@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ldpopt
-from experiments.cells import measures, treatments
-from experiments.cells.cell import ORACLES, Cell, Task, compute
+from experiments.cells import measures as shown
 from experiments.cells.measures import SELECTED
-from experiments.cells.moments import Moments, dumps, loads
-from experiments.cells.populations import POPULATIONS, digest, load, one_item_per_line
+from experiments.cells.populations import POPULATIONS, load, one_item_per_line
+from experiments.cells.protocols import ORACLES
+from experiments.cells.treatments import TREATMENTS
 from ldpopt import FrequencyEstimate
 from ldpopt.datasets import Transactions
+from ldpopt.studies.engine import measures
+from ldpopt.studies.engine.candidate import apply
+from ldpopt.studies.engine.cell import Cell, Task, compute, digest_of, provenance_of
+from ldpopt.studies.engine.measures import Setting
+from ldpopt.studies.engine.moments import Moments, Values, dumps, loads
 from tests.experiment_worlds import D, small
 from tests.tolerances import SIGMAS
 
@@ -23,9 +28,16 @@ DATA = small("zipf")
 
 
 def cell(*what, methods=("base", "norm-sub"), trials=6, epsilon=1.0, oracle="oue", data=DATA):
+    candidates = tuple(TREATMENTS[name] for name in methods)
     return Cell(
-        data.name, data.n, data.d, digest(data), oracle, epsilon, tuple(methods), what, trials
+        data.name, data.n, data.d, digest_of(data), oracle, epsilon, candidates, what, trials
     )
+
+
+def task_of(cell, seed, data=DATA):
+    oracle = ORACLES[cell.oracle](cell.epsilon, cell.d) if cell.oracle else None
+    made_by = provenance_of(cell.candidates, cell.measures, oracle)
+    return Task(cell, data, oracle, seed, made_by)
 
 
 def raw_estimates(task):
@@ -38,7 +50,7 @@ def raw_estimates(task):
 
 
 def by_name(outcome):
-    return {(m.query, m.metric): m for m in outcome.moments}
+    return {(m.query, m.metric): m for m in outcome.measured}
 
 
 # --- moments --------------------------------------------------------------------------------------
@@ -75,6 +87,18 @@ def test_moments_survive_their_bytes():
         assert np.array_equal(after.scatter, before.scatter)
 
 
+def test_values_survive_their_bytes_and_have_the_moments_of_their_trials():
+    values = np.random.default_rng(0).normal(size=(4, 2, 3))
+    whole = Values.of("q", "m", [1, ""], "xyz", values)
+    (after,) = loads(dumps([whole]))
+    assert isinstance(after, Values)
+    assert after.parameters == (1, "")
+    assert np.array_equal(after.values, values)
+    parts = [replace(whole, values=part) for part in (values[:1], values[1:])]
+    assert np.array_equal(parts[0].merged(parts[1]).values, values)
+    assert np.array_equal(whole.moments().mean, values.mean(axis=0))
+
+
 def test_one_trial_has_no_spread():
     assert np.isnan(Moments.of("q", "m", "a", "x", np.ones((1, 1, 1))).std).all()
 
@@ -87,8 +111,8 @@ def test_reports_depend_on_the_cell_and_not_on_what_is_done_with_them():
         cell(measures.FullDomain(), methods=("base",)),
         cell(measures.Top((2,)), methods=("norm", "base")),
     )
-    same = by_name(compute(Task(replace(b, measures=a.measures), DATA, 1)))["full domain", "mse"]
-    alone = by_name(compute(Task(a, DATA, 1)))["full domain", "mse"]
+    same = by_name(compute(task_of(replace(b, measures=a.measures), 1)))["full domain", "mse"]
+    alone = by_name(compute(task_of(a, 1)))["full domain", "mse"]
     assert alone.mean[0, 0] == same.mean[0, 1]
     streams = [
         c.generator(1, "reports", 0).random() for c in (a, replace(a, epsilon=2.0), replace(a, n=7))
@@ -106,45 +130,45 @@ def test_key_changes_with_everything_that_changes_the_numbers(monkeypatch):
     others = [
         replace(base, epsilon=2.0),
         replace(base, n=1),
-        replace(base, methods=("base",)),
+        replace(base, candidates=base.candidates[:1]),
         replace(base, trials=7),
+        replace(base, chunk=7),
+        replace(base, first_chunk=1),
+        replace(base, keeps_trials=True),
         replace(base, digest="x"),
         replace(base, oracle="olh"),
         replace(base, measures=(measures.RandomSets((10,), 5),)),
         replace(base, measures=(measures.Top((10,)),)),
     ]
-    keys = {base.key(1), base.key(2), *(other.key(1) for other in others)}
+    keys = {task_of(base, 1).key, task_of(base, 2).key, *(task_of(o, 1).key for o in others)}
     assert len(keys) == len(others) + 2
-    assert replace(base).key(1) == base.key(1)
+    assert task_of(replace(base), 1).key == task_of(base, 1).key
+    # Another treatment of the same name, and another version of the library.
+    renamed = replace(TREATMENTS["norm"], name="base")
+    assert task_of(replace(base, candidates=(renamed, base.candidates[1])), 1).key not in keys
     monkeypatch.setattr(ldpopt, "__version__", "other")
-    assert base.key(1) not in keys
-    monkeypatch.undo()
-    monkeypatch.setitem(
-        treatments.TREATMENTS, "base", treatments.Treatment("Base", (("norm", ()),))
-    )
-    assert base.key(1) not in keys
+    assert task_of(base, 1).key not in keys
 
 
 def test_chunks_are_streamed(monkeypatch):
-    monkeypatch.setattr("experiments.cells.cell._MOST_TRIALS", 4)
-    outcome = compute(Task(cell(measures.FullDomain(), trials=10), DATA, 1))
+    monkeypatch.setattr("ldpopt.studies.engine.cell._MOST_TRIALS", 4)
+    outcome = compute(task_of(cell(measures.FullDomain(), trials=10), 1))
     assert by_name(outcome)["full domain", "mse"].count == 10
 
 
 def test_digest_sees_counts_and_sets():
     other_sets = replace(DATA, sets={"state": [np.array([0])]})
-    assert len({digest(DATA), digest(small("zipf", 29_999)), digest(other_sets)}) == 3
+    assert len({digest_of(DATA), digest_of(small("zipf", 29_999)), digest_of(other_sets)}) == 3
 
 
 # --- treatments -----------------------------------------------------------------------------------
 
 
 def test_shared_steps_give_what_the_methods_give():
-    raw = raw_estimates(Task(cell(), DATA, 5))
+    raw = raw_estimates(task_of(cell(), 5))
     seconds = {}
-    treated = treatments.apply(
-        ["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"], raw, seconds
-    )
+    names = ["power-ns", "power", "oue-calibrate-zero", "oue-zero", "oue"]
+    treated = apply([TREATMENTS[name] for name in names], raw, seconds)
     assert np.array_equal(
         treated["power-ns"].frequencies, ldpopt.postprocess(raw, "power-ns").frequencies
     )
@@ -165,14 +189,13 @@ def test_shared_steps_give_what_the_methods_give():
 
 def test_full_domain_top_and_fixed_sets():
     methods = ("base", "post-pos", "norm")
-    task = Task(
+    task = task_of(
         cell(
             measures.FullDomain(),
             measures.Top((1, 3)),
             measures.FixedSets(("state",)),
             methods=methods,
         ),
-        DATA,
         2,
     )
     moments = by_name(compute(task))
@@ -196,9 +219,10 @@ def test_full_domain_top_and_fixed_sets():
 def test_random_sets_have_their_size_and_their_error():
     oracle = ORACLES["oue"](1.0, D)
     measure = measures.RandomSets((0, 10, 100), sets=50)
-    evaluate = measure.start(DATA, oracle, np.random.default_rng(0))
+    evaluate = measure.start(Setting(DATA, oracle), np.random.default_rng(0))
     raw = FrequencyEstimate(np.full((2, D), 1.0), n=DATA.n, oracle=oracle)
-    (moments,) = evaluate(raw, {"base": raw}, None)
+    (values,) = evaluate(raw, {"base": raw}, None)
+    moments = values.moments()
     assert moments.parameters == (0, 10, 100)
     assert moments.mean[0, 0] == 0
     assert moments.mean[2, 0] == pytest.approx((D - 1) ** 2)
@@ -210,7 +234,7 @@ def test_random_sets_error_of_base_is_its_variance():
     """Σ over a set of m independent values has variance Σ (a + b f)/n; 1,500 trials, 5 sigma."""
     outcome = by_name(
         compute(
-            Task(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), DATA, 3)
+            task_of(cell(measures.RandomSets((50,), sets=40), methods=("base",), trials=1500), 3)
         )
     )
     moments = outcome["random sets", "mse"]
@@ -225,7 +249,7 @@ def test_random_sets_error_of_base_is_its_variance():
 
 
 def test_heavy_hitters():
-    task = Task(cell(measures.HeavyHitters((0.25, 1.0, 1e6)), methods=("oue", "oue-zero")), DATA, 4)
+    task = task_of(cell(measures.HeavyHitters((0.25, 1.0, 1e6)), methods=("oue", "oue-zero")), 4)
     moments = by_name(compute(task))
     raw = raw_estimates(task)
     thresholds = moments["heavy hitters", "recall"].parameters
@@ -250,7 +274,7 @@ def test_heavy_hitters():
 
 def test_by_rank_sums_its_biases():
     moments = by_name(
-        compute(Task(cell(measures.ByRank(), methods=("base", "norm-sub", "base-pos")), DATA, 4))
+        compute(task_of(cell(shown.ByRank(), methods=("base", "norm-sub", "base-pos")), 4))
     )
     bias = moments["value", "bias (counts)"]
     total = moments["full domain", "bias sum (counts)"]
@@ -265,7 +289,7 @@ def test_by_rank_sums_its_biases():
 
 def test_noise_has_the_predicted_mean_and_variance():
     """500 trials of 48 values: the fitted mean and variance within 5 standard errors."""
-    moments = by_name(compute(Task(cell(measures.Noise(), methods=("oue",), trials=500), DATA, 4)))
+    moments = by_name(compute(task_of(cell(shown.Noise(), methods=("oue",), trials=500), 4)))
     for metric in ("mean (counts)", "variance (counts)"):
         m = moments["noise", metric]
         # The prediction leaves out a part of the variance, b f, and that of the mean over d.
@@ -278,8 +302,8 @@ def test_noise_has_the_predicted_mean_and_variance():
 
 def test_selection_reports_the_real_error_of_each_choice():
     names = ("base", "norm-sub", "norm-mul")
-    task = Task(
-        cell(measures.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), DATA, 9
+    task = task_of(
+        cell(shown.Selection("state", ("norm-sub",), trials=3), methods=names, trials=4), 9
     )
     moments = by_name(compute(task))
     choices = moments["state sets", "share of choices"]
@@ -293,16 +317,15 @@ def test_selection_reports_the_real_error_of_each_choice():
 def test_data_are_shown_without_an_oracle():
     moments = by_name(
         compute(
-            Task(
+            task_of(
                 cell(
-                    measures.RankedCounts(),
-                    measures.FrequencyShares(),
+                    shown.RankedCounts(),
+                    shown.FrequencyShares(),
                     methods=(),
                     oracle="",
                     epsilon=0.0,
                     trials=0,
                 ),
-                DATA,
                 1,
             )
         )

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.run import compute_cells
-from experiments.store import Store
 from ldpopt import collection as files
 from ldpopt.collection import partition
 from ldpopt.collection.aggregation import aggregate
 from ldpopt.executors import Dask, InProcess
 from ldpopt.oracles import OLH
+from ldpopt.studies.engine.run import compute_cells
+from ldpopt.studies.engine.store import Store
 from tests.experiment_worlds import bits, few_tasks
 from tests.reports_world import reports_of
 

@@ -19,15 +19,13 @@ from typer.testing import CliRunner
 
 from experiments import command, run
 from experiments.cells import measures, populations
-from experiments.cells.cell import FORMAT, compute
 from experiments.cells.treatments import TREATMENTS
 from experiments.compare import RESULTS
 from experiments.errors import ExperimentError
 from experiments.figures import FIGURES, Experiment
 from experiments.pictures import draw
 from experiments.pictures.style import LOOKS
-from experiments.run import compute_cells, plan
-from experiments.store import Store
+from experiments.run import plan
 from ldpopt.claims import Verdict, read_figure_run
 from ldpopt.claims.figures import STATEMENTS
 from ldpopt.claims.figures.datasets import DATA, STAND_INS
@@ -35,8 +33,12 @@ from ldpopt.claims.figures.measured import student
 from ldpopt.claims.figures.results import Results
 from ldpopt.claims.figures.tables import Row, read_table
 from ldpopt.datasets import remote
-from ldpopt.errors import DataUnavailableError
+from ldpopt.errors import DataUnavailableError, StoreError
 from ldpopt.executors import InProcess, Processes
+from ldpopt.studies.engine import run as engine_run
+from ldpopt.studies.engine.cell import compute
+from ldpopt.studies.engine.run import compute_cells
+from ldpopt.studies.engine.store import FORMAT, Store
 from tests.experiment_worlds import Bomb, bits, few_tasks, small
 from tests.tolerances import KEPT
 
@@ -233,9 +235,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, tasks):
         compute_cells(first, store, InProcess())
         (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
         store._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-        with pytest.raises(
-            ExperimentError, match=r"disk is full.*kept.*run the same command again"
-        ):
+        with pytest.raises(StoreError, match=r"disk is full.*kept.*run the same again"):
             compute_cells(tasks, store, InProcess())
         kept = store.keys()
         assert first.keys() <= kept < tasks.keys()
@@ -265,7 +265,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, tiny, undrawn, mon
             raise ValueError("this one")
         return compute(task)
 
-    monkeypatch.setattr(run, "compute", failing)
+    monkeypatch.setattr(engine_run, "compute", failing)
     result = invoke("run", "ndss-fig5", "--quick", "--out", tmp_path)
     assert result.exit_code == command.FAILED
     assert "3 cells computed, 0 reused, 1 failed" in bare(result.stderr)
@@ -276,7 +276,7 @@ def test_a_worker_that_dies_is_said_so(tmp_path, tasks):
     key, task = next(iter(tasks.items()))
     with (
         Store(tmp_path / "s") as store,
-        pytest.raises(ExperimentError, match="worker process died"),
+        pytest.raises(StoreError, match="worker process died"),
     ):
         compute_cells({key: replace(task, data=Bomb())}, store, Processes(2))
 
@@ -287,7 +287,7 @@ def test_results_of_another_version_are_left_alone(tmp_path, tasks):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
-    with pytest.raises(ExperimentError, match=f"format {FORMAT + 1}.*nothing in it was touched"):
+    with pytest.raises(StoreError, match=f"format {FORMAT + 1}.*nothing in it was touched"):
         Store(path)
     assert path.read_bytes() == before
 
@@ -297,9 +297,9 @@ def test_files_that_are_not_ours_are_refused(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other")) as connection:
         connection.execute("CREATE TABLE t (x)")
     for name in ("text", "other"):
-        with pytest.raises(ExperimentError, match="results file"):
+        with pytest.raises(StoreError, match="results file"):
             Store(tmp_path / name)
-    with pytest.raises(ExperimentError, match="results file"):
+    with pytest.raises(StoreError, match="results file"):
         Store(tmp_path / "text" / "below")
 
 
@@ -446,7 +446,7 @@ def test_a_kept_table_is_computed_again_to_its_six_digits():
     }
     fresh = {
         (moments.query, moments.metric, method): (moments.mean[0, m], moments.std[0, m])
-        for moments in compute(task).moments
+        for moments in compute(task).measured
         for m, method in enumerate(moments.methods)
     }
     assert kept
@@ -466,7 +466,7 @@ def test_a_ratio_has_a_paired_interval(tmp_path, tiny, undrawn):
         for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values()
         if t.cell.epsilon == 4.0
     )
-    (moments,) = compute(task).moments
+    (moments,) = compute(task).measured
     m = moments.methods.index("base")
     r = moments.methods.index("norm-sub")
     c = moments.covariance[0]

@@ -1,15 +1,21 @@
 """Stored results become stale with the code they follow from, and only with that."""
 
-import ast
-from pathlib import Path
+import importlib
+import os
+import sys
+import threading
+from functools import partial
 
 import numpy as np
+import pytest
 
 import ldpopt
-from experiments import provenance
 from experiments.bench import store
 from experiments.bench.store import Store
-from experiments.cells.cell import Cell
+from ldpopt import constraints, losses
+from ldpopt.errors import InvalidInputError
+from ldpopt.studies.engine import provenance
+from ldpopt.studies.engine.cell import _CODE, Cell, Task, provenance_of
 from tests.test_bench import SETTINGS, row
 
 SOURCE = '''
@@ -36,57 +42,151 @@ def test_every_other_change_counts():
         assert provenance.statements_of(SOURCE.replace(old, new, 1)) != before
 
 
-def test_the_digest_follows_library_and_parts_but_not_applications(tmp_path, monkeypatch):
-    package = tmp_path / "package"
-    experiments = tmp_path / "experiments"
-    for path in (package / "solve", package / "cli", experiments / "cells"):
-        path.mkdir(parents=True)
-        (path / "a.py").write_text("x = 1\n")
-    monkeypatch.setattr(provenance, "_PACKAGE", package)
-    monkeypatch.setattr(provenance, "_EXPERIMENTS", experiments)
-
-    def digest(*parts):
-        provenance.code_digest.cache_clear()
-        return provenance.code_digest(*parts)
-
-    library = digest()
-    cells = digest("cells")
-    assert library != cells
-    (package / "cli" / "a.py").write_text("x = 2\n")
-    assert (digest(), digest("cells")) == (library, cells)
-    (experiments / "cells" / "a.py").write_text("x = 2\n")
-    assert digest() == library
-    assert digest("cells") != cells
-    (package / "solve" / "a.py").write_text("x = 2\n")
-    assert digest() != library
-    provenance.code_digest.cache_clear()
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of sources that can be imported: a package and a module beside it."""
+    package = tmp_path / "somebodys"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "method.py").write_text(
+        "import numpy\nfrom somebodys.help import two\nfrom . import tables\nimport beside\n"
+        "def doubled(estimate):\n    return two() * estimate.frequencies\n"
+    )
+    (package / "help.py").write_text("def two(): return 2\n")
+    (package / "tables.py").write_text("SIZE = 3\n")
+    (package / "other.py").write_text("x = 1\n")
+    (tmp_path / "beside.py").write_text("y = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    provenance._folder_of.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("somebodys", "beside")]:
+        del sys.modules[name]
 
 
-def test_cells_do_not_import_the_applications_that_are_left_out():
-    folder = Path(ldpopt.__file__).parent
-    assert all((folder / name).is_dir() for name in provenance.APPLICATIONS)
-    for path in Path(provenance.__file__).parent.joinpath("cells").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for name in names:
-                assert not any(name.startswith(f"ldpopt.{a}") for a in provenance.APPLICATIONS)
+def rewrite(path, source):
+    """Write a source with another time of change, as an editor does a moment later."""
+    path.write_text(source)
+    later = path.stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(later, later))
+
+
+def test_the_digest_follows_what_a_module_imports_and_nothing_else(folder):
+    def digest():
+        return provenance.code_digest("somebodys.method")
+
+    before = digest()
+    rewrite(folder / "somebodys" / "other.py", "x = 2\n")
+    assert digest() == before
+    rewrite(folder / "somebodys" / "help.py", "def two():\n    return (2)  # the same\n")
+    assert digest() == before
+    seen = {before}
+    for path, source in (
+        ("somebodys/help.py", "def two(): return 3\n"),
+        ("somebodys/tables.py", "SIZE = 4\n"),
+        ("beside.py", "y = 2\n"),
+        ("somebodys/method.py", "import numpy\n"),
+    ):
+        rewrite(folder / path, source)
+        assert digest() not in seen
+        seen.add(digest())
+
+
+def test_a_function_counts_with_the_sources_of_its_module(folder):
+    method = importlib.import_module("somebodys.method").doubled
+    before = provenance.fingerprint(method)
+    assert provenance.fingerprint(method) == before
+    rewrite(folder / "somebodys" / "help.py", "def two(): return 3\n")
+    assert provenance.fingerprint(method) != before
+
+
+def test_a_function_without_a_file_counts_with_all_that_it_names():
+    """As in a notebook, whose cells have no module that could be read."""
+
+    def made(source, **names):
+        exec(source, names)
+        names["f"].__module__ = "__main__"
+        return provenance.fingerprint(names["f"])
+
+    plain = made("def f(x): return g(x) + a", g=len, a=1)
+    assert made("def f(x):\n  return g(x) + a", g=len, a=1) == plain
+    assert made("def f(x): 'Text.'; return g(x) + a", g=len, a=1) == plain
+    others = [
+        made("def f(x): return g(x) - a", g=len, a=1),
+        made("def f(x): return g(x) + a", g=max, a=1),
+        made("def f(x): return g(x) + a", g=len, a=2),
+        made("def f(x): return g(x) + a", g=len, a=np.array([1, 2])),
+        made("def f(x): return g(x) + a", g=len, a=np.array([1, 3])),
+        made("def f(x, y=1): return g(x) + a", g=len, a=1),
+    ]
+    assert len({plain, *others}) == len(others) + 1
+    # What it does not name changes nothing.
+    assert made("def f(x): return g(x) + a", g=len, a=1, b=3) == plain
+
+
+def test_closures_partial_calls_and_objects_count():
+    def scaled(factor):
+        return lambda estimate: factor * estimate.frequencies
+
+    class Rule:
+        def __init__(self, share):
+            self.share = share
+
+        def __call__(self, estimate):
+            return self.share * estimate.frequencies
+
+    print_of = provenance.fingerprint
+    for one, same, other in (
+        (scaled(2), scaled(2), scaled(3)),
+        (partial(max, 1), partial(max, 1), partial(max, 2)),
+        (Rule(0.5), Rule(0.5), Rule(0.25)),
+        ({"a": {1, 2}}, {"a": {2, 1}}, {"a": {1, 3}}),
+        (np.random.default_rng(1), np.random.default_rng(1), np.random.default_rng(2)),
+    ):
+        assert print_of(one) == print_of(same)
+        assert print_of(one) != print_of(other)
+
+
+def test_a_problem_counts_by_its_parts_and_not_by_what_it_computed():
+    def problem(total):
+        simplex = [constraints.NonNegative(), constraints.SumsTo(total)]
+        return ldpopt.Problem(losses.LeastSquares(), simplex)
+
+    solved = problem(1.0)
+    before = provenance.fingerprint(solved)
+    solved.solve([0.5, 0.2])
+    assert provenance.fingerprint(solved) == before
+    assert provenance.fingerprint(problem(1.0)) == before
+    assert provenance.fingerprint(problem(2.0)) != before
+
+
+def test_what_cannot_be_looked_into_is_an_error_with_a_remedy():
+    lock = threading.Lock()
+    with pytest.raises(InvalidInputError, match=r"cannot be looked into.*leave out the store"):
+        provenance.fingerprint(lambda estimate: lock)
+
+
+def test_cells_do_not_rest_on_what_only_shows_results():
+    files = provenance._closure((_CODE,), frozenset(["ldpopt"]))
+    assert {"ldpopt.methods", "ldpopt.oracles.base", "ldpopt.datasets.dataset"} <= set(files)
+    applications = {name.split(".")[1] for name in files if "." in name}
+    assert not applications & {"claims", "cli", "collection", "rendering"}
 
 
 def test_a_cell_of_other_code_data_or_numpy_has_another_name(monkeypatch):
-    def cell(digest="abc"):
-        return Cell("zipf", 10, 4, digest, "oue", 1.0, (), (), 3)
+    def name(seed=0, digest="abc"):
+        cell = Cell("zipf", 10, 4, digest, "oue", 1.0, (), (), 3)
+        return Task(cell, None, None, seed, provenance_of((), (), None)).key
 
-    name = cell().key(0)
-    assert cell().key(0) == name
-    assert cell().key(1) != name
-    assert cell("abd").key(0) != name
+    before = name()
+    assert name() == before
+    assert name(seed=1) != before
+    assert name(digest="abd") != before
     with monkeypatch.context() as other:
-        other.setattr(provenance, "code_digest", lambda *parts: "other")
-        assert cell().key(0) != name
+        other.setattr(provenance, "code_digest", lambda *modules: "other")
+        assert name() != before
     with monkeypatch.context() as other:
         other.setattr(np, "__version__", "0.0")
-        assert cell().key(0) != name
+        assert name() != before
 
 
 def test_benchmarks_of_other_code_are_not_kept(tmp_path, monkeypatch):

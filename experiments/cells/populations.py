@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -94,15 +93,3 @@ def load(name: str, n: int | None = None) -> Dataset:
     # Under the name of the figures: Kosarak is two populations of one file.
     data = replace(POPULATIONS[name].load(), name=name)
     return data if n is None else data.scaled(n)
-
-
-def digest(data: Dataset) -> str:
-    """Return a short hash of the counts and sets, so that results of other data are not reused."""
-    text = hashlib.sha256(data.counts.tobytes())
-    # Sorted: the order in which families are declared changes no result.
-    for family in sorted(data.sets):
-        text.update(family.encode())
-        for members in data.sets[family]:
-            # The separator tells {1}, {2} from {1, 2}.
-            text.update(np.asarray(members, dtype=np.int64).tobytes() + b";")
-    return text.hexdigest()[:16]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.cells.measures import TRUTH, FrequencyShares, FullDomain, HeavyHitters, Noise
+from experiments.cells.measures import TRUTH, FrequencyShares, Noise
 from experiments.cells.populations import POPULATIONS
 from experiments.figures.declaration import Experiment, Figure, Panel
+from ldpopt.studies.engine.measures import FullDomain, HeavyHitters
 
 _BOTH = ("kosarak", "retail")
 _THREE = ("oue", "oue-zero", "oue-calibrate")

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from experiments.cells import measures
-from experiments.cells.measures import Measure
+from experiments.cells.treatments import TREATMENTS
+from ldpopt.studies.engine.candidate import Candidate
+from ldpopt.studies.engine.measures import Measure, RandomSets
 
 # The panels of a row of two, as in N V-A: Norm-Sub, the best of the simple methods, is in both.
 LEFT = (
@@ -46,6 +48,8 @@ class Experiment:
         As many as in the paper.
     ns
         Numbers of users to scale the population to; empty for its own.
+    own
+        Candidates of the user's, beside the methods.
     """
 
     populations: tuple[str, ...]
@@ -55,9 +59,16 @@ class Experiment:
     measures: tuple[Measure, ...]
     trials: int = 30
     ns: tuple[int, ...] = ()
+    own: tuple[Candidate, ...] = ()
 
     def __post_init__(self) -> None:
-        measures.check_names(self.methods)
+        # A misspelt name is an error at declaration time rather than in the middle of a run.
+        _ = self.candidates
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What is done to every estimate: the methods, and what the user adds."""
+        return (*(TREATMENTS[name] for name in self.methods), *self.own)
 
     def quick(self) -> Experiment:
         """Return the same experiment with a few trials at a few points: a smoke test."""
@@ -82,7 +93,7 @@ def _thinned(grid: tuple) -> tuple:
 
 def _quick(measure: Measure) -> Measure:
     match measure:
-        case measures.RandomSets():
+        case RandomSets():
             # Errors of a set vary little from one to the next: twenty show their size.
             return replace(measure, sets=20)
         case measures.Selection():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.cells.measures import TRUTH, FixedSets, FullDomain, RandomSets, RankedCounts, Top
+from experiments.cells.measures import TRUTH, RankedCounts
 from experiments.cells.populations import POPULATIONS
 from experiments.figures.declaration import METHODS, Experiment, Figure, Panel, two_sided
+from ldpopt.studies.engine.measures import FixedSets, FullDomain, RandomSets, Top
 
 _ALL = METHODS["D"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 11))

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.cells.measures import (
-    SELECTED,
-    TRUTH,
-    ByRank,
-    FixedSets,
-    FullDomain,
-    RandomSets,
-    Selection,
-    Top,
-)
+from experiments.cells.measures import SELECTED, TRUTH, ByRank, Selection
 from experiments.cells.treatments import TREATMENTS
 from experiments.figures.declaration import METHODS, RIGHT, Experiment, Figure, Panel, two_sided
+from ldpopt.studies.engine.measures import FixedSets, FullDomain, RandomSets, Top
 
 _ALL = METHODS["N"]
 _EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 21))

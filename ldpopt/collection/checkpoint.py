@@ -64,10 +64,10 @@ class Progress:
 class Checkpoint:
     """The state file of an aggregation, and the rejects file beside it.
 
-    It keeps sums, where the experiments keep every finished cell in a row of its own
-    (``experiments.store``): cells are read again one by one, when a figure is drawn or changed,
-    whereas of partitions only the sum is wanted, and the counts of each by themselves may take more
-    space than the reports.
+    It keeps sums, where studies keep every finished cell in a row of its own
+    (``ldpopt.studies.engine.store``): cells are read again one by one, when a figure is drawn or
+    changed, whereas of partitions only the sum is wanted, and the counts of each by themselves may
+    take more space than the reports.
 
     Rejects are appended first, then the state is replaced. The state records how long the rejects
     file was: what a killed run wrote beyond that is cut off when the run is resumed.

@@ -41,6 +41,32 @@ def mean_absolute_error(
     return np.asarray(np.mean(np.abs(_difference(estimate, truth)), axis=-1))
 
 
+def largest_error(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    """Return max_v abs(f_v - f'_v) over the last axis.
+
+    Examples
+    --------
+    >>> float(largest_error([0.5, 0.5], [0.75, 0.25]))
+    0.25
+    """
+    return np.asarray(np.max(np.abs(_difference(estimate, truth)), axis=-1))
+
+
+def total_variation(
+    estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike
+) -> NDArray[np.float64]:
+    """Return ½ Σ_v abs(f_v - f'_v) over the last axis.
+
+    For two distributions it is the largest difference of the total frequency of any set.
+
+    Examples
+    --------
+    >>> float(total_variation([0.5, 0.25, 0.25], [0.75, 0.25, 0]))
+    0.25
+    """
+    return np.asarray(np.sum(np.abs(_difference(estimate, truth)), axis=-1) / 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Identification:
     """How well an estimate identifies the values above a threshold.

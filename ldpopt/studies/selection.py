@@ -5,9 +5,9 @@ Source: N V-D and Fig. 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import Sets, membership, totals
-from ldpopt.methods import METHODS, postprocess
+from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ class Selection:
 def select_method(
     est: FrequencyEstimate,
     sets: Sets,
-    candidates: Iterable[str] | None = None,
-    fit: str = "norm-sub",
+    candidates: Any = None,
+    fit: Any = "norm-sub",
     trials: int = 100,
     rng: np.random.Generator | int | None = None,
 ) -> Selection:
@@ -115,8 +115,9 @@ def select_method(
     sets
         The queries: boolean (m, d), or m arrays of distinct indices; at least one.
     candidates
-        Distinct names in ``METHODS``; all of them by default. One that has no answer in a simulated
-        trial is dropped with a note: it has no mean error.
+        What ``named_methods`` takes: distinct names in ``METHODS``, problems and functions of your
+        own, or a dictionary from names to them; all of ``METHODS`` by default. One that has no
+        answer in a simulated trial is dropped with a note: it has no mean error.
     fit
         Method with non-negative values that sum to 1, such as ``norm-sub`` (N's recommendation) or
         ``power-ns``.
@@ -151,15 +152,16 @@ def select_method(
     'norm-sub'
     """
     oracle, n = _simulated(est)
-    names = _distinct_methods(METHODS if candidates is None else candidates)
+    methods = named_methods(METHODS if candidates is None else candidates)
+    fitted_by = method_of(fit)
     trials = validate.integer("trials", trials, minimum=2)
     # One generator for all batches, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
     members = membership(sets, est.d)
-    if not names or not members.shape[0]:
-        raise InvalidInputError("select_method needs at least one set and one candidate")
-    true_counts = _synthetic_counts(est, n, fit)
-    errors = {name: np.empty(trials) for name in names}
+    if not members.shape[0]:
+        raise InvalidInputError("select_method needs at least one set")
+    true_counts = _synthetic_counts(est, n, fitted_by)
+    errors = {name: np.empty(trials) for name in methods}
     dropped: dict[str, str] = {}
     batch = max(1, _BATCH // est.d)
     for start in range(0, trials, batch):
@@ -170,7 +172,7 @@ def select_method(
         true_answers = totals(true_counts / n, members)
         for name in list(errors):
             try:
-                errors[name][start:stop] = _errors(raw, name, members, true_answers)
+                errors[name][start:stop] = _errors(raw, methods[name], members, true_answers)
             # The estimate is one of this library's own: a method that refuses it has no answer.
             except InvalidInputError as reason:
                 del errors[name]
@@ -178,13 +180,15 @@ def select_method(
     if not errors:
         reasons = "; ".join(dropped.values())
         raise InvalidInputError(f"no candidate has an answer in every trial: {reasons}")
-    ranked = _ranked(np.stack(list(errors.values()), axis=1), list(errors), fit)
+    ranked = _ranked(np.stack(list(errors.values()), axis=1), list(errors), fitted_by.name)
     return replace(ranked, dropped=dropped)
 
 
-def _errors(raw: FrequencyEstimate, name: str, members: csr_array, true_answers: Array) -> Array:
+def _errors(
+    raw: FrequencyEstimate, method: Method, members: csr_array, true_answers: Array
+) -> Array:
     """Return the mean squared error of one method in every trial, shape (trials,)."""
-    processed = postprocess(raw, name)
+    processed = method.solve(raw)
     answers = totals(processed.frequencies, members)
     if processed.clip_answers:  # as estimate.query does; the sets are a matrix already
         answers = np.maximum(answers, 0.0)
@@ -208,25 +212,13 @@ def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
     return oracle, n
 
 
-def _distinct_methods(candidates: Iterable[str]) -> list[str]:
-    """Return names of methods, each of them known and named once."""
-    names = [candidates] if isinstance(candidates, str) else list(candidates)
-    for place, name in enumerate(names):
-        validate.lookup("method", name, METHODS)
-        if name in names[:place]:
-            raise InvalidInputError(
-                f"candidates must be distinct, got {name!r} again at position {place}"
-            )
-    return names
-
-
-def _synthetic_counts(est: FrequencyEstimate, n: int, fit: str) -> NDArray[np.int64]:
+def _synthetic_counts(est: FrequencyEstimate, n: int, fit: Method) -> NDArray[np.int64]:
     """Return n users by value, as close as whole numbers come to the fitted distribution."""
-    fitted = postprocess(est, fit).frequencies
+    fitted = fit.solve(est).frequencies
     # The sum of a million rounded values is off by more than the last bit.
     if fitted.min() < 0 or not np.isclose(fitted.sum(), 1.0, rtol=0, atol=1e-9):
         raise InvalidInputError(
-            f"fit = {fit!r} gives no distribution (lowest {fitted.min():.3g}, "
+            f"fit = {fit.name!r} gives no distribution (lowest {fitted.min():.3g}, "
             f"sum {fitted.sum():.6g}): use norm-sub or power-ns"
         )
     return apportion(fitted, n)

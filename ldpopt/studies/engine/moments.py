@@ -1,4 +1,4 @@
-"""Means and covariances over trials, accumulated per chunk in constant memory."""
+"""What is measured on trials: their values, or means and covariances in constant memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,47 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Label = str | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One quantity for several parameters and methods, trial by trial.
+
+    Attributes
+    ----------
+    query, metric
+        The query, and the measure of its error.
+    parameters, methods
+        Labels of the axes.
+    values
+        Shape (trials, parameters, methods).
+    """
+
+    query: str
+    metric: str
+    parameters: tuple[Label, ...]
+    methods: tuple[str, ...]
+    values: Array
+
+    @classmethod
+    def of(
+        cls,
+        query: str,
+        metric: str,
+        parameters: Sequence[Label],
+        methods: Sequence[str],
+        values: Array,
+    ) -> Values:
+        """Return values with their labels as tuples."""
+        return cls(query, metric, tuple(parameters), tuple(methods), values)
+
+    def merged(self, other: Values) -> Values:
+        """Return the values of both groups of trials, these first."""
+        return replace(self, values=np.concatenate([self.values, other.values]))
+
+    def moments(self) -> Moments:
+        """Return mean and covariance over the trials."""
+        return Moments.of(self.query, self.metric, self.parameters, self.methods, self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +125,8 @@ class Moments:
     @property
     def std(self) -> Array:
         """Standard deviation over trials, shape (parameters, methods)."""
-        return np.sqrt(np.einsum("kmm->km", self.covariance))
+        std: Array = np.sqrt(np.einsum("kmm->km", self.covariance))
+        return std
 
     def difference_std(self, method: str, reference: str) -> Array:
         """Return the sd over trials of one method's value minus another's, shape (parameters,)."""
@@ -92,45 +134,47 @@ class Moments:
         r = self.methods.index(reference)
         c = self.covariance
         # Rounding may leave the variance of two nearly equal methods just below 0.
-        return np.sqrt(np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0))
+        variance: Array = np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0)
+        return np.sqrt(variance)
 
 
-def dumps(results: Sequence[Moments]) -> bytes:
-    """Return the moments as bytes; equal moments give equal bytes."""
+Measured = Values | Moments
+
+
+def dumps(results: Sequence[Measured]) -> bytes:
+    """Return values or moments as bytes; equal ones give equal bytes."""
     # Labels as JSON beside the arrays: an archive of numpy holds no lists of mixed types.
-    heads = [
-        {
+    heads = []
+    arrays: dict[str, Any] = {}
+    for i, m in enumerate(results):
+        head: dict[str, Any] = {
             "query": m.query,
             "metric": m.metric,
             "parameters": m.parameters,
             "methods": m.methods,
-            "count": m.count,
         }
-        for m in results
-    ]
-    arrays: dict[str, Any] = {"heads": np.array(json.dumps(heads))}
-    for i, m in enumerate(results):
-        arrays |= {f"mean{i}": m.mean, f"scatter{i}": m.scatter}
+        if isinstance(m, Moments):
+            head["count"] = m.count
+            arrays |= {f"mean{i}": m.mean, f"scatter{i}": m.scatter}
+        else:
+            arrays[f"values{i}"] = m.values
+        heads.append(head)
     file = io.BytesIO()
     # The archive dates its members 1980, so that equal arrays are equal bytes.
-    np.savez_compressed(file, **arrays)
+    np.savez_compressed(file, heads=np.array(json.dumps(heads)), **arrays)
     return file.getvalue()
 
 
-def loads(content: bytes) -> tuple[Moments, ...]:
+def loads(content: bytes) -> tuple[Measured, ...]:
     """Return what ``dumps`` was given."""
     # Without pickles a results file from elsewhere cannot run code.
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         heads = json.loads(str(arrays["heads"]))
-        return tuple(
-            Moments(
-                head["query"],
-                head["metric"],
-                tuple(head["parameters"]),
-                tuple(head["methods"]),
-                head["count"],
-                arrays[f"mean{i}"],
-                arrays[f"scatter{i}"],
-            )
-            for i, head in enumerate(heads)
-        )
+        return tuple(_loaded(head, i, arrays) for i, head in enumerate(heads))
+
+
+def _loaded(head: dict[str, Any], i: int, arrays: Any) -> Measured:
+    labels = (head["query"], head["metric"], tuple(head["parameters"]), tuple(head["methods"]))
+    if "count" in head:
+        return Moments(*labels, head["count"], arrays[f"mean{i}"], arrays[f"scatter{i}"])
+    return Values(*labels, arrays[f"values{i}"])

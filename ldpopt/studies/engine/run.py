@@ -1,0 +1,169 @@
+"""Compute the cells that are missing, wherever workers are, and keep each as it finishes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ldpopt.errors import StoreError, WorkersError
+from ldpopt.executors import Executor
+from ldpopt.studies.engine.cell import Outcome, Task, compute
+from ldpopt.studies.engine.store import Shelf
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Attributes
+    ----------
+    computed, reused
+        Keys of cells.
+    failed
+        Keys of cells that failed, with a sentence that names cell and error.
+    errors
+        The errors themselves.
+    outdated
+        How many cells were computed anew because something had changed, by its name.
+    seconds
+        Of computation, all workers together.
+    """
+
+    computed: list[str] = field(default_factory=list)
+    reused: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+    outdated: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def changes(self) -> str:
+        """A sentence about results that were made by other code; empty if there are none."""
+        if not self.outdated:
+            return ""
+        names = ", ".join(f"{name} ({number} cells)" for name, number in self.outdated.items())
+        return f"Kept results are of other code, and are computed anew; changed: {names}."
+
+
+def compute_cells(
+    tasks: Mapping[str, Task],
+    store: Shelf,
+    executor: Executor,
+    *,
+    fresh: bool = False,
+    order: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
+    finished: Callable[[Task], None] | None = None,
+    summary: Summary | None = None,
+) -> Summary:
+    """Compute the cells that the store does not have, and put each there as soon as it is finished.
+
+    Parameters
+    ----------
+    tasks
+        By key.
+    store, executor
+        Where results go, and who computes them.
+    fresh
+        Whether to compute again what the store has.
+    order
+        Of the computation; the longest first by default, so that workers end together.
+    finished
+        Called after each cell that is computed.
+    summary
+        Filled as the run goes on: after an interruption it says what was done.
+
+    Raises
+    ------
+    StoreError
+        If results cannot be written, or workers die: the finished cells are kept.
+    """
+    summary = Summary() if summary is None else summary
+    there = set() if fresh else store.finished(tasks.keys())
+    summary.reused += sorted(there)
+    todo = [task for key, task in tasks.items() if key not in there]
+    if not fresh:
+        summary.outdated = store.outdated(todo)
+    # The longest first: a long cell that starts last would keep one worker busy alone.
+    todo = list(order(todo)) if order else sorted(todo, key=lambda task: -task.cell.cost)
+    if not todo:
+        # Workers, or a cluster that may not be there, are not needed.
+        return summary
+    try:
+        # In the order in which cells are finished: what waited for others would be lost by a kill.
+        for task, outcome in executor.run(compute, todo):
+            _keep(task, outcome, store, summary)
+            if finished:
+                finished(task)
+    except WorkersError as error:
+        raise StoreError(f"{error}. The finished cells are kept: run the same again") from None
+    return summary
+
+
+def _keep(task: Task, outcome: Outcome | Exception, store: Shelf, summary: Summary) -> None:
+    """Put a finished cell on disk, or note why it failed: others do not fail with it."""
+    if isinstance(outcome, Exception):
+        cell = task.cell
+        summary.failed[task.key] = (
+            f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
+        )
+        summary.errors[task.key] = outcome
+        return
+    store.put(task, outcome)
+    summary.computed.append(task.key)
+    summary.seconds += outcome.seconds
+
+
+def compute_behind_bar(
+    tasks: Mapping[str, Task],
+    store: Shelf,
+    executor: Executor,
+    console: Console,
+    *,
+    fresh: bool = False,
+    order: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
+    summary: Summary | None = None,
+) -> Summary:
+    """Do as ``compute_cells`` behind a bar that runs by cost: cells differ by orders of magnitude.
+
+    The arguments are those of ``compute_cells``, and the console that the bar is drawn on.
+    """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    summary = Summary() if summary is None else summary
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("cells", total=None, cells="")
+        done = 0
+
+        def finished(task: Task) -> None:
+            nonlocal done
+            if not done:
+                # Cells that were there took no time: with them the time left would look too short.
+                kept = sum(tasks[key].cell.cost for key in summary.reused)
+                total = sum(t.cell.cost for t in tasks.values()) - kept
+                progress.update(bar, total=total)
+            done += 1
+            cells = f"{len(summary.reused) + done}/{len(tasks)}"
+            progress.update(bar, advance=task.cell.cost, cells=cells)
+
+        return compute_cells(
+            tasks, store, executor, fresh=fresh, order=order, finished=finished, summary=summary
+        )
