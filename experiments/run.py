@@ -82,7 +82,7 @@ class _Shelf:
     """Populations, each loaded and hashed once for all figures; ``missing`` is added to."""
 
     missing: dict[str, str]
-    own: Mapping[str, Dataset]
+    supplied: Mapping[str, Dataset]
     loaded: dict[tuple[str, int | None], tuple[Dataset, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -91,8 +91,9 @@ class _Shelf:
         if population in self.missing:
             return []
         # By file, which several populations share: a download that failed is not tried again.
-        known = populations.POPULATIONS.get(population)
-        file = (known.file if known else "") or population
+        file = population
+        if population in populations.POPULATIONS:
+            file = populations.POPULATIONS[population].file or population
         if file in self.failed:
             self.missing[population] = self.failed[file]
             return []
@@ -107,9 +108,9 @@ class _Shelf:
         return [self.loaded[population, n]]
 
     def _load(self, population: str, n: int | None) -> Dataset:
-        if population not in self.own:
+        if population not in self.supplied:
             return populations.load(population, n)
-        data = self.own[population]
+        data = self.supplied[population]
         return data if n is None else data.scaled(n)
 
 

@@ -539,8 +539,8 @@ def test_an_unknown_method_is_answered_with_the_nearest_names():
 
 
 @pytest.mark.parametrize("method", [None, 3, ["norm-sub"]])
-def test_a_method_that_is_not_text_is_an_unknown_method(method):
-    with pytest.raises(InvalidInputError, match="unknown method"):
+def test_what_is_neither_a_name_nor_a_method_is_refused(method):
+    with pytest.raises(InvalidTypeError, match="a method is a name"):
         postprocess([0.5, 0.5], method)
 
 

@@ -102,25 +102,25 @@ def test_a_function_counts_with_the_sources_of_its_module(folder):
 def test_a_function_without_a_file_counts_with_all_that_it_names():
     """As in a notebook, whose cells have no module that could be read."""
 
-    def made(source, **names):
+    def print_of(source, **names):
         exec(source, names)
         names["f"].__module__ = "__main__"
         return provenance.fingerprint(names["f"])
 
-    plain = made("def f(x): return g(x) + a", g=len, a=1)
-    assert made("def f(x):\n  return g(x) + a", g=len, a=1) == plain
-    assert made("def f(x): 'Text.'; return g(x) + a", g=len, a=1) == plain
+    plain = print_of("def f(x): return g(x) + a", g=len, a=1)
+    assert print_of("def f(x):\n  return g(x) + a", g=len, a=1) == plain
+    assert print_of("def f(x): 'Text.'; return g(x) + a", g=len, a=1) == plain
     others = [
-        made("def f(x): return g(x) - a", g=len, a=1),
-        made("def f(x): return g(x) + a", g=max, a=1),
-        made("def f(x): return g(x) + a", g=len, a=2),
-        made("def f(x): return g(x) + a", g=len, a=np.array([1, 2])),
-        made("def f(x): return g(x) + a", g=len, a=np.array([1, 3])),
-        made("def f(x, y=1): return g(x) + a", g=len, a=1),
+        print_of("def f(x): return g(x) - a", g=len, a=1),
+        print_of("def f(x): return g(x) + a", g=max, a=1),
+        print_of("def f(x): return g(x) + a", g=len, a=2),
+        print_of("def f(x): return g(x) + a", g=len, a=np.array([1, 2])),
+        print_of("def f(x): return g(x) + a", g=len, a=np.array([1, 3])),
+        print_of("def f(x, y=1): return g(x) + a", g=len, a=1),
     ]
     assert len({plain, *others}) == len(others) + 1
     # What it does not name changes nothing.
-    assert made("def f(x): return g(x) + a", g=len, a=1, b=3) == plain
+    assert print_of("def f(x): return g(x) + a", g=len, a=1, b=3) == plain
 
 
 def test_closures_partial_calls_and_objects_count():

@@ -48,7 +48,7 @@ class Experiment:
         As many as in the paper.
     ns
         Numbers of users to scale the population to; empty for its own.
-    own
+    additions
         Candidates of the user's, beside the methods.
     """
 
@@ -59,7 +59,7 @@ class Experiment:
     measures: tuple[Measure, ...]
     trials: int = 30
     ns: tuple[int, ...] = ()
-    own: tuple[Candidate, ...] = ()
+    additions: tuple[Candidate, ...] = ()
 
     def __post_init__(self) -> None:
         # A misspelt name is an error at declaration time rather than in the middle of a run.
@@ -68,7 +68,7 @@ class Experiment:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """What is done to every estimate: the methods, and what the user adds."""
-        return (*(TREATMENTS[name] for name in self.methods), *self.own)
+        return (*(TREATMENTS[name] for name in self.methods), *self.additions)
 
     def quick(self) -> Experiment:
         """Return the same experiment with a few trials at a few points: a smoke test."""

@@ -152,13 +152,20 @@ def provenance_of(
     -----
     Cost: a second or two at first, when the sources are read; milliseconds then.
     """
-    own = {
+    methods = {
         f"the method {candidate.name}": fingerprint(candidate.own_parts)
         for candidate in candidates
         if candidate.own_parts
     }
-    parts = {f"the metric {getattr(m, 'name', type(m).__name__)}": fingerprint(m) for m in measures}
-    return {**made_by(_CODE), **own, **parts, "the oracle": fingerprint(oracle)}
+    metrics = {
+        f"the metric {getattr(m, 'name', type(m).__name__)}": fingerprint(m) for m in measures
+    }
+    return {**made_by(_CODE), **methods, **metrics, "the oracle": fingerprint(oracle)}
+
+
+def _title_of(measure: Measure) -> str:
+    """Return a metric's name, or else that of its class."""
+    return str(getattr(measure, "name", type(measure).__name__))
 
 
 def _digest(record: dict[str, Any]) -> str:
@@ -227,7 +234,7 @@ def _reports(task: Task, number: int, trials: int) -> FrequencyEstimate:
 
 
 def _simulated(task: Task, number: int, trials: int) -> FrequencyEstimate:
-    assert task.oracle is not None  # compute has returned where there is none
+    assert task.oracle is not None  # compute has returned if there is no oracle
     rng = task.cell.generator(task.seed, "reports", number)
     counts = task.oracle.simulate_counts(task.data.counts, rng, trials=trials)
     return task.oracle.estimate(counts, task.data.n)
