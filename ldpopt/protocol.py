@@ -8,7 +8,7 @@ one value; sums of estimates also need the joint law of two counts.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,37 @@ if TYPE_CHECKING:
 
 # A variance of the number of supported values below this, relative to its mean squared, is none.
 _FIXED = 1e-12
+
+
+class ReportShares(NamedTuple):
+    """What single reports add to the answers to sets: bounds over all users, of shape (m,) each.
+
+    A report's share is such that the answer is the mean of n shares, and the share of a user has
+    the mean 1 if the user's value is in the set, 0 if not.
+
+    Attributes
+    ----------
+    inside, outside
+        Largest variance of the share of a user whose value is in the set, and is not.
+    lowest, highest
+        The extreme shares.
+    skewness
+        Bound of the skewness of a share, whatever the distribution of users.
+    step
+        The shares of a set are whole multiples of this apart, except for a small part where the
+        answer is Norm's.
+    """
+
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    skewness: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+    def of(self, sets: NDArray[np.intp]) -> ReportShares:
+        """Return the shares in some of the answers."""
+        return ReportShares(*(part[sets] for part in self))
 
 
 class PureProtocol(Immutable):
@@ -201,6 +232,22 @@ class PureProtocol(Immutable):
         constant = (self.a - r) * squares + r * total**2 + growth * outside**2
         slope = growth * (inside**2 - outside**2) + 2 * s * total
         return constant, slope
+
+    def report_shares(self, members: csr_array, *, centred: bool) -> ReportShares | None:
+        """Return what reports add to the answers to sets, or None where sums of events say it.
+
+        Parameters
+        ----------
+        members, centred
+            As of ``answer_variance``.
+
+        Returns
+        -------
+        None where a report supports the values of a set independently of each other, or so that
+        fewer follow where some are supported: a set's count then has at most the tails of as many
+        independent events.
+        """
+        return None
 
     def covariance(self, frequencies: NDArray[np.float64]) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,): diagonal plus rank two.

@@ -393,7 +393,8 @@ class FrequencyEstimate(Immutable):
         """Return ends (lower, upper) of confidence intervals for true frequencies.
 
         Raw estimates get score intervals with the protocol's exact variance, and
-        Clopper-Pearson intervals where counts are small. Post-processed estimates get the
+        Clopper-Pearson intervals where counts are small; sets under Hadamard response get the
+        bounds of Bennett's inequality there. Post-processed estimates get the
         intervals of their raw estimate, tightened by f >= 0 and Σf = 1; they are never centred
         on the biased, post-processed values. The sum lets a set share the noise of all other
         values, and ends are cut to [0, 1]. Both kinds keep the coverage, whatever the method;

@@ -8,6 +8,7 @@ most frequent values less often than it says.
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import totals
-from ldpopt.protocol import PureProtocol
+from ldpopt.protocol import PureProtocol, ReportShares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -25,6 +26,7 @@ Array = NDArray[np.float64]
 # Relative error of a tail, by the first Edgeworth term, up to which a normal tail replaces it.
 _SKEWED = 0.2
 _LATTICE = 0.005  # probability that the steps of a count may move at one end
+_HALVINGS = 50  # of the range of a share: beyond the digits of a double
 
 
 def unconstrained_interval(
@@ -38,8 +40,9 @@ def unconstrained_interval(
     """Return ends of intervals that cover each answer with probability ``level``.
 
     Where counts are large this is the score interval with the protocol's own variance, which
-    grows with the frequency; where they are small and skewed it is that of Clopper and Pearson.
-    Ends may lie outside [0, 1].
+    grows with the frequency; where they are small and skewed it is that of Clopper and Pearson, or,
+    for sets whose count is no sum of independent events, that of ``bounded``. Ends may lie outside
+    [0, 1].
 
     Parameters
     ----------
@@ -86,10 +89,18 @@ def unconstrained_interval(
     lower, upper = score(answers + shift, constant, slope, z)
     if noise.protocol is None or noise.n is None:
         return lower, upper
-    small = _is_small(noise.n, noise.protocol, size, z)
-    if centred:
-        # The whole domain is known to have frequency 1, whatever its count.
-        small &= size < noise.protocol.d
+    # Norm's answer to the whole domain is 1, whatever its count.
+    counted = size < noise.protocol.d if centred else size > 0
+    shares = None
+    if members is not None:
+        shares = noise.protocol.report_shares(members, centred=centred)
+    if shares is not None:
+        at = np.flatnonzero(counted & (size > 1) & _is_rough(noise.n, shares, z))
+        ends = bounded((answers + shift)[..., at], noise.n, shares.of(at), level)
+        lower[..., at], upper[..., at] = ends
+        # The count of one value is a sum of independent events with every protocol.
+        counted &= size == 1
+    small = counted & _is_small(noise.n, noise.protocol, size, z)
     at = np.flatnonzero(np.broadcast_to(small, answers.shape[-1:]))
     if at.size:
         # Every value by itself has the same size, which is one number then.
@@ -184,6 +195,57 @@ def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, 
     return lower[where].reshape(shape), upper[where].reshape(shape)
 
 
+def bounded(answers: Array, n: int, shares: ReportShares, level: float) -> tuple[Array, Array]:
+    """Return the ends of intervals for means of n independent shares of bounded size.
+
+    They hold for every n and every distribution of the users: at each end the probability of what
+    was seen is at most (1 - level)/2 by the inequality of Bennett (1962) in the form of Hoeffding
+    (1963, Theorem 3), with the largest variance that users with this mean can have.
+
+    Parameters
+    ----------
+    answers
+        Means of the shares, shape (..., m).
+    n
+        Number of shares.
+    shares
+        Their bounds.
+    level
+        Probability in (0, 1).
+    """
+    # Each end fails with half of the probability.
+    allowed = math.log(2 / (1 - level)) / n
+
+    def end(sign: int, reach: Array) -> Array:
+        """Return where the inequality stops allowing what was seen, on one side of the answers."""
+        low = np.zeros_like(answers)
+        high = np.broadcast_to(reach, answers.shape)  # shares cannot be further from their means
+        for _ in range(_HALVINGS):
+            distance = (low + high) / 2
+            frequency = np.clip(answers + sign * distance, 0.0, 1.0)
+            variance = shares.outside + (shares.inside - shares.outside) * frequency
+            allows = _bennett(distance, variance, reach) <= allowed
+            low = np.where(allows, distance, low)
+            high = np.where(allows, high, distance)
+        return answers + sign * high
+
+    # Below its mean, which is at most 1, a share lies by no more than 1 - lowest; above it, by no
+    # more than the highest share.
+    return end(-1, shares.highest), end(1, 1 - shares.lowest)
+
+
+def _bennett(distance: Array, variance: Array, reach: Array) -> Array:
+    """Return x, where the mean of n shares lies this far above its own with P <= exp(-n x).
+
+    It is the divergence of two distributions on two points with this variance and reach.
+    """
+    from scipy.special import xlog1py  # slow to import, as above
+
+    near = xlog1py(variance + reach * distance, reach * distance / variance)
+    far = xlog1py(reach * (reach - distance), -distance / reach)
+    return np.asarray((near + far) / (reach**2 + variance))
+
+
 def clipped(lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return intervals cut to [0, 1]; one that lies outside becomes the nearer end, a point."""
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
@@ -214,6 +276,15 @@ def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
     tighter_lower = np.maximum(lower, 1 - (largest - upper))
     tighter_upper = np.minimum(upper, 1 - (smallest - lower))
     return np.where(met, tighter_lower, lower), np.where(met, tighter_upper, upper)
+
+
+def _is_rough(n: int, shares: ReportShares, z: float) -> NDArray[np.bool_]:
+    """Return where means of n such shares are too skewed or coarse for a normal tail at z."""
+    smallest = np.minimum(shares.inside, shares.outside)
+    sd = np.sqrt(n * smallest)
+    is_skewed = z**3 * shares.skewness / 6 > _SKEWED * math.sqrt(n)
+    is_coarse = NormalDist().pdf(z) * shares.step > 2 * _LATTICE * sd
+    return np.asarray(is_skewed | is_coarse)
 
 
 def _is_small(n: int, protocol: PureProtocol, size: Array, z: float) -> NDArray[np.bool_]:

@@ -17,9 +17,9 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
 from ldpopt.oracles.forms import IndexForm, Product, ReportForm, Reports
-from ldpopt.oracles.index_law import IndexLaw
+from ldpopt.oracles.index_law import IndexLaw, report_shares
 from ldpopt.oracles.rational import log_above
-from ldpopt.protocol import PureProtocol
+from ldpopt.protocol import PureProtocol, ReportShares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -188,6 +188,16 @@ class FrequencyOracle(PureProtocol, ABC):
         answers = answers.reshape(*likely.shape[:-1], -1)
         variance = law.set_variance(members, centred=centred)
         return variance - slope * answers, slope
+
+    def report_shares(self, members: csr_array, *, centred: bool) -> ReportShares | None:
+        """Return what reports add to the answers to sets, where three values are not alike.
+
+        Cost: three products with S (``IndexForm``) per set.
+        """
+        form = self.report_form
+        if self.exchangeable or not isinstance(form, IndexForm):
+            return None
+        return report_shares(form, self.p, self.q, members, centred=centred)
 
     def covariance(self, frequencies: Array) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,).

@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 
 from ldpopt.covariance import Covariance
 from ldpopt.oracles.forms import IndexForm
+from ldpopt.protocol import ReportShares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
+
+
+_NO_VARIANCE = 1e-100  # the share of all values in Norm's answer has none, and then no skewness
 
 
 class IndexLaw:
@@ -53,11 +57,7 @@ class IndexLaw:
         self.q = q
         self.gap = p - q
         self.frequencies = frequencies
-        # All indices that support a value are alike to its users, and so are all others.
-        supporting = form.counts(np.ones(form.size))
-        inside = p / supporting
-        # Exact by the definition of the form: it sends all others with one probability.
-        outside = (1 - p) / (form.size - supporting)
+        inside, outside = _probabilities(form, p)
         by_support = form.sums(frequencies * (inside - outside))
         common = frequencies @ outside[:, None]
         self.probability: Array = by_support + common
@@ -114,6 +114,69 @@ class IndexLaw:
             form=self.form,
             law=self.probability / self.gap**2,
         )
+
+
+def _probabilities(form: IndexForm, p: float) -> tuple[Array, Array]:
+    """Return the probability of each index that supports a user's value, and of each other one."""
+    # All indices that support a value are alike to its users.
+    supporting = form.counts(np.ones(form.size))
+    # Exact by the definition of the form: it sends all others with one probability.
+    return p / supporting, (1 - p) / (form.size - supporting)
+
+
+def report_shares(
+    form: IndexForm, p: float, q: float, members: csr_array, *, centred: bool
+) -> ReportShares:
+    """Return what reports add to the answers to sets: see ``PureProtocol.report_shares``.
+
+    Parameters
+    ----------
+    form, p, q
+        As of ``IndexLaw``.
+    members
+        Sparse (m, d) of zeros and ones.
+    centred
+        Whether the answers are those of f̃ + (1 - Σf̃)/d.
+    """
+    inside, outside = _probabilities(form, p)
+    columns = []
+    for i in range(members.shape[0]):
+        mean = members[[i]].toarray()[0]  # of a user's share: 1 of a member
+        weights = mean - mean.mean() if centred else mean
+        supported = form.sums(weights)
+        share = (supported - q * weights.sum()) / (p - q) + (mean - weights)[0]
+        # Moments of the share given each value: the mean itself is 0 or 1, and so are its powers.
+        square, cube = (
+            (inside - outside) * form.counts(power) + outside * power.sum()
+            for power in (share**2, share**3)
+        )
+        variance = square - mean
+        third = cube - 3 * mean * square + 2 * mean
+        columns.append(_bounds(mean > 0, share, variance, third, _step(form, mean) / (p - q)))
+    return ReportShares(*np.array(columns).reshape(-1, len(ReportShares._fields)).T)
+
+
+def _bounds(
+    member: NDArray[np.bool_], share: Array, variance: Array, third: Array, step: float
+) -> tuple[float, ...]:
+    """Return the fields of ``ReportShares`` of one set."""
+    # A set without members, or without others, has no such users: any bound will do.
+    largest = variance.max()
+    smallest = max(variance.min(), _NO_VARIANCE)
+    return (
+        variance.max(where=member, initial=0.0) if member.any() else largest,
+        variance.max(where=~member, initial=0.0) if not member.all() else largest,
+        share.min(),
+        share.max(),
+        np.abs(third).max() / smallest**1.5,
+        step,
+    )
+
+
+def _step(form: IndexForm, mean: Array) -> float:
+    """Return the largest number of which all differences of an index's members are multiples."""
+    sizes = np.rint(form.sums(mean)).astype(np.int64)
+    return float(np.gcd.reduce(sizes - sizes.min()))
 
 
 class IndexCovariance(Covariance):
