@@ -2,8 +2,11 @@
 
 import os
 import sys
+import traceback
 
-_INTERRUPTED = 130  # 128 + SIGINT, as in ldpopt.cli.app, which is not yet imported
+# As in ldpopt.cli.app, which is not yet imported.
+_INTERRUPTED = 130  # 128 + SIGINT
+_DEFECT = 70
 
 
 def main() -> None:
@@ -17,6 +20,10 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code != _INTERRUPTED:
             raise
+    except Exception:
+        # Of the imports: a package that is missing or broken is not a check that failed.
+        traceback.print_exc()
+        sys.exit(_DEFECT)
     else:
         return
     # CPython raises SIGINT again at exit if exec() was interrupted, which imports, dataclasses and

@@ -80,13 +80,21 @@ def integer(what: str, value: object, *, minimum: int) -> int:
     )
     if isinstance(value, bool | np.bool_) or not whole:
         raise InvalidTypeError(f"{what} must be a whole number, got {value!r}")
-    if int(value) < minimum:  # type: ignore[call-overload]
-        raise InvalidInputError(f"{what} must be at least {minimum}, got {value!r}")
-    if int(value) > _INT64_BOUND:  # type: ignore[call-overload]
-        raise InvalidInputError(
-            f"{what} must be at most 2**62, got a number of {len(str(value))} digits"
-        )
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    number = int(value)  # type: ignore[call-overload]
+    if number < minimum:
+        raise InvalidInputError(f"{what} must be at least {minimum}, got {_shown(value, number)}")
+    if number > _INT64_BOUND:
+        raise InvalidInputError(f"{what} must be at most 2**62, got {_shown(value, number)}")
+    return number  # type: ignore[no-any-return]
+
+
+def _shown(value: object, number: int) -> str:
+    """Return a whole number as an error shows it: as it was given, or how many digits it has."""
+    # Python writes no more than 4,300 digits, and nobody reads more than 20.
+    if number.bit_length() <= 64:
+        return repr(value)
+    sign = "a negative number" if number < 0 else "a number"
+    return f"{sign} of about {round(number.bit_length() * math.log10(2))} digits"
 
 
 def trial(index: tuple[Any, ...]) -> str:

@@ -1,7 +1,12 @@
 """Small populations and their reports, for the tests of files of reports."""
 
-import numpy as np
+import json
 
+import numpy as np
+import pyarrow.parquet as pq
+
+from ldpopt.collection.parquet import METADATA, seal_footer
+from ldpopt.collection.seal import has_place, sealed
 from ldpopt.oracles import BLH, GRR, OLH, OUE, SUE, HadamardResponse, SubsetSelection
 
 MAKERS = {
@@ -19,3 +24,24 @@ MAKERS = {
 def reports_of(oracle, n, seed=0):
     rng = np.random.default_rng(seed)
     return oracle.perturb(rng.integers(oracle.d, size=n), rng=rng)
+
+
+def header_of(path):
+    """Return the header that a Parquet file of reports states."""
+    return json.loads(pq.read_metadata(path).metadata[METADATA])
+
+
+def rewrite(path, table, header=None, **options):
+    """Write a file of reports as another program would: any columns under any header."""
+    text = json.dumps(header_of(path)) if header is None else header
+    metadata = {METADATA: text} if text else None
+    pq.write_table(
+        table.replace_schema_metadata(metadata), path, write_page_checksum=True, **options
+    )
+    if has_place(path.read_bytes()):
+        seal_footer(path)
+
+
+def edit(path, change):
+    """Change the text of a file as a program would that knows of the checksum."""
+    path.write_bytes(sealed(change(path.read_text("utf-8")).encode()))

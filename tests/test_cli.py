@@ -16,7 +16,7 @@ import ldpopt as package
 from ldpopt import cli
 from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.claim import Verdict
-from ldpopt.collection import read_reports
+from ldpopt.collection import read_reports, write_reports
 from ldpopt.errors import InvalidInputError
 from ldpopt.executors import InProcess
 from ldpopt.methods import METHODS
@@ -259,8 +259,9 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
     stop = InvalidInputError("enough")
     monkeypatch.setattr("ldpopt.collection.aggregate", noting(options, stop))
     arguments = ["--out", tmp_path / "c.json", "--workers", 3, "--max-reject-rate", 0.25]
+    write_reports(tmp_path / "r.csv", ORACLES["grr"](1.0, 3), [0])
     to_dask = ["--keep-going", "--dask", "tcp://x", "--dask-patience", 2.5]
-    assert run("aggregate", "in", *arguments, *to_dask).status == 2
+    assert run("aggregate", tmp_path / "r.csv", *arguments, *to_dask).status == 2
     del options["on_partition"]
     assert options == {
         "rejects": tmp_path / "c.rejects.csv",

@@ -17,7 +17,7 @@ from ldpopt.collection import aggregation, duplicates, partition
 from ldpopt.collection.aggregation import aggregate
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.oracles import GRR, OUE
-from tests.reports_world import MAKERS, reports_of
+from tests.reports_world import MAKERS, edit, reports_of, rewrite
 
 D = 12
 ORACLE = OUE(1.0, D)
@@ -46,7 +46,7 @@ def spoil(path, rows, value=b"?"):
     for row in rows:
         column[row] = value
     wrong = table.set_column(0, "report", pa.array(column, pa.binary()))
-    pq.write_table(wrong.replace_schema_metadata(table.schema.metadata), path, row_group_size=50)
+    rewrite(path, wrong, row_group_size=50)
 
 
 def corrupt(path, group):
@@ -143,14 +143,13 @@ def test_a_missing_id_is_set_aside_and_a_bad_report_has_one_reason(tmp_path):
     table = pq.read_table(path)
     ids = table["client_id"].to_pylist()
     ids[5] = None
-    pq.write_table(
-        table.set_column(1, "client_id", pa.array(ids)).replace_schema_metadata(
-            table.schema.metadata
-        ),
-        path,
-    )
+    rewrite(path, table.set_column(1, "client_id", pa.array(ids)))
     assert aggregate(path).rejected == {"missing client id": 1, "duplicate client id": 1}
     spoil(path, [1])
+    assert aggregate(path).rejected == {"missing client id": 1, "wrong length": 1}
+    spoil(path, [0, 1], ORACLE.perturb([0]).tobytes())
+    spoil(path, [0])
+    # The first row is no report: the second one of the same client counts.
     assert aggregate(path).rejected == {"missing client id": 1, "wrong length": 1}
 
 
@@ -326,7 +325,7 @@ def test_rows_of_text_with_other_numbers_of_fields_are_set_aside(tmp_path):
     path = tmp_path / "r.csv"
     oracle = GRR(1.0, 4)
     files.write_reports(path, oracle, [1, 2, 3])
-    path.write_text(path.read_text().replace("\n2\n", "\n2,9\n"))
+    edit(path, lambda text: text.replace("\n2\n", "\n2,9\n"))
     result = aggregate(path)
     assert (result.n, result.rejected) == (2, {"wrong length": 1})
     assert result.counts.tolist() == [0, 1, 0, 1]
@@ -341,7 +340,8 @@ def test_files_may_be_added_to_an_interrupted_run(reported, tmp_path, small_part
     )  # all of them reported before; sorted first
     result = aggregate(reported, state=state)
     assert list(result.files)[-1] == str(reported / "-new.parquet")
-    assert result.rejected["duplicate client id"] == 50 + 10
+    # The client whose first row is no report has its first one there.
+    assert result.rejected["duplicate client id"] == 49 + 10
     assert result.n + sum(result.rejected.values()) == 250
 
 

@@ -14,6 +14,7 @@ from ldpopt.cli.app import app
 from ldpopt.collection import read_reports, write_reports
 from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
+from tests.reports_world import edit
 
 LABELS = ["red, dark", "grün", "blue", "«white»"]
 
@@ -164,7 +165,7 @@ def test_rejects_are_told_written_and_limited(world):
     lines = (world / "reports.csv").read_text("utf-8").splitlines()
     lines[2] = "9,u0"
     lines[3] = "1,u1999"
-    (world / "reports.csv").write_text("\n".join(lines) + "\n")
+    edit(world / "reports.csv", lambda text: "\n".join(lines) + "\n")
     result = ran("aggregate", world / "reports.csv", "--out", world / "counts.json")
     assert "1,998 reports of 1 file counted" in result.stdout
     assert "1 row set aside: out of range" in result.stdout
@@ -206,14 +207,15 @@ def test_corrupt_files_are_named_and_left_out_only_on_request(world):
     broken.write_bytes(broken.read_bytes()[:-9])
     refused = run("aggregate", world / "in", "--out", world / "counts.json")
     assert "b.parquet is truncated" in str(refused.exception)
-    result = ran("aggregate", world / "in", "--out", world / "counts.json", "--keep-going")
+    result = run("aggregate", world / "in", "--out", world / "counts.json", "--keep-going")
+    assert result.exit_code == 3
     assert "b.parquet is truncated" in result.stderr
     assert json.loads((world / "counts.json").read_text())["unreadable"][0]["file"] == str(broken)
 
 
 def test_nothing_but_rejects_is_an_error(tmp_path):
     write_reports(tmp_path / "r.csv", oracles.GRR(1.0, 4), [1])
-    (tmp_path / "r.csv").write_text((tmp_path / "r.csv").read_text().replace("\n1\n", "\n7\n"))
+    edit(tmp_path / "r.csv", lambda text: text.replace("\n1\n", "\n7\n"))
     result = run("aggregate", tmp_path / "r.csv", "--out", tmp_path / "counts.json")
     assert "no row is a report" in str(result.exception)
 
@@ -222,7 +224,7 @@ def test_nothing_but_rejects_is_an_error(tmp_path):
 def test_results_in_every_format_with_sets_and_intervals(suffix, world):
     perturb(world, seed=1)
     out = world / f"est.{suffix}"
-    answers = world / f"sets.{suffix}"
+    answers = world / f"answers.{suffix}"
     ran(
         "estimate",
         world / "reports.parquet",
@@ -373,7 +375,7 @@ def test_empty_lines_between_counts_are_skipped(tmp_path):
         ({"format": "x"}, "not a file of counts"),
         ({"epsilon": -1}, "epsilon"),
         ({"counts": [0.5, 1, 2, 3]}, "whole numbers"),
-        ({"n": 1}, "counts must lie in 0 .. 1"),
+        ({"n": 1}, "must lie in 0 .. 1"),
     ],
     ids=["few", "none", "format", "epsilon", "fraction", "n"],
 )
@@ -381,7 +383,7 @@ def test_counts_json_that_cannot_be_right_is_refused(change, words, world):
     perturb(world)
     ran("aggregate", world / "reports.parquet", "--out", world / "counts.json")
     record = json.loads((world / "counts.json").read_text())
-    (world / "counts.json").write_text(json.dumps(record | change))
+    edit(world / "counts.json", lambda text: json.dumps(record | change))
     assert words in str(run("estimate", world / "counts.json").exception)
     (world / "counts.json").write_text(json.dumps(record)[:-30])
     assert "truncated" in str(run("estimate", world / "counts.json").exception)

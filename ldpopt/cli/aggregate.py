@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpopt.cli.shared import (
+    PARTIAL,
     Json,
     output,
     print_json,
@@ -18,6 +19,7 @@ from ldpopt.cli.shared import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.executors import PATIENCE
+from ldpopt.storage import held
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
@@ -42,7 +44,8 @@ DaskPatience = Annotated[
     typer.Option(help="Seconds that the scheduler may be silent or without workers."),
 ]
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Skip parts of files that cannot be read.")
+    bool,
+    typer.Option("--keep-going", help="Skip parts of files that cannot be read; status 3 if any."),
 ]
 
 
@@ -59,21 +62,50 @@ def aggregate(
 ) -> None:
     """Count reports: the support of every value, in memory that does not grow.
 
-    All files must be of one protocol. Rows that are not reports, and all but the first row of a
+    All files must be of one protocol. Rows that are not reports, and all but the first report of a
     client id, are set aside and written to the rejects file. After a run was killed, the same
-    command continues it. Missing folders of the output are created.
+    command continues it. Missing folders of the output are created. Exit status 3 if --keep-going
+    left out what could not be read.
 
     Example: ldpopt aggregate reports/ --out counts.json --max-reject-rate 0.01 --workers 4
     """
-    from ldpopt.collection import aggregate as count
-    from ldpopt.collection.counts import counts_suffix, write_counts
+    from ldpopt.collection.counts import counts_suffix
+    from ldpopt.collection.files import list_files
 
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
     # Always written: without it nobody could tell what was set aside.
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
-    require_writable(out, rejects)
     # Named after the counts: the same command finds it again.
     state = out.with_name(f".{out.name}.state")
+    require_writable(out, rejects, state, inputs=[*reports, *list_files(reports)])
+    # Until the counts are written: another run would take up the same state.
+    with held(out):
+        result = _count(
+            reports,
+            out,
+            rejects,
+            state,
+            max_reject_rate=max_reject_rate,
+            keep_going=keep_going,
+            workers=workers,
+            dask=dask,
+            dask_patience=dask_patience,
+        )
+    if as_json:
+        print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
+    else:
+        _print_summary(result)
+    _list_unreadable(result)
+    report_written(out, rejects)
+    if result.unreadable:
+        raise typer.Exit(PARTIAL)
+
+
+def _count(reports: list[Path], out: Path, rejects: Path, state: Path, **options: Any) -> Aggregate:
+    """Count reports behind a progress bar and write the counts."""
+    from ldpopt.collection import aggregate as count
+    from ldpopt.collection.counts import write_counts
+
     if state.exists():
         remark(f"Continuing an unfinished run ({state}).")
     with progress_bar() as progress:
@@ -83,28 +115,13 @@ def aggregate(
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        result = count(
-            reports,
-            rejects=rejects,
-            max_reject_rate=max_reject_rate,
-            keep_going=keep_going,
-            workers=workers,
-            dask=dask,
-            dask_patience=dask_patience,
-            state=state,
-            on_partition=show,
-        )
+        result = count(reports, rejects=rejects, state=state, on_partition=show, **options)
     # Counts without reports have no estimate: n = 0 would be an error of every later step.
     if result.n == 0:
         raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
     write_counts(out, result)
     state.unlink(missing_ok=True)  # only now: a run killed while writing can still be continued
-    if as_json:
-        print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
-    else:
-        _print_summary(result)
-    _list_unreadable(result)
-    report_written(out, rejects)
+    return result
 
 
 def _record(result: Aggregate) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ldpopt.cli.shared import (
     DOMAIN_HELP,
     ORACLE_NAMES,
     Json,
+    labels_file,
     output,
     picture_kind,
     print_json,
@@ -85,7 +86,7 @@ def estimate(
 
     # All that can be refused without reading the reports is refused before reading them.
     _check_options(method, interval, out, answers, query, plot)
-    require_writable(out, answers, plot)
+    require_writable(out, answers, plot, inputs=[*_files(file), labels_file(domain), query])
     counted, labels = _counted(file, oracle, epsilon, domain, n)
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
@@ -109,6 +110,14 @@ def estimate(
 
         output.print(estimate_table(queries or values, about))
     report_written(out, answers, plot)
+
+
+def _files(file: Path) -> list[Path]:
+    """Return the file or folder of a command and, of a folder, the files of reports."""
+    from ldpopt.collection.files import list_files
+
+    # A folder may hold links: what they lead to is read as well.
+    return [file, *(list_files([file]) if file.is_dir() else [])]
 
 
 def _check_options(

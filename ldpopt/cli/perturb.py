@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ldpopt import validate
-from ldpopt.cli.shared import DOMAIN_HELP, ORACLE_NAMES, remark, require_writable
+from ldpopt.cli.shared import DOMAIN_HELP, ORACLE_NAMES, labels_file, remark, require_writable
 from ldpopt.errors import InvalidInputError
 
 
@@ -55,7 +55,7 @@ def perturb(
         )
     # A name without an ending is a folder, which ``next_part`` makes.
     if out.suffix:
-        require_writable(out)
+        require_writable(out, inputs=[values, labels_file(domain)])
     batches = read_values(values, labelled)
     # The first batch is read now: it tells whether there are client ids, part of the new name.
     first = next(batches, None)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -21,8 +26,38 @@ from rich.progress import (
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import ORACLES
 from ldpopt.printable import printable, printable_json
+from ldpopt.storage import check_draft, draft_of, lock_of
 
-output = Console()  # results alone, so that they can be piped
+PARTIAL = 3
+"""Exit status of a result that something was left out of, as of ``python -m experiments run``."""
+
+CLOSED = 141
+"""Exit status after the reader of the output went away, as ``head`` does: 128 + SIGPIPE."""
+
+
+class _Output(Console):
+    """A console whose end of a pipe is no failed check: rich would leave with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave without another word, as other programs do."""
+        self.quiet = True
+        leave_pipe()
+
+
+def leave_pipe() -> NoReturn:
+    """Leave after the reader of the output went away."""
+    drop_output()
+    raise SystemExit(CLOSED)
+
+
+def drop_output() -> None:
+    """Let what is still to be printed go nowhere, since it would fail when the process ends."""
+    # A stream that is no file has nothing to flush then.
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+output = _Output()  # results alone, so that they can be piped
 errors = Console(stderr=True)  # progress, remarks and errors
 
 ORACLE_NAMES = f"One of {', '.join(ORACLES)}"
@@ -67,32 +102,90 @@ def report_written(*paths: Path | None) -> None:
             remark(f"Wrote {path}.")
 
 
-def require_writable(*paths: Path | None) -> None:
-    """Create the folders of files to be written at the end of a long run.
+def require_writable(*outputs: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Check all files of a command before it begins, and create the folders of its outputs.
+
+    Parameters
+    ----------
+    outputs
+        Files that the command writes; those that were not requested are None.
+    inputs
+        Files and folders that it reads.
 
     Raises
     ------
     InvalidInputError
-        If one of the files could not be written.
+        If one of the outputs could not be written, is an input, lies in a folder that is one, or is
+        another output: under the same name or by a link.
     """
-    for path in paths:
-        if path is not None:
-            _require_writable(path)
+    written = [path for path in outputs if path is not None]
+    read = {_identity(path): path for path in inputs if path is not None}
+    first: dict[object, Path] = {}
+    for path in written:
+        with _cannot_write(path):
+            _require_regular(path)
+        _require_apart(path, read)
+        other = first.setdefault(_identity(path), path)
+        if other is not path:
+            raise InvalidInputError(f"{other} and {path} are one file: two outputs need two names")
+    for path in written:
+        with _cannot_write(path):
+            # Now and not at the end: a folder that cannot be made would lose the run.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Also a name that is too long, and one that another run is writing to.
+            check_draft(path)
 
 
-def _require_writable(path: Path) -> None:
-    # The file itself may exist and hold results: only a neighbour is created and removed.
-    probe = path.parent / f".{path.name}.probe"
+@contextmanager
+def _cannot_write(path: Path) -> Iterator[None]:
     try:
-        # Now and not at the end: a folder that cannot be made would lose the run.
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A file beside it could be created, and the write at the end would fail.
-        if path.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
-        probe.touch()
-        probe.unlink()
+        yield
     except OSError as error:
         raise InvalidInputError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def _require_apart(path: Path, read: dict[object, Path]) -> None:
+    """Raise an error if writing a file, or the draft of it, would change what a command reads."""
+    for name in (path, draft_of(path), lock_of(path)):
+        source = read.get(_identity(name))
+        if source is not None:
+            raise InvalidInputError(
+                f"writing {path} would replace {source}, which is read: choose another name"
+            )
+    # Links in between are resolved: each parent is then a folder that the file lies in.
+    for folder in path.resolve().parents:
+        source = read.get(_identity(folder))
+        if source is not None:
+            raise InvalidInputError(
+                f"{path} lies in {source}, whose files are all read as reports: write it to "
+                "another folder"
+            )
+
+
+def _identity(path: Path) -> object:
+    """Return what all names of a file have in common; a file that is not there has its path."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino
+
+
+def _require_regular(path: Path) -> None:
+    """Raise OSError if a name is that of something that a file must not replace."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "it is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(22, "it is a device, pipe or socket")
+
+
+def labels_file(domain: str | None) -> Path | None:
+    """Return the file that --domain names; None if it is a number, or was not given."""
+    return None if domain is None or domain.strip().isdecimal() else Path(domain)
 
 
 def picture_kind(path: Path) -> str:

@@ -9,6 +9,7 @@ from ldpopt.collection.files import (
     append_reports,
     open_reports,
     read_reports,
+    seal_reports,
     write_reports,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "append_reports",
     "open_reports",
     "read_reports",
+    "seal_reports",
     "write_reports",
 ]

@@ -20,6 +20,7 @@ from ldpopt.collection.partition import (
     Stamp,
     Tally,
     count_partition,
+    malformed_rows,
     partitions,
     stamp_of,
 )
@@ -108,15 +109,18 @@ def aggregate(
     ------
     InvalidInputError
         If files are of different protocols or state none, one is given twice or copied, only some
-        have client ids, too many rows were set aside, or ``state`` is of other files.
+        have client ids, too many rows were set aside, ``rejects`` exists and is something else, or
+        ``state`` is of other files, of another run that goes on at this moment, or of one with
+        ``keep_going`` that left out parts.
     DataUnavailableError
         If a file is truncated or corrupt, unless ``keep_going``.
 
     Notes
     -----
-    Memory does not grow with the number of reports, except for 8 bytes per duplicate. A row counts
-    once or is set aside with one reason; of the rows of one client the first counts, in the order
-    of ``paths``. A part that cannot be read adds nothing.
+    Memory does not grow with the number of reports, except for 20 bytes per row of clients that
+    report again. A row counts once or is set aside with one reason; of the rows of one client the
+    first that is a report counts, in the order of ``paths``. A part that cannot be read adds
+    nothing. Another run with the same ``state`` or ``rejects`` has to wait for the end of this one.
 
     Examples
     --------
@@ -127,7 +131,7 @@ def aggregate(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for seed in range(2):
     ...         reports = oracle.perturb([0, 1, 1], rng=seed)
-    ...         path = append_reports(folder, oracle, reports, client_ids=["a", "b", seed * "c"])
+    ...         path = append_reports(folder, oracle, reports, client_ids=["a", "b", "cd"[seed]])
     ...     result = aggregate(folder, rejects=Path(folder).parent / "rejects.csv")
     >>> result.n, result.rejected
     (4, {'duplicate client id': 2})
@@ -140,20 +144,22 @@ def aggregate(
     # All files have the same protocol: their opening has checked it.
     header = files[0].header
     checkpoint = Checkpoint(_path(state), _path(rejects))
-    progress = checkpoint.load(header.protocol)
-    plan = _planned(files, progress, checkpoint.state)
-    limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
-    # A run that is resumed with a lower rate may be beyond it already.
-    limit.check(progress)
-    tallies = _tallies(executor, plan.waiting, checkpoint.state)
-    for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
-        if tally.error and not keep_going:
-            raise DataUnavailableError(tally.error)
-        # On disk before anything may stop the run: what was counted is never lost.
-        checkpoint.commit(progress, partition, tally)
+    # For the whole run: two that append to one file would spoil it.
+    with checkpoint.held():
+        progress = checkpoint.load(header, keep_going=keep_going)
+        plan = _planned(files, progress, checkpoint.state, executor)
+        limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
+        # A run that is resumed with a lower rate may be beyond it already.
         limit.check(progress)
-        if on_partition is not None:
-            on_partition(done, plan.partitions)
+        tallies = _tallies(executor, plan.waiting, checkpoint.state)
+        for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
+            if tally.error and not keep_going:
+                raise DataUnavailableError(tally.error)
+            # On disk before anything may stop the run: what was counted is never lost.
+            checkpoint.commit(progress, partition, tally)
+            limit.check(progress)
+            if on_partition is not None:
+                on_partition(done, plan.partitions)
     return Aggregate(
         # Without the identity of the first file: the counts are of all of them.
         Header(header.oracle, header.labels),
@@ -186,12 +192,15 @@ class _Plan:
         return self.finished + len(self.waiting)
 
 
-def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None) -> _Plan:
+def _planned(
+    files: Sequence[ReportFile], progress: Progress, state: Path | None, executor: Executor
+) -> _Plan:
     stamps = [stamp_of(file.path) for file in files]
     order = in_order([file.path for file in files], stamps, progress, state)
     finished = {name: groups for name, (_, groups) in progress.files.items()}
     ordered = [(files[i], stamps[i]) for i in order]
-    parts = _all_parts(ordered, finished)
+    _check_rows(progress, [file for file, _ in ordered], state)
+    parts = _all_parts(ordered, finished, executor)
     # Partitions that begin within the finished row groups have been counted.
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
@@ -202,8 +211,26 @@ def _planned(files: Sequence[ReportFile], progress: Progress, state: Path | None
     )
 
 
+def _check_rows(progress: Progress, files: Sequence[ReportFile], state: Path | None) -> None:
+    """Raise an error unless the finished row groups hold as many rows as the progress has."""
+    rows = 0
+    for file in files:
+        _, finished = progress.files.get(str(file.path), (None, 0))
+        if finished > len(file.group_rows):
+            raise DataUnavailableError(
+                f"{state} is of a file with more row groups than {file.path}: remove it to start "
+                "again"
+            )
+        rows += sum(file.group_rows[:finished])
+    if progress.rows != rows:
+        raise DataUnavailableError(
+            f"{state} accounts for {progress.rows} rows, but {rows} were finished: remove it to "
+            "start again"
+        )
+
+
 def _all_parts(
-    files: Sequence[tuple[ReportFile, Stamp]], finished: Mapping[str, int]
+    files: Sequence[tuple[ReportFile, Stamp]], finished: Mapping[str, int], executor: Executor
 ) -> list[Partition]:
     """Return the partitions of files, marked where their clients have reported before."""
     work = [
@@ -213,7 +240,8 @@ def _all_parts(
     ]
     # Finished partitions take part in the search for duplicates, since their clients count.
     if files[0][0].has_ids:
-        return mark_duplicates(work)
+        # Shared out as the counting is: it reads the reports of clients that report again.
+        return mark_duplicates(work, lambda parts: results(executor, malformed_rows, parts))
     return [part for _, part in work]
 
 

@@ -7,7 +7,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import __version__
+from ldpopt.collection.header import Header, check_sum
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.partition import Partition, Stamp, Tally
+from ldpopt.collection.seal import BLANK, FIELD, check, sealed
+from ldpopt.collection.untrusted import parse_json, read_bytes
 from ldpopt.errors import DataUnavailableError, InvalidInputError
-from ldpopt.storage import write_whole
+from ldpopt.storage import cannot_write, held, write_whole
 
-_COLUMNS = ("file", "row", "reason")
+_HEADING = "file,row,reason\n"
 
 
 @dataclass
@@ -39,6 +43,12 @@ class Progress:
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     files: dict[str, tuple[Stamp, int]] = field(default_factory=dict)
     rejects_bytes: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the finished partitions: counted, set aside, or unreadable."""
+        lost = sum(int(part["rows"]) for part in self.unreadable)
+        return self.n + sum(self.rejected.values()) + lost
 
     def add(self, partition: Partition, tally: Tally) -> None:
         """Add a finished partition: counts and rejects, or the error that made it unreadable."""
@@ -77,24 +87,45 @@ class Checkpoint:
         self.state = state
         self.rejects = rejects
 
-    def load(self, protocol: dict[str, Any]) -> Progress:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep both files for this run alone until the block ends.
+
+        Raises InvalidInputError if another run has one of them.
+        """
+        with ExitStack() as files:
+            for path in (self.state, self.rejects):
+                if path is not None:
+                    files.enter_context(held(path))
+            yield
+
+    def load(self, header: Header, *, keep_going: bool) -> Progress:
         """Return the progress of an unfinished run, or empty progress if there was no such run.
 
         Raises
         ------
         InvalidInputError
-            If the state is of other reports or of a file that has changed since, or the files
-            cannot be written.
+            If the state is of other reports, of a file that has changed since, or of a run that was
+            allowed to leave out parts where this one is not, if the rejects file exists and is
+            something else, or if the files cannot be written.
         DataUnavailableError
             If the state file is not the state of an aggregation.
         """
-        progress = Progress(protocol, np.zeros(protocol["d"], dtype=np.int64))
+        progress = Progress(header.protocol, np.zeros(header.oracle.d, dtype=np.int64))
+        if self.rejects is not None:
+            _check_rejects(self.rejects)
         if self.state is not None and self.state.exists():
-            progress = self._stored(self.state, protocol)
+            progress = self._stored(self.state, header)
+            if progress.unreadable and not keep_going:
+                raise InvalidInputError(
+                    f"the unfinished run ({self.state}) left out what it could not read: "
+                    f"{progress.unreadable[0]['reason']}. Continue it with --keep-going "
+                    f"(keep_going), or remove {self.state} to start again"
+                )
         # A new run replaces the rejects of an older one.
         elif self.rejects is not None:
-            write_whole(self.rejects, (",".join(_COLUMNS) + "\n").encode())
-            progress.rejects_bytes = self.rejects.stat().st_size
+            write_whole(self.rejects, _HEADING.encode())
+            progress.rejects_bytes = len(_HEADING)
         if self.rejects is not None:
             self._cut(self.rejects, progress.rejects_bytes)
         return progress
@@ -110,6 +141,7 @@ class Checkpoint:
             progress.rejects_bytes = _append_rejects(self.rejects, partition.path, tally)
         if self.state is not None:
             record = {
+                FIELD: BLANK,
                 **vars(progress),
                 # Text of fixed length per count: a list of a million numbers is slow to write so
                 # often.
@@ -117,44 +149,43 @@ class Checkpoint:
                 "rejects": self._rejects_name,
                 "version": __version__,
             }
-            write_whole(self.state, json.dumps(record).encode())
+            write_whole(self.state, sealed(json.dumps(record).encode()))
 
     @property
     def _rejects_name(self) -> str | None:
         return None if self.rejects is None else str(self.rejects)
 
-    def _stored(self, path: Path, protocol: dict[str, Any]) -> Progress:
+    def _stored(self, path: Path, header: Header) -> Progress:
         hint = f"remove {path} to start again"
+        content = read_bytes(path, f"cannot read {path}")
         try:
-            record = json.loads(path.read_bytes())
-            rejects = record.pop("rejects")
-            version = record.pop("version")
-            stored = np.frombuffer(base64.b64decode(record.pop("counts")), dtype="<i8")
-            files = {
-                name: (tuple(stamp), groups)
-                for name, (stamp, groups) in record.pop("files").items()
-            }
-            progress = Progress(counts=stored.astype(np.int64), files=files, **record)
+            record = parse_json(content)
+            # Another version may count, or set aside, other rows: half a sum of each is of neither.
+            version = record["version"]
+            if version != __version__:
+                raise InvalidInputError(
+                    f"{path} is the state of an aggregation by ldpopt {version}, this is "
+                    f"{__version__}: {hint}"
+                )
+            check(content, path)
+            progress = _progress(record)
+        except (InvalidInputError, DataUnavailableError):
+            raise
         # A file of any other content fails in one of these ways.
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise DataUnavailableError(
                 f"{path} is not the state of an aggregation: {hint}"
             ) from None
-        # Another version may count, or set aside, other rows: half a sum of each is of neither.
-        if version != __version__:
+        if progress.protocol != header.protocol:
             raise InvalidInputError(
-                f"{path} is the state of an aggregation by ldpopt {version}, this is "
-                f"{__version__}: {hint}"
+                f"{path} is the state of an aggregation of {progress.protocol}, not of "
+                f"{header.protocol}: {hint}"
             )
-        if progress.protocol != protocol:
+        check_sum(header.oracle, sum(progress.counts.tolist()), progress.n, str(path))
+        if record["rejects"] != self._rejects_name:
             raise InvalidInputError(
-                f"{path} is the state of an aggregation of {progress.protocol}, not of {protocol}: "
-                f"{hint}"
-            )
-        if rejects != self._rejects_name:
-            raise InvalidInputError(
-                f"the unfinished aggregation wrote its rejects to {rejects}: name the same file, "
-                f"or {hint}"
+                f"the unfinished aggregation wrote its rejects to {record['rejects']}: name the "
+                f"same file, or {hint}"
             )
         return progress
 
@@ -165,7 +196,54 @@ class Checkpoint:
                 f"{rejects} lost rows that an unfinished aggregation had written to it: start again"
             )
         # Rows beyond the state are of a partition that will be counted again.
-        os.truncate(rejects, size)
+        with cannot_write(rejects):
+            os.truncate(rejects, size)
+
+
+def _check_rejects(path: Path) -> None:
+    """Raise an error if a file exists that is not one of rejects: it would be replaced."""
+    first = b""
+    with cannot_write(path), suppress(FileNotFoundError), path.open("rb") as file:
+        first = file.readline(len(_HEADING))
+    # An empty file holds nothing that could be lost.
+    if first not in (b"", _HEADING.encode()):
+        raise InvalidInputError(
+            f"{path} exists and is not a file of rejects: its first line would be "
+            f"{_HEADING.strip()!r}; choose another name, or remove it"
+        )
+
+
+def _progress(record: Mapping[str, Any]) -> Progress:
+    """Return the progress that a state file holds.
+
+    Raises ValueError, KeyError, TypeError or OverflowError if it holds none: a checksum tells what
+    was damaged, not what was made up.
+    """
+    counts = np.frombuffer(base64.b64decode(record["counts"]), dtype="<i8").astype(np.int64)
+    progress = Progress(
+        protocol=dict(record["protocol"]),
+        counts=counts,
+        n=_number(record["n"]),
+        rejected={reason: _number(times) for reason, times in record["rejected"].items()},
+        unreadable=[{**part, "rows": _number(part["rows"])} for part in record["unreadable"]],
+        files={
+            name: ((_number(size), _number(time)), _number(groups))
+            for name, ((size, time), groups) in record["files"].items()
+        },
+        rejects_bytes=_number(record["rejects_bytes"]),
+    )
+    words = {reason.words for reason in Reason}
+    is_possible = counts.size == progress.protocol["d"] and not set(progress.rejected) - words
+    if not is_possible or counts.min() < 0 or counts.max() > progress.n:
+        raise ValueError("these are no counts")
+    return progress
+
+
+def _number(value: object) -> int:
+    """Return a whole number that is not negative; anything else is an error."""
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{value!r} is not a number of rows, bytes or files")
+    return value
 
 
 def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
@@ -176,8 +254,9 @@ def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
         for row, code in zip(tally.rejected.tolist(), tally.reasons, strict=True)
     ]
     csv.writer(lines, lineterminator="\n").writerows(rows)
-    with rejects.open("ab") as file:
-        file.write(lines.getvalue().encode())
+    with cannot_write(rejects), rejects.open("ab") as file:
+        # Names of files are bytes, which may be no text.
+        file.write(lines.getvalue().encode(errors="surrogateescape"))
         file.flush()
         # The state that is written next counts on these rows.
         os.fsync(file.fileno())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.collection.aggregation import Aggregate
-from ldpopt.collection.header import Header
-from ldpopt.collection.labels import Labels, read_text
+from ldpopt.collection.header import Header, check_sum
+from ldpopt.collection.labels import Labels
+from ldpopt.collection.seal import check, sealed
+from ldpopt.collection.untrusted import parse_json, read_text
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import write_whole
@@ -29,13 +30,14 @@ _DIGITS = len(str(_LARGEST))
 
 
 def write_counts(path: Path, aggregate: Aggregate) -> None:
-    """Write counts to a ``.json`` or ``.csv`` file in one step.
+    """Write counts to a ``.json`` or ``.csv`` file in one step, with a checksum.
 
     Raises InvalidInputError for any other ending, and if the file cannot be written.
     """
     about = {
-        "format": _KIND,
+        # First of all the checksum, which no name of a file may come before.
         **aggregate.header.record(),
+        "format": _KIND,
         "n": aggregate.n,
         "rejected": aggregate.rejected,
         "unreadable": aggregate.unreadable,
@@ -49,7 +51,7 @@ def write_counts(path: Path, aggregate: Aggregate) -> None:
         lines = [f"{_MARK}{json.dumps(about)}", "value,count"]
         lines += [f"{value},{count}" for value, count in enumerate(counts)]
         text = "\n".join(lines) + "\n"
-    write_whole(path, text.encode())
+    write_whole(path, sealed(text.encode()))
 
 
 def counts_suffix(path: Path) -> str:
@@ -97,11 +99,11 @@ def read_counts(
     """
     text = read_text(path, f"cannot read {path}")
     if path.suffix.lower() == ".json":
-        record = _record(path, text)
+        record = _record(path, text, text)
         return _from_record(path, record, record.get("counts"))
     lines = text.split("\n")
     if lines and lines[0].startswith(_MARK):
-        record = _record(path, lines[0][len(_MARK) :])
+        record = _record(path, lines[0][len(_MARK) :], text)
         # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
         return _from_record(path, record, _column(path, lines, numbers, skipped=1))
@@ -126,13 +128,22 @@ def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
     return total // size
 
 
-def _record(path: Path, text: str) -> dict[str, Any]:
+def _record(path: Path, text: str, content: str) -> dict[str, Any]:
+    """Return what the JSON in a file states, once the file's whole content has its checksum."""
     try:
-        record = json.loads(text)
+        record = parse_json(text)
     except ValueError as error:
         raise DataUnavailableError(f"{path} is truncated or not JSON: {error}") from None
     if not isinstance(record, dict) or record.get("format") != _KIND or "n" not in record:
         raise InvalidInputError(f"{path} is not a file of counts that ldpopt aggregate wrote")
+    # Before the checksum: files of another version may have none.
+    Header.from_record(record, str(path))
+    try:
+        check(content.encode(), path)
+    except DataUnavailableError:
+        raise
+    except ValueError:
+        raise InvalidInputError(f"{path}: its sha256 is not a checksum") from None
     return record
 
 
@@ -141,9 +152,10 @@ def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregat
     d = header.oracle.d
     if not isinstance(counts, list | np.ndarray) or len(counts) != d:
         raise InvalidInputError(f"{path} must have {d} counts")
-    checked = validate.whole_numbers(f"counts of {path}", counts, low=0, high=_LARGEST)
     n = validate.integer(f"n of {path}", record["n"], minimum=0)
-    # Files of counts by another program may lack them.
+    checked = validate.whole_numbers(f"counts of {path}", counts, low=0, high=n)
+    # Python's integers: sums of large counts leave 64 bits.
+    check_sum(header.oracle, sum(checked.tolist()), n, str(path))
     more = {key: record[key] for key in ("rejected", "unreadable", "files") if key in record}
     return Aggregate(header, checked, n, **more)
 
@@ -155,20 +167,24 @@ def _column(
 
     It begins with its heading, after so many skipped lines.
     """
-    rows = csv.reader(io.StringIO("\n".join(lines[skipped:])))
-    heading = next(rows, [])
+    # Strict: an open quote would otherwise join rows silently.
+    rows = _rows(path, csv.reader((f"{line}\n" for line in lines[skipped:]), strict=True))
+    heading = next(rows, (0, []))[1]
     if not {"value", "count"} <= set(heading):
         raise InvalidInputError(
             f"{path} needs the columns value and count, got {','.join(heading)!r}"
         )
+    for name in ("value", "count"):
+        if heading.count(name) > 1:
+            raise InvalidInputError(f"{path} has more than one column {name!r}")
     at_value = heading.index("value")
     at_count = heading.index("count")
     # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)
-    for row in rows:
+    for line, row in rows:
         if not row:  # an empty line
             continue
-        place = f"{path}, line {skipped + rows.line_num}"
+        place = f"{path}, line {skipped + line}"
         if len(row) != len(heading):
             raise InvalidInputError(
                 f"{place}: expected {len(heading)} columns ({','.join(heading)}), "
@@ -186,6 +202,15 @@ def _column(
         )
     column = np.array(list(counts.values()), dtype=np.uint64)
     return validate.whole_numbers("counts", column, low=0, high=_LARGEST)
+
+
+def _rows(path: Path, rows: Any) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table with their last line."""
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise InvalidInputError(f"{path}, line {rows.line_num} is not CSV: {error}") from None
 
 
 def _count(what: str, text: str) -> int:

@@ -1,172 +1,323 @@
 """Rows whose client has reported before, found in bounded memory.
 
-Ids are dealt to buckets on disk, so that equal ids share a bucket; each bucket is then compared
-exactly.
+Keyed hashes of the ids are dealt to buckets on disk, so that equal ids share a bucket; each bucket
+is then compared. The ids themselves are never written.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpopt.collection.files import ReportFile
-from ldpopt.collection.partition import Partition
-from ldpopt.errors import DataUnavailableError
+from ldpopt.collection.layout import Codes, Reason
+from ldpopt.collection.parquet import LONGEST_ID
+from ldpopt.collection.partition import Partition, Rows
+from ldpopt.errors import DataUnavailableError, InvalidInputError
 
-_BUCKET_ROWS = 1 << 21  # ids compared at a time, about 100 MB
-_SCHEMA = pa.schema({"part": pa.int32(), "row": pa.int64(), "id": pa.large_string()})
+_BUCKET_ROWS = 1 << 21  # ids compared at a time, about 200 MB
+
+# Words of 64 bits in a hash: two different ids agree in both with a probability below 2^-110.
+_WORDS = 2
+
+_TEXTS = 1 << 12  # ids hashed at a time
+
+_DEALT = np.dtype([("part", "<i4"), ("row", "<i8"), ("hash", f"V{8 * _WORDS}")])
+_REPEATED = np.dtype([("part", "<i4"), ("row", "<i8"), ("client", "<i8")])
 
 Work = Sequence[tuple[ReportFile, Partition]]
-Rows = NDArray[np.int64]
+Malformed = Callable[[Sequence[Partition]], Iterator[Rows]]
+Records = NDArray[Any]
+Flags = NDArray[np.bool_]
+Key = NDArray[np.uint64]
 
 
-def mark_duplicates(work: Work, *, bucket_rows: int = _BUCKET_ROWS) -> list[Partition]:
-    """Return the partitions with the rows whose client id occurred before, and those without an id.
+def mark_duplicates(
+    work: Work, malformed: Malformed, *, bucket_rows: int = _BUCKET_ROWS
+) -> list[Partition]:
+    """Return the partitions with the rows that are set aside because of their client id.
+
+    These are all rows of a client but the first one that is a report, and rows without an id or
+    with one that is too long.
 
     Parameters
     ----------
     work
         Partitions with their opened files, in the order in which the first report of a client
         counts.
+    malformed
+        Returns the rows of each partition that are no reports. It is called with those partitions
+        alone in which a client reports who reports again later.
     bucket_rows
         About how many ids are compared at a time.
 
+    Raises
+    ------
+    InvalidInputError
+        If the temporary folder has no space for the hashes, 28 bytes per row.
+
     Notes
     -----
-    Cost: one pass over the column of ids and a copy of it on disk; memory for one bucket, and 8
-    bytes per duplicate. Which bucket an id falls into is a secret of this run, so that nobody can
-    choose ids that all fall into one.
+    Cost: one pass over the column of ids and their hashes on disk; a pass over the reports where
+    clients report again; memory for one bucket, and 20 bytes per row of such a client. The hashes'
+    key is a secret of this run: nobody can choose ids that share a hash or a bucket, and nobody can
+    find an id from a hash that a killed run leaves on the disk.
     """
-    rows = sum(partition.rows for _, partition in work)
-    # Without any row there is still one bucket to write to.
-    buckets = max(1, math.ceil(rows / bucket_rows))
-    duplicates: list[list[Rows]] = [[] for _ in work]
-    with tempfile.TemporaryDirectory(prefix="ldpopt-ids-") as folder:
-        paths = [Path(folder) / f"{bucket}.arrow" for bucket in range(buckets)]
-        with _Buckets(paths) as writers:
-            marked = [
-                _deal(file, partition, index, writers)
-                for index, (file, partition) in enumerate(work)
-            ]
-        for path in paths:
-            for part, repeated in _repeated(path):
-                duplicates[part].append(repeated)
-            # At once, so that the disk holds each id only until it has been compared.
-            path.unlink()
+    total = sum(partition.rows for _, partition in work)
+    # Without any row there is still one bucket.
+    with _Buckets(max(1, math.ceil(total / bucket_rows))) as buckets:
+        dealt = [
+            _deal(file, partition, index, buckets) for index, (file, partition) in enumerate(work)
+        ]
+        repeated = _repeated_rows(buckets)
+    duplicates = repeated[_are_duplicates(repeated, dealt, malformed)]
+    rows_of = [np.sort(duplicates["row"][part]) for part in _by_part(duplicates, len(dealt))]
     return [
-        replace(partition, duplicates=np.sort(_joined(parts)))
-        for partition, parts in zip(marked, duplicates, strict=True)
+        replace(partition, marks={**partition.marks, Reason.DUPLICATE: rows})
+        for partition, rows in zip(dealt, rows_of, strict=True)
     ]
 
 
-def _repeated(bucket: Path) -> list[tuple[int, Rows]]:
-    """Return the rows of a bucket whose id occurred in an earlier row, by partition."""
-    with pa.OSFile(str(bucket)) as source:
-        table = pa.ipc.open_stream(source).read_all()
-    if not len(table):
-        return []
-    ids = table["id"].combine_chunks()
-    # Ids as whole numbers: exact, and far faster to compare than text.
-    codes = ids.dictionary_encode().indices.to_numpy()
-    _, first = np.unique(codes, return_index=True)
-    # Rows lie in the order in which they were dealt: the first row of each id is not repeated.
-    repeated = np.ones(len(codes), dtype=np.bool_)
-    repeated[first] = False
-    parts = table["part"].to_numpy()[repeated]
-    rows = table["row"].to_numpy()[repeated]
-    return [(int(part), rows[parts == part]) for part in np.unique(parts)]
+def _repeated_rows(buckets: _Buckets) -> Records:
+    """Return all rows of the clients with several, client by client, in the order of the work."""
+    parts = [np.empty(0, _REPEATED)]
+    clients = 0
+    for bucket in buckets:
+        words = np.ascontiguousarray(bucket["hash"]).view(np.uint64).reshape(-1, _WORDS)
+        order = _sorted_order(words)
+        is_new = np.ones(len(words) + 1, np.bool_)
+        is_new[1:-1] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+        # Alone is a row that begins a client, and before one that begins the next.
+        is_repeated = ~(is_new[:-1] & is_new[1:])
+        rows = order[is_repeated]
+        repeated = np.empty(len(rows), _REPEATED)
+        repeated["part"] = bucket["part"][rows]
+        repeated["row"] = bucket["row"][rows]
+        # No client of this bucket is one of another.
+        repeated["client"] = clients + np.cumsum(is_new[:-1])[is_repeated]
+        clients += len(words)
+        # Rows were dealt in the order in which reports count.
+        parts.append(repeated[np.lexsort([rows, repeated["client"]])])
+    return np.concatenate(parts)
+
+
+def _sorted_order(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return an order of hashes in which equal ones follow one another."""
+    order = np.argsort(words[:, 0])
+    ordered = words[order]
+    # By the first word alone, which takes half as long, unless it is that of two clients.
+    is_shared = (ordered[1:, 0] == ordered[:-1, 0]) & (ordered[1:] != ordered[:-1]).any(axis=1)
+    return np.lexsort(words.T) if is_shared.any() else order
+
+
+def _are_duplicates(
+    repeated: Records, partitions: Sequence[Partition], malformed: Malformed
+) -> Flags:
+    """Return which rows are not the first report of their client."""
+    clients = repeated["client"]
+    is_last = np.ones(len(repeated), np.bool_)
+    is_last[:-1] = clients[:-1] != clients[1:]
+    # Whether the last row of a client is a report makes no difference to any other row.
+    reports = np.flatnonzero(~_are_malformed(repeated, ~is_last, partitions, malformed))
+    is_first = np.ones(len(reports), np.bool_)
+    is_first[1:] = clients[reports[1:]] != clients[reports[:-1]]
+    is_duplicate = np.ones(len(repeated), np.bool_)
+    is_duplicate[reports[is_first]] = False
+    return is_duplicate
+
+
+def _are_malformed(
+    repeated: Records, doubted: Flags, partitions: Sequence[Partition], malformed: Malformed
+) -> Flags:
+    """Return which of the doubted rows are no reports; False for all others."""
+    at = np.flatnonzero(doubted)
+    parts = [at[part] for part in _by_part(repeated[at], len(partitions))]
+    needed = [index for index, part in enumerate(parts) if len(part)]
+    is_malformed = np.zeros(len(repeated), np.bool_)
+    # As in most collections: workers need not start for nothing.
+    if not needed:
+        return is_malformed
+    malformed_rows = malformed([partitions[index] for index in needed])
+    for index, rows in zip(needed, malformed_rows, strict=True):
+        is_malformed[parts[index]] = np.isin(repeated["row"][parts[index]], rows)
+    return is_malformed
+
+
+def _by_part(records: Records, parts: int) -> list[NDArray[np.int64]]:
+    """Return the places of the records of each partition."""
+    order = np.argsort(records["part"], kind="stable")
+    bounds = np.searchsorted(records["part"][order], np.arange(parts + 1))
+    return [order[start:end] for start, end in pairwise(bounds)]
 
 
 class _Buckets:
-    """Files to which ids are dealt by a hash of this run; closed at the end of a with-block."""
+    """One temporary file to which rows are dealt by their hashes; a with-block removes it.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        # Without a seed on purpose: nobody can know the weights in advance.
-        rng = np.random.default_rng()
-        self._weights = rng.integers(2**64 - 1, size=1 << 10, dtype=np.uint64, endpoint=True)
-        self._writers = [pa.ipc.new_stream(str(path), _SCHEMA) for path in paths]
+    Rows of a bucket lie together within each batch: one file serves any number of buckets, where
+    systems allow a thousand open ones.
+    """
 
-    def __enter__(self) -> _Buckets:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.key = _key()
+        with _temporary():
+            # Without a name where the system allows it: a kill leaves nothing behind.
+            self._file = tempfile.TemporaryFile(prefix="ldpopt-ids-")  # noqa: SIM115 (__exit__)
+        self._bounds: list[NDArray[np.int64]] = []
+        self._rows = 0
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        # Also after an error: an open file could not be removed with its folder on every system.
-        for writer in self._writers:
-            writer.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # What is still in a buffer is not wanted: a full disk must not hide the first error.
+        with suppress(OSError):
+            self._file.close()
 
-    def write(self, table: pa.Table) -> None:
-        """Append rows to the buckets that their ids hash to, in their order."""
-        ids = table["id"].combine_chunks()
-        number = len(self._writers)
-        bucket = _hashes(ids, self._weights) % np.uint64(number)
+    def deal(self, records: Records) -> None:
+        """Append rows to the buckets of their hashes, in their order."""
+        # The lower bits of a word are the least mixed: the lowest depends on the lowest bits alone.
+        upper = np.ascontiguousarray(records["hash"]).view(np.uint64)[::_WORDS] >> np.uint64(32)
+        bucket = upper * np.uint64(self.number) >> np.uint64(32)
         # Stable: within a bucket rows stay in the order in which reports count.
         order = np.argsort(bucket, kind="stable")
-        sorted_rows = table.take(pa.array(order))
-        # Where each bucket begins, and the end of the last one.
-        bounds = np.searchsorted(bucket[order], np.arange(number + 1))
-        for writer, start, end in zip(self._writers, bounds[:-1], bounds[1:], strict=True):
-            if end > start:
-                writer.write_table(sorted_rows.slice(start, end - start))
+        bounds = np.searchsorted(bucket[order], np.arange(self.number + 1))
+        with _temporary():
+            self._file.write(records[order].tobytes())
+        self._bounds.append(self._rows + bounds)
+        self._rows += len(records)
+
+    def __iter__(self) -> Iterator[Records]:
+        """Yield the rows of each bucket, in the order in which they were dealt."""
+        for bucket in range(self.number):
+            pieces = [b""]
+            for bounds in self._bounds:
+                start, end = (int(bound) * _DEALT.itemsize for bound in bounds[bucket : bucket + 2])
+                with _temporary():
+                    self._file.seek(start)
+                    pieces.append(self._file.read(end - start))
+            yield np.frombuffer(b"".join(pieces), _DEALT)
+
+
+@contextmanager
+def _temporary() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(
+            f"cannot keep hashes of the client ids, {_DEALT.itemsize} bytes per row, in "
+            f"{tempfile.gettempdir()}: {error.strerror or error}; the environment variable TMPDIR "
+            "names another folder"
+        ) from None
 
 
 def _deal(file: ReportFile, partition: Partition, index: int, buckets: _Buckets) -> Partition:
-    """Write the ids of a partition to their buckets.
+    """Deal the rows of a partition by their ids.
 
-    Return the partition with its rows without an id, or with the reason why ids cannot be read.
+    Return the partition with its rows whose id is missing or too long, or with the reason why ids
+    cannot be read.
     """
-    try:
-        # All or none: some of a partition's ids would mark the wrong rows as first ones.
-        batches = list(file.ids(partition.first, partition.last))
-    except DataUnavailableError as error:
-        return replace(partition, error=str(error))
-    nameless = []
+    batches = []
+    marks: dict[Reason, list[Rows]] = {Reason.NO_ID: [], Reason.LONG_ID: []}
     row = partition.row
-    for ids in batches:
-        rows = np.arange(row, row + len(ids))
-        row += len(ids)
-        missing = ids.is_null().to_numpy(zero_copy_only=False)
-        nameless.append(rows[missing])
-        part = np.full(len(ids), index, np.int32)
-        columns = [pa.array(part), pa.array(rows), ids]
-        table = pa.table(columns, schema=_SCHEMA)
-        buckets.write(table.filter(ids.is_valid()))
-    return replace(partition, nameless=_joined(nameless))
+    try:
+        for ids in file.ids(partition.first, partition.last):
+            records = np.empty(len(ids), _DEALT)
+            records["part"] = index
+            records["row"] = np.arange(row, row + len(ids))
+            records["hash"], codes = _hashed(ids, buckets.key)
+            for reason, rows in marks.items():
+                rows.append(records["row"][codes == reason])
+            batches.append(records[codes == 0])
+            row += len(ids)
+    except DataUnavailableError as error:
+        # All or none: some of a partition's ids would mark the wrong rows as first ones.
+        return replace(partition, error=str(error))
+    for records in batches:
+        buckets.deal(records)
+    joined = {reason: np.concatenate([_no_rows(), *rows]) for reason, rows in marks.items()}
+    return replace(partition, marks=joined)
 
 
-def _joined(parts: list[Rows]) -> Rows:
-    return np.concatenate([np.empty(0, np.int64), *parts])
+def _no_rows() -> Rows:
+    return np.empty(0, np.int64)
 
 
-def _hashes(ids: pa.Array, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a random linear combination of the bytes of each text.
+def _hashed(ids: pa.Array, key: Key) -> tuple[Records, Codes]:
+    """Return the hash of each id, and the reason why a row has none."""
+    if pa.types.is_dictionary(ids.type):
+        # Each entry once, however many rows repeat it; one more for rows without an id.
+        entries, entry_codes = _hashed(ids.dictionary, key)
+        entries = np.append(entries, np.zeros(1, entries.dtype))
+        entry_codes = np.append(entry_codes, np.uint8(Reason.NO_ID))
+        at = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
+        return entries[at], entry_codes[at]
+    # Whole numbers as text: 7 and "7" are one client.
+    texts = ids.cast(pa.large_string())
+    lengths = pc.binary_length(texts).fill_null(0).to_numpy()
+    codes = np.zeros(len(texts), np.uint8)
+    codes[lengths > LONGEST_ID] = Reason.LONG_ID
+    codes[lengths == 0] = Reason.NO_ID
+    hashes = np.zeros(len(texts), _DEALT["hash"])
+    good = codes == 0
+    kept = texts if good.all() else texts.filter(pa.array(good))
+    hashes[good] = _hashes(kept, key)
+    return hashes, codes
 
-    The upper half of the 64 bits is returned, which is enough to spread ids over buckets.
+
+def _key() -> Key:
+    """Return random weights of letters, by word and position.
+
+    Every letter of an id has a weight of its own: that is why ids have a largest length.
     """
-    if not len(ids):
-        return np.empty(0, np.uint64)
+    # Without a seed on purpose: nobody can know the weights in advance.
+    rng = np.random.default_rng()
+    shape = (_WORDS, LONGEST_ID)
+    return rng.integers(2**64 - 1, size=shape, dtype=np.uint64, endpoint=True)
+
+
+def _hashes(ids: pa.Array, key: Key) -> Records:
+    """Return the hash of each text: words that are random linear combinations of its bytes.
+
+    Two texts differ in some byte by at most 2^8, so that they agree in a word for at most one key
+    in 2^56 (multilinear hashing, Carter and Wegman 1979).
+    """
+    words = np.empty((len(ids), _WORDS), np.uint64)
+    # Few at a time: what is computed of them stays in the processor's cache.
+    for start in range(0, len(ids), _TEXTS):
+        part = slice(start, start + _TEXTS)
+        words[part] = _combinations(ids[part], key)
+    return words.view(_DEALT["hash"])[:, 0]
+
+
+def _combinations(ids: pa.Array, key: Key) -> NDArray[np.uint64]:
     _, offsets, text = ids.buffers()
     # A slice of a column shares its buffers.
     last = ids.offset + len(ids)
     ends = np.frombuffer(offsets, np.int64)[ids.offset : last + 1]
-    first = ends[0]
-    letters = np.frombuffer(text or b"", np.uint8)[first : ends[-1]]
-    starts = ends[:-1] - first
-    stops = ends[1:] - first
-    text_starts = np.repeat(starts, stops - starts)
-    position = np.arange(len(letters)) - text_starts
+    letters = np.frombuffer(text, np.uint8)[ends[0] : ends[-1]]
+    starts = ends[:-1] - ends[0]
+    position = np.arange(len(letters)) - np.repeat(starts, np.diff(ends))
     # Plus one, so that zero bytes count.
-    factors = letters.astype(np.uint64) + np.uint64(1)
-    factors *= weights[position % len(weights)]
-    # Sums of all texts at once, as differences of running sums: 64-bit arithmetic wraps around.
-    running = np.zeros(len(letters) + 1, np.uint64)
-    np.cumsum(factors, out=running[1:])
-    mixed = running[stops] - running[starts]
-    # The lower bits of such sums are the least mixed: the lowest depends on the lowest bits alone.
-    return np.asarray(mixed >> np.uint64(32))
+    factors = letters + np.uint64(1)
+    combinations = np.empty((len(ids), _WORDS), np.uint64)
+    for word, weights in enumerate(key):
+        # No text is empty: each has a sum of its own. 64-bit arithmetic wraps around.
+        combinations[:, word] = np.add.reduceat(factors * weights[position], starts)
+    return combinations

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,11 +18,17 @@ from numpy.typing import ArrayLike
 from ldpopt import validate
 from ldpopt.collection.header import Header, fingerprint
 from ldpopt.collection.layout import Reason
-from ldpopt.collection.parquet import ParquetReports, ParquetWriter, id_column
+from ldpopt.collection.parquet import (
+    ParquetReports,
+    ParquetWriter,
+    id_column,
+    readable,
+    seal_footer,
+)
 from ldpopt.collection.text import CsvReports, CsvWriter
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import FrequencyOracle
-from ldpopt.storage import draft_of, replace
+from ldpopt.storage import cannot_write, drafted
 
 ReportFile = ParquetReports | CsvReports
 
@@ -30,9 +39,15 @@ _WRITERS = {".parquet": ParquetWriter, ".csv": CsvWriter}
 def list_files(paths: Sequence[str | Path]) -> list[Path]:
     """Return the files that paths name: files themselves, and all files in folders, by name.
 
-    Hidden files are passed over: a writer that was killed leaves one. Raises InvalidInputError if a
-    path does not exist, a file is named twice, or a folder holds a file that is neither Parquet nor
-    CSV.
+    Hidden files and folders are passed over: a writer that was killed leaves a hidden file.
+
+    Raises
+    ------
+    InvalidInputError
+        If a path does not exist, a file is named twice, or a folder holds anything that cannot be
+        counted: a file that is neither Parquet nor CSV, a link to a folder or to nothing, a pipe.
+    DataUnavailableError
+        If a folder cannot be read.
     """
     files = [file for path in map(Path, paths) for file in _files_of(path)]
     # Two names of one file resolve to the same path.
@@ -49,19 +64,61 @@ def list_files(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def _files_of(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
+    mode = _mode(path)
+    if mode is None:
         raise InvalidInputError(f"{path} does not exist")
-    files = sorted(inner for inner in path.rglob("*") if inner.is_file())
-    visible = [
-        inner
-        for inner in files
-        if not any(part.startswith(".") for part in inner.relative_to(path).parts)
-    ]
-    if not visible:
+    if not stat.S_ISDIR(mode):
+        _check_file(path, mode)
+        return [path]
+    files = list(_files_in(path))
+    if not files:
         raise InvalidInputError(f"{path} is a folder without files of reports")
-    return visible
+    return sorted(files)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Yield the visible files in a folder and in those within it; all of them, or an error."""
+
+    def stop(error: OSError) -> None:
+        # Without it such a folder would be taken for an empty one.
+        raise DataUnavailableError(f"cannot read the folder {error.filename}: {error.strerror}")
+
+    for parent, folders, names in os.walk(folder, onerror=stop):
+        visible = [name for name in folders if not name.startswith(".")]
+        # In place: it decides into which folders the walk goes.
+        folders[:] = visible
+        for name in (*visible, *names):
+            path = Path(parent, name)
+            if name.startswith("."):
+                continue
+            if name not in visible:
+                _check_file(path, _mode(path))
+                yield path
+            elif path.is_symlink():
+                raise InvalidInputError(
+                    f"{path} is a link to a folder: give that folder itself, or remove the link"
+                )
+
+
+def _mode(path: Path) -> int | None:
+    """Return the kind of a file, links followed; None if there is none."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataUnavailableError(f"cannot read {path}: {reason}") from None
+
+
+def _check_file(path: Path, mode: int | None) -> None:
+    """Raise InvalidInputError unless it is a regular file, or a link to one."""
+    if mode is None:
+        raise InvalidInputError(
+            f"{path} is a link to a file that is not there: its reports would be missing"
+        )
+    if not stat.S_ISREG(mode):
+        raise InvalidInputError(f"{path} is not a regular file but a device, pipe or socket")
 
 
 def open_reports(path: str | Path) -> ReportFile:
@@ -75,10 +132,31 @@ def open_reports(path: str | Path) -> ReportFile:
         If it is truncated or corrupt.
     """
     path = Path(path)
-    if not path.is_file():
+    mode = _mode(path)
+    if mode is None:
         raise InvalidInputError(f"{path} does not exist")
+    _check_file(path, mode)
     file: ReportFile = _by_suffix(path, _READERS)(path)
     return file
+
+
+def seal_reports(path: str | Path) -> None:
+    """Write the checksum into a Parquet file of reports that another program wrote.
+
+    ``ReportWriter`` does this itself. The header, JSON in the metadata ``ldpopt.reports``, must
+    have a field ``sha256`` of 64 zeros or digits, and pages must have checksums (pyarrow's
+    ``write_page_checksum``).
+
+    Raises
+    ------
+    InvalidInputError, DataUnavailableError
+        If there is no such field, or the file is not Parquet, cannot be written to, or is refused
+        by ``open_reports`` afterwards.
+    """
+    path = Path(path)
+    with readable(path):
+        seal_footer(path)
+    open_reports(path)
 
 
 def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
@@ -144,7 +222,7 @@ class ReportWriter:
         self.oracle = oracle
         self._make = _by_suffix(self.path, _WRITERS)
         self._header = Header.fresh(oracle, None if labels is None else fingerprint(labels))
-        self._draft = draft_of(self.path)
+        self._files = ExitStack()
         self._writer: ParquetWriter | CsvWriter | None = None
         self._ids: pa.DataType | None = None
 
@@ -170,19 +248,17 @@ class ReportWriter:
         # The first batch decides whether there is a column of ids, and of which type.
         if self._writer is None:
             self._ids = kind
-            try:
+            with cannot_write(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._writer = self._make(self._draft, self._header, ids=kind)
-            except OSError as error:
-                raise InvalidInputError(
-                    f"cannot write {self.path}: {error.strerror or error}"
-                ) from None
+                draft = self._files.enter_context(drafted(self.path))
+                self._writer = self._make(draft, self._header, ids=kind)
         if kind != self._ids:
             raise InvalidInputError(
                 f"client ids of type {kind} after a batch with {self._ids}: a file has one kind of "
                 "ids, or none"
             )
-        self._writer.write(batch, ids)
+        with cannot_write(self.path):
+            self._writer.write(batch, ids)
 
     def __exit__(
         self,
@@ -190,18 +266,20 @@ class ReportWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
+        if self._writer is None:
             # An empty file would count as a collection without clients.
-            if kind is None and self._writer is None:
-                raise InvalidInputError(f"{self.path} would have no report")
-            if self._writer is not None:
-                self._writer.close()
-            # Only a block that ended well gets a file; whatever was there before stays until then.
             if kind is None:
-                replace(self._draft, self.path)
-        finally:
-            if self._writer is not None:
-                self._draft.unlink(missing_ok=True)
+                raise InvalidInputError(f"{self.path} would have no report")
+            return
+        if kind is not None:
+            # The error of the block says more than that its file cannot be ended either.
+            with suppress(OSError):
+                self._writer.close()
+            self._files.__exit__(kind, error, trace)
+            return
+        # Only a block that ended well gets a file; whatever was there before stays until then.
+        with cannot_write(self.path), self._files:
+            self._writer.finish()
 
 
 def write_reports(

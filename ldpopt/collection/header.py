@@ -10,13 +10,16 @@ from typing import Any
 from uuid import uuid4
 
 from ldpopt import validate
+from ldpopt.collection.seal import BLANK, FIELD
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import ORACLES, FrequencyOracle
 
-VERSION = 1
+VERSION = 2
+"""Of the format. Version 1 had no checksums."""
 
-# A file that claims a larger domain is not believed: its counts alone would fill the memory.
-_LARGEST_D = 2**30
+# A file that claims a larger domain is not believed: a vector of its counts takes 8 bytes per
+# value, and counting holds a few of them.
+_LARGEST_D = 2**24
 
 
 def fingerprint(labels: Sequence[str]) -> str:
@@ -76,8 +79,8 @@ class Header:
         }
 
     def record(self) -> dict[str, Any]:
-        """Return the header as a file stores it."""
-        return {"version": VERSION, **self.protocol, "file": self.file}
+        """Return the header as a file stores it, with the place for the file's checksum."""
+        return {FIELD: BLANK, "version": VERSION, **self.protocol, "file": self.file}
 
     @classmethod
     def from_record(cls, record: object, where: str) -> Header:
@@ -99,7 +102,10 @@ class Header:
         try:
             d = validate.integer("d", fields["d"], minimum=2)
             if d > _LARGEST_D:
-                raise InvalidInputError(f"d = {d} is more than 2**30")
+                raise InvalidInputError(
+                    f"d = {d} is more than 2**24, the largest domain of files; counts of reports "
+                    "in memory may be larger"
+                )
             oracle = make_oracle(fields["oracle"], fields["epsilon"], d, fields)
         except (InvalidInputError, InvalidTypeError) as error:
             raise type(error)(f"{where}: {error}") from None
@@ -133,18 +139,32 @@ def _complete(record: object, where: str) -> Mapping[str, Any]:
     """Return a record that has all fields of a header, of the right version and type."""
     if not isinstance(record, Mapping):
         raise InvalidInputError(f"{where} does not say which oracle made its reports")
-    missing = [key for key in ("version", "oracle", "epsilon", "d") if key not in record]
+    # First: fields of another version may have other names.
+    version = record.get("version", VERSION)
+    if version != VERSION:
+        raise InvalidInputError(
+            f"{where} has version {version!r} of the format, this is ldpopt for version {VERSION}: "
+            "read it with the ldpopt that wrote it, and write it anew with this one"
+        )
+    missing = [key for key in ("version", FIELD, "oracle", "epsilon", "d") if key not in record]
     if missing:
         raise InvalidInputError(f"{where} does not say the {' and '.join(missing)} of its reports")
-    if record["version"] != VERSION:
-        raise InvalidInputError(
-            f"{where} has version {record['version']!r} of the format, this is ldpopt for version "
-            f"{VERSION}"
-        )
     for key in ("labels", "file"):
         if not isinstance(record.get(key), str | None):
             raise InvalidInputError(f"{where} says {key} = {record[key]!r}, which is not text")
     return record
+
+
+def check_sum(oracle: FrequencyOracle, total: int, n: int, where: str) -> None:
+    """Raise InvalidInputError if n reports cannot have counts of this sum.
+
+    Where all reports support the same number of values (GRR, subset selection) there is but one.
+    """
+    size = oracle.report_form.fixed_size
+    if size is not None and total != n * size:
+        raise InvalidInputError(
+            f"{where} has counts with the sum {total}, but {n} reports have {n * size}"
+        )
 
 
 def oracle_name(oracle: FrequencyOracle) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from csv import Error, reader
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pyarrow import csv
 from ldpopt import validate
 from ldpopt.collection.header import fingerprint
 from ldpopt.collection.parquet import CLIENT_ID
+from ldpopt.collection.untrusted import parse_json, read_text
 from ldpopt.errors import InvalidInputError
 
 VALUE = "value"
@@ -45,7 +45,7 @@ class Labels:
         """
         # A number of values, unless a file of that name is meant: write ./64 for it.
         if text.strip().isdecimal():
-            return cls(validate.integer("the domain", int(text), minimum=2))
+            return cls(_size(text))
         content = read_text(
             Path(text), f"the domain {text!r} is neither a number of values nor a file of labels"
         )
@@ -161,6 +161,9 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
     # A heading decides, even where its words are labels too.
     if VALUE in first:
+        for name in first:
+            if first.count(name) > 1:
+                raise InvalidInputError(f"{path} has more than one column {name!r}")
         return first, True
     if len(first) > 1:
         raise InvalidInputError(
@@ -188,16 +191,13 @@ def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.Recor
     )
 
 
-def read_text(path: Path, problem: str) -> str:
-    """Return the text of a UTF-8 file.
-
-    Raises an InvalidInputError that begins with ``problem`` if it cannot be read.
-    """
-    try:
-        # Spreadsheets put a mark of the encoding in front, which is no part of the text.
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{problem} ({error})") from None
+def _size(text: str) -> int:
+    """Return the number of values that digits state."""
+    # Python reads at most 4,300 digits: a longer number is refused by its length.
+    digits = text.strip().lstrip("0")
+    if len(digits) > 30:
+        raise InvalidInputError(f"the domain is a number of {len(digits)} digits: too many values")
+    return validate.integer("the domain", int(digits or "0"), minimum=2)
 
 
 def _require_distinct(name: str, labels: list[str]) -> None:
@@ -229,6 +229,6 @@ def _lines(content: str) -> list[str]:
 
 def _json(name: str, content: str) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except ValueError as error:
         raise InvalidInputError(f"{name} is not JSON: {error}") from None

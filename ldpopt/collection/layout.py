@@ -42,6 +42,7 @@ class Reason(IntEnum):
     ORDER = 7
     NO_ID = 8
     DUPLICATE = 9
+    LONG_ID = 10
 
     @property
     def words(self) -> str:
@@ -60,6 +61,7 @@ _WORDS = {
     Reason.ORDER: "not a set in ascending order",
     Reason.NO_ID: "missing client id",
     Reason.DUPLICATE: "duplicate client id",
+    Reason.LONG_ID: "client id of more than 1,024 bytes",
 }
 
 
@@ -158,8 +160,9 @@ class BitsLayout(Layout):
 
     def decode(self, columns: Columns) -> Decoded:
         """Return the bytes of a column of fixed or variable size."""
-        (only,) = columns
-        column = _plain(only)
+        (column,) = columns
+        if pa.types.is_dictionary(column.type):
+            return self._looked_up(column)
         codes = _nulls(column)
         kind = column.type
         rows = np.zeros((len(column), self.width), dtype=np.uint8)
@@ -176,6 +179,15 @@ class BitsLayout(Layout):
         else:
             _note(codes, Reason.TYPE)
         return self._checked(rows, codes)
+
+    def _looked_up(self, column: pa.Array) -> Decoded:
+        """Return the rows of a column with a dictionary, each entry of which is decoded once."""
+        # One row more, of zeros, for rows without a value.
+        entries, entry_codes = self.decode([column.dictionary])
+        entries = np.concatenate([entries, np.zeros((1, self.width), np.uint8)])
+        entry_codes = np.append(entry_codes, np.uint8(Reason.MISSING))
+        at = column.indices.fill_null(len(column.dictionary)).to_numpy()
+        return entries[at], entry_codes[at]
 
     def _copy_texts(self, column: pa.Array, right: NDArray[np.bool_], rows: Reports) -> None:
         """Copy the bytes of the rows that have the right length."""

@@ -1,8 +1,9 @@
-"""Reports in Parquet: the header in the schema's metadata, bounded row groups, page checksums."""
+"""Reports in Parquet: the header in the footer, bounded row groups, checksums of all bytes."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,19 +11,30 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ldpopt.collection.header import Header
 from ldpopt.collection.layout import Codes, Layout, layout_of
+from ldpopt.collection.pages import check_pages
+from ldpopt.collection.seal import check, has_place, sealed
+from ldpopt.collection.untrusted import parse_json
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles.forms import Reports
 
 CLIENT_ID = "client_id"
 METADATA = b"ldpopt.reports"
+LONGEST_ID = 1 << 10
+"""Bytes of a client id."""
+
 _GROUP_BYTES = 1 << 26  # of reports in a row group: bounds a writer's memory
 _BATCH_BYTES = 1 << 24  # of reports decoded at a time: bounds a reader's
 _ROWS = 1 << 18  # rows of either, where reports are narrow
 _FEWEST = 1 << 8  # rows of either, where reports are wide: fewer would cost more than they hold
+
+_MAGIC = b"PAR1"  # with which a Parquet file begins and ends
+_TAIL = 4 + len(_MAGIC)  # bytes after the footer: its length and the magic
+_LARGEST_FOOTER = 1 << 28  # bytes; that of 10^8 reports has some 100,000
 
 
 class ParquetReports:
@@ -33,23 +45,27 @@ class ParquetReports:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Before Arrow reads it: a footer that was damaged could ask for anything.
+        with readable(path):
+            _, footer = _footer(path)
+        is_sealed = has_place(footer)
+        if is_sealed:
+            check(footer, path)
         with readable(path), pq.ParquetFile(path) as file:
             schema = file.schema_arrow
+            stored = (file.metadata.metadata or {}).get(METADATA)
             groups = range(file.metadata.num_row_groups)
             self.group_rows = [file.metadata.row_group(i).num_rows for i in groups]
-        self.header = _header(schema, path)
+            self._texts = _texts(file.metadata)
+        self.header = _header(stored, path)
+        if not is_sealed:
+            raise InvalidInputError(
+                f"{path} has no checksum: a program that writes files of reports itself has to "
+                "call ldpopt.collection.seal_reports"
+            )
         self.layout: Layout = layout_of(self.header.oracle)
-        missing = [name for name in self.layout.names if name not in schema.names]
-        if missing:
-            raise InvalidInputError(
-                f"{path} has no column {' and '.join(map(repr, missing))}; found {schema.names}"
-            )
+        _check_columns(schema, self.layout, path)
         self.has_ids = CLIENT_ID in schema.names
-        if self.has_ids and not _is_id(schema.field(CLIENT_ID).type):
-            raise InvalidInputError(
-                f"{path}: client ids are text or whole numbers, found "
-                f"{schema.field(CLIENT_ID).type}"
-            )
 
     def batches(self, first: int, last: int) -> Iterator[tuple[Reports, Codes]]:
         """Yield the rows of row groups ``first .. last-1``, and the codes of those not reports.
@@ -61,14 +77,12 @@ class ParquetReports:
             yield self.layout.decode([batch.column(name) for name in self.layout.names])
 
     def ids(self, first: int, last: int) -> Iterator[pa.Array]:
-        """Yield the client ids as text, null where one is missing.
+        """Yield the client ids as text, null where one is missing, perhaps with a dictionary.
 
         Raises DataUnavailableError on corrupt pages.
         """
         for batch in self._read([CLIENT_ID], _ROWS, first, last):
-            column = batch.column(CLIENT_ID)
-            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            yield column.cast(pa.large_string())
+            yield batch.column(CLIENT_ID)
 
     def _read(
         self, columns: list[str], size: int, first: int, last: int
@@ -76,6 +90,8 @@ class ParquetReports:
         left = sum(self.group_rows[first:last])
         groups = list(range(first, last))
         with readable(self.path), self._file() as file:
+            # Before a page is read: what it claims to hold is what Arrow would allocate.
+            check_pages(file.metadata, self.path, groups, columns, self.layout.width)
             for batch in file.iter_batches(
                 size, row_groups=groups, columns=columns, use_threads=False
             ):
@@ -91,12 +107,17 @@ class ParquetReports:
     def _file(self) -> pq.ParquetFile:
         # Buffered page by page: a whole row group might not fit into memory.
         return pq.ParquetFile(
-            self.path, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True
+            self.path,
+            pre_buffer=False,
+            buffer_size=1 << 20,
+            page_checksum_verification=True,
+            # A dictionary stays one: a long text that all rows repeat takes its memory once.
+            read_dictionary=self._texts,
         )
 
 
 class ParquetWriter:
-    """Row groups appended to a draft; the header goes into the schema."""
+    """Row groups appended to a draft; the header goes into the footer."""
 
     def __init__(self, draft: Path, header: Header, *, ids: pa.DataType | None) -> None:
         self.layout = layout_of(header.oracle)
@@ -106,7 +127,8 @@ class ParquetWriter:
         ]
         if ids is not None:
             fields.append(pa.field(CLIENT_ID, ids, nullable=False))
-        self._schema = pa.schema(fields, metadata={METADATA: json.dumps(header.record())})
+        self._schema = pa.schema(fields)
+        self._draft = draft
         # Reports are noise: a dictionary finds nothing in them, entropy coding finds bits that are
         # rarely 1.
         self._file = pq.ParquetWriter(
@@ -117,6 +139,8 @@ class ParquetWriter:
             write_statistics=False,
             write_page_checksum=True,
         )
+        # Not in the schema, of which Arrow keeps a second copy that no checksum could be put into.
+        self._file.add_key_value_metadata({METADATA: json.dumps(header.record())})
         self._rows = max(_FEWEST, min(_ROWS, _GROUP_BYTES // self.layout.width))
 
     def write(self, reports: Reports, ids: pa.Array | None) -> None:
@@ -127,23 +151,107 @@ class ParquetWriter:
             columns += [] if ids is None else [ids[part]]
             self._file.write_table(pa.Table.from_arrays(columns, schema=self._schema))
 
+    def finish(self) -> None:
+        """Write the footer and its checksum."""
+        self._file.close()
+        seal_footer(self._draft)
+
     def close(self) -> None:
-        """Write the footer."""
+        """Let go of the draft."""
         self._file.close()
 
 
-def _header(schema: pa.Schema, path: Path) -> Header:
-    stored = (schema.metadata or {}).get(METADATA)
+def seal_footer(path: Path) -> None:
+    """Write the checksum of a footer into its place.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has no place for it.
+    DataUnavailableError, OSError
+        If the file is not Parquet, or cannot be written.
+    """
+    start, footer = _footer(path)
+    try:
+        content = sealed(footer)
+    except ValueError:
+        raise InvalidInputError(
+            f"{path} has no place for a checksum: its {METADATA.decode()} metadata must have a "
+            "field sha256 of 64 zeros"
+        ) from None
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(content)
+
+
+def _footer(path: Path) -> tuple[int, bytes]:
+    """Return where the footer of a Parquet file begins, and the footer."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL))
+        tail = file.read()
+        length = int.from_bytes(tail[:4], "little")
+        start = size - _TAIL - length
+        if not tail.endswith(_MAGIC) or len(tail) < _TAIL or start < len(_MAGIC):
+            raise OSError("it does not end as a Parquet file does")
+        if length > _LARGEST_FOOTER:
+            raise OSError(f"its footer has more than {_LARGEST_FOOTER:,} bytes")
+        file.seek(start)
+        return start, file.read(length)
+
+
+def _texts(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns of texts that are stored with a dictionary in some row group."""
+    groups = range(metadata.num_row_groups)
+    return [
+        metadata.schema.column(i).path
+        for i in range(metadata.num_columns)
+        if metadata.schema.column(i).physical_type == "BYTE_ARRAY"
+        and any(metadata.row_group(group).column(i).has_dictionary_page for group in groups)
+    ]
+
+
+def _header(stored: bytes | None, path: Path) -> Header:
     name = METADATA.decode()
     if stored is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its reports: it has no {name} metadata"
         )
     try:
-        record = json.loads(stored)
-    except ValueError:
-        raise InvalidInputError(f"{path}: its {name} metadata are not JSON") from None
+        record = parse_json(stored)
+    except ValueError as error:
+        raise InvalidInputError(f"{path}: its {name} metadata are not JSON: {error}") from None
     return Header.from_record(record, str(path))
+
+
+def _check_columns(schema: pa.Schema, layout: Layout, path: Path) -> None:
+    """Raise InvalidInputError unless there are all columns of the reports, each of them once."""
+    missing = [name for name in layout.names if name not in schema.names]
+    if missing:
+        raise InvalidInputError(
+            f"{path} has no column {' and '.join(map(repr, missing))}; found {schema.names}"
+        )
+    for name in (*layout.names, CLIENT_ID):
+        if schema.names.count(name) > 1:
+            raise InvalidInputError(f"{path} has more than one column {name!r}")
+    for name in layout.names:
+        if not _is_flat(schema.field(name).type):
+            raise InvalidInputError(
+                f"{path}: the column {name!r} has the type {schema.field(name).type}, in which "
+                "no oracle's reports are stored"
+            )
+    if CLIENT_ID in schema.names and not _is_id(schema.field(CLIENT_ID).type):
+        raise InvalidInputError(
+            f"{path}: client ids are text or whole numbers, found {schema.field(CLIENT_ID).type}"
+        )
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    """Return whether a type is a plain value, or a list of them."""
+    # A list that is itself of fixed or variable size has no other types inside than its values.
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return not pa.types.is_nested(kind)
 
 
 def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> pa.Array:
@@ -164,6 +272,11 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
         )
     if len(column) != n:
         raise InvalidInputError(f"{n} reports need as many client ids, got {len(column)}")
+    if not pa.types.is_integer(column.type):
+        # Others would be set aside when they are counted.
+        lengths = pc.binary_length(column.cast(pa.large_string()))
+        if pc.min(lengths).as_py() == 0 or (pc.max(lengths).as_py() or 0) > LONGEST_ID:
+            raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
     # One width of numbers, so that batches of a file agree.
     return column.cast(pa.int64() if pa.types.is_signed_integer(column.type) else pa.string())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +45,8 @@ def _no_rows() -> Rows:
 class Partition:
     """Row groups ``first .. last-1`` of a file, which hold the rows from ``row`` on.
 
-    ``duplicates`` are the numbers, in the file, of the rows whose client has reported before,
-    ``nameless`` those of the rows without a client id where others have one. ``error`` is the
-    reason why the ids cannot be read.
+    ``marks`` are the numbers, in the file, of the rows that are set aside because of their client
+    id, by reason. ``error`` is the reason why the ids cannot be read.
     """
 
     path: Path
@@ -56,8 +55,7 @@ class Partition:
     last: int
     row: int
     rows: int
-    duplicates: Rows = field(default_factory=_no_rows)
-    nameless: Rows = field(default_factory=_no_rows)
+    marks: Mapping[Reason, Rows] = field(default_factory=dict)
     error: str = ""
 
 
@@ -104,25 +102,41 @@ def count_partition(partition: Partition) -> Tally:
     Raises InvalidInputError if the file is not the one that was planned with. A file that cannot be
     read is reported in the tally.
     """
-    # The ids could not be read: without them duplicates would count.
-    if partition.error:
-        return _failed(partition.error)
+    try:
+        # The ids could not be read: without them duplicates would count.
+        if partition.error:
+            raise DataUnavailableError(partition.error)
+        return _counted(_opened(partition), partition)
+    except DataUnavailableError as error:
+        return Tally(np.empty(0, np.int64), error=str(error))
+
+
+def malformed_rows(partition: Partition) -> Rows:
+    """Return the numbers of a partition's rows that are not reports.
+
+    They are all of its rows if it cannot be read. Errors as ``count_partition``.
+    """
+    row = partition.row
+    malformed = [_no_rows()]
+    try:
+        for _, codes in _opened(partition).batches(partition.first, partition.last):
+            malformed.append(row + np.flatnonzero(codes))
+            row += len(codes)
+    except DataUnavailableError:
+        return np.arange(partition.row, partition.row + partition.rows)
+    return np.concatenate(malformed)
+
+
+def _opened(partition: Partition) -> ReportFile:
+    """Return the file of a partition, if it is the one that was planned with."""
     try:
         # A file that grew or was replaced would be counted in part twice, or not at all.
         changed = stamp_of(partition.path) != partition.stamp
-        file = None if changed else open_reports(partition.path)
-    except (OSError, DataUnavailableError) as error:
-        return _failed(str(error))
-    if file is None:
+    except OSError as error:
+        raise DataUnavailableError(str(error)) from None
+    if changed:
         raise InvalidInputError(f"{partition.path} changed while it was being counted: start again")
-    try:
-        return _counted(file, partition)
-    except DataUnavailableError as error:
-        return _failed(str(error))
-
-
-def _failed(error: str) -> Tally:
-    return Tally(np.empty(0, np.int64), error=error)
+    return open_reports(partition.path)
 
 
 def _counted(file: ReportFile, partition: Partition) -> Tally:
@@ -134,8 +148,8 @@ def _counted(file: ReportFile, partition: Partition) -> Tally:
     reasons = [np.empty(0, np.uint8)]
     # Batch by batch: memory does not grow with the size of the partition.
     for reports, codes in file.batches(partition.first, partition.last):
-        _mark(codes, row, partition.duplicates, Reason.DUPLICATE)
-        _mark(codes, row, partition.nameless, Reason.NO_ID)
+        for reason, rows in partition.marks.items():
+            _mark(codes, row, rows, reason)
         good = codes == 0
         # Most batches have no bad row, and are counted without a copy.
         kept = reports if good.all() else reports[good]

@@ -1,7 +1,7 @@
 """Reports in CSV, for small files.
 
-A file has a first line with the header, the columns' names, the rows, and a last line with their
-number.
+A file has a first line with the header and the file's checksum, the columns' names, the rows, and a
+last line with their number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,17 @@ import pyarrow as pa
 from ldpopt.collection.header import Header
 from ldpopt.collection.layout import Codes, Layout, Reason, layout_of
 from ldpopt.collection.parquet import CLIENT_ID, readable
+from ldpopt.collection.seal import Seal, sealed
+from ldpopt.collection.untrusted import parse_json
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles.forms import Reports
 
 _MARK = "# ldpopt reports "
 _END = "# rows "
 _ROWS = 1 << 12  # rows of text held at a time
+
+# Letters of a line: more than a report of the largest domain takes, in hexadecimal digits.
+_LONGEST = 1 << 23
 
 
 class CsvReports:
@@ -35,19 +40,22 @@ class CsvReports:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with readable(path), path.open(encoding="utf-8", newline="") as file:
-            first = file.readline()
-            columns = file.readline().strip()
-        if not first.startswith(_MARK):
+        with readable(path), path.open("rb") as file:
+            first = file.readline(_LONGEST)
+            columns = file.readline(_LONGEST).decode().strip()
+        if not first.startswith(_MARK.encode()):
             raise InvalidInputError(
                 f"{path} does not say which oracle made its reports: the first line must begin "
                 f"with {_MARK!r}"
             )
         try:
-            record = json.loads(first[len(_MARK) :])
-        except ValueError:
-            raise InvalidInputError(f"{path}: the header in its first line is not JSON") from None
+            record = parse_json(first[len(_MARK) :])
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{path}: the header in its first line is not JSON: {error}"
+            ) from None
         self.header = Header.from_record(record, str(path))
+        self._seal(first)
         self.layout: Layout = layout_of(self.header.oracle)
         self._columns = columns.split(",")
         expected = list(self.layout.names)
@@ -89,11 +97,22 @@ class CsvReports:
         while chunk := list(islice(rows, _ROWS)):
             yield chunk
 
+    def _seal(self, first: bytes) -> Seal:
+        try:
+            return Seal(first)
+        except ValueError:
+            raise InvalidInputError(
+                f"{self.path}: the checksum in its first line is not one"
+            ) from None
+
     def _rows(self) -> Iterator[list[str]]:
         n = 0
-        with readable(self.path), self.path.open(encoding="utf-8", newline="") as file:
+        # Python's own limit is less than a report of a large domain takes.
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+        with readable(self.path), self.path.open("rb") as file:
+            seal = self._seal(file.readline(_LONGEST))
             # Strict: an open quote would otherwise join rows silently.
-            rows = csv.reader(islice(file, 2, None), strict=True)
+            rows = csv.reader(islice(_lines(file, seal), 1, None), strict=True)
             try:
                 for row in rows:
                     # No report begins with a hash sign, so that the last line cannot be mistaken
@@ -103,6 +122,8 @@ class CsvReports:
                             raise DataUnavailableError(
                                 f"{self.path} is corrupt: {row[0]!r} follows {n} rows"
                             )
+                        # After the rows were passed on: the caller uses them after the end alone.
+                        seal.check(self.path)
                         return
                     n += 1
                     yield row
@@ -113,12 +134,22 @@ class CsvReports:
         )
 
 
+def _lines(file: BinaryIO, seal: Seal) -> Iterator[str]:
+    """Yield the lines of a file, which its seal sees too."""
+    while line := file.readline(_LONGEST):
+        if len(line) == _LONGEST:
+            raise OSError(f"a line has more than {_LONGEST:,} bytes")
+        seal.add(line)
+        yield line.decode()
+
+
 class CsvWriter:
     """Rows appended to a draft."""
 
     def __init__(self, draft: Path, header: Header, *, ids: pa.DataType | None) -> None:
         self.layout = layout_of(header.oracle)
         self._n = 0
+        self._draft = draft
         self._file = draft.open("w", encoding="utf-8", newline="")
         self._file.write(f"{_MARK}{json.dumps(header.record())}\n")
         self._csv: Any = csv.writer(self._file, lineterminator="\n")
@@ -132,7 +163,13 @@ class CsvWriter:
         self._csv.writerows(rows)
         self._n += len(rows)
 
-    def close(self) -> None:
-        """Write the last line."""
+    def finish(self) -> None:
+        """Write the last line and the checksum."""
         self._file.write(f"{_END}{self._n}\n")
+        self._file.close()
+        # Whole in memory: CSV is for small files.
+        self._draft.write_bytes(sealed(self._draft.read_bytes()))
+
+    def close(self) -> None:
+        """Let go of the draft."""
         self._file.close()

@@ -1,0 +1,59 @@
+"""Text and JSON of files that nobody vouches for: any content is read, or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ldpopt.errors import InvalidInputError
+
+# More than counts or labels of the largest domain take; a device may have no end.
+_LARGEST = 1 << 29
+
+
+def read_bytes(path: Path, problem: str) -> bytes:
+    """Return the content of a file of text.
+
+    Raises an InvalidInputError that begins with ``problem`` if it cannot be read, or is too large
+    to be what it should be.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{problem} ({error})") from None
+    if len(content) > _LARGEST:
+        raise InvalidInputError(f"{problem} (it has more than {_LARGEST:,} bytes)")
+    return content
+
+
+def read_text(path: Path, problem: str) -> str:
+    """Return the text of a UTF-8 file; errors as ``read_bytes``."""
+    try:
+        # Spreadsheets put a mark of the encoding in front, which is no part of the text.
+        return read_bytes(path, problem).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{problem} ({error})") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON states.
+
+    Raises ValueError for anything else, names that occur twice in an object, and lists in lists in
+    lists that go too deep.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, of which no field may hide another one."""
+    record: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in record:
+            raise ValueError(f"the name {name!r} occurs twice in an object")
+        record[name] = value
+    return record
