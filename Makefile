@@ -14,7 +14,7 @@ PROVE ?=
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest pythons mutants bench figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest pythons mutants bench docs figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -56,6 +56,10 @@ mutants: $(DEV)  ## plant errors and print those that no test notices: about an 
 bench: $(DEV)  ## speeds as ratios within this run, peers included: more than a quarter of an hour
 	$(BIN)/python -m experiments.bench
 
+docs: $(VENV)/.docs  ## the documentation site, into build/docs/html: about three minutes
+	$(BIN)/ldpopt verify --out build/docs/verify --figures experiments/results --workers $(WORKERS)
+	$(BIN)/python -m tools.site
+
 figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: a few minutes
 	$(BIN)/python -m experiments run all --workers 2 --compare --out build/figures || [ $$? -eq 3 ]  # 3: data sets are missing
 
@@ -69,6 +73,10 @@ $(RUNTIME): pyproject.toml
 
 $(DEV): $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(RUNTIME)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,data]'
 	@touch $@
 
 clean:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("ldpopt", "experiments", "tests", "tools", "notebooks")
+FOLDERS = ("ldpopt", "docs", "experiments", "tests", "tools", "notebooks")
 ENDINGS = (".py", ".md", ".ipynb", ".j2")
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """Frequency estimates: numbers with their provenance, and what is computed from them."""
 
-from ldpopt.estimate.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.estimate.estimate import FrequencyEstimate
 from ldpopt.estimate.metrics import (
     Identification,
     accuracy_limit,
@@ -20,5 +20,4 @@ __all__ = [
     "identification",
     "mean_absolute_error",
     "mean_squared_error",
-    "warn_unless_raw_noise",
 ]

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InvalidInputError, warn
-from ldpopt.estimate import FrequencyEstimate, warn_unless_raw_noise
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.estimate import warn_unless_raw_noise
 from ldpopt.estimate.sets import Sets
 from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility

@@ -1,0 +1,116 @@
+"""The documentation site: its examples run, its pages are staged whole, and broken links are seen.
+
+Sphinx itself runs in `make docs`, with warnings as errors.
+"""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from ldpopt.claims import LEDGER
+from ldpopt.claims.figures import STATEMENTS
+from tools.site import check, reference, stage
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLE = re.compile(r"```python\n((?:(?!```).)*)```\s*```text\n(.*?)```", re.DOTALL)
+WITH_CODE = [p for p in sorted(DOCS.rglob("*.md")) if "```python" in p.read_text("utf-8")]
+
+
+def record(claim, source):
+    return {
+        "id": claim,
+        "source": source,
+        "statement": "f < 1 | *x*",
+        "verdict": "holds",
+        "expected": "holds",
+        "instances": 1234,
+        "evidence": {"largest": 0.25, "how": "by <hand>"},
+    }
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    records = [record("cls-norm-sub", "N IV-C"), record(STATEMENTS[0].id, "K II, D 3.4")]
+    stage.stage(folder, records)
+    return folder
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_examples_print_what_the_page_shows(page):
+    text = page.read_text("utf-8")
+    examples = EXAMPLE.findall(text)
+    # A block without its output would be one that nobody runs.
+    assert len(examples) == text.count("```python")
+    names: dict[str, object] = {}
+    for code, expected in examples:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert printed.getvalue() == expected
+
+
+def test_every_page_that_is_listed_is_staged(staged):
+    for index in staged.rglob("index.md"):
+        text = index.read_text("utf-8")
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL):
+            for name in (line for line in block.splitlines() if line and not line.startswith(":")):
+                pages = [index.parent / f"{name}{ending}" for ending in (".md", ".ipynb")]
+                assert any(page.is_file() for page in pages), (index, name)
+
+
+def test_every_section_and_file_that_is_a_page_exists(staged):
+    for page in [*stage.PAGES.values(), *stage.SECTIONS.values()]:
+        assert (staged / page).read_text("utf-8").startswith("# "), page
+
+
+def test_claims_have_a_row_to_filter_and_their_code(staged):
+    index = (staged / "ledger/index.md").read_text("utf-8")
+    assert '<tr data-paper="N" data-verdict="holds">' in index
+    assert 'href="equivalences.html#cls-norm-sub"' in index
+    assert "f &lt; 1 | *x*" in index
+    page = (staged / "ledger/equivalences.md").read_text("utf-8")
+    assert "(cls-norm-sub)=" in page
+    assert "<td>by &lt;hand&gt;</td>" in page
+    assert "1,234 inputs" in page
+    assert f"def {LEDGER['cls-norm-sub'].check.__name__}(" in page
+
+
+def test_statements_about_figures_stand_below_their_picture(staged):
+    first = STATEMENTS[0]
+    page = (staged / "figures" / f"{first.figure.partition('-')[0]}.md").read_text("utf-8")
+    assert page.index(f"({first.figure}.svg)") < page.index(f"### `{first.id}`")
+    assert (staged / "figures" / f"{first.figure}.svg").is_file()
+    table = (staged / "figures/index.md").read_text("utf-8")
+    assert '<tr data-paper="K D" data-verdict="holds">' in table
+
+
+def test_links_between_files_lead_to_pages(staged):
+    methods = (staged / "explanation/losses-and-constraints.md").read_text("utf-8")
+    assert "[CERTIFICATES.md](../explanation/certificates.md)" in methods
+    oracles = (staged / "explanation/oracles.md").read_text("utf-8")
+    assert "[SECURITY.md](../explanation/security.md)" in oracles
+
+
+def test_the_reference_lists_each_public_object_once():
+    names = [(m, n) for m in reference.MODULES for n in reference.public_names(m)]
+    assert ("ldpopt", "Problem") in names
+    assert ("ldpopt.oracles", "OUE") in names
+    assert ("ldpopt.studies.poisoning", "ldp_recover") in names
+    assert not any(name.startswith("_") for _, name in names)
+
+
+def test_broken_links_are_named(tmp_path):
+    (tmp_path / "a.html").write_text('<p id="x"></p><img src="gone.png"><a href="b.html#y"></a>')
+    (tmp_path / "b.html").write_text(
+        '<a href="a.html#x"></a><a href="a.html#z"></a><a href="https://e.org/q"></a><a href="#">'
+    )
+    assert list(check.broken_links(tmp_path)) == [
+        "a.html: gone.png",
+        "a.html: b.html#y",
+        "b.html: a.html#z",
+    ]

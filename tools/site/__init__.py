@@ -1,0 +1,1 @@
+"""The documentation site: pages from ``docs/``, from docstrings, and from kept results."""

@@ -1,0 +1,143 @@
+"""The claims ledger as pages: a table to filter, and each claim with its evidence and its code."""
+
+import html
+import inspect
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ldpopt.claims import LEDGER, Claim, Verdict
+from ldpopt.proofs import accepted_theorems
+
+Record = dict[str, Any]
+"""A claim as `ldpopt verify` writes it: id, source, statement, verdict, evidence, ..."""
+
+PAPERS = {
+    "N": "Wang et al., NDSS 2020",
+    "D": "its draft of 2019",
+    "K": "Jia and Gong, INFOCOM 2019",
+}
+
+_ABOUT = """# Claims ledger
+
+Each line is a statement about post-processing, most of them from three papers, with the verdict
+that its check reaches: N is Wang et al. (NDSS 2020), D its draft of 2019, K Jia and Gong (INFOCOM
+2019). `ldpopt verify` computes every verdict anew; `make verify` also judges the papers' figures.
+An id leads to the evidence and to the code that decides.
+
+"""
+
+
+def write(folder: Path, records: Sequence[Record]) -> None:
+    """Write the ledger's table and one page per topic.
+
+    Parameters
+    ----------
+    folder
+        Of the pages.
+    records
+        The claims of the ledger; statements about figures are on the figures' pages.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    computed = [record for record in records if record["id"] in LEDGER]
+    topics: dict[str, list[Record]] = {}
+    for record in computed:
+        topics.setdefault(LEDGER[record["id"]].topic, []).append(record)
+    pages = {topic: slug(LEDGER[of[0]["id"]]) for topic, of in topics.items()}
+    for topic, of_topic in topics.items():
+        text = "\n".join([f"# {topic}", "", *_claims(of_topic)])
+        (folder / f"{pages[topic]}.md").write_text(text, encoding="utf-8")
+    links = {record["id"]: pages[LEDGER[record["id"]].topic] for record in computed}
+    toctree = ["```{toctree}", ":hidden:", "", *pages.values(), "```", ""]
+    index = [_ABOUT, *table(computed, links), "", *toctree]
+    (folder / "index.md").write_text("\n".join(index), encoding="utf-8")
+
+
+def slug(claim: Claim) -> str:
+    """Return the name of the page of a claim's topic: that of its module."""
+    return claim.check.__module__.rpartition(".")[-1]
+
+
+def badge(verdict: str) -> str:
+    """Return a verdict as a coloured word."""
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def table(records: Sequence[Record], links: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of a table that readers filter by paper, verdict and words.
+
+    Parameters
+    ----------
+    records
+        The rows.
+    links
+        By id: the page that holds the claim.
+    """
+    yield "```{raw} html"
+    yield '<form class="filter" role="search" aria-label="Claims">'
+    yield _choice("paper", "all papers", {**PAPERS, "other": "derived here"})
+    yield _choice("verdict", "all verdicts", {str(v): str(v) for v in Verdict})
+    yield '<input type="search" name="words" placeholder="words" aria-label="Words">'
+    yield '<output class="count"></output></form>'
+    yield '<div class="pst-scrollable-table-container"><table class="table claims"><thead><tr>'
+    yield "<th>Claim</th><th>Source</th><th>Statement</th><th>Verdict</th></tr></thead><tbody>"
+    for record in records:
+        name = record["id"]
+        yield (
+            f'<tr data-paper="{" ".join(papers_of(record))}" data-verdict="{record["verdict"]}">'
+            f'<td><a href="{links[name]}.html#{name}"><code>{name}</code></a></td>'
+            f"<td>{html.escape(record['source'])}</td><td>{html.escape(record['statement'])}</td>"
+            f"<td>{badge(record['verdict'])}</td></tr>"
+        )
+    yield "</tbody></table></div>"
+    yield "```"
+
+
+def _choice(name: str, everything: str, options: dict[str, str]) -> str:
+    listed = "".join(f'<option value="{key}">{text}</option>' for key, text in options.items())
+    return (
+        f'<select name="{name}" aria-label="{name.capitalize()}">'
+        f'<option value="">{everything}</option>{listed}</select>'
+    )
+
+
+def papers_of(record: Record) -> list[str]:
+    """Return the letters of the papers that a record's source names, or "other"."""
+    parts = record["source"].replace(";", ",").split(",")
+    letters = [part.strip()[:1] for part in parts if part.strip()[:2].strip() in PAPERS]
+    return list(dict.fromkeys(letters)) or ["other"]
+
+
+def _claims(records: Sequence[Record]) -> Iterator[str]:
+    theorems = accepted_theorems()
+    for record in records:
+        claim = LEDGER[record["id"]]
+        yield from entry(record)
+        for name in claim.theorems:
+            if name not in theorems:
+                continue
+            theorem = theorems[name]
+            yield from (f":::{{dropdown}} Theorem `{name}` of `{theorem.file}`", theorem.prose, "")
+            yield from ("```coq", theorem.statement, "```", ":::", "")
+        yield from (":::{dropdown} The code that decides", "`````python")
+        yield inspect.getsource(claim.check).rstrip()
+        yield from ("`````", ":::", "")
+
+
+def entry(record: Record) -> Iterator[str]:
+    """Yield a claim's heading, statement, verdict and evidence."""
+    yield from (f"({record['id']})=", f"## `{record['id']}`", "")
+    yield "```{raw} html"
+    yield f"<p>{html.escape(record['statement'])}"
+    yield f'<span class="source">({html.escape(record["source"])})</span></p>'
+    yield f"<p>{badge(record['verdict'])} on {record['instances']:,} inputs</p>"
+    yield '<div class="pst-scrollable-table-container"><table class="table evidence"><tbody>'
+    for what, value in record["evidence"].items():
+        yield f"<tr><td>{html.escape(what)}</td><td>{html.escape(_shown(value))}</td></tr>"
+    yield from ("</tbody></table></div>", "```", "")
+
+
+def _shown(value: float | int | str) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else value
