@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
+    from ldpopt.parameter import Parameter
     from ldpopt.solve.certificate import Certificate, ExactCertificate, certify
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
@@ -32,6 +33,7 @@ _HOMES = {
     "FrequencyEstimate": "estimate",
     "Method": "methods",
     "Noise": "estimate.noise",
+    "Parameter": "parameter",
     "Problem": "solve.problem",
     "Selection": "studies.selection",
     "Solution": "solve.solution",
@@ -48,6 +50,7 @@ __all__ = [
     "FrequencyEstimate",
     "Method",
     "Noise",
+    "Parameter",
     "Problem",
     "Selection",
     "Solution",

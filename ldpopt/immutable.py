@@ -88,16 +88,17 @@ def _joined(holdings: Iterable[_Held]) -> _Contents:
     return _Contents(tuple(parts.values()), containers, is_settled)
 
 
-class _SealsInstances(ABCMeta):
+class SealsInstances(ABCMeta):
     """Seals every instance at the end of its construction, subclasses' constructors included."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a sealed instance."""
         instance = super().__call__(*args, **kwargs)
         instance._seal()
         return instance
 
 
-class Immutable(metaclass=_SealsInstances):
+class Immutable(metaclass=SealsInstances):
     """Base of classes whose instances cannot change after construction.
 
     A constructor sets attributes as usual. Afterwards an array that is an attribute, or a member
@@ -164,7 +165,7 @@ class Immutable(metaclass=_SealsInstances):
         kind = type(value)
         if kind in _PLAIN:
             return
-        if isinstance(kind, _SealsInstances):
+        if isinstance(kind, SealsInstances):
             held[name] = _Held((value,), (), foreign=False)
             return
         if _is_locked(value) or isinstance(value, _SETTLED):
@@ -181,7 +182,7 @@ class Immutable(metaclass=_SealsInstances):
         foreign = False
         for part in _parts(value):
             # By the metaclass: an abstract base class takes five times as long to answer.
-            if isinstance(type(part), _SealsInstances):
+            if isinstance(type(part), SealsInstances):
                 parts.append(part)
                 continue
             contents = _contents(part)
@@ -303,7 +304,7 @@ def locked(value: Any) -> Any:
     Of a tuple, list, set, dictionary or sparse matrix it is a copy with its members locked.
     """
     kind = type(value)
-    if kind in _PLAIN or isinstance(kind, _SealsInstances):
+    if kind in _PLAIN or isinstance(kind, SealsInstances):
         return value
     if isinstance(value, np.ndarray):
         return _locked_array(value)

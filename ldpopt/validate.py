@@ -23,6 +23,9 @@ _FLOAT64 = np.dtype(np.float64)
 
 _INT64_BOUND = 2**62  # a bound as high as this only keeps numbers within int64
 
+INDEX_BOUND = 2**62
+"""An upper bound for indices of a domain whose size is not known yet."""
+
 
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InvalidInputError:
     """Return the error for an unknown name; it lists the nearest names, or all of a short list."""
@@ -163,6 +166,26 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
     return result
 
 
+def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return finite float64 values of shape (d,), d >= 1."""
+    result: NDArray[np.float64] = array(what, values).astype(np.float64)
+    if result.ndim != 1 or not result.size:
+        raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")
+    wrong = ~np.isfinite(result)
+    if wrong.any():
+        at = first(wrong)
+        raise InvalidInputError(f"{what} must be finite, found {result[at]} at {where(at)}")
+    return result
+
+
+def one_per_value(what: str, values: NDArray[Any], d: int) -> None:
+    """Raise an error unless there are d values."""
+    if len(values) != d:
+        raise InvalidInputError(
+            f"{what} has {len(values)} values for a domain of {d}: pass one per value"
+        )
+
+
 def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float64]:
     """Return finite float64 values of shape (..., d), d >= 1."""
     result: NDArray[np.float64]
@@ -202,6 +225,39 @@ def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArr
         bounds = f"lie in {low} .. {high}" if has_two_bounds else f"be >= {low}"
         raise InvalidInputError(f"{what} must {bounds}, found {result[at]}{placed(at)}")
     return result.astype(np.int64)
+
+
+def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
+    """Return distinct indices as an int64 array of shape (m,).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one is repeated (the first is named), negative or no whole number.
+    """
+    unmasked(what, indices)
+    # An empty list would become an array of floats.
+    given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
+    checked = whole_numbers(what, given, low=0, high=INDEX_BOUND)
+    members = np.atleast_1d(checked)
+    if members.ndim != 1:
+        raise InvalidInputError(
+            f"{what} must be a one-dimensional array of indices, got shape {members.shape}"
+        )
+    at = first_repetition(members)
+    if at is not None:
+        raise InvalidInputError(
+            f"{what} must not repeat an index, found {members[at]} again at position {at}"
+        )
+    return members
+
+
+def first_repetition(rows: NDArray[np.int64]) -> int | None:
+    """Return the first position whose entry (of pairs: whose row) occurs before, or None."""
+    _, first = np.unique(rows, axis=0, return_index=True)
+    if len(first) == len(rows):
+        return None
+    return int(np.setdiff1d(np.arange(len(rows)), first)[0])
 
 
 def generator(rng: object) -> np.random.Generator:

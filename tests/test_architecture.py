@@ -13,9 +13,10 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors", "printable"},
     {"immutable"},
-    {"validate", "storage", "executors", "covariance", "proofs"},
-    {"protocol"},
+    {"validate", "storage", "executors", "covariance", "proofs", "expressions"},
+    {"parameter", "protocol"},
     {"estimate"},
+    {"adjustable"},
     {"oracles", "datasets", "closed_form", "priors"},
     {"losses", "constraints"},
     {"solve"},

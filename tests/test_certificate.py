@@ -606,8 +606,10 @@ BOUNDED = [name for name in EVERY_SET if "alone" not in name and name != "custom
 
 def slope_nearest(target, loss, f, estimate):
     """Return the subgradient at f that is nearest to the target: the gradient but at kinks."""
-    kinks = loss.kinks(estimate)
-    return loss.gradient(f, estimate) if kinks is None else kinks.subgradient(f, target)
+    if not loss.has_kinks:
+        return loss.gradient(f, estimate)
+    (kinks,) = loss.kinks(loss.data(estimate), loss.constants(estimate))
+    return kinks.subgradient(f, target)
 
 
 def other_rows(problem):

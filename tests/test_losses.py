@@ -376,7 +376,7 @@ def test_absolute_deviations_are_their_sum_and_their_slopes_the_signs():
 def test_the_subgradient_at_a_kink_is_the_one_nearest_to_the_target(target, expected):
     estimate = FrequencyEstimate([0.5, 0.2, -0.1])
     f = np.array([0.5, 0.2 + 1e-10, 0.3])  # at a kink, as near as solvers come, and off it
-    result = LAD.kinks(estimate).subgradient(f, np.full(3, target))
+    result = LAD.kinks(LAD.data(estimate), ())[0].subgradient(f, np.full(3, target))
     assert result.tolist() == [expected, expected, 1.0]
 
 
@@ -385,7 +385,7 @@ def test_every_subgradient_bounds_absolute_deviations_from_below():
     rng = np.random.default_rng(0)
     f = np.array([0.5, 0.1, -0.1])
     for target in rng.normal(0, 1, (20, 3)):
-        slope = LAD.kinks(estimate).subgradient(f, target)
+        slope = LAD.kinks(LAD.data(estimate), ())[0].subgradient(f, target)
         for other in rng.normal(0, 1, (20, 3)):
             assert LAD.value(other, estimate) >= LAD.value(f, estimate) + slope @ (other - f) - SUM
 
@@ -603,11 +603,11 @@ def test_the_curvature_at_one_point_is_the_second_derivative(loss):
 
 
 def test_the_kinks_of_absolute_deviations_are_at_the_estimate():
-    kinks = losses.LeastAbsolute().kinks(FrequencyEstimate([0.5, 0.2]))
+    (kinks,) = LAD.kinks((np.array([0.5, 0.2]),), ())
     assert kinks.place.tolist() == [0.5, 0.2]
     assert kinks.below.tolist() == [-1.0, -1.0]
     assert kinks.above.tolist() == [1.0, 1.0]
-    assert losses.LeastSquares().kinks(FrequencyEstimate([0.5, 0.2])) is None
+    assert losses.LeastSquares().kinks((np.array([0.5, 0.2]),), ()) == ()
 
 
 def test_closed_forms_of_least_squares_solve_the_posterior_mean_too():

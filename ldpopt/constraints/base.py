@@ -9,22 +9,19 @@ the rows. Shapes: f is (..., d), a violation (...).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ldpopt import validate
-from ldpopt.errors import InvalidInputError
-from ldpopt.immutable import Immutable
+from ldpopt.adjustable import Adjustable
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
-INDEX_BOUND = 2**62
-"""An upper bound for indices of a domain whose size is not known yet."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class LinearInequalities:
     auxiliary: Any = None
 
 
-class Constraint(Immutable):
+class Constraint(Adjustable):
     """A set of frequency vectors.
 
     A new constraint states ``violation`` and ``cone_form``; everything else has a default, and each
@@ -60,9 +57,6 @@ class Constraint(Immutable):
     largest_support: int | None = None
     """How many values may differ from zero, None for any number."""
 
-    reusable: ClassVar[bool] = True
-    """Whether ``cone_form`` states the same set on every call, so that it may stay compiled."""
-
     @property
     def formula(self) -> str:
         """The set in the papers' letters, for tables; empty where it has none that is short."""
@@ -75,6 +69,39 @@ class Constraint(Immutable):
     @abstractmethod
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraint on a cvxpy expression of shape (d,)."""
+
+    def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+        """Return ``cone_form`` with cvxpy parameters for the arrays of ``data``, in their order.
+
+        So a constraint whose ``Parameter`` changes stays compiled. By default the bounds of
+        ``rows`` are such arrays.
+        """
+        if not self._has_adjustable_rows(f.size):
+            return self.cone_form(f), []
+        return adjustable_row_forms(self._stated_rows(f.size), f, f.size)
+
+    def data(self, d: int) -> tuple[Array, ...]:
+        """Return the arrays that ``adjustable_form`` leaves open, none unless it has parameters."""
+        if not self._has_adjustable_rows(d):
+            return ()
+        rows = self._stated_rows(d)
+        return tuple(d * bound[members] for bound, members in one_sided(rows) if len(members))
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal for constraints whose ``adjustable_form`` differs by ``data`` alone: itself."""
+        if not self._has_adjustable_rows(d):
+            return self
+        rows = self._stated_rows(d)
+        members = tuple(members.tobytes() for _, members in one_sided(rows))
+        return (self._recipe, members, *map(_matrix_bytes, (rows.matrix, rows.auxiliary)))
+
+    def _has_adjustable_rows(self, d: int) -> bool:
+        return self._recipe is not None and self.rows(d) is not None
+
+    def _stated_rows(self, d: int) -> LinearInequalities:
+        rows = self.rows(d)
+        assert rows is not None  # _has_adjustable_rows
+        return rows
 
     def validate_for(self, d: int) -> None:
         """Raise an error if the constraint does not fit a domain of d values."""
@@ -130,56 +157,62 @@ class Polyhedron(Constraint):
 
 def row_forms(rows: LinearInequalities, f: cp.Expression, unit: int) -> list[cp.Constraint]:
     """Return linear inequalities times a unit: equalities, then finite lower and upper bounds."""
-    values = rows.matrix @ (unit * f)
-    if rows.auxiliary is not None:
-        import cvxpy as cp  # slow to import, as everywhere in this folder
+    values = _values_of(rows, f, unit)
+    sides = one_sided(rows)
+    ends = [unit * bound[members] for bound, members in sides]
+    return _compared(values, [members for _, members in sides], ends)
 
-        values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
+
+def adjustable_row_forms(
+    rows: LinearInequalities, f: cp.Expression, unit: int
+) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+    """Return the forms of ``row_forms`` with parameters in place of the finite bounds."""
+    import cvxpy as cp  # slow to import, as everywhere in this folder
+
+    chosen = [members for _, members in one_sided(rows)]
+    ends = [cp.Parameter(len(members)) if len(members) else np.empty(0) for members in chosen]
+    forms = _compared(_values_of(rows, f, unit), chosen, ends)
+    return forms, [end for end in ends if isinstance(end, cp.Parameter)]
+
+
+def one_sided(rows: LinearInequalities) -> list[tuple[Array, NDArray[np.int64]]]:
+    """Return bounds with the rows that they hold for: equalities, finite lower and upper ones."""
     # An equality as two inequalities would leave the feasible set without an interior, which
     # interior-point solvers need.
     is_equality = rows.lower == rows.upper
     equal = np.flatnonzero(is_equality)
     below = np.flatnonzero(~is_equality & np.isfinite(rows.lower))
     above = np.flatnonzero(~is_equality & np.isfinite(rows.upper))
+    return [(rows.lower, equal), (rows.lower, below), (rows.upper, above)]
+
+
+def _values_of(rows: LinearInequalities, f: cp.Expression, unit: int) -> cp.Expression:
+    """Return A f + B t times a unit, with new variables t."""
+    values = rows.matrix @ (unit * f)
+    if rows.auxiliary is not None:
+        import cvxpy as cp
+
+        values += rows.auxiliary @ cp.Variable(rows.auxiliary.shape[1])
+    return values
+
+
+def _compared(values: Any, chosen: list[Any], ends: list[Any]) -> list[cp.Constraint]:
+    """Return values as equal to the first ends, at least the second, and at most the third."""
+    equal, below, above = chosen
     forms = []
     # cvxpy takes no constraint on an empty selection.
     if len(equal):
-        forms.append(values[equal] == unit * rows.lower[equal])
+        forms.append(values[equal] == ends[0])
     if len(below):
-        forms.append(values[below] >= unit * rows.lower[below])
+        forms.append(values[below] >= ends[1])
     if len(above):
-        forms.append(values[above] <= unit * rows.upper[above])
+        forms.append(values[above] <= ends[2])
     return forms
 
 
-def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
-    """Return distinct indices as an int64 array of shape (m,).
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If one is repeated (the first is named), negative or no whole number.
-    """
-    validate.unmasked(what, indices)
-    # An empty list would become an array of floats.
-    given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
-    checked = validate.whole_numbers(what, given, low=0, high=INDEX_BOUND)
-    members = np.atleast_1d(checked)
-    if members.ndim != 1:
-        raise InvalidInputError(
-            f"{what} must be a one-dimensional array of indices, got shape {members.shape}"
-        )
-    at = first_repetition(members)
-    if at is not None:
-        raise InvalidInputError(
-            f"{what} must not repeat an index, found {members[at]} again at position {at}"
-        )
-    return members
-
-
-def first_repetition(rows: NDArray[np.int64]) -> int | None:
-    """Return the first position whose entry (of pairs: whose row) occurs before, or None."""
-    _, first = np.unique(rows, axis=0, return_index=True)
-    if len(first) == len(rows):
-        return None
-    return int(np.setdiff1d(np.arange(len(rows)), first)[0])
+def _matrix_bytes(matrix: Any) -> bytes:
+    """Return what is equal for equal sparse matrices; nothing for None."""
+    if matrix is None:
+        return b""
+    csr = matrix.tocsr()
+    return b"".join(part.tobytes() for part in (csr.data, csr.indices, csr.indptr))

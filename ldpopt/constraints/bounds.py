@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Constraint, LinearInequalities, distinct_indices
+from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Fixed(_Box):
     """
 
     def __init__(self, indices: ArrayLike, values: ArrayLike) -> None:
-        self.indices = distinct_indices("indices", indices)
+        self.indices = validate.distinct_indices("indices", indices)
         self.values = np.atleast_1d(validate.array("values", values).astype(np.float64))
         if self.values.shape != self.indices.shape or not np.isfinite(self.values).all():
             raise InvalidInputError(

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.adjustable import Values
 from ldpopt.constraints.base import Constraint
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.expressions import (
+    built,
+    fingerprint,
+    parameters_of,
+    require_values,
+    require_variables,
+    substituted,
+    why_no_convex_set,
+)
 
 if TYPE_CHECKING:
     import cvxpy as cp
+
+    from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
 
@@ -23,7 +35,7 @@ class Custom(Constraint):
     Parameters
     ----------
     build
-        Function from a cvxpy expression of shape (d,) to a list of cvxpy constraints.
+        Function from a cvxpy expression of shape (d,) to a cvxpy constraint or a list of them.
     name
         What ``Solution.duals`` calls it.
 
@@ -34,10 +46,10 @@ class Custom(Constraint):
 
     Notes
     -----
-    The function may read values that change, such as a list or a ``cvxpy.Parameter``: it is called
+    The function may read values that change, such as a list or a ``Parameter``: it is called
     again for every solve and every certificate, so that each is about the values of that moment.
-    The price is that a problem with it is compiled anew in every ``solve``, though only once for
-    all trials of a stack.
+    A problem is compiled anew only if the function returns other constraints; another value of a
+    parameter changes nothing that is compiled.
 
     Examples
     --------
@@ -46,78 +58,149 @@ class Custom(Constraint):
     0.25
     """
 
-    reusable: ClassVar[bool] = False
+    _kept = frozenset({"build"})  # called anew for each solve
 
     def __init__(
-        self, build: Callable[[cp.Expression], Sequence[cp.Constraint]], name: str = "Custom"
+        self,
+        build: Callable[[cp.Expression], cp.Constraint | Sequence[cp.Constraint]],
+        name: str = "Custom",
     ) -> None:
         if not callable(build):
             raise InvalidTypeError(
-                f"Custom takes a function from f to a list of cvxpy constraints, got {build!r}"
+                f"Custom takes a function from f to cvxpy constraints, got {build!r}"
             )
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"the name of a Custom constraint must be a text, got {name!r}")
         self.build = build
         self.name = name
 
+    @property
+    def varies(self) -> bool:
+        """True: the function may return something else the next time."""
+        return True
+
+    def at(self, start: FrequencyEstimate | None, values: Values) -> Constraint:  # type: ignore[override]
+        """Return what the function states now about the values of an estimate."""
+        return self if start is None else StatedConstraint(self, start.d, values)
+
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return what the function returns.
+        """Return what the function returns, with numbers in place of its parameters.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If it fails, or does not return a list of convex cvxpy constraints on f alone.
+            If it fails, or does not return convex cvxpy constraints on f alone.
+        """
+        return StatedConstraint(self, f.size, {}).cone_form(f)
+
+    def forms(self, f: cp.Variable, values: Values) -> list[cp.Constraint]:
+        """Return what the function returns, checked, with its parameters.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As ``cone_form``.
         """
         import cvxpy as cp
 
-        # Anything may go wrong in a function from outside.
-        try:
-            forms = self.build(f)
-        except Exception as error:
-            raise InvalidInputError(
-                f"the function of Custom failed on {f.size} values: {error}"
-            ) from error
+        returned = built("Custom", self.build, f)
+        forms = [returned] if isinstance(returned, cp.Constraint) else returned
         if not isinstance(forms, Sequence) or not all(
             isinstance(form, cp.Constraint) for form in forms
         ):
             raise InvalidTypeError(
-                f"the function of Custom must return a list of cvxpy constraints, got {forms!r}"
+                "the function of Custom must return a cvxpy constraint or a list of cvxpy "
+                f"constraints, got {forms!r}"
             )
         # Checked here: a solver's own message would not name the constraint.
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(
-                    f"Custom: {form} is not convex by cvxpy's rules (DCP): write it with cvxpy's "
-                    "convex functions, or leave it out"
+                    f"Custom: {form} is not convex by cvxpy's rules (DCP): "
+                    f"{why_no_convex_set(form)}"
                 )
-            _check_names(form, f)
+            require_variables("Custom", form, [f])
+            require_values("Custom", form, values)
         return list(forms)
 
     def violation(self, f: Array) -> Array:
         """Return the largest violation that cvxpy measures."""
+        return StatedConstraint(self, f.shape[-1], {}).violation(f)
+
+
+class StatedConstraint(Constraint):
+    """What the function of a ``Custom`` constraint returned at one moment, for d values.
+
+    Parameters
+    ----------
+    source
+        The constraint.
+    d
+        Number of values.
+    values
+        Values of parameters by their ``id``, in place of those that they hold.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As ``Custom.cone_form``.
+    """
+
+    _adjusts = False
+    # What cvxpy built is seen by no one else, but for the parameters, whose values are kept.
+    _kept = frozenset({"_variable", "_forms", "_numeric", "_values", "_parameters"})
+
+    def __init__(self, source: Custom, d: int, values: Mapping[int, Any]) -> None:
         import cvxpy as cp
 
-        # cvxpy measures at the value of a variable, so one trial at a time.
-        variable = cp.Variable(f.shape[-1])
-        forms = self.cone_form(variable)
+        self.source = source
+        self.name = source.name
+        self._variable = cp.Variable(d, name="f")
+        self._forms = tuple(source.forms(self._variable, values))
+        self._parameters = tuple(parameters_of(self._forms))
+        self._values = tuple(
+            np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in self._parameters
+        )
+        numbers = {
+            parameter.id: cp.Constant(value)
+            for parameter, value in zip(self._parameters, self._values, strict=True)
+        }
+        self._numeric = tuple(substituted(form, numbers) for form in self._forms)
+
+    def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Return the constraints on an expression, with the numbers of that moment."""
+        return [substituted(form, {self._variable.id: f}) for form in self._numeric]
+
+    def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+        """Return the constraints with parameters of their own."""
+        import cvxpy as cp
+
+        open_numbers = [cp.Parameter(p.shape, **p.attributes) for p in self._parameters]
+        replacements: dict[int, Any] = {self._variable.id: f}
+        for parameter, number in zip(self._parameters, open_numbers, strict=True):
+            replacements[parameter.id] = number
+        return [substituted(form, replacements) for form in self._forms], open_numbers
+
+    def data(self, d: int) -> tuple[Array, ...]:
+        """Return the values of the parameters."""
+        return self._values
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal if the function returned the same constraints but for values of parameters."""
+        named = {self._variable.id: "f"}
+        for i, parameter in enumerate(self._parameters):
+            named[parameter.id] = f"p{i}"
+        return (type(self), fingerprint(self._forms, named))
+
+    def violation(self, f: Array) -> Array:
+        """Return the largest violation that cvxpy measures."""
         result = np.zeros(f.shape[:-1])
+        # cvxpy measures at the value of a variable, so one trial at a time.
         for trial in np.ndindex(f.shape[:-1]):
-            variable.value = f[trial]
-            result[trial] = max((float(np.max(form.violation())) for form in forms), default=0.0)
+            self._variable.save_value(f[trial])
+            sizes = [float(np.max(form.violation())) for form in self._numeric]
+            result[trial] = max(sizes, default=0.0)
         return result
 
-
-def _check_names(form: cp.Constraint, f: cp.Expression) -> None:
-    """Raise an error for a variable other than f, or a parameter without a value."""
-    allowed = {variable.id for variable in f.variables()}
-    for variable in form.variables():
-        if variable.id not in allowed:
-            raise InvalidInputError(
-                f"Custom: {form} has the variable {variable.name()} besides f, so that no vector "
-                "f alone can be checked against it: state it with cvxpy's functions of f"
-            )
-    for parameter in form.parameters():
-        if parameter.value is None:
-            raise InvalidInputError(
-                f"Custom: the parameter {parameter.name()} in {form} has no value: set it first"
-            )
+    def __repr__(self) -> str:
+        return repr(self.source)

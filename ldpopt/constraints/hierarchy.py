@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import INDEX_BOUND, LinearInequalities, Polyhedron
+from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.orders import find_cycle
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
@@ -132,7 +132,7 @@ class Hierarchy(Polyhedron):
             raise InvalidTypeError("of_groups takes at least one array: the group of each item")
         levels = []
         for i, group in enumerate(groups):
-            level = validate.whole_numbers(f"grouping {i}", group, low=0, high=INDEX_BOUND)
+            level = validate.whole_numbers(f"grouping {i}", group, low=0, high=validate.INDEX_BOUND)
             if level.ndim != 1 or not level.size:
                 raise InvalidInputError(
                     "a grouping must be a one-dimensional array with the group of each item"

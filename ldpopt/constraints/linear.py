@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import LinearInequalities, Polyhedron, distinct_indices
+from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate.sets import membership
@@ -94,7 +94,9 @@ class GroupTotals(Polyhedron):
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
         if not np.iterable(groups):
             raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
-        self.groups = tuple(distinct_indices(f"group {i}", group) for i, group in enumerate(groups))
+        self.groups = tuple(
+            validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)
+        )
         self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
             raise InvalidInputError(

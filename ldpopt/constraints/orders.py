@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import (
-    INDEX_BOUND,
-    LinearInequalities,
-    Polyhedron,
-    distinct_indices,
-    first_repetition,
-)
+from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -99,7 +93,7 @@ class Monotone(Order):
             self.order = None
             self._pairs = _checked_pairs(given)
         else:
-            chain = distinct_indices("order", given)
+            chain = validate.distinct_indices("order", given)
             self.order = chain
             # Neighbours suffice: all other pairs of a chain follow from theirs.
             self._pairs = np.stack([chain[:-1], chain[1:]], axis=1)
@@ -173,7 +167,7 @@ def _checked_pairs(given: NDArray[np.generic]) -> Index:
         raise InvalidInputError(
             f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}"
         )
-    pairs = validate.whole_numbers("order", given, low=0, high=INDEX_BOUND)
+    pairs = validate.whole_numbers("order", given, low=0, high=validate.INDEX_BOUND)
     # Before the search for cycles, whose message would be less plain.
     is_loop = pairs[:, 0] == pairs[:, 1]
     if is_loop.any():
@@ -181,7 +175,7 @@ def _checked_pairs(given: NDArray[np.generic]) -> Index:
         raise InvalidInputError(
             f"order must have pairs of different values, found {_shown(pairs[at])} at position {at}"
         )
-    repeated = first_repetition(pairs)
+    repeated = validate.first_repetition(pairs)
     if repeated is not None:
         raise InvalidInputError(
             f"order must not repeat a pair, found {_shown(pairs[repeated])} again "

@@ -1,10 +1,12 @@
 """What is minimised: each loss states its value, its gradient and its form for solvers."""
 
-from ldpopt.losses.base import Loss
-from ldpopt.losses.deviation import LeastAbsolute
-from ldpopt.losses.divergence import KullbackLeibler
+from ldpopt.losses.base import Loss, WeightedSum
+from ldpopt.losses.custom import Custom
+from ldpopt.losses.deviation import Huber, L1To, LeastAbsolute, MaxAbsolute
+from ldpopt.losses.divergence import Entropy, KLTo, KullbackLeibler
 from ldpopt.losses.likelihood import BinomialMLE, MultinomialMLE
 from ldpopt.losses.normalised import NormalisedGaussianMLE
+from ldpopt.losses.penalties import GroupNorm, TotalVariation
 from ldpopt.losses.per_report import PerReportMLE
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import GaussianMLE, LeastSquares, WeightedLeastSquares
@@ -12,15 +14,24 @@ from ldpopt.losses.threshold import HardThreshold
 
 __all__ = [
     "BinomialMLE",
+    "Custom",
+    "Entropy",
     "GaussianMLE",
+    "GroupNorm",
     "HardThreshold",
+    "Huber",
+    "KLTo",
     "KullbackLeibler",
+    "L1To",
     "LeastAbsolute",
     "LeastSquares",
     "Loss",
+    "MaxAbsolute",
     "MultinomialMLE",
     "NormalisedGaussianMLE",
     "PerReportMLE",
     "PosteriorMean",
+    "TotalVariation",
     "WeightedLeastSquares",
+    "WeightedSum",
 ]

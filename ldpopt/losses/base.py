@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpopt import validate
+from ldpopt.adjustable import Adjustable, is_expression
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.immutable import Immutable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -99,9 +101,33 @@ class Structure:
             return self  # type: ignore[return-value]  # a part of Loss alone
         return self.majorant(f, estimate)
 
-    def kinks(self, estimate: FrequencyEstimate) -> Kinks | None:
-        """Return the kinks of a loss that is linear in each value but for one kink, else None."""
-        return None
+    has_kinks: ClassVar[bool] = False
+    """Whether ``kinks`` returns any: parts that are linear in each value but for one kink."""
+
+    has_shared_kinks: ClassVar[bool] = False
+    """Whether there are kinks that several values share: ``expression`` states these parts."""
+
+    def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
+        """Return the parts of the loss that are linear in each value but for one kink.
+
+        Both arguments are as ``Loss.data`` and ``Loss.constants`` return them.
+        """
+        return ()
+
+    @property
+    def smooth_part(self) -> Loss | None:
+        """What is left of the loss without its kinks, which has a gradient; None for nothing."""
+        if self.has_kinks or self.has_shared_kinks:
+            return None
+        return self  # type: ignore[return-value]  # a part of Loss alone
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return the parts with shared kinks as a convex expression, in the loss's own units.
+
+        ``f`` is an expression of shape (d,), and the estimate a single one. Only losses with
+        ``has_shared_kinks`` have it: their certificates are those of the compiled program.
+        """
+        raise NotImplementedError(f"{self!r} has no kinks that values share")
 
     def curvature(
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
@@ -142,6 +168,26 @@ class Equivalence:
     """Name of what the family's closed forms are applied to; empty where that is f̃."""
 
     @property
+    def bare(self) -> Loss:
+        """The loss without a factor in front: it has the same minimisers, and its closed forms."""
+        return self  # type: ignore[return-value]  # a part of Loss alone
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return what ``cone_form`` multiplies the loss by, which sums of losses need.
+
+        Raises
+        ------
+        InvalidInputError
+            If the loss does not state it.
+        """
+        raise InvalidInputError(
+            f"{self!r} cannot be a part of a sum: its class does not state cone_factor"
+        )
+
+    needs_numbers: ClassVar[bool] = False
+    """Whether ``cone_form`` calculates with ``data`` in ways that parameters do not allow."""
+
+    @property
     def channel(self) -> LinearOperator | None:
         """For a loss -mean log (W f): W, whose mixture weights minimise it on the simplex."""
         return None
@@ -151,9 +197,15 @@ class Equivalence:
         """Equal for losses whose cone forms differ by ``data`` and ``constants`` alone: itself."""
         return self
 
+    @property
+    def _recipe_or_self(self) -> Hashable:
+        """The key of losses whose numbers are all ``data``: what they were built from, if known."""
+        recipe: Hashable = getattr(self, "_recipe", None)
+        return self if recipe is None else recipe
 
-class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
-    """A function of the frequencies f, given an estimate.
+
+class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
+    """A function of the frequencies f, given an estimate. Losses add, and scale by numbers >= 0.
 
     A new loss states ``value``, ``gradient``, ``data`` and ``cone_form``, and derives from
     ``SeparableLoss`` if it is a sum over values with a formula for its ``response``. What it may
@@ -162,6 +214,10 @@ class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
 
     nonnegative_data: ClassVar[int] = 0
     """How many of the first arrays of ``data`` are never negative: cvxpy's rules may need it."""
+
+    def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
+        """Return which of the ``count`` arrays of ``data`` are never negative."""
+        return [i < self.nonnegative_data for i in range(count)]
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the loss is not defined for this estimate."""
@@ -215,6 +271,22 @@ class Loss(EffectiveDomain, Structure, Equivalence, Immutable):
             shape (d,) in their place.
         """
 
+    def __add__(self, other: Loss) -> WeightedSum:
+        if not isinstance(other, Loss):
+            return NotImplemented
+        (terms, weights), (more_terms, more_weights) = map(_summands, (self, other))
+        return WeightedSum([*terms, *more_terms], [*weights, *more_weights])
+
+    def __radd__(self, other: object) -> Loss:
+        # The built-in sum() starts with 0.
+        return self if other == 0 else NotImplemented
+
+    def __mul__(self, factor: Any) -> WeightedSum:
+        terms, weights = _summands(self)
+        return WeightedSum(terms, [factor * weight for weight in weights])
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -227,7 +299,7 @@ class SeparableLoss(Loss):
     """
 
     @property
-    def separable(self) -> SeparableLoss:
+    def separable(self) -> SeparableLoss | None:
         """The loss itself."""
         return self
 
@@ -251,3 +323,359 @@ class SeparableLoss(Loss):
         -------
         Minimisers of shape (m, d), not increasing in μ.
         """
+
+
+class WeightedSum(SeparableLoss):
+    """Σ weight · loss, as ``LeastSquares() + 0.1 * TotalVariation()`` states it.
+
+    Parameters
+    ----------
+    terms
+        Losses, at least one.
+    weights
+        A finite number >= 0 for each of them, or a ``Parameter``. With the weight 0 a term adds
+        nothing where it is finite.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a term is no loss, or a weight is not a finite number >= 0.
+
+    Notes
+    -----
+    A separable loss with others that are linear but for kinks of single values, such as ``L1To``,
+    has a closed form on bounds with at most one total: the root of one multiplier.
+
+    Examples
+    --------
+    >>> from ldpopt.losses import L1To, LeastSquares
+    >>> loss = LeastSquares() + 0.5 * L1To([0.25, 0.25])
+    >>> loss
+    LeastSquares() + 0.5 * L1To(<2 values>)
+    >>> float(loss.value(np.array([0.5, 0.25]), FrequencyEstimate([0.5, 0.25])))
+    0.125
+    """
+
+    def __init__(self, terms: Sequence[Loss], weights: Sequence[float], /) -> None:
+        if not terms or not all(isinstance(term, Loss) for term in terms):
+            raise InvalidTypeError(f"a sum takes losses, got {terms!r}")
+        if len(terms) != len(weights):
+            raise InvalidInputError(f"there are {len(weights)} weights for {len(terms)} losses")
+        self.terms = tuple(terms)
+        self.weights = tuple(
+            validate.real("the factor of a loss", weight, minimum=0) for weight in weights
+        )
+
+    @property
+    def _parts(self) -> list[tuple[float, Loss]]:
+        """The terms that count."""
+        pairs = zip(self.weights, self.terms, strict=True)
+        return [(weight, term) for weight, term in pairs if weight > 0]
+
+    @property
+    def _open_weights(self) -> list[int]:
+        """The numbers of the terms whose weights are parameters."""
+        if self._recipe is None:
+            return []
+        _, stated = self._recipe.args
+        return [i for i, weight in enumerate(stated) if is_expression(weight)]
+
+    # --- the function -----------------------------------------------------------------------------
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if a term is not defined for this estimate."""
+        for term in self.terms:
+            term.validate_for(estimate)
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the weighted sum of the values."""
+        total = np.zeros(f.shape[:-1])
+        for weight, term in self._parts:
+            total = total + weight * term.value(f, estimate)
+        return np.asarray(total)
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the weighted sum of the gradients; ``inf`` where one of them is."""
+        total = np.zeros(f.shape)
+        held = np.zeros(f.shape, dtype=np.bool_)
+        # -inf beside inf would be NaN: a value that must be zero stays so.
+        with np.errstate(invalid="ignore"):
+            for weight, term in self._parts:
+                slope = term.gradient(f, estimate)
+                held |= np.isposinf(slope)
+                total = total + weight * slope
+        return np.where(held, np.inf, total)
+
+    def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the errors of all terms, and the rounding of their sum."""
+        error = np.zeros(f.shape)
+        for weight, term in self._parts:
+            slope = term.gradient(f, estimate)
+            finite = np.where(np.isfinite(slope), np.abs(slope), 0.0)
+            error += weight * (term.gradient_error(f, slope, estimate) + _ROUNDINGS * finite)
+        return error
+
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
+    ) -> Array:
+        """Return the weighted sum of the curvatures."""
+        total = np.zeros(estimate.frequencies.shape)
+        for weight, term in self._parts:
+            total = total + weight * term.curvature(estimate, lower, upper)
+        return total
+
+    # --- where it is finite -----------------------------------------------------------------------
+
+    @property
+    def nonnegative_domain(self) -> bool:  # type: ignore[override]
+        """Whether one of the terms is infinite as soon as a value is negative."""
+        return any(term.nonnegative_domain for term in self.terms)
+
+    def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
+        """Return the interval in which all terms are finite."""
+        ends = [term.domain(own) for term, (_, own) in zip(self.terms, constants, strict=True)]
+        lower, upper = zip(*ends, strict=True)
+        return max(lower), min(upper)
+
+    def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
+        """Return where all terms allow values that are not zero."""
+        supports = [term.support(estimate) for term in self.terms]
+        stated = [support for support in supports if support is not None]
+        return np.logical_and.reduce(stated) if stated else None
+
+    # --- structure --------------------------------------------------------------------------------
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether all terms are convex."""
+        return all(term.convex for term in self.terms)
+
+    @property
+    def scope(self) -> str:  # type: ignore[override]
+        """What a certificate covers: what it covers of the terms."""
+        limited = [term.scope for term in self.terms if not term.convex]
+        return limited[0] if limited else Structure.scope
+
+    def majorant(self, f: Array, estimate: FrequencyEstimate) -> WeightedSum:
+        """Return the sum of the terms' majorants."""
+        return WeightedSum([term.convexified(f, estimate) for term in self.terms], self.weights)
+
+    @property
+    def separable(self) -> SeparableLoss | None:
+        """The loss itself if one term is separable and the others have kinks of single values."""
+        smooth = [(weight, term) for weight, term in self._parts if not term.has_kinks]
+        is_known = len(smooth) == 1 and smooth[0][1].separable is not None
+        return self if is_known and not self.has_shared_kinks else None
+
+    @property
+    def has_kinks(self) -> bool:  # type: ignore[override]
+        """Whether a term has kinks of single values."""
+        return any(term.has_kinks for term in self.terms)
+
+    @property
+    def has_shared_kinks(self) -> bool:  # type: ignore[override]
+        """Whether a term has kinks that values share."""
+        return any(term.has_shared_kinks for term in self.terms)
+
+    def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
+        """Return the kinks of the terms, with their weights."""
+        kinks = []
+        shares = self._shares(data, constants)
+        stated = zip(self.weights, self.terms, shares, strict=True)
+        for weight, term, (arrays, own) in stated:
+            for place, below, above in term.kinks(arrays, own) if weight > 0 else ():
+                kinks.append(Kinks(place, weight * below, weight * above))
+        return tuple(kinks)
+
+    @property
+    def smooth_part(self) -> Loss | None:
+        """The sum of the terms' smooth parts."""
+        if not (self.has_kinks or self.has_shared_kinks):
+            return self
+        stated = [(weight, term.smooth_part) for weight, term in self._parts]
+        smooth = [(weight, part) for weight, part in stated if part is not None]
+        if not smooth:
+            return None
+        return WeightedSum([part for _, part in smooth], [weight for weight, _ in smooth])
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return the weighted sum of the parts with shared kinks."""
+        import cvxpy as cp  # slow to import, as everywhere in this folder
+
+        total: Any = cp.Constant(0.0)
+        for weight, term in self._parts:
+            if term.has_shared_kinks:
+                total = total + weight * term.expression(f, estimate)
+        return total
+
+    def response(
+        self,
+        mu: Array,
+        data: tuple[Array, ...],
+        constants: tuple[Any, ...],
+    ) -> Array:
+        """Return the minimiser of the separable term and the kinks.
+
+        With kinks at k whose slopes turn from a to b, it is k where the separable term's response
+        to μ + b is below k and that to μ + a is above, and else the one that is on its own side.
+        """
+        stated = zip(self.weights, self.terms, strict=True)
+        at = next(i for i, (w, term) in enumerate(stated) if w > 0 and not term.has_kinks)
+        separable = self.terms[at].separable
+        assert separable is not None  # ``separable`` has looked
+        arrays, own = self._shares(data, constants)[at]
+
+        def without_kinks(price: Array) -> Array:
+            return separable.response(price / self.weights[at], arrays, own)
+
+        return _response_with_kinks(without_kinks, mu, self.kinks(data, constants))
+
+    # --- equivalence ------------------------------------------------------------------------------
+
+    @property
+    def uses_noise(self) -> bool:
+        """Whether a term models the noise of raw estimates."""
+        return any(term.uses_noise for term in self.terms)
+
+    @property
+    def bare(self) -> Loss:
+        """The only term, if there is only one."""
+        return self.terms[0].bare if len(self.terms) == 1 and self.weights[0] > 0 else self
+
+    @property
+    def needs_numbers(self) -> bool:  # type: ignore[override]
+        """Whether a term does."""
+        return any(term.needs_numbers for term in self.terms)
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """The terms' keys, and the weights that are compiled in."""
+        open_weights = self._open_weights
+        fixed = tuple(None if i in open_weights else w for i, w in enumerate(self.weights))
+        return (WeightedSum.__name__, fixed, *(term.compiled_key for term in self.terms))
+
+    # --- for solvers ------------------------------------------------------------------------------
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return the terms' arrays, and behind them the weights that are parameters."""
+        arrays = [array for term in self.terms for array in term.data(estimate)]
+        shape = (*estimate.frequencies.shape[:-1], 1)
+        return (*arrays, *(np.full(shape, self.weights[i]) for i in self._open_weights))
+
+    def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
+        """Return which arrays of the terms are never negative; the weights are not."""
+        signs: list[bool] = []
+        for term, (length, own) in zip(self.terms, constants, strict=True):
+            signs += term.nonnegative_arrays(length, own)
+        return signs + [True] * (count - len(signs))
+
+    def constants(self, estimate: FrequencyEstimate) -> tuple[Any, ...]:
+        """Return how many arrays each term has, and its constants."""
+        return tuple((len(term.data(estimate)), term.constants(estimate)) for term in self.terms)
+
+    def _shares(
+        self, data: tuple[Any, ...], constants: tuple[Any, ...]
+    ) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """Return each term's arrays and constants."""
+        shares = []
+        first = 0
+        for length, own in constants:
+            shares.append((tuple(data[first : first + length]), own))
+            first += length
+        return shares
+
+    def finer_constants(
+        self,
+        f: Array,
+        estimate: FrequencyEstimate,
+        constants: tuple[Any, ...],
+    ) -> tuple[Any, ...] | None:
+        """Return the constants with finer ones for the terms that have them."""
+        finer = [
+            term.finer_constants(f, estimate, own)
+            for term, (_, own) in zip(self.terms, constants, strict=True)
+        ]
+        if all(new is None for new in finer):
+            return None
+        return tuple(
+            (length, own if new is None else new)
+            for (length, own), new in zip(constants, finer, strict=True)
+        )
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return the largest factor of a term."""
+        own = zip(self.terms, constants, strict=True)
+        return max(term.cone_factor(d, of_term) for term, (_, of_term) in own)
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[Any, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the weighted sum of the terms' forms, in the unit of the finest."""
+        d = f.size
+        common = self.cone_factor(d, constants)
+        weights: dict[int, Any] = dict(enumerate(self.weights))
+        open_weights = self._open_weights
+        if open_weights:
+            behind = data[-len(open_weights) :]
+            weights |= {i: array[0] for i, array in zip(open_weights, behind, strict=True)}
+        objective: Any = 0.0
+        cones: list[cp.Constraint] = []
+        for i, (arrays, own) in enumerate(self._shares(data, constants)):
+            form, of_form = self.terms[i].cone_form(f, arrays, own)
+            form = common / self.terms[i].cone_factor(d, own) * form
+            weighted, of_weight = _times(weights[i], form)
+            objective += weighted
+            cones += [*of_form, *of_weight]
+        return objective, cones
+
+    def __repr__(self) -> str:
+        return " + ".join(
+            repr(term) if weight == 1 else f"{weight:g} * {term!r}" for weight, term in self._parts
+        )
+
+
+def _summands(loss: Loss) -> tuple[list[Loss], list[Any]]:
+    """Return the terms of a sum and their weights as they were given; a loss is its own term."""
+    if not isinstance(loss, WeightedSum):
+        return [loss], [1.0]
+    if loss._recipe is None:
+        return list(loss.terms), list(loss.weights)
+    terms, weights = loss._recipe.args
+    return list(terms), list(weights)
+
+
+def _times(weight: Any, form: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+    """Return a product of a weight and a convex form, and the constraints that it needs."""
+    import cvxpy as cp
+
+    if not (isinstance(weight, cp.Expression) and form.parameters()):
+        return weight * form, []
+    # A product of parameters is compiled anew for each value: a bound of the form stands for it.
+    bound = cp.Variable()
+    return weight * bound, [form <= bound]
+
+
+def _response_with_kinks(
+    response: Callable[[Array], Array], mu: Array, kinks: Sequence[Kinks]
+) -> Array:
+    """Return the minimiser of a convex function of each value plus kinks plus μ f.
+
+    Parameters
+    ----------
+    response
+        From prices to the minimisers without the kinks, which do not increase.
+    mu
+        The price, of a shape that broadcasts with the kinks.
+    kinks
+        The kinks, in any order.
+    """
+    if not kinks:
+        return response(mu)
+    *others, (place, below, above) = kinks
+    # Below the kink the slope there is paid beside μ, above it the other.
+    left = _response_with_kinks(response, mu + below, others)
+    right = _response_with_kinks(response, mu + above, others)
+    return np.clip(place, right, left)

@@ -1,12 +1,15 @@
-"""Absolute deviations, which are robust to single outliers."""
+"""Deviations whose single outliers count less than in squares, or count alone."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Kinks, Loss
 
@@ -27,24 +30,31 @@ class LeastAbsolute(Loss):
     0.25
     """
 
+    has_kinks = True
+
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the point from which the deviations are measured, shape (..., d): f̃."""
+        return estimate.frequencies
+
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_v - f̃_v|."""
-        deviations = np.abs(f - estimate.frequencies)
+        deviations = np.abs(f - self.target(estimate))
         return np.asarray(np.sum(deviations, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the sign of f - f̃; 0, which is a subgradient, where they are equal."""
-        return np.sign(f - estimate.frequencies)
+        return np.sign(f - self.target(estimate))
 
-    def kinks(self, estimate: FrequencyEstimate) -> Kinks:
+    def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
         """Return f̃ with the slopes -1 and 1."""
         # Deviations all count the same: every kink turns from -1 to 1.
-        slope = np.ones(estimate.frequencies.shape)
-        return Kinks(estimate.frequencies, -slope, slope)
+        (place,) = data
+        slope = np.ones(place.shape)
+        return (Kinks(place, -slope, slope),)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃."""
-        return (estimate.frequencies,)
+        return (self.target(estimate),)
 
     def cone_form(
         self,
@@ -58,3 +68,200 @@ class LeastAbsolute(Loss):
         # Times d: solvers' tolerances are absolute, and frequencies of order 1/d.
         (target,) = data
         return cp.norm1(f.size * (f - target)), []
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d."""
+        return float(d)
+
+
+class L1To(LeastAbsolute):
+    """Σ |f_v - r_v| with a reference r, such as last month's frequencies.
+
+    It is meant as a part of a sum: ``LeastSquares() + 0.01 * L1To(r)`` moves a value away from its
+    reference only where the estimate asks for more than 0.01, and has a closed form on bounds with
+    at most one total.
+
+    Parameters
+    ----------
+    reference
+        Finite numbers, shape (d,).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the reference is not a vector of finite numbers.
+
+    Examples
+    --------
+    >>> from ldpopt import Problem, constraints, losses
+    >>> loss = losses.LeastSquares() + 0.1 * L1To([0.5, 0.25, 0.25])
+    >>> Problem(loss, [constraints.SumsTo(1.0)]).solve([0.75, 0.3, -0.05]).frequencies.round(3)
+    array([0.65, 0.25, 0.1 ])
+    """
+
+    def __init__(self, reference: ArrayLike) -> None:
+        self.reference = validate.vector("reference", reference)
+
+    @property
+    def family(self) -> type[LeastAbsolute]:
+        """Absolute deviations: the reference takes the place of f̃."""
+        return LeastAbsolute
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with: the reference is data."""
+        return self._recipe_or_self
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless the reference has one number per value."""
+        validate.one_per_value("reference", self.reference, estimate.d)
+
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the reference, of the frequencies' shape."""
+        return np.broadcast_to(self.reference, estimate.frequencies.shape)
+
+    def __repr__(self) -> str:
+        return f"L1To(<{len(self.reference)} values>)"
+
+
+class Huber(Loss):
+    """Σ h(f_v - f̃_v) with h(r) = ½ r² up to |r| = δ, and δ |r| - ½ δ² beyond (Huber 1964).
+
+    On bounds with at most one total the least squares solution minimises it too, as every convex
+    function that is the same for all deviations.
+
+    Parameters
+    ----------
+    delta
+        δ > 0, from which deviations count as outliers, in units of frequency.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If δ is not a finite number > 0.
+
+    Examples
+    --------
+    >>> float(Huber(0.25).value(np.array([0.5, 0.5]), FrequencyEstimate([0.25, 0.0])))
+    0.125
+    """
+
+    nonnegative_data = 1
+
+    def __init__(self, delta: float) -> None:
+        self.delta = validate.real("delta", delta, above=0)
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with: δ is data."""
+        return self._recipe_or_self
+
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the point from which the deviations are measured, shape (..., d): f̃."""
+        return estimate.frequencies
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ h(f_v - f̃_v)."""
+        size = np.abs(f - estimate.frequencies)
+        inner = np.minimum(size, self.delta)
+        # ½ r² inside; outside the straight line with the slope δ.
+        return np.asarray(np.sum(inner * (size - inner / 2), axis=-1))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return f - f̃, cut to -δ … δ."""
+        return np.clip(f - estimate.frequencies, -self.delta, self.delta)
+
+    def curvature(
+        self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
+    ) -> Array:
+        """Return 1 where the bounds leave no deviation above δ, else 0."""
+        low = np.asarray(lower) - estimate.frequencies
+        high = np.asarray(upper) - estimate.frequencies
+        return np.where((low >= -self.delta) & (high <= self.delta), 1.0, 0.0)
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return δ, once per value, and f̃."""
+        # As data it may be a parameter, which changes without a new compilation.
+        return np.full(estimate.frequencies.shape, self.delta), estimate.frequencies
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return ½ ‖u‖² + d Σ δ_v |w_v| with u + w = d (f - f̃): a quadratic program."""
+        import cvxpy as cp
+
+        delta, target = data
+        outlying = cp.Variable(f.size)
+        inner = cp.Variable(f.size)
+        # As variables: |·| of parameters times δ would be compiled anew for each δ.
+        parts = inner + outlying == f.size * (f - target)
+        linear = cp.sum(cp.multiply(f.size * delta, cp.abs(outlying)))
+        return 0.5 * cp.sum_squares(inner) + linear, [parts]
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d²."""
+        return float(d) ** 2
+
+    def __repr__(self) -> str:
+        return f"Huber({self.delta:g})"
+
+
+class MaxAbsolute(Loss):
+    """max_v |f_v - f̃_v|: the largest deviation is as small as it can be.
+
+    Its minimiser is rarely unique; on bounds with at most one total the closed form returns the
+    least squares solution, which minimises it too.
+
+    Examples
+    --------
+    >>> float(MaxAbsolute().value(np.array([0.5, 0.25]), FrequencyEstimate([0.75, 0.25])))
+    0.25
+    """
+
+    has_shared_kinks = True
+
+    def target(self, estimate: FrequencyEstimate) -> Array:
+        """Return the point from which the deviations are measured, shape (..., d): f̃."""
+        return estimate.frequencies
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the largest |f_v - f̃_v|."""
+        return np.asarray(np.max(np.abs(f - estimate.frequencies), axis=-1))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return a subgradient: the sign of the largest deviation in its place, else 0."""
+        deviations = f - estimate.frequencies
+        place = np.argmax(np.abs(deviations), axis=-1)[..., None]
+        slope = np.zeros(f.shape)
+        sign = np.sign(np.take_along_axis(deviations, place, axis=-1))
+        np.put_along_axis(slope, place, sign, axis=-1)
+        return slope
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return the loss itself."""
+        import cvxpy as cp
+
+        return cp.norm_inf(f - estimate.frequencies)
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃."""
+        return (estimate.frequencies,)
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return ‖d (f - f̃)‖ with the largest entry as norm."""
+        import cvxpy as cp
+
+        (target,) = data
+        return cp.norm_inf(f.size * (f - target)), []
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d."""
+        return float(d)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy.special import rel_entr
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import SeparableLoss
+from ldpopt.losses.base import SeparableLoss, ones
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -25,41 +27,25 @@ _LONG = 700.0
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class KullbackLeibler(SeparableLoss):
-    """Σ f_v log(f_v / max(f̃_v, 0)); values with f̃_v <= 0 must be zero.
+class _Divergence(SeparableLoss):
+    """Base class of Σ f_v log(f_v / r_v) with r >= 0: where r_v = 0, f_v must be zero."""
 
-    It is meant for frequencies with a given total; without one its minimiser is max(f̃, 0)/e.
-
-    Examples
-    --------
-    >>> estimate = FrequencyEstimate([0.5, 0.25, -0.1])
-    >>> float(KullbackLeibler().value(np.array([0.5, 0.25, 0.0]), estimate))
-    0.0
-    """
-
-    formula: ClassVar[str] = "KL(f ‖ max(f̃,0))"
     nonnegative_domain = True
     nonnegative_data = 1  # the logarithm of the mass may be negative
 
-    def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error if a vector has no positive value."""
-        dead = np.asarray(np.all(estimate.frequencies <= 0, axis=-1))
-        if np.any(dead):
-            place = f" in {validate.trial(validate.first(dead))}" if dead.ndim else ""
-            raise InvalidInputError(
-                f"the Kullback-Leibler loss (norm-mul) needs a positive estimate{place}: "
-                "with all <= 0 every value must be zero; use norm-sub"
-            )
+    @abstractmethod
+    def reference(self, estimate: FrequencyEstimate) -> Array:
+        """Return r, of the frequencies' shape; negative numbers count as 0."""
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ f log(f/max(f̃, 0)), ``inf`` outside its domain."""
-        reference = np.maximum(estimate.frequencies, 0.0)
+        """Return Σ f log(f/r), ``inf`` outside its domain."""
+        reference = np.maximum(self.reference(estimate), 0.0)
         # rel_entr knows that 0 log 0 is 0, and is infinite where f > 0 meets a reference of 0.
         return np.asarray(np.sum(rel_entr(f, reference), axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return 1 + log(f/f̃); -inf at f = 0, inf where f̃ <= 0."""
-        reference = np.broadcast_to(estimate.frequencies, f.shape)
+        """Return 1 + log(f/r); -inf at f = 0, inf where r is 0."""
+        reference = np.broadcast_to(self.reference(estimate), f.shape)
         allowed = reference > 0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             slope = np.maximum(f, 0.0)
@@ -74,12 +60,12 @@ class KullbackLeibler(SeparableLoss):
         return slope
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
-        """Return where f̃ > 0."""
-        return estimate.frequencies > 0
+        """Return where r > 0."""
+        return self.reference(estimate) > 0
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return max(f̃, 0) over its sum, and the logarithm of that sum, once per value."""
-        positive = np.maximum(estimate.frequencies, 0.0)
+        """Return r over its sum, and the logarithm of that sum, once per value."""
+        positive = np.maximum(self.reference(estimate), 0.0)
         # Without its mass the reference is of order 1/d, whatever the scale of the estimate.
         mass = positive.sum(axis=-1, keepdims=True)
         log_mass = np.broadcast_to(np.log(mass), positive.shape)
@@ -91,7 +77,7 @@ class KullbackLeibler(SeparableLoss):
         data: tuple[Any, ...],
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u and max(f̃, 0) = s g, Σ g = 1.
+        """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u and r = s g, Σ g = 1.
 
         In u the exponential cones have arguments near 1, however small the frequencies are.
         """
@@ -100,9 +86,13 @@ class KullbackLeibler(SeparableLoss):
         reference, log_mass = data
         u = cp.Variable(f.size)
         ratios = f.size * f == cp.multiply(f.size * reference, u)
-        # Σ f log(f/f̃) is Σ g u log u and a linear rest.
+        # Σ f log(f/r) is Σ g u log u and a linear rest.
         negative_entropy = -(reference @ cp.entr(u))
         return negative_entropy - log_mass @ f, [ratios]
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return 1: the form is the loss."""
+        return 1.0
 
     def response(
         self,
@@ -110,7 +100,7 @@ class KullbackLeibler(SeparableLoss):
         data: tuple[Array, ...],
         constants: tuple[float, ...],
     ) -> Array:
-        """Return max(f̃, 0) exp(-1 - μ)."""
+        """Return r exp(-1 - μ)."""
         reference, log_mass = data
         # By logarithms: the factor may overflow although the product does not.
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
@@ -127,8 +117,105 @@ class KullbackLeibler(SeparableLoss):
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the two logarithms, which may cancel."""
-        reference = np.broadcast_to(estimate.frequencies, f.shape)
+        reference = np.broadcast_to(self.reference(estimate), f.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.abs(np.log(np.maximum(f, 0.0))) + np.abs(np.log(np.maximum(reference, 0.0)))
         # Where a logarithm is infinite so is the gradient, which has no error.
         return np.where(np.isfinite(logs), 4 * _EPS * (1 + logs), 0.0)
+
+
+class KullbackLeibler(_Divergence):
+    """Σ f_v log(f_v / max(f̃_v, 0)); values with f̃_v <= 0 must be zero.
+
+    It is meant for frequencies with a given total; without one its minimiser is max(f̃, 0)/e.
+
+    Examples
+    --------
+    >>> estimate = FrequencyEstimate([0.5, 0.25, -0.1])
+    >>> float(KullbackLeibler().value(np.array([0.5, 0.25, 0.0]), estimate))
+    0.0
+    """
+
+    formula: ClassVar[str] = "KL(f ‖ max(f̃,0))"
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if a vector has no positive value."""
+        dead = np.asarray(np.all(estimate.frequencies <= 0, axis=-1))
+        if np.any(dead):
+            place = f" in {validate.trial(validate.first(dead))}" if dead.ndim else ""
+            raise InvalidInputError(
+                f"the Kullback-Leibler loss (norm-mul) needs a positive estimate{place}: "
+                "with all <= 0 every value must be zero; use norm-sub"
+            )
+
+    def reference(self, estimate: FrequencyEstimate) -> Array:
+        """Return f̃."""
+        return estimate.frequencies
+
+
+class KLTo(_Divergence):
+    """Σ f_v log(f_v / r_v) with a reference r, such as last month's frequencies.
+
+    As a part of a sum it pulls towards the reference: ``LeastSquares() + 0.01 * KLTo(r)``. Where
+    r_v = 0, f_v must be zero.
+
+    Parameters
+    ----------
+    reference
+        Finite numbers >= 0, not all 0, shape (d,).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the reference is not such a vector.
+
+    Examples
+    --------
+    >>> float(KLTo([0.5, 0.5]).value(np.array([1.0, 0.0]), FrequencyEstimate([0.9, 0.2])))
+    0.6931471805599453
+    """
+
+    def __init__(self, reference: ArrayLike) -> None:
+        self._reference = validate.vector("reference", reference)
+        negative = self._reference < 0
+        if negative.any():
+            at = validate.first(negative)
+            raise InvalidInputError(
+                f"reference must be >= 0, found {self._reference[at]:g} at {validate.where(at)}"
+            )
+        if not self._reference.any():
+            raise InvalidInputError("reference must have a positive value, all are 0")
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with: the reference is data."""
+        return self._recipe_or_self
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless the reference has one number per value."""
+        validate.one_per_value("reference", self._reference, estimate.d)
+
+    def reference(self, estimate: FrequencyEstimate) -> Array:
+        """Return the reference, of the frequencies' shape."""
+        return np.broadcast_to(self._reference, estimate.frequencies.shape)
+
+    def __repr__(self) -> str:
+        return f"KLTo(<{len(self._reference)} values>)"
+
+
+class Entropy(_Divergence):
+    """Σ f_v log f_v, the negative entropy: the smaller, the more even the frequencies.
+
+    As a part of a sum it draws them together: ``LeastSquares() + 0.01 * Entropy()``.
+
+    Examples
+    --------
+    >>> float(Entropy().value(np.array([0.5, 0.5]), FrequencyEstimate([0.9, 0.2])))
+    -0.6931471805599453
+    """
+
+    formula: ClassVar[str] = "Σf log f"
+
+    def reference(self, estimate: FrequencyEstimate) -> Array:
+        """Return ones."""
+        return ones(estimate.frequencies.shape)

@@ -187,6 +187,10 @@ class BinomialMLE(_Likelihood):
         log_likelihood = share @ cp.log(supported) + rest @ cp.log(others)
         return -f.size * log_likelihood, relative
 
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d."""
+        return float(d)
+
     def response(
         self,
         mu: Array,
@@ -297,6 +301,10 @@ class MultinomialMLE(_Likelihood):
         scaled = f.size * (floor + slope * f)
         log_likelihood = share @ cp.log(scaled)
         return -log_likelihood, []
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return 1: the form differs from the loss by a constant."""
+        return 1.0
 
     def response(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -108,7 +109,7 @@ class TiltedGaussianMLE(GaussianMLE):
         return repr(NormalisedGaussianMLE())
 
     @property
-    def compiled_key(self) -> type[TiltedGaussianMLE]:
+    def compiled_key(self) -> Hashable:
         """Its type: the slopes are data, so that all steps share what was compiled."""
         return type(self)
 
@@ -142,6 +143,10 @@ class TiltedGaussianMLE(GaussianMLE):
         # The weighted MLE's objective is the loss times unit² a / d.
         factor = 2 * unit**2 * a / f.size
         return distance + factor * (slopes @ f), cones
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return twice that of the weighted MLE, of which the loss is half."""
+        return 2 * super().cone_factor(d, constants)
 
     def curvature(
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf

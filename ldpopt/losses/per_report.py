@@ -184,5 +184,9 @@ class PerReportMLE(Loss):
         log_likelihoods = cp.log(matrix @ f)
         return -cp.sum(log_likelihoods) / self.n, []
 
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return 1: the form is the loss."""
+        return 1.0
+
     def __repr__(self) -> str:
         return f"PerReportMLE(<{self.n} reports of {type(self.oracle).__name__}>)"

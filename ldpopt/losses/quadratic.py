@@ -72,6 +72,10 @@ class LeastSquares(SeparableLoss):
         residual = f.size * (f - target)
         return 0.5 * cp.sum_squares(residual), []
 
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d²."""
+        return float(d) ** 2
+
     def response(
         self,
         mu: Array,
@@ -162,6 +166,10 @@ class WeightedLeastSquares(SeparableLoss):
         # One factor for f and one for f̃: a product with their difference would not be DPP.
         residual = cp.multiply(factor, f) - cp.multiply(factor, target)
         return 0.5 * cp.sum_squares(residual), []
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d² over the mean weight."""
+        return float(d) ** 2 / float(self.weights.mean())
 
     def response(
         self,
@@ -293,6 +301,11 @@ class GaussianMLE(SeparableLoss):
         sides = cp.vstack([doubled, t - weight])
         cones = cp.SOC(t + weight, sides, axis=0)
         return cp.sum(t) / f.size, [cones]
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return a/d times the square of the unit."""
+        _, a, unit = constants
+        return float(unit) ** 2 * float(a) / d
 
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return -1/κ as upper end if κ < 0, as lower end if κ > 0: there the variance vanishes."""

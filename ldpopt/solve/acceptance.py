@@ -104,7 +104,7 @@ def _gap(
     accuracy: Accuracy,
 ) -> Array | None:
     """Return the certified gap of every trial, or None where it would cost too much."""
-    if formulation.is_box(start.d):
+    if formulation.is_separate(start.d):
         gap = quick_gap(formulation, start, point)
         return box.gap(formulation, start, point) if gap is None else gap
     if plan.path == "closed-form" or start.d > feasibility.LARGEST:
@@ -133,7 +133,7 @@ def _doubts(
     size = 1.0 + scale_of(formulation, start, point, value)
     if np.all(gap <= tolerance * size):
         return []
-    if formulation.is_box(start.d):  # there the gap so far is a quick bound of this one
+    if formulation.is_separate(start.d):  # there the gap so far is a quick bound of this one
         gap = certify(formulation, start, point).gap
     excessive = ~(gap <= tolerance * size) & ~np.isposinf(gap)
     if not excessive.any():

@@ -108,14 +108,42 @@ class Formulation:
     def is_settled(self) -> bool:
         """Whether what is computed from loss and constraints may be kept for later solves.
 
-        Otherwise a function, or an object of a class that is not of this library, may change what
-        they state.
+        Otherwise an object of a class that is not of this library may change what they state.
         """
         # A loop: every solve asks, and a generator takes as long as three constraints.
         for constraint in self.constraints:
-            if not (constraint.reusable and constraint.is_settled):
+            if not constraint.is_settled:
                 return False
         return self.loss.is_settled
+
+    @property
+    def varies(self) -> bool:
+        """Whether parameters or functions may make it another problem at another moment."""
+        return self.loss.varies or any(constraint.varies for constraint in self.constraints)
+
+    def at(
+        self, estimate: FrequencyEstimate | ArrayLike, values: Mapping[int, Any] | None = None
+    ) -> Formulation:
+        """Return the problem with the present values of its parameters: it does not change again.
+
+        Parameters
+        ----------
+        estimate
+            What is solved for: functions of ``Custom`` state what they mean for it.
+        values
+            Values of some parameters, by ``id``, in place of those that they hold.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a parameter has no value or one that is not allowed, or a function fails.
+        """
+        if not self.varies:
+            return self
+        start = FrequencyEstimate.of(estimate)
+        chosen = {} if values is None else values
+        loss = self.loss.at(start, chosen)
+        return Formulation(loss, tuple(part.at(start, chosen) for part in self.constraints))
 
     @property
     def convex_constraints(self) -> tuple[Constraint, ...]:
@@ -161,6 +189,13 @@ class Formulation:
     def is_box(self, d: int) -> bool:
         """Return whether the constraints are bounds and at most one total."""
         return self.region(d).is_box
+
+    def is_separate(self, d: int) -> bool:
+        """Return whether values interact through the multiplier of one total alone.
+
+        The constraints are a box with at most one total, and no kink of the loss has two values.
+        """
+        return self.is_box(d) and not self.loss.has_shared_kinks
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless the constraints fit d values and do not contradict each other.

@@ -55,11 +55,12 @@ _REGULAR = 1e-13
 def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome) -> Outcome:
     """Return the outcome with polished points, where that lowers their certified gap.
 
-    Losses that are not sums over values, and sets that are not polyhedra in f alone, are left as
-    they are. Cost: a few sparse systems of the size of the rows that hold, and two certificates,
-    per trial.
+    Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
+    left as they are. Cost: a few sparse systems of the size of the rows that hold, and two
+    certificates, per trial.
     """
-    if formulation.loss.separable is None:
+    loss = formulation.loss
+    if loss.separable is None or loss.smooth_part is not loss:
         return outcome
     source = RowsOfTrials(formulation, start.d)
     points = outcome.frequencies.copy()

@@ -81,7 +81,8 @@ class Problem(Formulation):
         >>> order.plan([0.5, 0.6]).name
         'pava'
         """
-        return self._planner.plan(self, self.accept(estimate), Request())
+        problem = self.at(estimate)
+        return self._planner.plan(problem, problem.accept(estimate), Request())
 
     def explain(self, estimate: FrequencyEstimate | ArrayLike) -> str:
         """Return which path ``solve`` takes for this estimate, and why, without solving.
@@ -150,29 +151,36 @@ class Problem(Formulation):
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
         the requested path.
         """
-        start = self.accept(estimate)
-        if self.loss.uses_noise:
+        return self._solve(
+            self.at(estimate), estimate, Request(path, solver, accuracy, solver_options)
+        )
+
+    def _solve(
+        self, problem: Formulation, estimate: FrequencyEstimate | ArrayLike, request: Request
+    ) -> Solution:
+        """Return the minimiser of this problem at one moment."""
+        start = problem.accept(estimate)
+        if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
-        request = Request(path, solver, accuracy, solver_options)
-        plan = self._planner.plan(self, start, request)
+        plan = self._planner.plan(problem, start, request)
         if plan.path is None or plan.run is None:
             raise InvalidInputError(plan.reason)
-        if not self.is_settled:
-            # The function of Custom, say, may read what has changed since it was compiled.
+        if not problem.is_settled:
+            # An object of an unknown class may have changed since it was compiled.
             self._planner.conic.forget()
         began = time.perf_counter()
         outcome = plan.run()
         seconds = time.perf_counter() - began
         # The clock has stopped: judging is no part of what the path took, and comparisons time
         # paths.
-        judgement = judge(self, start, outcome, plan, accuracy)
+        judgement = judge(problem, start, outcome, plan, request.accuracy)
         if judgement.status is not Status.OPTIMAL:
             warn(
                 f"the solution is inaccurate: {judgement.reason}; see its certificate, or allow "
                 "more iterations"
             )
         return Solution(
-            problem=self,
+            problem=problem,
             start=start,
             frequencies=outcome.frequencies,
             status=judgement.status,
@@ -196,11 +204,12 @@ class Problem(Formulation):
         >>> Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).minimise([0.5, 0.25])
         array([0.625, 0.375])
         """
-        start = self.accept(estimate)
-        form = closed_form_for(self, start)
+        problem = self.at(estimate)
+        start = problem.accept(estimate)
+        form = closed_form_for(problem, start)
         if form is None:
-            return self.solve(start).frequencies
-        if self.loss.uses_noise:
+            return self._solve(problem, start, Request()).frequencies
+        if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
         return form.evaluate()
 
@@ -251,10 +260,11 @@ class Problem(Formulation):
         >>> [end.round(3) for end in ranked.interval(raw)]
         [array([ 0.464,  0.454, -0.016]), array([0.508, 0.508, 0.073])]
         """
-        start = self.accept(estimate)
+        problem = self.at(estimate)
+        start = problem.accept(estimate)
         # First, because a program over an empty set would blame the reports for a conflict that the
         # constraints have among themselves.
-        feasibility.require_feasible(self.constraints, start.d)
+        feasibility.require_feasible(problem.constraints, start.d)
         raw = start.require_raw("intervals need")
         probability = validate.real("level", level, above=0, below=1)
-        return constrained_intervals.interval(self.constraints, raw, probability, sets)
+        return constrained_intervals.interval(problem.constraints, raw, probability, sets)

@@ -50,7 +50,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     """
     region = formulation.region(start.d)
     loss = formulation.loss
-    if loss.kinks(start) is not None or _is_near_end(formulation, start, point):
+    if loss.smooth_part is not loss or _is_near_end(formulation, start, point):
         return None
     if region.total is not None and (region.lower_count or region.upper_count):
         return _bounded_gap(formulation, start, point, region, region.total)

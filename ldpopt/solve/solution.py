@@ -134,7 +134,7 @@ class Solution:
         """Return the certificate, unless that takes a large program that was not requested."""
         # Showing a value in a notebook must not start a program that takes minutes.
         d = self.start.d
-        is_cheap = self.problem.is_box(d) or d <= feasibility.LARGEST
+        is_cheap = self.problem.is_separate(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):
             return "not computed yet: it takes a program, see the attribute certificate"
         worst = self.certificate.worst

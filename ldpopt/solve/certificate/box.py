@@ -18,7 +18,7 @@ from ldpopt.solve.certificate.competitors import no_bound, reach, stated
 from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, weighted_sum
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, minorant
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.formulation import Formulation
 
@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 
 NEAR = 1e-9
 """Distance at which a bound holds: an interior point method leaves about this much."""
+
+# Distances at which kinks and bounds may count: closed forms are exact, solvers are not.
+_NEARNESS = (1e-12, NEAR, 1e-7, 1e-5)
 
 # A gap of this size relative to Σ |g_v f_v| is rounding: no other price is tried.
 _ROUNDING = 1e-13
@@ -109,6 +112,12 @@ class _Model(NamedTuple):
         if isinstance(tangent, KinkedLoss):
             mu = usable(_kinked_multiplier(tangent, self.bounds, self.total))
             return Bound(mu, self._gap_at(mu, excess), terms)
+        if isinstance(tangent, MixedLoss):
+            tries = [usable(_common_multiplier(tangent, self.bounds, near)) for near in _NEARNESS]
+            gaps = np.stack([self._gap_at(mu, excess) for mu in tries])
+            best = np.argmin(gaps, axis=0)[None]
+            mu = np.take_along_axis(np.stack(tries), best, axis=0)[0]
+            return Bound(mu, np.min(gaps, axis=0), terms)
         mu = usable(_mean_multiplier(tangent.slope, tangent.f, self.bounds))
         gap = self._gap_at(mu, excess)
         # What rounding leaves of the total costs the same at any price near this one.
@@ -213,6 +222,22 @@ def _kinked_multiplier(loss: KinkedLoss, limits: Box, total: float) -> Array:
     lowest = np.max(np.where(clipped > limits.lower, falling, -np.inf), axis=-1)
     stay = np.clip(0.0, lowest, highest)
     return -np.where(missing > 0, rise, np.where(missing < 0, fall, stay))
+
+
+def _common_multiplier(loss: MixedLoss, limits: Box, near: float) -> Array:
+    """Return minus the price that every value's slopes and bounds allow, or allow most nearly.
+
+    Kinks and bounds within ``near`` of a value count.
+    """
+    lowest, highest = loss.slopes(near)
+    # A value at its lower bound allows any price below its slopes, one at its upper any above.
+    at_lower = loss.f - limits.lower <= near
+    at_upper = limits.upper - loss.f <= near
+    low = np.max(np.where(at_lower, -np.inf, lowest), axis=-1)
+    high = np.min(np.where(at_upper, np.inf, highest), axis=-1)
+    low = np.where(np.isinf(low), np.minimum(high, 0.0), low)
+    high = np.where(np.isinf(high), np.maximum(low, 0.0), high)
+    return np.asarray(-(low + high) / 2)
 
 
 def bound_multipliers(residual: Array, point: Array, limits: Box) -> tuple[Array, Array, Array]:

@@ -273,6 +273,7 @@ def certify(
         return certify_program(problem, estimate)
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
+    problem = problem.at(estimate)
     start = problem.accept(estimate)
     # An estimate is finite: NaN or infinity in f raises its error here.
     point = FrequencyEstimate.of(f).frequencies
@@ -323,7 +324,7 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
     if problem.convex_constraints != problem.constraints:
         relaxed = Formulation(problem.loss, problem.convex_constraints)
     # On boxes no program is needed, and all trials are certified at once.
-    kind: Any = box if relaxed.region(start.d).is_box else polyhedron
+    kind: Any = box if relaxed.is_separate(start.d) else polyhedron
     evidence: Evidence = kind.evidence(relaxed, start, point)
     if relaxed is problem:
         return evidence

@@ -15,7 +15,7 @@ from ldpopt.solve.certificate.cone_gap import cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import bounds_of
 from ldpopt.solve.certificate.rows import Rows
@@ -57,7 +57,7 @@ def evidence(tangent: Minorant, rows: Rows, curved: Sequence[Constraint], bounds
     if isinstance(tangent, Tangent):
         proof = _of_tangent(tangent, limits, variable, forms)
     else:
-        assert isinstance(tangent, KinkedLoss)
+        assert isinstance(tangent, KinkedLoss | MixedLoss)
         proof = _of_kinked_loss(tangent, limits, variable, forms)
     multipliers = _row_multipliers(rows.system, linear, proof.duals)
     mu, of_rows = rows.shared_out(multipliers)
@@ -99,20 +99,20 @@ def _of_tangent(tangent: Tangent, limits: Box, variable: Any, forms: Sequence[An
     return _Proof(result.gap, result.reason, result.multipliers, result.residual)
 
 
-def _of_kinked_loss(loss: KinkedLoss, limits: Box, variable: Any, forms: Sequence[Any]) -> _Proof:
+def _of_kinked_loss(
+    loss: KinkedLoss | MixedLoss, limits: Box, variable: Any, forms: Sequence[Any]
+) -> _Proof:
     """Return the proof of a loss with kinks, as a program whose objective it is."""
     import cvxpy as cp
 
-    place, below, above = loss.kinks
-    step = variable - place
-    objective = below @ step + (above - below) @ cp.pos(step)
     ends = [form for form in bounds_of(variable, limits) if form.size]
-    problem = cp.Problem(cp.Minimize(objective), [*forms, *ends])
+    problem = cp.Problem(cp.Minimize(loss.objective(variable, limits)), [*forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     values = {other: np.zeros(other.shape) for other in problem.variables()}
     whole = certify_program(problem, {**values, variable: loss.f})
     duals = {form.id: value for form, value in whole.duals.items()}
-    return _Proof(whole.gap, whole.reason, duals, _of_bounds(ends, limits, duals))
+    gap = whole.gap + loss.rounding(limits)
+    return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals))
 
 
 def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:

@@ -11,8 +11,10 @@ and only the multipliers, which make p, tie values together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ from ldpopt.losses.base import Kinks, Loss
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.parts import are_within, collapsed, count_of_parts, parts_of
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -125,6 +130,18 @@ class KinkedLoss:
         """Return the subgradient at f that is nearest to the prices."""
         return self.kinks.subgradient(self.f, price)
 
+    def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
+        """Return the loss up to a constant as an expression, for one trial."""
+        import cvxpy as cp
+
+        place, below, above = self.kinks
+        step = variable - place
+        return below @ step + (above - below) @ cp.pos(step)
+
+    def rounding(self, limits: Box) -> float:
+        """Return by how much the objective may be wrong: not at all."""
+        return 0.0
+
     def _rise_to(self, s: Array, price: Array, error: Array) -> Array:
         """Return ℓ(f) - ℓ(s) - p (f - s) of each value, raised by its rounding; at least 0."""
         height = self._height(self.f)
@@ -140,6 +157,103 @@ class KinkedLoss:
         place, below, above = self.kinks
         step = f - place
         return np.where(step < 0, below, above) * step
+
+
+@dataclass(frozen=True, eq=False)
+class MixedLoss:
+    """The sum of a smooth loss and of others with kinks, of single values or shared.
+
+    Any slopes k of the kinked parts split a price p, so that the rise of the sum is at most the
+    smooth part's at the price p - Σk and each kinked part's at its own k. Parts with shared kinks
+    are known to cvxpy alone: with these the loss has an ``objective``, but no ``rise``.
+
+    Attributes
+    ----------
+    f, slope
+        The point, and a subgradient of the whole there, shape (..., d).
+    smooth
+        The tangent of the smooth part; of the zero function if there is no such part.
+    kinked
+        The parts that are linear in each value but for one kink.
+    shared
+        From a variable to the parts with shared kinks; None without them.
+    """
+
+    f: Array
+    slope: Array
+    smooth: Tangent
+    kinked: tuple[KinkedLoss, ...]
+    shared: Callable[[cp.Expression], cp.Expression] | None
+
+    def slopes(self, near: float) -> tuple[Array, Array]:
+        """Return the smallest and the largest slope of each value near the point."""
+        lowest = self.smooth.slope
+        highest = self.smooth.slope
+        for part in self.kinked:
+            place, below, above = part.kinks
+            lowest = lowest + np.where(self.f > place + near, above, below)
+            highest = highest + np.where(self.f < place - near, below, above)
+        return lowest, highest
+
+    def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
+        """Return the sum of the parts' rises at the slopes that explain most of the price."""
+        chosen = self._chosen(price, np.maximum(self.f - lower, upper - self.f))
+        exact = np.zeros(1)
+        rest = price - sum(chosen)
+        rounding = 4 * EPS * (np.abs(price) + sum(map(np.abs, chosen)))
+        rise = self.smooth.rise(rest, error + rounding, lower, upper)
+        for part, slope in zip(self.kinked, chosen, strict=True):
+            rise = rise + part.rise(slope, exact, lower, upper)
+        return with_rounding(rise, len(chosen))
+
+    def slope_towards(self, price: Array) -> Array:
+        """Return the subgradient at f that is nearest to the prices."""
+        taken = sum(self._chosen(price, np.zeros(1)), np.zeros(self.f.shape))
+        return taken + self.smooth.slope_towards(price - taken)
+
+    def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
+        """Return the loss, with the tangent for its smooth part, as an expression for one trial."""
+        import cvxpy as cp
+
+        step = variable - self.f
+        objective = self.smooth.slope @ step
+        # What has no width needs no curvature, which is infinite where a loss holds a value at 0.
+        is_curved = (limits.upper > limits.lower) & np.isfinite(self.smooth.modulus)
+        modulus = np.where(is_curved, self.smooth.modulus, 0.0)
+        if modulus.any():
+            objective += 0.5 * cp.sum(cp.multiply(modulus, cp.square(step)))
+        for part in self.kinked:
+            objective += part.objective(variable, limits)
+        return objective if self.shared is None else objective + self.shared(variable)
+
+    def rounding(self, limits: Box) -> float:
+        """Return by how much the rounding of the smooth part's slope may change the objective."""
+        reach = np.maximum(self.f - limits.lower, limits.upper - self.f)
+        # No error times an infinite range is nothing.
+        error = np.broadcast_to(self.smooth.error, self.f.shape)
+        used = error > 0
+        return float(error[used] @ reach[used]) * (1 + len(self.f) * EPS)
+
+    def _chosen(self, price: Array, reach: Array) -> list[Array]:
+        """Return a slope of each kinked part: together they leave little of the price.
+
+        What is left of it costs up to ``reach`` times its size. Off its kink a part has one slope,
+        and another one costs the distance times the difference.
+        """
+        nearest_zero = [part.slope for part in self.kinked]
+        missing = price - self.smooth.slope_towards(price) - sum(nearest_zero)
+        chosen = []
+        for part, slope in zip(self.kinked, nearest_zero, strict=True):
+            place, below, above = part.kinks
+            at_point = part.slope_towards(slope + missing)
+            between = np.clip(slope + missing, below, above)
+            gain = np.abs(missing - (at_point - slope)) - np.abs(missing - (between - slope))
+            with np.errstate(invalid="ignore"):
+                pays = gain * reach > np.abs(between - at_point) * np.abs(self.f - place)
+            taken = np.where(pays, between, at_point)
+            missing = missing - (taken - slope)
+            chosen.append(taken)
+        return chosen
 
 
 def _rise_of(
@@ -162,9 +276,28 @@ def minorant(
     loss: Loss, estimate: FrequencyEstimate, f: Array, lower: Array, upper: Array
 ) -> Minorant:
     """Return the minorant of a convex loss at f, which holds for s between the bounds."""
-    kinks = loss.kinks(estimate)
-    if kinks is not None:
-        return KinkedLoss(f, kinks)
+    smooth = loss.smooth_part
+    if smooth is loss:
+        return _tangent(loss, estimate, f, lower, upper)
+    kinks = loss.kinks(loss.data(estimate), loss.constants(estimate)) if loss.has_kinks else ()
+    kinked = tuple(KinkedLoss(f, one) for one in kinks)
+    shared = partial(loss.expression, estimate=estimate) if loss.has_shared_kinks else None
+    if smooth is None and shared is None and len(kinked) == 1:
+        return kinked[0]
+    slope = loss.gradient(f, estimate)
+    # An infinite slope holds a value where it is.
+    slope = np.where(np.isfinite(slope), slope, 0.0)
+    nothing = np.zeros(f.shape)
+    tangent = Tangent(f, nothing, nothing, np.zeros(1), None)
+    if smooth is not None:
+        tangent = _tangent(smooth, estimate, f, lower, upper)
+    return MixedLoss(f, slope, tangent, kinked, shared)
+
+
+def _tangent(
+    loss: Loss, estimate: FrequencyEstimate, f: Array, lower: Array, upper: Array
+) -> Tangent:
+    """Return the tangent of a smooth loss."""
     slope = loss.gradient(f, estimate)
     error = loss.gradient_error(f, slope, estimate)
     held = _held(loss, estimate, f, slope, Box(lower, upper))

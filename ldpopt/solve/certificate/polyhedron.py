@@ -25,7 +25,7 @@ from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent, minorant
+from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
@@ -112,6 +112,9 @@ def _of_trial(
     if isinstance(tangent, Tangent) and tangent.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
+    if isinstance(tangent, MixedLoss):
+        # Which slopes its kinks take is for a program to find.
+        return cone.evidence(tangent, rows, source.curved, bounds)
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)

@@ -37,6 +37,9 @@ _RUNAWAY = 1e9
 # Solves in finer units at most: each gains a factor of 10³ or more, down to double precision.
 _REFINEMENTS = 4
 
+# Compiled problems that are kept: several solvers, shapes and units of one problem.
+_KEPT = 64
+
 # Arguments of cvxpy's own solve: they would change what is solved, or how it is compiled.
 _RESERVED = frozenset({"solver", "warm_start", "gp", "qcp", "parallel"})
 
@@ -114,40 +117,47 @@ class CompiledProblem:
         self._solver = solver
         self._parameters = []
         if with_parameters:
+            signs = loss.nonnegative_arrays(len(data), constants)
             self._parameters = [
                 # Only with a known sign may a parameter multiply a convex expression (cvxpy's DPP
                 # rules).
-                cp.Parameter(x.shape, nonneg=i < loss.nonnegative_data)
-                for i, x in enumerate(data)
+                cp.Parameter(x.shape, nonneg=nonnegative)
+                for x, nonnegative in zip(data, signs, strict=True)
             ]
         # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made
         # for numbers of order 1.
         self._x = cp.Variable(d)
         f = self._x / d
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
-        forms = [form for c in formulation.constraints for form in c.cone_form(f)]
+        forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
         if factor != 1:
             objective = factor * objective
         self._program = ConeProgram(objective, [*extra, *forms], solver, anchor=self._x)
-        self._set(data)
+        self._set(data, numbers_of(formulation, d))
         # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
         self._unreported = time.perf_counter() - began
 
-    def _set(self, data: Sequence[Array]) -> None:
-        """Write an estimate's arrays into the parameters, if there are any."""
+    def _set(self, data: Sequence[Array], numbers: Sequence[Array]) -> None:
+        """Write the arrays of an estimate and of the constraints into the parameters, if any."""
         for parameter, value in zip(self._parameters, data, strict=bool(self._parameters)):
+            parameter.value = value
+        for parameter, value in zip(self._numbers, numbers, strict=bool(self._numbers)):
             parameter.value = value
 
     def solve(
-        self, data: Sequence[Array], settings: Mapping[str, Any], given: Mapping[str, Any]
+        self,
+        data: Sequence[Array],
+        numbers: Sequence[Array],
+        settings: Mapping[str, Any],
+        given: Mapping[str, Any],
     ) -> SolverResult:
         """Return what the solver makes of one estimate; the first result has the compile time.
 
         Parameters
         ----------
-        data
-            The loss's arrays for the estimate.
+        data, numbers
+            The arrays of the loss for the estimate, and those of the constraints.
         settings
             The solver's options, the given ones among them.
         given
@@ -160,7 +170,7 @@ class CompiledProblem:
         """
         import cvxpy as cp
 
-        self._set(data)
+        self._set(data, numbers)
         for name in given:
             if name in _RESERVED:
                 raise SolverError(
@@ -294,7 +304,7 @@ class ConicPath:
     ) -> SolverResult:
         """Return what the solver makes of one trial in the units of some constants."""
         compiled = self._compiled_for(stack, row, constants, factor)
-        return _solve_carefully(compiled, row, stack.solver, stack.settings, stack.given)
+        return _solve_carefully(compiled, stack, row)
 
     def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
         """Raise an error that names the conflict if no vector has a finite loss in the set."""
@@ -304,7 +314,9 @@ class ConicPath:
         key = (formulation.loss.nonnegative_domain, formulation.constraints, d)
         if key not in self._feasible:
             feasibility.require_feasible(feasibility.conditions(formulation, None), d)
-            self._feasible.add(key)
+            # Constraints with parameters are others each time.
+            if all(part.compiled_key(d) is part for part in formulation.constraints):
+                self._feasible.add(key)
         support = formulation.loss.support(start)
         if support is not None:
             # Trials with the same zeros share one program.
@@ -319,16 +331,19 @@ class ConicPath:
         formulation = stack.formulation
         arguments = (formulation, data, constants, stack.solver, factor)
         # Not kept: the estimate is compiled in, so that no other estimate could use it.
-        if d > _PARAMETRIC:
+        if d > _PARAMETRIC or formulation.loss.needs_numbers:
             return CompiledProblem(*arguments, with_parameters=False)
         loss_key = formulation.loss.compiled_key
-        key = (loss_key, formulation.constraints, d, constants, stack.solver, factor)
+        key = (loss_key, stack.constraint_keys, d, constants, stack.solver, factor)
         if key in self.compiled:
             return self.compiled[key]
         is_alone = len(stack.trials) == 1
         if is_alone and d >= _ONCE and key not in self._solved_once:
             self._solved_once.add(key)
             return CompiledProblem(*arguments, with_parameters=False)
+        # A function that returns something else each time would fill the memory.
+        while len(self.compiled) >= _KEPT:
+            del self.compiled[next(iter(self.compiled))]
         self.compiled[key] = CompiledProblem(*arguments)
         return self.compiled[key]
 
@@ -343,6 +358,8 @@ class _Stack:
         As in ``ConicPath.solve``.
     constants, data, support
         As the loss returns them for all trials.
+    numbers, constraint_keys
+        The arrays that the constraints leave open, and what they are compiled by.
     """
 
     formulation: Formulation
@@ -353,6 +370,8 @@ class _Stack:
     constants: tuple[float, ...]
     data: tuple[Array, ...]
     support: NDArray[np.bool_] | None
+    numbers: tuple[Array, ...]
+    constraint_keys: tuple[Hashable, ...]
 
     @classmethod
     def of(
@@ -366,7 +385,9 @@ class _Stack:
         """Return the stack of an estimate."""
         loss = formulation.loss
         parts = loss.constants(start), loss.data(start), loss.support(start)
-        return cls(formulation, start, solver, settings, given, *parts)
+        numbers = numbers_of(formulation, start.d)
+        keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
+        return cls(formulation, start, solver, settings, given, *parts, numbers, keys)
 
     @property
     def trials(self) -> list[tuple[int, ...]]:
@@ -422,20 +443,36 @@ def _plausible(
     return np.maximum(points, 0.0) if loss.nonnegative_domain else points
 
 
-def _solve_carefully(
-    compiled: CompiledProblem,
-    data: Sequence[Array],
-    solver: str,
-    settings: Mapping[str, Any],
-    given: Mapping[str, Any],
-) -> SolverResult:
+def _constrained(
+    formulation: Formulation, f: Any, *, with_parameters: bool
+) -> tuple[list[Any], list[Any]]:
+    """Return the constraints on f, and the parameters for numbers that may change later."""
+    forms: list[Any] = []
+    numbers: list[Any] = []
+    for constraint in formulation.constraints:
+        if with_parameters:
+            stated, open_numbers = constraint.adjustable_form(f)
+            numbers += open_numbers
+        else:
+            stated = constraint.cone_form(f)
+        forms += stated
+    return forms, numbers
+
+
+def numbers_of(formulation: Formulation, d: int) -> tuple[Array, ...]:
+    """Return the arrays that constraints with parameters leave open."""
+    return tuple(number for part in formulation.constraints for number in part.data(d))
+
+
+def _solve_carefully(compiled: CompiledProblem, stack: _Stack, row: list[Array]) -> SolverResult:
     """Return a solver's result: that of a second try where it stopped for numerical reasons."""
-    first = compiled.solve(data, settings, given)
-    careful = SOLVERS[solver].careful if solver in SOLVERS else {}
+    first = compiled.solve(row, stack.numbers, stack.settings, stack.given)
+    careful = SOLVERS[stack.solver].careful if stack.solver in SOLVERS else {}
     if first.reported != _NUMERICAL or not careful:
         return first
     # The caller's options win over careful ones.
-    second = compiled.solve(data, {**settings, **careful, **given}, given)
+    options = {**stack.settings, **careful, **stack.given}
+    second = compiled.solve(row, stack.numbers, options, stack.given)
     return replace(
         # The first result has carried the compile time; the second states 0.
         second,

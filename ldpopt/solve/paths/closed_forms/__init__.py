@@ -51,6 +51,8 @@ class Match(NamedTuple):
 
 def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the closed form of a problem for an estimate that it accepts, or None."""
+    if formulation.loss.bare is not formulation.loss:
+        formulation = Formulation(formulation.loss.bare, formulation.constraints)
     # The special form first: it is a sort, where the root of a multiplier takes a dozen passes.
     match = _by_types(formulation, estimate) or _on_box(formulation, estimate)
     if match is not None and formulation.loss.solved_for:

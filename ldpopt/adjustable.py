@@ -1,0 +1,227 @@
+"""Losses and constraints that were built with parameters in place of numbers.
+
+Such an object holds the numbers of the moment when it was built, like any other, and its recipe:
+the arguments as they were given. ``at`` builds it again from the values of another moment. So
+everything that is computed from an object is about one set of values, and never becomes stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from ldpopt.errors import InvalidInputError
+from ldpopt.immutable import Immutable, SealsInstances
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+    from ldpopt.estimate import FrequencyEstimate
+
+Values = Mapping[int, Any]
+"""Values of some parameters by their ``id``, in place of those that they hold."""
+
+
+class _Latest:
+    """The object that a recipe has built last, and for which arguments."""
+
+    __slots__ = ("built", "key")
+
+    def __init__(self) -> None:
+        self.key: Any = None
+        self.built: Any = None
+
+
+class Recipe(Immutable):
+    """The arguments of a constructor, parameters and parts that vary among them."""
+
+    _kept = frozenset({"kind", "args", "kwargs", "_latest"})  # ``build`` looks at what varies
+
+    def __init__(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.kind = kind
+        self.args = args
+        self.kwargs = kwargs
+        # The same values give the same object, so that what is kept for it is found again.
+        self._latest = _Latest()
+
+    def build(self, start: FrequencyEstimate | None, values: Values) -> Any:
+        """Return the object for some values; those of the other parameters are the present ones."""
+        args, kwargs = _present((self.args, self.kwargs), start, values)
+        key = _key((args, kwargs))
+        if key != self._latest.key:
+            self._latest.built = self._plain(args, kwargs)._altered(_recipe=self, _is_fixed=True)
+            self._latest.key = key
+        return self._latest.built
+
+    def varying(self) -> Any:
+        """Return the object that stands for all values; its numbers are those of this moment."""
+        return self._plain(*_present((self.args, self.kwargs), None, {}))._altered(_recipe=self)
+
+    def _plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.kind.plain(args, kwargs)  # type: ignore[attr-defined]  # of its metaclass
+
+    def parameters(self) -> list[Any]:
+        """Return the cvxpy parameters among the arguments, in the order of their first use."""
+        return _parameters_in((self.args, self.kwargs))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the object that was built last."""
+        return {**super().__getstate__(), "_latest": _Latest()}
+
+
+class _TakesParameters(SealsInstances):
+    """Lets constructors see numbers where parameters were given."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        is_plain = not (any(map(_varies, args)) or any(map(_varies, kwargs.values())))
+        if is_plain or not getattr(cls, "_adjusts", True):
+            return super().__call__(*args, **kwargs)
+        return Recipe(cls, args, kwargs).varying()
+
+    def plain(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return an instance from arguments that do not vary."""
+        return super().__call__(*args, **kwargs)
+
+
+class Adjustable(Immutable, metaclass=_TakesParameters):
+    """Base of classes whose constructors take a ``Parameter`` wherever they take a number."""
+
+    _recipe: Recipe | None = None
+
+    _is_fixed: bool = False
+    """Whether the object was built for one set of values, and stays with them."""
+
+    _adjusts: ClassVar[bool] = True
+    """Whether the constructor gets numbers where parameters are given."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether another moment may give another object: it holds parameters, or a function."""
+        return self._recipe is not None and not self._is_fixed
+
+    def at(self, start: FrequencyEstimate | None, values: Values) -> Self:
+        """Return the object with the values that its parameters have now.
+
+        Parameters
+        ----------
+        start
+            The estimate that is solved for; None where none is known.
+        values
+            Values of some parameters, by ``id``, in place of those that they hold.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a parameter has no value, or one that the constructor refuses.
+        """
+        if self._recipe is None or self._is_fixed:
+            return self
+        built: Self = self._recipe.build(start, values)
+        return built
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters that the object was built with."""
+        return [] if self._recipe is None else self._recipe.parameters()
+
+
+def is_expression(value: Any) -> bool:
+    """Return whether a value is one of cvxpy's expressions, without importing cvxpy."""
+    cvxpy = sys.modules.get("cvxpy")
+    return cvxpy is not None and isinstance(value, cvxpy.Expression)
+
+
+def _varies(value: Any) -> bool:
+    """Return whether an argument is, or holds, a parameter or an object that varies."""
+    if isinstance(value, list | tuple):
+        return any(map(_varies, value))
+    if isinstance(value, Adjustable):
+        return value.varies
+    return is_expression(value)
+
+
+def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any:
+    """Return an argument with numbers in place of parameters."""
+    if isinstance(value, list | tuple):
+        return type(value)(_present(member, start, values) for member in value)
+    if isinstance(value, dict):
+        return {name: _present(member, start, values) for name, member in value.items()}
+    if isinstance(value, Adjustable):
+        # Before there is an estimate a function stays what it is.
+        return value if start is None and not values else value.at(start, values)
+    return number_of(value, values) if is_expression(value) else value
+
+
+def number_of(expression: cp.Expression, values: Values) -> Any:
+    """Return the value of an expression of parameters: a float, or an array.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter has no value, or the expression has variables.
+    """
+    if expression.variables():
+        raise InvalidInputError(
+            f"{expression} has variables: where a number is expected only parameters may stand; "
+            "state the constraint with Custom"
+        )
+    with holding(expression.parameters(), values):
+        result = np.asarray(expression.value, dtype=np.float64)
+    return float(result) if result.ndim == 0 else result
+
+
+class holding:
+    """Let parameters hold other values for a while.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them has no value.
+    """
+
+    def __init__(self, parameters: list[Any], values: Values) -> None:
+        self._before = [(parameter, parameter.value) for parameter in parameters]
+        for parameter in parameters:
+            value = values.get(parameter.id, parameter.value)
+            if value is None:
+                raise InvalidInputError(
+                    f"the parameter {parameter.name()} has no value: set {parameter.name()}.value "
+                    "first"
+                )
+        self._values = values
+
+    def __enter__(self) -> None:
+        for parameter, before in self._before:
+            parameter.save_value(self._values.get(parameter.id, before))
+
+    def __exit__(self, *_: object) -> None:
+        for parameter, before in self._before:
+            parameter.save_value(before)
+
+
+def _parameters_in(value: Any) -> list[Any]:
+    """Return the parameters in an argument, each once."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    parameters: list[Any] = []
+    if isinstance(value, list | tuple):
+        for member in value:
+            parameters += _parameters_in(member)
+    elif isinstance(value, Adjustable) or is_expression(value):
+        parameters = value.parameters()
+    return list({parameter.id: parameter for parameter in parameters}.values())
+
+
+def _key(value: Any) -> Any:
+    """Return what is equal for equal arguments: numbers by value, other objects by identity."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return tuple((name, _key(member)) for name, member in value.items())
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype.str, value.tobytes())
+    if isinstance(value, bool | int | float | str | type(None)):
+        return value
+    return id(value)

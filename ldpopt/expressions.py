@@ -1,0 +1,177 @@
+"""What functions of users return: cvxpy's expressions, checked, compared and restated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Node = Any
+"""An expression, a constraint, or what cvxpy keeps in them."""
+
+
+def parameters_of(nodes: Sequence[Node]) -> list[cp.Parameter]:
+    """Return the parameters in expressions or constraints, each once, in the order of their use."""
+    parameters = {}
+    for node in nodes:
+        for parameter in node.parameters():
+            parameters[parameter.id] = parameter
+    return list(parameters.values())
+
+
+def substituted(node: Node, replacements: Mapping[int, Any]) -> Node:
+    """Return a copy of an expression or constraint with other leaves, by the ``id`` of the old.
+
+    What has none of them is not copied.
+    """
+    import cvxpy as cp
+
+    if isinstance(node, list | tuple):
+        return type(node)(substituted(member, replacements) for member in node)
+    if isinstance(node, cp.Variable | cp.Parameter):
+        return replacements.get(node.id, node)
+    leaves = [*node.variables(), *node.parameters()]
+    if not any(leaf.id in replacements for leaf in leaves):
+        return node
+    copied = node.copy([substituted(arg, replacements) for arg in node.args])
+    # Some functions hold a parameter beside their arguments, as cp.huber does its threshold.
+    for name, value in vars(node).items():
+        if name != "args" and isinstance(value, cp.Expression) and value.parameters():
+            setattr(copied, name, substituted(value, replacements))
+    return copied
+
+
+def fingerprint(nodes: Sequence[Node], named: Mapping[int, str]) -> bytes:
+    """Return what is equal for expressions that are built alike, from equal numbers.
+
+    ``named`` states names for variables and parameters by their ``id``: one in the same role has
+    another id wherever a function builds its expression again.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for node in nodes:
+        for part in _traced(node, named):
+            digest.update(part)
+            digest.update(b"|")
+    return digest.digest()
+
+
+def _traced(node: Node, named: Mapping[int, str]) -> Iterator[bytes]:
+    """Yield what an expression is made of."""
+    import cvxpy as cp
+
+    if isinstance(node, list | tuple):
+        yield f"{type(node).__name__}{len(node)}".encode()
+        for member in node:
+            yield from _traced(member, named)
+    elif isinstance(node, cp.Variable | cp.Parameter):
+        # Attributes decide how it is compiled.
+        name = named.get(node.id, str(node.id))
+        yield f"{name}{node.shape}{sorted(map(str, node.attributes.items()))}".encode()
+    elif isinstance(node, cp.Constant):
+        yield from _traced(node.value, named)
+    elif isinstance(node, np.ndarray | np.generic):
+        yield f"{node.dtype.str}{node.shape}".encode()
+        yield node.tobytes()
+    elif hasattr(node, "tocoo"):
+        coo = node.tocoo()
+        yield from _traced([coo.data, *coo.coords], named)
+        yield str(coo.shape).encode()
+    elif isinstance(node, cp.Expression | cp.constraints.constraint.Constraint):
+        yield type(node).__name__.encode()
+        yield from _traced(list(node.args), named)
+        # The last entry of a constraint is its id.
+        data = node.get_data() or []
+        is_constraint = not isinstance(node, cp.Expression)
+        yield from _traced(list(data[:-1] if is_constraint else data), named)
+    else:
+        yield repr(node).encode()
+
+
+def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a user's function makes of its arguments; the first is f, of shape (d,).
+
+    Raises
+    ------
+    InvalidInputError
+        If the function fails.
+    """
+    # Anything may go wrong in a function from outside.
+    try:
+        return build(*arguments)
+    except Exception as error:
+        raise InvalidInputError(
+            f"the function of {what} failed on {arguments[0].size} values: {error}"
+        ) from error
+
+
+def require_variables(what: str, node: Node, allowed: Sequence[cp.Variable]) -> None:
+    """Raise an error if an expression or constraint has a variable besides those of f."""
+    ids = {variable.id for variable in allowed}
+    for variable in node.variables():
+        if variable.id not in ids:
+            raise InvalidInputError(
+                f"{what}: {node} has the variable {variable.name()} besides f, so that no vector "
+                "f alone can be checked against it: state it with cvxpy's functions of f"
+            )
+
+
+def require_values(what: str, node: Node, values: Mapping[int, Any]) -> None:
+    """Raise an error if a parameter has no value, neither its own nor one of ``values``."""
+    for parameter in node.parameters():
+        if parameter.value is None and parameter.id not in values:
+            raise InvalidInputError(
+                f"{what}: the parameter {parameter.name()} in {node} has no value: set it first"
+            )
+
+
+def why_not_convex(expression: cp.Expression) -> str:
+    """Return why cvxpy's rules do not find an expression convex, as a clause."""
+    culprit = _culprit(expression)
+    if culprit is None:
+        return f"{expression} is concave, which has no lowest point inside: is its maximum meant?"
+    kind = type(culprit).__name__
+    if kind == "AddExpression":
+        concave = next(arg for arg in culprit.args if not arg.is_convex())
+        return f"{culprit} adds a concave part, {concave}, to convex ones: leave it out"
+    varying = [arg for arg in culprit.args if arg.variables()]
+    if kind in ("MulExpression", "multiply") and len(varying) > 1:
+        return f"{culprit} is a product of functions of f: use a square, or a number for one factor"
+    if kind == "DivExpression" and culprit.args[1].variables():
+        return f"{culprit} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
+    inner = ", ".join(map(str, varying))
+    return (
+        f"{culprit} is a function of {inner} that cvxpy's rules find neither convex nor concave: "
+        "apply it to a linear function of f, or use another function of cvxpy"
+    )
+
+
+def why_no_convex_set(form: cp.Constraint) -> str:
+    """Return why cvxpy's rules do not find the set of a constraint convex, as a clause."""
+    import cvxpy as cp
+
+    if isinstance(form, cp.constraints.Equality):
+        return "both sides of == must be linear in f: use <= or >= for a convex function"
+    if not isinstance(form, cp.constraints.Inequality):
+        return "its arguments must be linear in f"
+    smaller, larger = form.args
+    if not smaller.is_convex():
+        if _culprit(smaller) is not None:
+            return why_not_convex(smaller)
+        return f"the smaller side, {smaller}, must be convex, and is concave"
+    return f"the larger side, {larger}, must be concave: a convex function belongs on the smaller"
+
+
+def _culprit(expression: Node) -> Node | None:
+    """Return the innermost part that is neither convex nor concave by the rules, or None."""
+    for arg in expression.args:
+        inner = _culprit(arg)
+        if inner is not None:
+            return inner
+    return None if expression.is_dcp() else expression

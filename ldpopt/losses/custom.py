@@ -1,0 +1,408 @@
+"""Any convex function that cvxpy can state."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.adjustable import Values
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import (
+    built,
+    fingerprint,
+    parameters_of,
+    require_values,
+    require_variables,
+    substituted,
+    why_not_convex,
+)
+from ldpopt.losses.base import Loss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+# Values with which a function is tried when the loss is made: few, but several groups of them.
+_PROBE = 8
+
+# By how much the values of an expression of numbers and of one of parameters may differ.
+_ROUNDING = 1e-9
+
+
+class Custom(Loss):
+    """Any convex cvxpy expression of the frequencies f and the estimate.
+
+    Parameters
+    ----------
+    build
+        Function from a cvxpy expression f of shape (d,) and the estimate's frequencies f̃ to a
+        convex expression, a single number. A function of three arguments gets the estimate's
+        ``Noise`` too, and one of a single argument gets f alone.
+    name
+        What messages call it.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``build`` is not a function of one, two or three arguments.
+    InvalidInputError
+        If it returns what is not convex by cvxpy's rules; that is tried at once on a few values,
+        and looked at again before every solve.
+
+    Notes
+    -----
+    The function may read a ``Parameter`` or other things that change: it is called again for every
+    solve and every certificate, so that each is about the values of that moment. f̃ stays a
+    parameter of what is compiled where the function allows it; a function that calculates with
+    f̃ by numpy gets numbers, and is compiled for each vector.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from ldpopt import Problem, constraints
+    >>> huber = Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.01)), name="huber")
+    >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    >>> solution = Problem(huber, simplex).solve([0.5, 0.25, 0.1])
+    >>> solution.frequencies.round(3), solution.certificate.is_optimal(1e-6)
+    (array([0.55, 0.3 , 0.15]), True)
+    """
+
+    _kept = frozenset({"build"})  # called anew for each solve
+    has_shared_kinks = True
+
+    def __init__(self, build: Callable[..., cp.Expression], name: str = "Custom") -> None:
+        if not callable(build):
+            raise InvalidTypeError(f"Custom takes a function of f and the estimate, got {build!r}")
+        if not isinstance(name, str) or not name:
+            raise InvalidTypeError(f"the name of a Custom loss must be a text, got {name!r}")
+        self.build = build
+        self.name = name
+        self._arguments = _count_of_arguments(build)
+        self._try()
+
+    @property
+    def varies(self) -> bool:
+        """True: the function may return something else the next time."""
+        return True
+
+    @property
+    def uses_noise(self) -> bool:
+        """Whether the function gets the noise of raw estimates."""
+        return self._arguments == 3
+
+    def at(self, start: FrequencyEstimate | None, values: Values) -> Loss:  # type: ignore[override]
+        """Return what the function states now about an estimate."""
+        return self if start is None else StatedLoss(self, start, values)
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if the function fails, or its expression is no convex number."""
+        StatedLoss(self, estimate, {})
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the expression's value."""
+        return StatedLoss(self, estimate, {}).value(f, estimate)
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return a subgradient: cvxpy's own, or a solver's multiplier."""
+        return StatedLoss(self, estimate, {}).gradient(f, estimate)
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return what the function returns."""
+        return StatedLoss(self, estimate, {}).expression(f, estimate)
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃."""
+        return (estimate.frequencies,)
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Raise an error: what the function states depends on the moment, see ``at``."""
+        raise InvalidInputError(f"{self!r} is stated for an estimate: Problem.solve does that")
+
+    def stated(
+        self, f: cp.Expression, frequencies: Any, estimate: FrequencyEstimate, values: Values
+    ) -> cp.Expression:
+        """Return what the function returns, after checks of its kind and size.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the function fails, or does not return a real number that depends on f alone.
+        """
+        import cvxpy as cp
+
+        arguments: list[Any] = [f, frequencies][: self._arguments]
+        if self._arguments == 3:
+            arguments.append(estimate.noise)
+        returned = built(self.name, self.build, *arguments)
+        if not isinstance(returned, cp.Expression):
+            raise InvalidTypeError(
+                f"the function of {self.name} must return a cvxpy expression of f, got {returned!r}"
+            )
+        if returned.is_complex():
+            raise InvalidInputError(
+                f"{self.name}: {returned} is complex: minimise cp.abs or cp.real of it"
+            )
+        if returned.size != 1:
+            raise InvalidInputError(
+                f"{self.name}: {returned} has shape {returned.shape}, a loss is one number: "
+                "use cp.sum of it"
+            )
+        require_variables(self.name, returned, f.variables())
+        require_values(self.name, returned, values)
+        return cp.sum(returned) if returned.ndim else returned
+
+    def require_convex(self, expression: cp.Expression) -> None:
+        """Raise an error with the reason if cvxpy does not find an expression convex."""
+        if not expression.is_convex():
+            raise InvalidInputError(
+                f"{self.name}: {expression} is not convex by cvxpy's rules (DCP): "
+                f"{why_not_convex(expression)}"
+            )
+
+    def _try(self) -> None:
+        """Raise an error if the function returns what is convex for no estimate."""
+        import cvxpy as cp
+
+        if self._arguments == 3:
+            return
+        f = cp.Variable(_PROBE, name="f")
+        # A function that needs another number of values, or parameters, is looked at when used.
+        tries = []
+        for sign in (1.0, -1.0):
+            y = sign ** np.arange(_PROBE) * (1 + np.arange(_PROBE)) / 36
+            try:
+                tries.append(self.build(*[f, y][: self._arguments]))
+            except Exception:
+                return
+        expressions = [one for one in tries if isinstance(one, cp.Expression) and one.size == 1]
+        if len(expressions) == 2 and not any(one.is_convex() for one in expressions):
+            self.require_convex(expressions[0])
+
+    def __repr__(self) -> str:
+        return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
+
+
+class StatedLoss(Loss):
+    """What the function of a ``Custom`` loss returned at one moment, for one estimate.
+
+    Parameters
+    ----------
+    source
+        The loss.
+    start
+        The estimate: one vector, or a stack of trials.
+    values
+        Values of parameters by their ``id``, in place of those that they hold.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As ``Custom.stated``; and if the expression is not convex.
+    """
+
+    _adjusts = False
+    _kept = frozenset({"_f", "_y", "_open", "_parameters", "_values", "_numbers", "_first"})
+    has_shared_kinks = True
+
+    def __init__(self, source: Custom, start: FrequencyEstimate, values: Mapping[int, Any]) -> None:
+        import cvxpy as cp
+
+        self.source = source
+        self._f = cp.Variable(start.d, name="f")
+        self._y = cp.Parameter(start.d, name="y")
+        first = start[(0,) * (start.frequencies.ndim - 1)]
+        self._first = first
+        # Numbers decide whether it is convex: of a parameter cvxpy does not know the sign.
+        numeric = source.stated(self._f, first.frequencies, first, values)
+        self.source.require_convex(numeric)
+        self._open = self._with_open_estimate(first, values, numeric)
+        stated = numeric if self._open is None else self._open
+        own = [p for p in parameters_of([stated]) if p.id != self._y.id]
+        self._parameters = tuple(own)
+        self._values = tuple(np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in own)
+        self._numbers = {
+            p.id: cp.Constant(value) for p, value in zip(own, self._values, strict=True)
+        }
+
+    def _with_open_estimate(
+        self, first: FrequencyEstimate, values: Mapping[int, Any], numeric: cp.Expression
+    ) -> cp.Expression | None:
+        """Return the expression with a parameter for f̃, None if the function needs numbers."""
+        self._y.value = first.frequencies
+        try:
+            stated = self.source.stated(self._f, self._y, first, values)
+            if not stated.is_dcp(dpp=True):
+                return None
+            # The two must agree, or the function has looked at the numbers.
+            self._f.value = np.linspace(0.5, 1.5, first.d) / first.d
+            with np.errstate(all="ignore"):
+                difference = abs(float(stated.value) - float(numeric.value))
+                agrees = difference <= _ROUNDING * (1 + abs(float(numeric.value)))
+        except Exception:
+            return None
+        return stated if agrees else None
+
+    def _at(self, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return the expression of the variable for one vector, in numbers."""
+        import cvxpy as cp
+
+        if self._open is not None:
+            numbers = {**self._numbers, self._y.id: cp.Constant(estimate.frequencies)}
+            return substituted(self._open, numbers)
+        by_id = {p.id: value for p, value in zip(self._parameters, self._values, strict=True)}
+        stated = self.source.stated(self._f, estimate.frequencies, estimate, by_id)
+        self.source.require_convex(stated)
+        return substituted(stated, self._numbers)
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return the expression's value, ``inf`` where it is not defined."""
+        result = np.empty(f.shape[:-1])
+        for trial in np.ndindex(f.shape[:-1]):
+            expression = self._at(estimate[trial])
+            self._f.save_value(f[trial])
+            with np.errstate(all="ignore"):
+                number = expression.value
+            result[trial] = np.inf if number is None or np.isnan(number) else float(number)
+        return result
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return a subgradient: cvxpy's own, or a solver's multiplier; NaN if neither knows one."""
+        result = np.empty(f.shape)
+        for trial in np.ndindex(f.shape[:-1]):
+            expression = self._at(estimate[trial])
+            result[trial] = _subgradient(expression, self._f, f[trial])
+        return result
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return what the function returned, of another expression f."""
+        return substituted(self._at(estimate), {self._f.id: f})
+
+    @cached_property
+    def _key(self) -> Hashable:
+        named = {self._f.id: "f", self._y.id: "y"}
+        for i, parameter in enumerate(self._parameters):
+            named[parameter.id] = f"p{i}"
+        return fingerprint([self._open], named)
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """Equal if the function returned the same, but for f̃ and values of parameters."""
+        return self if self._open is None else (type(self), self._key)
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃, and the values of parameters, each once per trial."""
+        trials = estimate.frequencies.shape[:-1]
+        more = [np.broadcast_to(value, (*trials, *value.shape)) for value in self._values]
+        return (estimate.frequencies, *more)
+
+    def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
+        """Return which parameters are never negative; f̃ may be."""
+        return [False, *(parameter.is_nonneg() for parameter in self._parameters)]
+
+    @property
+    def needs_numbers(self) -> bool:  # type: ignore[override]
+        """Whether the function calculates with f̃ by itself."""
+        return self._open is None
+
+    def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
+        """Return the unit in which the loss of equal frequencies is of order 1."""
+        uniform = np.full(estimate.d, 1 / estimate.d)
+        first = estimate[(0,) * (estimate.frequencies.ndim - 1)]
+        size = abs(float(self.value(uniform, first)))
+        if not (np.isfinite(size) and size > 0):
+            return (1.0,)
+        # A power of ten, so that most estimates share what is compiled.
+        return (10.0 ** -math.floor(math.log10(size)),)
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return the unit."""
+        return float(constants[0])
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[Any, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return what the function returned times the unit, with parameters or numbers for f̃."""
+        (unit,) = constants
+        if self._open is None:
+            # All trials of a stack have the same noise.
+            one = self._first.processed(data[0])
+            return unit * self.expression(f, one), []
+        replacements: dict[int, Any] = {self._f.id: f, self._y.id: data[0]}
+        for parameter, number in zip(self._parameters, data[1:], strict=True):
+            replacements[parameter.id] = number
+        return unit * substituted(self._open, replacements), []
+
+    def __repr__(self) -> str:
+        return repr(self.source)
+
+
+def _count_of_arguments(build: Callable[..., Any]) -> int:
+    """Return how many of f, f̃ and the noise a function takes.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it takes another number of arguments.
+    """
+    try:
+        stated = inspect.signature(build).parameters.values()
+    except (TypeError, ValueError):  # of a function in C
+        return 2
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [argument for argument in stated if argument.kind in kinds]
+    needed = [argument for argument in positional if argument.default is inspect.Parameter.empty]
+    if any(argument.kind is inspect.Parameter.VAR_POSITIONAL for argument in stated):
+        return 2
+    if len(needed) > 3 or not positional:
+        raise InvalidTypeError(
+            "the function of Custom takes f, the estimate's frequencies and its noise, or the "
+            f"first of them; this one takes {len(needed)} arguments"
+        )
+    # What has a default is the function's own, as in ``lambda f, y, c=c: ...``.
+    return max(len(needed), 1)
+
+
+def _subgradient(expression: cp.Expression, variable: cp.Variable, point: Array) -> Array:
+    """Return a subgradient of an expression at a point; NaN where none is known."""
+    variable.save_value(point)
+    try:
+        with np.errstate(all="ignore"):
+            slope = expression.grad[variable]
+    # Not every function of cvxpy states one.
+    except (NotImplementedError, ValueError, TypeError, KeyError):
+        slope = None
+    if slope is None:
+        return _multiplier(expression, variable, point)
+    dense = slope.toarray() if hasattr(slope, "toarray") else slope
+    return np.asarray(dense, dtype=np.float64).reshape(len(point))
+
+
+def _multiplier(expression: cp.Expression, variable: cp.Variable, point: Array) -> Array:
+    """Return minus the multiplier of f = point in the minimum of the expression: a subgradient."""
+    import cvxpy as cp
+
+    held = variable == point
+    problem = cp.Problem(cp.Minimize(expression), [held])
+    try:
+        problem.solve(solver="CLARABEL")
+    except cp.error.SolverError:
+        return np.full(point.shape, np.nan)
+    if held.dual_value is None:
+        return np.full(point.shape, np.nan)
+    return -np.asarray(held.dual_value, dtype=np.float64)

@@ -1,0 +1,194 @@
+"""Prices on the shape of the frequencies, which stand beside a loss that looks at the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.base import Loss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+class _Penalty(Loss):
+    """Base class of prices that do not depend on the estimate, and have kinks that values share."""
+
+    has_shared_kinks = True
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃ as a placeholder: nothing depends on it."""
+        return (estimate.frequencies,)
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the penalty of d f: frequencies in units of the uniform one."""
+        return self._of(f.size * f), []
+
+    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
+        """Return d."""
+        return float(d)
+
+    def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
+        """Return the loss itself."""
+        return self._of(f)
+
+    def _of(self, f: cp.Expression) -> cp.Expression:
+        """Return the penalty, which is proportional to f."""
+        raise NotImplementedError
+
+
+class TotalVariation(_Penalty):
+    """Σ |f_u - f_v| over neighbours u, v: frequencies that change seldom from one to the next.
+
+    As a part of a sum, ``LeastSquares() + lam * TotalVariation()``, it is the fused lasso
+    (Tibshirani, Saunders, Rosset, Zhu, Knight 2005).
+
+    Parameters
+    ----------
+    order
+        Distinct indices of the domain along which values are neighbours, such as last month's
+        ranks; None for 0, 1, 2, … . Values outside it have no neighbours.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an index is repeated, negative or no whole number, or there are fewer than two.
+
+    Examples
+    --------
+    >>> estimate = FrequencyEstimate([0.25, 0.5, 0.25])
+    >>> float(TotalVariation().value(np.array([0.25, 0.5, 0.25]), estimate))
+    0.5
+    >>> float(TotalVariation([0, 2, 1]).value(np.array([0.25, 0.5, 0.25]), estimate))
+    0.25
+    """
+
+    def __init__(self, order: ArrayLike | None = None) -> None:
+        self.order: Index | None = None
+        if order is not None:
+            self.order = validate.distinct_indices("order", order)
+            if len(self.order) < 2:
+                raise InvalidInputError(
+                    f"order must have at least 2 indices, got {len(self.order)}"
+                )
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if an index is outside the domain, or that has a single value."""
+        if self.order is not None:
+            validate.whole_numbers("order", self.order, low=0, high=estimate.d - 1)
+        elif estimate.d < 2:
+            raise InvalidInputError("TotalVariation() needs at least 2 values, got 1")
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ |f_u - f_v|."""
+        along = f if self.order is None else f[..., self.order]
+        return np.asarray(np.sum(np.abs(np.diff(along, axis=-1)), axis=-1))
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return a subgradient: each value's signs of the differences to its neighbours."""
+        along = f if self.order is None else f[..., self.order]
+        sign = np.sign(np.diff(along, axis=-1))
+        # A step up from u to v has the slope -1 in u and 1 in v.
+        slope = np.zeros(along.shape)
+        slope[..., 1:] += sign
+        slope[..., :-1] -= sign
+        if self.order is None:
+            return slope
+        placed = np.zeros(f.shape)
+        placed[..., self.order] = slope
+        return placed
+
+    def _of(self, f: cp.Expression) -> cp.Expression:
+        import cvxpy as cp
+
+        return cp.norm1(cp.diff(f if self.order is None else f[self.order]))
+
+    def __repr__(self) -> str:
+        return f"TotalVariation({'' if self.order is None else f'<{len(self.order)} values>'})"
+
+
+class GroupNorm(_Penalty):
+    """Σ_g ‖f_g‖₂ over groups g of values: whole groups become zero (Yuan, Lin 2006).
+
+    Parameters
+    ----------
+    groups
+        Index arrays, each without repetition. Groups may overlap, and values in none are free.
+    weights
+        A number >= 0 per group in front of its norm; None for 1 each. √|g| treats groups of all
+        sizes alike.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a group is empty or repeats an index, or there is not one finite weight >= 0 per group.
+
+    Examples
+    --------
+    >>> loss = GroupNorm([[0, 1], [2]])
+    >>> float(loss.value(np.array([3.0, 4.0, -1.0]), FrequencyEstimate([0.25, 0.5, 0.25])))
+    6.0
+    """
+
+    def __init__(self, groups: Sequence[ArrayLike], weights: ArrayLike | None = None) -> None:
+        if not np.iterable(groups) or not len(groups):
+            raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
+        self.groups = tuple(
+            validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)
+        )
+        empty = [i for i, group in enumerate(self.groups) if not len(group)]
+        if empty:
+            raise InvalidInputError(f"group {empty[0]} is empty: every group needs a member")
+        given = np.ones(len(self.groups)) if weights is None else weights
+        self.weights = validate.vector("weights", given)
+        if len(self.weights) != len(self.groups) or np.any(self.weights < 0):
+            raise InvalidInputError(
+                f"weights must be {len(self.groups)} numbers >= 0, one per group, "
+                f"got {self.weights}"
+            )
+
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error if an index is outside the domain."""
+        for i, group in enumerate(self.groups):
+            validate.whole_numbers(f"group {i}", group, low=0, high=estimate.d - 1)
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ w_g ‖f_g‖."""
+        total = np.zeros(f.shape[:-1])
+        for weight, group in zip(self.weights, self.groups, strict=True):
+            total = total + weight * np.linalg.norm(f[..., group], axis=-1)
+        return np.asarray(total)
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ w_g f_g/‖f_g‖; 0, which is a subgradient, where a group is zero."""
+        slope = np.zeros(f.shape)
+        for weight, group in zip(self.weights, self.groups, strict=True):
+            norm = np.linalg.norm(f[..., group], axis=-1, keepdims=True)
+            slope[..., group] += weight * f[..., group] / np.where(norm > 0, norm, 1.0)
+        return slope
+
+    def _of(self, f: cp.Expression) -> cp.Expression:
+        import cvxpy as cp
+
+        parts: list[Any] = [
+            weight * cp.norm(f[group])
+            for weight, group in zip(self.weights, self.groups, strict=True)
+        ]
+        return cp.sum(cp.hstack(parts))
+
+    def __repr__(self) -> str:
+        return f"GroupNorm(<{len(self.groups)} groups>)"

@@ -1,0 +1,28 @@
+"""One function of every deviation, on bounds and at most one total: the least squares solution.
+
+Let φ be convex. On such a set the projection of f̃ moves every value that is off its bounds by the
+same amount c, and every other one by less in that direction. So the slopes φ'(f_v - f̃_v) are those
+that one multiplier of the total explains, and the projection minimises Σ φ(f_v - f̃_v) as well:
+absolute deviations, Huber's function, and, as a limit of powers, the largest deviation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import closed_form
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Huber, LeastAbsolute, MaxAbsolute
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.registry import solves_on_boxes
+
+
+@solves_on_boxes(Huber, name="clip, then least squares")
+@solves_on_boxes(LeastAbsolute, name="clip, then least squares")
+@solves_on_boxes(MaxAbsolute, name="clip, then least squares")
+def _least_deviations(estimate: FrequencyEstimate, formulation: Formulation) -> NDArray[np.float64]:
+    # Of many minimisers this is the one nearest to f̃, so that the result is unique and keeps ties.
+    region = formulation.region(estimate.d)
+    target = formulation.loss.target(estimate)  # type: ignore[attr-defined]  # all three have it
+    return closed_form.least_absolute(target, region.lower, region.upper, region.total)
