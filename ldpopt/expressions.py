@@ -17,6 +17,15 @@ Node = Any
 """An expression, a constraint, or what cvxpy keeps in them."""
 
 
+_LONGEST = 100  # letters of an expression that messages show
+
+
+def shown(node: Node) -> str:
+    """Return an expression as text for a message: on one line, and not all of a long one."""
+    text = " ".join(str(node).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 def parameters_of(nodes: Sequence[Node]) -> list[cp.Parameter]:
     """Return the parameters in expressions or constraints, each once, in the order of their use."""
     parameters = {}
@@ -117,8 +126,8 @@ def require_variables(what: str, node: Node, allowed: Sequence[cp.Variable]) -> 
     for variable in node.variables():
         if variable.id not in ids:
             raise InvalidInputError(
-                f"{what}: {node} has the variable {variable.name()} besides f, so that no vector "
-                "f alone can be checked against it: state it with cvxpy's functions of f"
+                f"{what}: {shown(node)} has the variable {variable.name()} besides f, so that no "
+                "vector f alone can be checked against it: state it with cvxpy's functions of f"
             )
 
 
@@ -127,7 +136,8 @@ def require_values(what: str, node: Node, values: Mapping[int, Any]) -> None:
     for parameter in node.parameters():
         if parameter.value is None and parameter.id not in values:
             raise InvalidInputError(
-                f"{what}: the parameter {parameter.name()} in {node} has no value: set it first"
+                f"{what}: the parameter {parameter.name()} in {shown(node)} has no value: "
+                "set it first"
             )
 
 
@@ -135,20 +145,26 @@ def why_not_convex(expression: cp.Expression) -> str:
     """Return why cvxpy's rules do not find an expression convex, as a clause."""
     culprit = _culprit(expression)
     if culprit is None:
-        return f"{expression} is concave, which has no lowest point inside: is its maximum meant?"
+        return (
+            f"{shown(expression)} is concave, which has no lowest point inside: "
+            "is its maximum meant?"
+        )
     kind = type(culprit).__name__
     if kind == "AddExpression":
         concave = next(arg for arg in culprit.args if not arg.is_convex())
-        return f"{culprit} adds a concave part, {concave}, to convex ones: leave it out"
+        return f"it adds a concave part, {shown(concave)}, to convex ones: leave that out"
     varying = [arg for arg in culprit.args if arg.variables()]
     if kind in ("MulExpression", "multiply") and len(varying) > 1:
-        return f"{culprit} is a product of functions of f: use a square, or a number for one factor"
+        return (
+            f"{shown(culprit)} is a product of functions of f: use a square, or a number for one "
+            "factor"
+        )
     if kind == "DivExpression" and culprit.args[1].variables():
-        return f"{culprit} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
-    inner = ", ".join(map(str, varying))
+        return f"{shown(culprit)} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
+    inner = ", ".join(map(shown, varying))
     return (
-        f"{culprit} is a function of {inner} that cvxpy's rules find neither convex nor concave: "
-        "apply it to a linear function of f, or use another function of cvxpy"
+        f"{shown(culprit)} is a function of {inner} that cvxpy's rules find neither convex nor "
+        "concave: apply it to a linear function of f, or use another function of cvxpy"
     )
 
 
@@ -164,8 +180,11 @@ def why_no_convex_set(form: cp.Constraint) -> str:
     if not smaller.is_convex():
         if _culprit(smaller) is not None:
             return why_not_convex(smaller)
-        return f"the smaller side, {smaller}, must be convex, and is concave"
-    return f"the larger side, {larger}, must be concave: a convex function belongs on the smaller"
+        return f"the smaller side, {shown(smaller)}, must be convex, and is concave"
+    return (
+        f"the larger side, {shown(larger)}, must be concave: a convex function belongs on the "
+        "smaller one"
+    )
 
 
 def _culprit(expression: Node) -> Node | None:

@@ -246,7 +246,7 @@ def options_passed(monkeypatch, solver, **keywords):
     monkeypatch.setattr(
         CompiledProblem,
         "solve",
-        lambda s, data, options, given: seen.append(options) or original(s, data, options, given),
+        lambda s, *a: seen.append(a[2]) or original(s, *a),
     )
     Problem(LeastSquares(), SIMPLEX).solve(FIRST, path="conic", solver=solver, **keywords)
     return seen[0]

@@ -17,6 +17,7 @@ from ldpopt.expressions import (
     parameters_of,
     require_values,
     require_variables,
+    shown,
     substituted,
     why_no_convex_set,
 )
@@ -116,7 +117,7 @@ class Custom(Constraint):
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(
-                    f"Custom: {form} is not convex by cvxpy's rules (DCP): "
+                    f"Custom: {shown(form)} is not convex by cvxpy's rules (DCP): "
                     f"{why_no_convex_set(form)}"
                 )
             require_variables("Custom", form, [f])

@@ -433,7 +433,9 @@ class WeightedSum(SeparableLoss):
 
     def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
         """Return the interval in which all terms are finite."""
-        ends = [term.domain(own) for term, (_, own) in zip(self.terms, constants, strict=True)]
+        ends = [
+            term.domain(numbers) for term, (_, numbers) in zip(self.terms, constants, strict=True)
+        ]
         lower, upper = zip(*ends, strict=True)
         return max(lower), min(upper)
 
@@ -482,8 +484,8 @@ class WeightedSum(SeparableLoss):
         kinks = []
         shares = self._shares(data, constants)
         stated = zip(self.weights, self.terms, shares, strict=True)
-        for weight, term, (arrays, own) in stated:
-            for place, below, above in term.kinks(arrays, own) if weight > 0 else ():
+        for weight, term, (arrays, numbers) in stated:
+            for place, below, above in term.kinks(arrays, numbers) if weight > 0 else ():
                 kinks.append(Kinks(place, weight * below, weight * above))
         return tuple(kinks)
 
@@ -523,10 +525,10 @@ class WeightedSum(SeparableLoss):
         at = next(i for i, (w, term) in enumerate(stated) if w > 0 and not term.has_kinks)
         separable = self.terms[at].separable
         assert separable is not None  # ``separable`` has looked
-        arrays, own = self._shares(data, constants)[at]
+        arrays, numbers = self._shares(data, constants)[at]
 
         def without_kinks(price: Array) -> Array:
-            return separable.response(price / self.weights[at], arrays, own)
+            return separable.response(price / self.weights[at], arrays, numbers)
 
         return _response_with_kinks(without_kinks, mu, self.kinks(data, constants))
 
@@ -565,8 +567,8 @@ class WeightedSum(SeparableLoss):
     def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
         """Return which arrays of the terms are never negative; the weights are not."""
         signs: list[bool] = []
-        for term, (length, own) in zip(self.terms, constants, strict=True):
-            signs += term.nonnegative_arrays(length, own)
+        for term, (length, numbers) in zip(self.terms, constants, strict=True):
+            signs += term.nonnegative_arrays(length, numbers)
         return signs + [True] * (count - len(signs))
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[Any, ...]:
@@ -579,8 +581,8 @@ class WeightedSum(SeparableLoss):
         """Return each term's arrays and constants."""
         shares = []
         first = 0
-        for length, own in constants:
-            shares.append((tuple(data[first : first + length]), own))
+        for length, numbers in constants:
+            shares.append((tuple(data[first : first + length]), numbers))
             first += length
         return shares
 
@@ -592,20 +594,20 @@ class WeightedSum(SeparableLoss):
     ) -> tuple[Any, ...] | None:
         """Return the constants with finer ones for the terms that have them."""
         finer = [
-            term.finer_constants(f, estimate, own)
-            for term, (_, own) in zip(self.terms, constants, strict=True)
+            term.finer_constants(f, estimate, numbers)
+            for term, (_, numbers) in zip(self.terms, constants, strict=True)
         ]
         if all(new is None for new in finer):
             return None
         return tuple(
-            (length, own if new is None else new)
-            for (length, own), new in zip(constants, finer, strict=True)
+            (length, numbers if new is None else new)
+            for (length, numbers), new in zip(constants, finer, strict=True)
         )
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
         """Return the largest factor of a term."""
-        own = zip(self.terms, constants, strict=True)
-        return max(term.cone_factor(d, of_term) for term, (_, of_term) in own)
+        pairs = zip(self.terms, constants, strict=True)
+        return max(term.cone_factor(d, numbers) for term, (_, numbers) in pairs)
 
     def cone_form(
         self,
@@ -623,9 +625,9 @@ class WeightedSum(SeparableLoss):
             weights |= {i: array[0] for i, array in zip(open_weights, behind, strict=True)}
         objective: Any = 0.0
         cones: list[cp.Constraint] = []
-        for i, (arrays, own) in enumerate(self._shares(data, constants)):
-            form, of_form = self.terms[i].cone_form(f, arrays, own)
-            form = common / self.terms[i].cone_factor(d, own) * form
+        for i, (arrays, numbers) in enumerate(self._shares(data, constants)):
+            form, of_form = self.terms[i].cone_form(f, arrays, numbers)
+            form = common / self.terms[i].cone_factor(d, numbers) * form
             weighted, of_weight = _times(weights[i], form)
             objective += weighted
             cones += [*of_form, *of_weight]

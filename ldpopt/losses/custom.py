@@ -20,6 +20,7 @@ from ldpopt.expressions import (
     parameters_of,
     require_values,
     require_variables,
+    shown,
     substituted,
     why_not_convex,
 )
@@ -68,7 +69,7 @@ class Custom(Loss):
     --------
     >>> import cvxpy as cp
     >>> from ldpopt import Problem, constraints
-    >>> huber = Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.01)), name="huber")
+    >>> huber = Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.1)), name="huber")
     >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
     >>> solution = Problem(huber, simplex).solve([0.5, 0.25, 0.1])
     >>> solution.frequencies.round(3), solution.certificate.is_optimal(1e-6)
@@ -153,11 +154,11 @@ class Custom(Loss):
             )
         if returned.is_complex():
             raise InvalidInputError(
-                f"{self.name}: {returned} is complex: minimise cp.abs or cp.real of it"
+                f"{self.name}: {shown(returned)} is complex: minimise cp.abs or cp.real of it"
             )
         if returned.size != 1:
             raise InvalidInputError(
-                f"{self.name}: {returned} has shape {returned.shape}, a loss is one number: "
+                f"{self.name}: {shown(returned)} has shape {returned.shape}, a loss is one number: "
                 "use cp.sum of it"
             )
         require_variables(self.name, returned, f.variables())
@@ -168,7 +169,7 @@ class Custom(Loss):
         """Raise an error with the reason if cvxpy does not find an expression convex."""
         if not expression.is_convex():
             raise InvalidInputError(
-                f"{self.name}: {expression} is not convex by cvxpy's rules (DCP): "
+                f"{self.name}: {shown(expression)} is not convex by cvxpy's rules (DCP): "
                 f"{why_not_convex(expression)}"
             )
 
@@ -189,7 +190,19 @@ class Custom(Loss):
                 return
         expressions = [one for one in tries if isinstance(one, cp.Expression) and one.size == 1]
         if len(expressions) == 2 and not any(one.is_convex() for one in expressions):
-            self.require_convex(expressions[0])
+            self.require_convex(self._readable(f, expressions[0]))
+
+    def _readable(self, f: cp.Variable, numeric: cp.Expression) -> cp.Expression:
+        """Return the expression with a letter for the estimate where the function takes one."""
+        import cvxpy as cp
+
+        arguments = [f, cp.Parameter(f.size, name="y")][: self._arguments]
+        try:
+            stated = self.build(*arguments)
+            is_no_better = stated.is_convex()
+        except Exception:
+            return numeric
+        return numeric if is_no_better else stated
 
     def __repr__(self) -> str:
         return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
@@ -230,11 +243,13 @@ class StatedLoss(Loss):
         self.source.require_convex(numeric)
         self._open = self._with_open_estimate(first, values, numeric)
         stated = numeric if self._open is None else self._open
-        own = [p for p in parameters_of([stated]) if p.id != self._y.id]
-        self._parameters = tuple(own)
-        self._values = tuple(np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in own)
+        parameters = [p for p in parameters_of([stated]) if p.id != self._y.id]
+        self._parameters = tuple(parameters)
+        self._values = tuple(
+            np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in parameters
+        )
         self._numbers = {
-            p.id: cp.Constant(value) for p, value in zip(own, self._values, strict=True)
+            p.id: cp.Constant(value) for p, value in zip(parameters, self._values, strict=True)
         }
 
     def _with_open_estimate(

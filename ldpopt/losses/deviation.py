@@ -96,7 +96,7 @@ class L1To(LeastAbsolute):
     >>> from ldpopt import Problem, constraints, losses
     >>> loss = losses.LeastSquares() + 0.1 * L1To([0.5, 0.25, 0.25])
     >>> Problem(loss, [constraints.SumsTo(1.0)]).solve([0.75, 0.3, -0.05]).frequencies.round(3)
-    array([0.65, 0.25, 0.1 ])
+    array([0.675, 0.25 , 0.075])
     """
 
     def __init__(self, reference: ArrayLike) -> None:

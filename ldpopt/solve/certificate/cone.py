@@ -112,12 +112,14 @@ def _of_kinked_loss(
     whole = certify_program(problem, {**values, variable: loss.f})
     duals = {form.id: value for form, value in whole.duals.items()}
     gap = whole.gap + loss.rounding(limits)
+    if np.isinf(gap):
+        return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan))
     return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals))
 
 
 def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:
     """Return λ from cvxpy's multipliers of the bounds that ``bounds_of`` states."""
-    result = np.full(len(limits.lower), 0.0 if duals else np.nan)
+    result = np.zeros(len(limits.lower))
     sides = [(limits.lower, 1.0), (limits.upper, -1.0)]
     stated = [(np.flatnonzero(np.isfinite(end)), sign) for end, sign in sides]
     used = [(values, sign) for values, sign in stated if len(values)]

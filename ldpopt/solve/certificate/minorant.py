@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# Part of the curvature that programs leave out: it pays for errors of slopes on unbounded sets.
+_SPARED = 2.0**-10
+
 
 class Minorant(Protocol):
     """A loss as certificates see it, at one point or a stack of them."""
@@ -215,24 +218,37 @@ class MixedLoss:
         """Return the loss, with the tangent for its smooth part, as an expression for one trial."""
         import cvxpy as cp
 
-        step = variable - self.f
-        objective = self.smooth.slope @ step
-        # What has no width needs no curvature, which is infinite where a loss holds a value at 0.
-        is_curved = (limits.upper > limits.lower) & np.isfinite(self.smooth.modulus)
-        modulus = np.where(is_curved, self.smooth.modulus, 0.0)
-        if modulus.any():
-            objective += 0.5 * cp.sum(cp.multiply(modulus, cp.square(step)))
+        modulus, centre = self._bowl(limits)
+        flat = modulus == 0
+        objective = np.where(flat, self.smooth.slope, 0.0) @ variable
+        if not flat.all():
+            # As squares: each term has a bound of its own, also where the values have none.
+            roots = np.sqrt(modulus)
+            objective += 0.5 * cp.sum_squares(cp.multiply(roots, variable) - roots * centre)
         for part in self.kinked:
             objective += part.objective(variable, limits)
         return objective if self.shared is None else objective + self.shared(variable)
 
     def rounding(self, limits: Box) -> float:
         """Return by how much the rounding of the smooth part's slope may change the objective."""
+        modulus, centre = self._bowl(limits)
+        # The slope at f is that of a bowl whose centre and curvature are rounded.
+        error = self.smooth.error + 8 * EPS * modulus * (np.abs(self.f) + np.abs(centre))
         reach = np.maximum(self.f - limits.lower, limits.upper - self.f)
-        # No error times an infinite range is nothing.
-        error = np.broadcast_to(self.smooth.error, self.f.shape)
-        used = error > 0
-        return float(error[used] @ reach[used]) * (1 + len(self.f) * EPS)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # Without an error an infinite range costs nothing.
+            flat = np.where(error > 0, error * reach, 0.0)
+            # The curvature that ``objective`` leaves out is above a slope of this size.
+            bent = np.where(modulus > 0, error**2 / (_SPARED * modulus), np.inf)
+        return float(np.sum(np.minimum(flat, bent))) * (1 + len(self.f) * EPS)
+
+    def _bowl(self, limits: Box) -> tuple[Array, Array]:
+        """Return m and c with ½ Σ m_v (s_v - c_v)² the smooth part but for a constant."""
+        # What has no width needs no curvature, which is infinite where a loss holds a value at 0.
+        is_curved = (limits.upper > limits.lower) & np.isfinite(self.smooth.modulus)
+        modulus = np.where(is_curved, (1 - _SPARED) * self.smooth.modulus, 0.0)
+        shift = np.divide(self.smooth.slope, modulus, out=np.zeros(len(self.f)), where=modulus > 0)
+        return modulus, self.f - shift
 
     def _chosen(self, price: Array, reach: Array) -> list[Array]:
         """Return a slope of each kinked part: together they leave little of the price.

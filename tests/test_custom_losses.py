@@ -1,0 +1,218 @@
+"""Own losses in one line: what they may be, their certificates, and what is refused in words."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
+from ldpopt.constraints import Custom as CustomConstraint
+from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from tests.tolerances import SUM
+
+D = 6
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+ORACLE = oracles.GRR(epsilon=1.0, d=D)
+ESTIMATE = ORACLE.estimate([100, 75, 60, 56, 55, 54], 400)
+F = np.array([0.3, 0.25, 0.15, 0.1, 0.15, 0.05])
+
+SAYABLE = {
+    "huber": lambda f, y: cp.sum(cp.huber(f - y, 0.01)),
+    "fused": lambda f, y: cp.sum_squares(f - y) + 0.1 * cp.tv(f),
+    "minimax": lambda f, y: cp.norm_inf(f - y),
+    "noise": lambda f, y, noise: cp.sum(cp.abs(f - y)) / noise.sd,
+    "numbers": lambda f, y: cp.sum(cp.multiply(1 / (0.01 + np.abs(y)), cp.abs(f - y))),
+    "estimate alone": lambda f: cp.sum_squares(f),
+    "a shape of one": lambda f, y: cp.reshape(cp.norm(f - y), (1,), order="C"),
+    "default argument": lambda f, y, weight=2.0: weight * cp.norm(f - y, 1),
+    "logarithms": lambda f, y: -cp.sum(cp.log(f + 0.1)) + cp.kl_div(f[0], 0.3),
+}
+
+
+@pytest.mark.parametrize("name", SAYABLE)
+def test_the_value_is_the_expression_s_and_the_slope_bounds_it_from_below(name):
+    loss = losses.Custom(SAYABLE[name], name=name)
+    noise = (ESTIMATE.noise,) if name == "noise" else ()
+    arguments = (ESTIMATE.frequencies, *noise) if name != "estimate alone" else ()
+    at = np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.1])
+    expected = [SAYABLE[name](cp.Constant(f), *arguments).value.item() for f in (F, at)]
+    values = loss.value(np.stack([F, at]), FrequencyEstimate(
+        [ESTIMATE.frequencies] * 2, n=400, oracle=ORACLE
+    ))  # fmt: skip
+    assert_allclose(values, expected, rtol=SUM)
+    slope = loss.gradient(F, ESTIMATE)
+    assert values[1] >= values[0] + slope @ (at - F) - 1e-9
+
+
+@pytest.mark.parametrize("name", SAYABLE)
+def test_what_can_be_stated_is_solved_and_certified_and_a_moved_point_is_not(name):
+    problem = Problem(losses.Custom(SAYABLE[name], name=name), SIMPLEX)
+    solution = problem.solve(ESTIMATE)
+    assert solution.certificate.is_optimal(1e-6, relative=True)
+    worse = solution.frequencies.copy()
+    worse[0] += 1e-2
+    worse[np.argmax(worse[1:]) + 1] -= 1e-2
+    rise = float(problem.loss.value(worse, ESTIMATE)) - solution.objective
+    certificate = certify(problem, ESTIMATE, worse)
+    assert rise - 1e-9 <= certificate.gap
+    if rise > 1e-6 * certificate.scale:
+        assert not certificate.is_optimal(1e-6, relative=True)
+
+
+def test_the_same_loss_in_cvxpy_and_ready_made_has_the_same_minimum():
+    pairs = [
+        (lambda f, y: cp.sum(cp.huber(f - y, 0.02)) / 2, losses.Huber(0.02)),
+        (lambda f, y: 0.5 * cp.sum_squares(f - y) + 0.1 * cp.tv(f),
+         losses.LeastSquares() + 0.1 * losses.TotalVariation()),
+    ]  # fmt: skip
+    for build, ready in pairs:
+        by_cvxpy = Problem(losses.Custom(build), SIMPLEX).solve(ESTIMATE)
+        named = Problem(ready, SIMPLEX).solve(ESTIMATE)
+        assert by_cvxpy.objective == pytest.approx(named.objective, rel=1e-6)
+
+
+def test_a_stack_is_solved_trial_by_trial_with_one_compilation_where_numbers_stay_open():
+    stack = np.stack([F, F[::-1], np.roll(F, 2)]) * 1.1
+    for name, compiled in (("huber", 1), ("numbers", 0)):
+        problem = Problem(losses.Custom(SAYABLE[name]), SIMPLEX)
+        together = problem.solve(stack)
+        assert len(problem._planner.conic.compiled) == compiled
+        for trial, y in enumerate(stack):
+            alone = problem.solve(y)
+            assert alone.objective == pytest.approx(together.objective[trial], abs=1e-8)
+        assert len(problem._planner.conic.compiled) == compiled
+
+
+def test_a_loss_without_a_gradient_of_cvxpy_takes_a_solver_s():
+    loss = losses.Custom(lambda f, y: cp.sum_largest(f - y, 2) + cp.normNuc(cp.diag(f)))
+    slope = loss.gradient(F, ESTIMATE)
+    assert np.isfinite(slope).all()
+    for other in np.random.default_rng(0).dirichlet(np.ones(D), 5):
+        rise = loss.value(other, ESTIMATE) - loss.value(F, ESTIMATE)
+        assert rise >= slope @ (other - F) - 1e-6
+
+
+def test_it_adds_to_other_losses():
+    loss = losses.LeastSquares() + 0.1 * losses.Custom(lambda f: cp.tv(f), name="tv")
+    assert repr(loss) == "LeastSquares() + 0.1 * Custom(tv)"
+    ready = losses.LeastSquares() + 0.1 * losses.TotalVariation()
+    solution = Problem(loss, SIMPLEX).solve(ESTIMATE)
+    assert solution.objective == pytest.approx(Problem(ready, SIMPLEX).solve(ESTIMATE).objective)
+    assert solution.certificate.is_optimal(1e-6, relative=True)
+
+
+# --- refused in words -----------------------------------------------------------------------------
+
+NOT_CONVEX = {
+    "concave": (lambda f, y: cp.sum(cp.sqrt(f)), "is concave, which has no lowest point"),
+    "product": (lambda f, y: cp.sum(f[0] * f[1]), "is a product of functions of f"),
+    "quotient": (lambda f, y: f[0] / f[1], "divides by a function of f"),
+    "mixed sum": (lambda f, y: cp.sum_squares(f) - cp.norm(f - y), "adds a concave part, -"),
+    "composition": (lambda f, y: cp.sqrt(cp.sum_squares(f - y)), "is a function of .* neither"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_CONVEX)
+def test_what_is_not_convex_is_refused_at_once_with_the_reason(case):
+    build, reason = NOT_CONVEX[case]
+    with pytest.raises(InvalidInputError, match=rf"mine: .* is not convex.*{reason}"):
+        losses.Custom(build, name="mine")
+
+
+def test_what_depends_on_the_number_of_values_is_looked_at_before_the_solve():
+    centre = np.full(3, 1 / 3)
+    loss = losses.Custom(lambda f: cp.norm(f - centre) - cp.norm(f))
+    with pytest.raises(InvalidInputError, match=r"not convex.*adds a concave part"):
+        Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2])
+    with pytest.raises(InvalidInputError, match="the function of Custom failed on 4 values"):
+        Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2, 0.0])
+
+
+def test_the_sign_of_the_estimate_may_decide_whether_it_is_convex():
+    loss = losses.Custom(lambda f, y: cp.sum(cp.multiply(y, cp.abs(f))), name="weighted")
+    assert Problem(loss, SIMPLEX).solve(F).certificate.is_optimal(1e-6)
+    with pytest.raises(InvalidInputError, match=r"weighted: .* is not convex"):
+        Problem(loss, SIMPLEX).solve(F - 0.2)
+
+
+REFUSED = {
+    "vector": (lambda f, y: cp.abs(f - y), r"shape \(6,\), a loss is one number: use cp.sum"),
+    "complex": (lambda f, y: cp.sum(f) * 1j, "is complex: minimise cp.abs or cp.real"),
+    "number": (lambda f, y: 3.0, "must return a cvxpy expression of f, got 3.0"),
+    "nothing": (lambda f, y: None, "must return a cvxpy expression of f, got None"),
+    "other variable": (
+        lambda f, y: cp.norm(f - cp.Variable(6, name="t")),
+        "has the variable t besides f",
+    ),
+    "no value": (lambda f, y: Parameter("lam") * cp.norm(f), "the parameter lam in .* no value"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_real_number_of_f_is_refused_before_any_solve(case):
+    build, match = REFUSED[case]
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        Problem(losses.Custom(build), SIMPLEX).solve(F)
+
+
+def test_what_is_no_function_of_f_is_refused():
+    for build in (3, None, lambda: 1, lambda f, y, noise, more: 1):
+        with pytest.raises(InvalidTypeError, match=r"Custom takes|this one takes"):
+            losses.Custom(build)
+    with pytest.raises(InvalidTypeError, match="name of a Custom loss must be a text"):
+        losses.Custom(SAYABLE["huber"], name="")
+    with pytest.raises(InvalidInputError, match="noise level"):
+        Problem(losses.Custom(SAYABLE["noise"]), SIMPLEX).solve(F)
+
+
+# --- own constraints ------------------------------------------------------------------------------
+
+
+def one_constraint(f):
+    return cp.norm(f) <= 0.5
+
+
+def test_a_constraint_may_be_a_single_one_has_a_name_and_pickles():
+    single = CustomConstraint(one_constraint, name="ball")
+    restored = pickle.loads(pickle.dumps(single))
+    for constraint in (single, restored, CustomConstraint(lambda f: [one_constraint(f)], "ball")):
+        solution = Problem(losses.LeastSquares(), [*SIMPLEX, constraint]).solve(F)
+        assert np.linalg.norm(solution.frequencies) <= 0.5 + 1e-6
+        assert list(solution.duals) == ["NonNegative", "SumsTo", "ball"]
+    assert pickle.loads(pickle.dumps(losses.Custom(squares))).value(F, ESTIMATE) > 0
+
+
+def squares(f, y):
+    return cp.sum_squares(f - y)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda f: cp.norm(f) >= 0.1, "the larger side, .* must be concave"),
+        (lambda f: cp.norm(f) == 0.1, "both sides of == must be linear"),
+        (lambda f: f[0] * f[1] <= 0.1, "is a product of functions of f"),
+        (lambda f: cp.sqrt(f[0]) <= 0.1, "the smaller side, .* must be convex"),
+    ],
+)
+def test_a_set_that_is_not_convex_is_refused_with_the_reason(build, reason):
+    with pytest.raises(InvalidInputError, match=f"not convex by cvxpy's rules.*{reason}"):
+        Problem(losses.LeastSquares(), [CustomConstraint(build)]).solve(F)
+
+
+def test_a_function_that_returns_the_same_again_compiles_nothing_anew():
+    limits = [0.4]
+    problem = Problem(
+        losses.LeastSquares(), [*SIMPLEX, CustomConstraint(lambda f: f[0] <= limits[0])]
+    )
+    assert problem.solve([0.5, 0.4, 0.3]).compile_seconds > 0
+    assert problem.solve([0.6, 0.4, 0.3]).compile_seconds == 0
+    kept = problem.solve([0.6, 0.4, 0.3])
+    limits[0] = 0.3
+    assert problem.solve([0.6, 0.4, 0.3]).frequencies[0] == pytest.approx(0.3, abs=1e-6)
+    # The certificate is about the limit that the solution was computed with.
+    assert kept.certificate.is_optimal(1e-6)
+    assert kept.certificate.violation <= 1e-6

@@ -1,0 +1,144 @@
+"""Parameters: numbers that change between solves, kept solutions that do not."""
+
+import copy
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import Parameter, Problem, losses
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    GroupTotals,
+    Linear,
+    Monotone,
+    NonNegative,
+    Smooth,
+    SumsTo,
+)
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+
+D = 8
+Y = np.array([0.32, 0.22, 0.18, 0.12, 0.08, 0.05, 0.03, -0.02])
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+
+
+def places(lam):
+    """Return problems with a parameter in a place of its own each, and in numbers alone."""
+    order = Monotone([0, 1])
+    return {
+        "weight": (losses.LeastSquares() + lam * losses.TotalVariation(), SIMPLEX),
+        "weight of data": (losses.LeastSquares() + lam * losses.LeastAbsolute(), [*SIMPLEX, order]),
+        "argument of a loss": (losses.Huber(lam), [*SIMPLEX, order]),
+        "own loss": (
+            losses.Custom(lambda f, y: cp.sum_squares(f - y) + lam * cp.norm_inf(f)),
+            SIMPLEX,
+        ),
+        "total": (losses.LeastSquares(), [NonNegative(), SumsTo(5 * lam), Linear(np.eye(1, D), 0)]),
+        "bound": (losses.LeastSquares(), [Bounds(0, [1, lam, *[1] * 6]), SumsTo(1.0), order]),
+        "groups": (
+            losses.LeastSquares(),
+            [NonNegative(), GroupTotals([[0, 1], [1, 2]], [2 * lam, 0.1])],
+        ),
+        "variation": (losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=lam)]),
+        "own constraint": (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.tv(f) <= lam)]),
+    }
+
+
+CASES = list(places(0.1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_parameter_is_its_number_and_nothing_is_compiled_twice(case):
+    lam = Parameter("lam", 0.1)
+    problem = Problem(*places(lam)[case])
+    kept = []
+    for value in (0.1, 0.2):
+        lam.value = value
+        solution = problem.solve(Y)
+        expected = Problem(*places(value)[case]).solve(Y)
+        assert solution.objective == pytest.approx(expected.objective, abs=1e-8)
+        assert_allclose(solution.frequencies, expected.frequencies, rtol=0, atol=2e-5)
+        kept.append((solution, value))
+    assert kept[1][0].compile_seconds == 0
+    lam.value = 0.02
+    for solution, value in kept:
+        certificate = solution.certificate
+        assert certificate.is_optimal(1e-6, relative=True)
+        assert solution.problem.statement == Problem(*places(value)[case]).statement
+
+
+def test_closed_forms_read_parameters_too():
+    lam = Parameter("lam", 0.5)
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(lam)])
+    assert problem.solve(Y).solver == "norm-sub"
+    assert problem.minimise(Y).sum() == pytest.approx(0.5)
+    lam.value = 2.0
+    assert problem.minimise(Y).sum() == pytest.approx(2.0)
+    assert "SumsTo(2)" in problem.explain(Y)
+
+
+def test_arrays_and_expressions_of_parameters_are_numbers_as_well():
+    reference = Parameter("reference", np.full(D, 1 / D))
+    lam = Parameter("lam", 0.1)
+    loss = losses.LeastSquares() + losses.L1To(reference) * (2 * lam)
+    problem = Problem(loss, [NonNegative(), SumsTo(1 - lam)])
+    plain = losses.LeastSquares() + 0.2 * losses.L1To(np.full(D, 1 / D))
+    expected = Problem(plain, [NonNegative(), SumsTo(0.9)]).solve(Y)
+    assert_allclose(problem.solve(Y).frequencies, expected.frequencies, rtol=0, atol=1e-12)
+    reference.value = np.linspace(0, 0.25, D)
+    assert problem.solve(Y).objective != pytest.approx(expected.objective)
+
+
+def test_a_value_that_the_place_does_not_allow_is_refused_in_its_own_words():
+    lam = Parameter("lam", 0.1)
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=lam)])
+    with pytest.raises(InvalidInputError, match=r"the parameter lam must be >= 0, got -0\.5"):
+        lam.value = -0.5
+    free = Parameter("free", 0.1, nonneg=False)
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=free)])
+    free.value = -0.5
+    with pytest.raises(InvalidInputError, match=r"total_variation must be >= 0, got -0.5"):
+        problem.solve(Y)
+
+
+def test_a_parameter_without_a_value_is_an_error_that_names_it():
+    lam = Parameter("lam")
+    match = r"the parameter lam has no value: set lam\.value"
+    for build in (lambda: SumsTo(lam), lambda: lam * losses.LeastSquares()):
+        with pytest.raises(InvalidInputError, match=match):
+            build()
+    problem = Problem(losses.LeastSquares(), [Custom(lambda f: cp.tv(f) <= lam)])
+    with pytest.raises(InvalidInputError, match=r"the parameter lam in .* has no value"):
+        problem.solve(Y)
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: Parameter("", 1.0), "name of a parameter must be a text"),
+        (lambda: Parameter("lam", np.nan), "the parameter lam must be finite, got nan"),
+        (lambda: Parameter("lam", "0.1"), "the parameter lam must be an array of numbers"),
+        (lambda: SumsTo(cp.Variable()), "has variables: .* state the constraint with Custom"),
+    ],
+)
+def test_bad_parameters_are_refused(build, match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        build()
+    lam = Parameter("lam", [0.1, 0.2])
+    with pytest.raises(InvalidInputError, match=r"shape \(2,\), its value has shape \(3,\)"):
+        lam.value = [1.0, 2.0, 3.0]
+
+
+def test_parameters_pickle_with_what_holds_them_and_show_their_value():
+    lam = Parameter("lam", 0.1)
+    constraint = SumsTo(lam)
+    for same in (pickle.loads(pickle.dumps(constraint)), copy.copy(constraint)):
+        assert same.varies
+        assert same.total() == 0.1
+        assert [p.name() for p in same.parameters()] == ["lam"]
+    assert repr(lam) == "Parameter('lam', 0.1)"
+    assert repr(pickle.loads(pickle.dumps(lam))) == "Parameter('lam', 0.1)"
