@@ -14,7 +14,7 @@ PROVE ?=
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest pythons mutants bench docs figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants bench docs figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -46,6 +46,13 @@ portable-short: $(DEV)  ## the part of it that runs on every change: under a min
 
 oldest: $(DEV)  ## the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m tools.environments oldest
+
+newest: $(DEV)  ## the tests with the newest versions, beyond upper bounds too: for every week
+	$(BIN)/python -m tools.environments newest
+
+constraints: $(DEV)  ## write constraints.txt, the versions of continuous integration, anew
+	$(BIN)/python -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+		--upgrade --no-annotate --custom-compile-command "make constraints" -q -o constraints.txt
 
 pythons: $(DEV)  ## the tests under every other supported Python that is installed
 	$(BIN)/python -m tools.environments 3.12 3.13

@@ -1,11 +1,13 @@
 """The tools that run the tests elsewhere: what they print, and that a failure is one."""
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tools import environments, portable, runs, texts
 
@@ -215,9 +217,9 @@ def test_this_python_is_found():
 
 def test_an_environment_of_no_such_name_is_an_error(capsys):
     with pytest.raises(SystemExit) as stop:
-        environments.main(["newest"])
+        environments.main(["later"])
     assert stop.value.code == 2
-    assert "\"oldest\" or a version such as 3.12, got 'newest'" in capsys.readouterr().err
+    assert "\"newest\" or a version such as 3.12, got 'later'" in capsys.readouterr().err
 
 
 def test_a_missing_uv_is_named_with_its_remedy(monkeypatch, capsys):
@@ -270,6 +272,47 @@ def test_a_bound_that_was_not_tested_fails(monkeypatch, capsys):
 
 def test_bounds_are_compared_as_numbers():
     installed = {"Numba": "0.61.2", "scipy_stubs": "1.15.0.0", "scs": "3.3.1", "b": "1"}
-    requirements = ["numba>=0.61", "scipy-stubs>=1.15", "scs[x]>=3.3.1", "b==1", "ldpopt[dask]"]
+    requirements = ["numba>=0.61,<1", "scipy-stubs>=1.15", "scs[x]>=3.3.1", "b==1", "ldpopt[dask]"]
     (sentence,) = environments.untested_bounds(requirements, installed)
-    assert sentence.startswith("numba>=0.61 was tested from 0.61.2 alone")
+    assert sentence.startswith("numba>=0.61,<1 was tested from 0.61.2 alone")
+
+
+def test_the_newest_environment_has_no_upper_bounds_and_lists_what_is_new(
+    monkeypatch, tmp_path, capsys
+):
+    called = []
+
+    def uv(*arguments):
+        called.append(arguments)
+        return '[{"name": "cvxpy", "version": "9.9"}]'
+
+    place = tmp_path / "newest"
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "python").touch()
+    monkeypatch.setattr(environments, "PLACE", tmp_path)
+    monkeypatch.setattr(environments, "_uv", uv)
+    monkeypatch.setattr(
+        environments, "run_tests", lambda *_, **__: runs.Outcome(0, "1 passed\n", 1.0)
+    )
+    assert environments.main(["newest", "--", "-x"]) == 0
+    assert ("--overrides", str(place / "overrides.txt")) == called[0][6:8]
+    assert (place / "overrides.txt").read_text() == "cvxpy>=1.9.3"
+    assert "environments: newest: cvxpy 1.9.3 -> 9.9\n" in capsys.readouterr().out
+
+
+def test_continuous_integration_has_a_version_of_everything_that_is_required():
+    stated = environments.CONSTRAINTS.read_text(encoding="utf-8")
+    installed = dict(re.findall(r"^([\w.-]+)==([\w.]+)", stated, flags=re.MULTILINE))
+    for requirement in map(Requirement, environments._requirements()):
+        if requirement.name != "ldpopt":
+            assert requirement.specifier.contains(installed[requirement.name]), requirement
+    assert "constraints.txt" in (texts.ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    # A name without a version, or one more line, would be passed over in silence.
+    lines = [line for line in stated.splitlines() if not line.startswith("#")]
+    assert len(lines) == len(installed)
+
+
+def test_changes_are_named_once_however_a_package_is_spelled():
+    stated = "# a comment\nscipy-stubs==1.1\nb==2 ; sys_platform == 'win32'\nc==3\n"
+    installed = {"scipy_stubs": "1.2", "C": "3", "d": "4"}
+    assert environments.changes(stated, installed) == ["scipy-stubs 1.1 -> 1.2"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpopt import FrequencyEstimate
+from ldpopt.collection import write_reports
 from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.counts import read_counts, write_counts
 from ldpopt.collection.header import Header
@@ -118,6 +119,14 @@ def test_labels_leave_pictures_whole(world, kind):
     if kind == "svg":
         ElementTree.fromstring(content)
     assert content.startswith((b"<?xml", b"%PDF"))
+
+
+def test_rejects_name_files_that_no_spreadsheet_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_reports("=1+1.parquet", GRR(1.0, 3), [0, 1], client_ids=["a", "a"])
+    assert run("aggregate", "=1+1.parquet", "--out", "counts.json").status == 0
+    rows = csv.reader((tmp_path / "counts.rejects.csv").read_text().splitlines())
+    assert list(rows)[1][:2] == ["'=1+1.parquet", "1"]
 
 
 def test_an_estimate_shows_labels_that_do_not_act():

@@ -1,12 +1,14 @@
 """Run the tests in other environments than the developer's.
 
     python -m tools.environments oldest      # the oldest versions that pyproject.toml allows
+    python -m tools.environments newest      # the newest that exist, beyond its upper bounds too
     python -m tools.environments 3.12 3.13   # other versions of Python, if they are installed here
 
 Each environment is built by uv in ``build/environments`` and kept. Arguments after ``--`` go to
 pytest. A Python that is not installed is skipped with a line that says so. The status is 1 if a
 test fails, if an environment cannot be built, or if a lower bound of pyproject.toml is lower than
-what can be installed, and so was never tested.
+what can be installed, and so was never tested. "newest" also lists what differs from
+``constraints.txt``, the versions of continuous integration: run it every week.
 """
 
 import argparse
@@ -25,14 +27,17 @@ from tools.runs import run_tests, show, without_paths
 from tools.texts import ROOT
 
 PLACE = ROOT / "build" / "environments"
+CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST = "oldest"
+NEWEST = "newest"
 OLDEST_PYTHON = "3.11"
 UV = (sys.executable, "-m", "uv")
 
 # Old releases call each other's, and new indirect dependencies', deprecated functions.
 _OLD_WARNINGS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
 
-_BOUND = re.compile(r"^([\w.-]+)(?:\[.*\])?>=([\d.]+)$")
+_BOUND = re.compile(r"^([\w.-]+)(?:\[.*\])?>=([\d.]+)(?:,<[\d.]+)?$")
+_UPPER_BOUND = re.compile(r",?<[\d.]+")
 
 
 class BuildError(Exception):
@@ -96,9 +101,38 @@ def build(name: str, python: str) -> Path:
         _uv("venv", "-q", "--python", python, place)
     # Of direct requirements alone, which are those that pyproject.toml states bounds for.
     resolution = ["--resolution", "lowest-direct"] if name == OLDEST else []
+    if name == NEWEST:
+        overrides = place / "overrides.txt"
+        overrides.write_text("\n".join(without_upper_bounds(_requirements())), encoding="utf-8")
+        resolution = ["--overrides", str(overrides)]
     # Every time and anew: requirements may have changed, and uv keeps what still satisfies them.
     _uv("pip", "install", "-q", "--upgrade", "--python", target, *resolution, "-e", ".[dev]")
     return target
+
+
+def without_upper_bounds(requirements: list[str]) -> list[str]:
+    """Return those requirements that have an upper bound, without it."""
+    return [_UPPER_BOUND.sub("", each) for each in requirements if "<" in each]
+
+
+def changes(constraints: str, installed: dict[str, str]) -> list[str]:
+    """Return what is installed in another version than a constraints file states.
+
+    Parameters
+    ----------
+    constraints
+        The text of the file, with a line ``name==version`` for each package.
+    installed
+        Versions by the names of packages, in any spelling.
+    """
+    stated = dict(re.findall(r"^([\w.-]+)==(\S+)", constraints, flags=re.MULTILINE))
+    versions = {_canonical(name): version for name, version in installed.items()}
+    return [
+        f"{name} {version} -> {versions[_canonical(name)]}"
+        for name, version in stated.items()
+        # Packages for other systems are stated and not installed.
+        if versions.get(_canonical(name), version) != version
+    ]
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -140,20 +174,36 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _check_bounds(target: Path) -> list[str]:
+def _requirements() -> list[str]:
+    """Return all requirements of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # A copy: what follows would otherwise change the parsed file.
     requirements = list(project["dependencies"])
     for extra in project["optional-dependencies"].values():
         requirements += extra
+    return requirements
+
+
+def _installed(target: Path) -> dict[str, str]:
+    """Return the versions in an environment by the names of packages."""
     listed = json.loads(_uv("pip", "list", "--format", "json", "--python", target))
-    installed = {package["name"]: package["version"] for package in listed}
-    return untested_bounds(requirements, installed)
+    return {package["name"]: package["version"] for package in listed}
+
+
+def _check_bounds(target: Path) -> list[str]:
+    return untested_bounds(_requirements(), _installed(target))
+
+
+def _list_changes(target: Path) -> None:
+    for change in changes(CONSTRAINTS.read_text(encoding="utf-8"), _installed(target)):
+        print(f"environments: {NEWEST}: {change}", flush=True)
 
 
 def run(name: str, arguments: list[str]) -> bool:
     """Run the tests in the environment of this name; return whether it passed or is missing."""
-    version = OLDEST_PYTHON if name == OLDEST else name
+    # The newest under the Python that runs: `make pythons` is about the others.
+    this = f"{sys.version_info.major}.{sys.version_info.minor}"
+    version = {OLDEST: OLDEST_PYTHON, NEWEST: this}.get(name, name)
     python = interpreter(version)
     if python is None:
         print(f"environments: {name}: SKIPPED, Python {version} is not installed here", flush=True)
@@ -165,6 +215,8 @@ def run(name: str, arguments: list[str]) -> bool:
     except BuildError as error:
         print(f"environments: {name}: FAILED, uv could not build it:\n{error}", flush=True)
         return False
+    if name == NEWEST:
+        _list_changes(target)
     warnings = _OLD_WARNINGS if name == OLDEST else ()
     outcome = run_tests(target, [*warnings, *arguments], watch=show)
     print(f"environments: {name}: {outcome.report()}", flush=True)
@@ -174,8 +226,10 @@ def run(name: str, arguments: list[str]) -> bool:
 
 
 def _name(text: str) -> str:
-    if text != OLDEST and re.fullmatch(r"3\.\d+", text) is None:
-        raise argparse.ArgumentTypeError(f'"oldest" or a version such as 3.12, got {text!r}')
+    if text not in (OLDEST, NEWEST) and re.fullmatch(r"3\.\d+", text) is None:
+        raise argparse.ArgumentTypeError(
+            f'"oldest", "newest" or a version such as 3.12, got {text!r}'
+        )
     return text
 
 
@@ -186,7 +240,9 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="+", type=_name, help='"oldest" or versions of Python')
+    parser.add_argument(
+        "names", nargs="+", type=_name, help='"oldest", "newest" or versions of Python'
+    )
     words = sys.argv[1:] if arguments is None else arguments
     # What follows is for pytest: argparse would take its options for its own.
     split = words.index("--") if "--" in words else len(words)

@@ -23,6 +23,7 @@ from ldpopt.collection.partition import Partition, Stamp, Tally
 from ldpopt.collection.seal import BLANK, FIELD, check, sealed
 from ldpopt.collection.untrusted import parse_json, read_bytes
 from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.printable import cell
 from ldpopt.storage import cannot_write, held, write_whole
 
 _HEADING = "file,row,reason\n"
@@ -250,7 +251,7 @@ def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
     """Append the rejected rows of a partition, and return the size of the rejects file."""
     lines = io.StringIO()
     rows = [
-        (str(path), row, Reason(code).words)
+        (cell(str(path)), row, Reason(code).words)
         for row, code in zip(tally.rejected.tolist(), tally.reasons, strict=True)
     ]
     csv.writer(lines, lineterminator="\n").writerows(rows)

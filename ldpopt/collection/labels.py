@@ -224,7 +224,9 @@ def _is_half(character: str) -> bool:
 def _lines(content: str) -> list[str]:
     """Return the lines of a text without their ends; only newlines end them."""
     # splitlines would end a label at each of seven other characters, which labels may contain.
-    return content.removesuffix("\n").split("\n") if content else []
+    lines = content.removesuffix("\n").split("\n") if content else []
+    # Windows ends a line with two characters.
+    return [line.removesuffix("\r") for line in lines]
 
 
 def _json(name: str, content: str) -> Any:
