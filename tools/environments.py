@@ -121,17 +121,19 @@ def changes(constraints: str, installed: dict[str, str]) -> list[str]:
     Parameters
     ----------
     constraints
-        The text of the file, with a line ``name==version`` for each package.
+        The text of the file, with lines ``name==version``: several where it depends on the Python.
     installed
         Versions by the names of packages, in any spelling.
     """
-    stated = dict(re.findall(r"^([\w.-]+)==(\S+)", constraints, flags=re.MULTILINE))
-    versions = {_canonical(name): version for name, version in installed.items()}
+    stated: dict[str, list[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)", constraints, flags=re.MULTILINE):
+        stated.setdefault(_canonical(name), []).append(version)
+    present = {_canonical(name): version for name, version in installed.items()}
     return [
-        f"{name} {version} -> {versions[_canonical(name)]}"
-        for name, version in stated.items()
+        f"{name} {' or '.join(versions)} -> {present[name]}"
+        for name, versions in stated.items()
         # Packages for other systems are stated and not installed.
-        if versions.get(_canonical(name), version) != version
+        if name in present and present[name] not in versions
     ]
 
 
