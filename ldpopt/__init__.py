@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
     from ldpopt.studies.selection import Selection, select_method
+    from ldpopt.studies.study import study
+    from ldpopt.studies.study_result import Study
 
 __version__ = "0.1.0"
 
@@ -37,9 +39,11 @@ _HOMES = {
     "Problem": "solve.problem",
     "Selection": "studies.selection",
     "Solution": "solve.solution",
+    "Study": "studies.study_result",
     "certify": "solve.certificate",
     "postprocess": "methods",
     "select_method": "studies.selection",
+    "study": "studies.study",
 }
 """The module of every public name that is not a submodule."""
 
@@ -54,6 +58,7 @@ __all__ = [
     "Problem",
     "Selection",
     "Solution",
+    "Study",
     "__version__",
     "certify",
     "constraints",
@@ -63,6 +68,7 @@ __all__ = [
     "postprocess",
     "priors",
     "select_method",
+    "study",
 ]
 
 

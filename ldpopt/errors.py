@@ -21,6 +21,10 @@ class InvalidTypeError(LdpoptError, TypeError):
     """A value of the wrong kind, such as text where counts are expected."""
 
 
+class MethodError(InvalidInputError):
+    """A function of the user that returns what no method may, or changes its input."""
+
+
 class InfeasibleError(InvalidInputError):
     """No vector satisfies the constraints."""
 

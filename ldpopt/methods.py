@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import closed_form, priors, validate
 from ldpopt.constraints import Fixed, NonNegative, SumsTo
-from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError, MethodError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
 from ldpopt.losses import (
@@ -523,7 +523,7 @@ class OwnFunction:
 
         Raises
         ------
-        InvalidInputError, InvalidTypeError
+        MethodError
             If the function changes its input, or returns another shape, or numbers that are not
             finite.
         """
@@ -540,7 +540,7 @@ class OwnFunction:
             # do.
             if "read-only" not in str(error):
                 raise
-            raise InvalidInputError(
+            raise MethodError(
                 f"the method {self.name!r} changes the estimate that it is given: let it begin "
                 "with f = estimate.frequencies.copy()"
             ) from error
@@ -550,19 +550,19 @@ class OwnFunction:
         """Return an answer as d finite numbers, or raise an error that says what it is instead."""
         try:
             f = validate.array(f"what the method {self.name!r} returns", answer)
-        except InvalidTypeError as error:
-            raise InvalidTypeError(
+        except LdpoptError as error:
+            raise MethodError(
                 f"{error}: return one real number per value, an estimate or a solution"
             ) from None
         if f.shape != (d,):
-            raise InvalidInputError(
+            raise MethodError(
                 f"the method {self.name!r} must return one frequency per value, shape ({d},); it "
                 f"returned shape {f.shape}: it is called with one vector at a time"
             )
         finite = np.isfinite(f)
         if not finite.all():
             at = validate.first(~finite)
-            raise InvalidInputError(
+            raise MethodError(
                 f"the method {self.name!r} returned {f[at]} at {validate.where(at)}: let it return "
                 "finite numbers for every estimate, those without a positive value too"
             )

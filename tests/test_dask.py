@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ldpopt
 from ldpopt import collection as files
 from ldpopt.collection import partition
 from ldpopt.collection.aggregation import aggregate
@@ -85,3 +86,14 @@ def test_experiments_have_the_same_bits_though_a_worker_dies(cluster, tmp_path):
     assert not summary.failed
     assert len(summary.computed) == len(tasks)
     assert bits(tmp_path / "dask", tasks) == bits(tmp_path / "alone", tasks)
+
+
+def test_a_study_gives_the_same_numbers_on_a_cluster(cluster):
+    """A function of a notebook too: Dask sends it by value."""
+    candidates = {"norm": "norm", "own": lambda estimate: estimate.frequencies / 2}
+    options = {"draws": 25, "epsilons": [1.0, 2.0]}
+    local = ldpopt.study(candidates, [40, 30, 20, 10], **options)
+    far = ldpopt.study(candidates, [40, 30, 20, 10], dask=cluster.scheduler_address, **options)
+    for place, by_name in local.values.items():
+        for name, values in by_name.items():
+            assert np.array_equal(far.values[place][name], values)

@@ -1,50 +1,12 @@
-"""One colour and marker for every method, everywhere.
-
-The colours are those of Tol's muted scheme and of Okabe and Ito, which colour-blind readers can
-tell apart. No two methods share both marker and line style within a panel, so a grey print can be
-read too.
-"""
+"""The looks of what figures show beside methods, and of their pages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from experiments.cells.measures import SELECTED, TRUTH
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn."""
-
-    colour: str
-    marker: str
-    line: str = "-"
-    filled: bool = True
-
-    def options(self) -> dict[str, Any]:
-        """Return the look as matplotlib's ``plot`` takes it."""
-        return {
-            "color": self.colour,
-            "marker": self.marker,
-            "linestyle": self.line,
-            "markerfacecolor": self.colour if self.filled else "white",
-        }
-
+from ldpopt.studies.looks import METHOD_LOOKS, Look
 
 LOOKS = {
-    "base": Look("#332288", "o"),
-    "base-pos": Look("#E69F00", "^"),
-    "post-pos": Look("#88CCEE", "v"),
-    "norm": Look("#117733", "s", "--", filled=False),
-    "norm-mul": Look("#D55E00", "X"),
-    "norm-sub": Look("#000000", "D"),
-    "mle-apx": Look("#999933", "P", "--", filled=False),
-    "base-cut": Look("#44AA99", "<"),
-    "norm-cut": Look("#882255", ">"),
-    "norm-hyb": Look("#AA4499", "h", "-.", filled=False),
-    "power": Look("#CC6677", "*", "-."),
-    "power-ns": Look("#0072B2", "p"),
+    **METHOD_LOOKS,
     TRUTH: Look("#000000", "", "-"),
     SELECTED: Look("#000000", "o"),
     "predicted": Look("#D55E00", "", "-"),

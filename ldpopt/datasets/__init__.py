@@ -1,7 +1,8 @@
 """Data sets to simulate users from: generated, bundled, downloaded, or supplied by the user.
 
 ``load(name)`` returns a `Dataset`: the true counts of a domain, its labels and its fixed sets.
-``read_transactions`` and ``read_column`` read the user's own files. The origin of every data set is
+``read_transactions``, ``read_column`` and ``read_counts`` read the user's own files, and
+``read_frequencies`` estimates. The origin of every data set is
 its ``source``.
 """
 
@@ -12,12 +13,27 @@ from collections.abc import Callable, Mapping
 from ldpopt import validate
 from ldpopt.datasets.bundled import emoji, us_cities
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.datasets.readers import Transactions, read_column, read_transactions
+from ldpopt.datasets.readers import (
+    Transactions,
+    read_column,
+    read_counts,
+    read_frequencies,
+    read_transactions,
+)
 from ldpopt.datasets.remote import kosarak, retail
 from ldpopt.datasets.supplied import fire, pos
 from ldpopt.datasets.synthetic import beta, zipf
 
-__all__ = ["NAMES", "Dataset", "Transactions", "load", "read_column", "read_transactions"]
+__all__ = [
+    "NAMES",
+    "Dataset",
+    "Transactions",
+    "load",
+    "read_column",
+    "read_counts",
+    "read_frequencies",
+    "read_transactions",
+]
 
 _LOADERS: Mapping[str, Callable[[], Dataset]] = {
     "zipf": zipf,

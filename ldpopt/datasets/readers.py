@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -163,6 +164,117 @@ def read_column(path: str | Path, column: str) -> Dataset:
     return Dataset(name, counts, tuple(labels), str(path))
 
 
+def read_counts(path: str | Path, labels: Sequence[str] | None = None) -> Dataset:
+    r"""Read a CSV file with the columns ``label`` and ``count``, one row per value.
+
+    Parameters
+    ----------
+    path
+        The file, UTF-8, plain or gzip. The first column may be called ``value`` instead.
+    labels
+        The values of the domain in their order, which the file must have, in any order; by default
+        they are what the file has, in its order.
+
+    Returns
+    -------
+    A data set named after the file.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column is missing, a count is no whole number >= 0 or a value occurs twice (the line
+        is named), or the labels are not the given ones.
+    DataUnavailableError
+        If the file is missing, unreadable, empty or cut off.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "coins.csv")
+    ...     _ = path.write_text("label,count\ntails,3\nheads,7\n")
+    ...     coins = read_counts(path, labels=["heads", "tails"])
+    >>> coins.name, coins.labels, coins.counts
+    ('coins', ('heads', 'tails'), array([7, 3]))
+    """
+    path = Path(path)
+    counts = {label: _count(path, at, text) for at, label, text in _by_label(path, "count")}
+    names = tuple(counts) if labels is None else tuple(labels)
+    require_labels(path, tuple(counts), names)
+    column = np.array([counts[label] for label in names], dtype=object)
+    return Dataset(path.name.split(".")[0], column.astype(np.int64), names, str(path))
+
+
+def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    r"""Read a CSV file with the columns ``label`` (or ``value``) and ``frequency``.
+
+    ``ldpopt estimate --out`` writes such files. Errors are those of ``read_counts``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "estimate.csv")
+    ...     _ = path.write_text("value,frequency\nheads,0.75\ntails,-0.05\n")
+    ...     read_frequencies(path)
+    (('heads', 'tails'), array([ 0.75, -0.05]))
+    """
+    path = Path(path)
+    numbers = {
+        label: _frequency(path, at, text) for at, label, text in _by_label(path, "frequency")
+    }
+    return tuple(numbers), np.array(list(numbers.values()))
+
+
+def require_labels(path: Path, labels: Sequence[str], expected: Sequence[str]) -> None:
+    """Raise InvalidInputError, with the first difference, unless a file has the expected labels."""
+    for text, names, others in (
+        ("has no row for", expected, set(labels)),
+        ("has a row for", labels, set(expected)),
+    ):
+        missing = [name for name in names if name not in others]
+        if missing:
+            raise InvalidInputError(
+                f"{path} {text} {missing[0]!r} ({len(missing)} such labels): its labels must be "
+                f"the {len(expected)} of the domain; complete the file, or choose its own domain"
+            )
+
+
+def _by_label(path: Path, column: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, label and text of each row of a table with one row per label."""
+    seen: set[str] = set()
+    for line, (label, text) in _cells(path, (("label", "value"), (column,))):
+        if label in seen:
+            raise InvalidInputError(
+                f"{path}, line {line}: {label!r} occurs twice; keep one row per label"
+            )
+        seen.add(label)
+        yield line, label, text
+    if not seen:
+        raise DataUnavailableError(f"{path}: no rows after the header; get the file again")
+
+
+def _count(path: Path, line: int, text: str) -> int:
+    if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_OF_INT64:
+        raise InvalidInputError(
+            f"{path}, line {line}: a count must be a whole number >= 0 of at most "
+            f"{_DIGITS_OF_INT64} digits, found {text!r}"
+        )
+    return int(text)
+
+
+def _frequency(path: Path, line: int, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInputError(
+            f"{path}, line {line}: a frequency must be a finite number, found {text!r}"
+        )
+    return number
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, decompressed if it is gzip.
 
@@ -224,6 +336,12 @@ def _numbers(
 
 def _column(path: Path, column: str) -> Iterator[str]:
     """Yield the values of one column of a CSV file."""
+    for _, (value,) in _cells(path, ((column,),)):
+        yield value
+
+
+def _cells(path: Path, columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and values of some columns of a CSV file, each under one of several names."""
     line = 0
     try:
         with path.open("rb") as file:
@@ -236,20 +354,25 @@ def _column(path: Path, column: str) -> Iterator[str]:
             header = next(rows, None)
             if header is None:
                 raise DataUnavailableError(f"{path}: the file is empty; get it again")
-            if column not in header:
-                raise InvalidInputError(
-                    f"{path}: no column {column!r}; the header has {', '.join(header)}"
-                )
-            index = header.index(column)
+            places = [_place(path, header, names) for names in columns]
             for row in rows:
                 line = rows.line_num
-                if len(row) <= index or not row[index]:
-                    raise DataUnavailableError(
-                        f"{path}, line {line}: no value of {column!r}; complete or remove it"
-                    )
-                yield row[index]
+                for place, names in zip(places, columns, strict=True):
+                    if len(row) <= place or not row[place]:
+                        raise DataUnavailableError(
+                            f"{path}, line {line}: no value of {names[0]!r}; complete or remove it"
+                        )
+                yield line, [row[place] for place in places]
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         _refuse(path, error, f" after line {line}")
+
+
+def _place(path: Path, header: Sequence[str], names: Sequence[str]) -> int:
+    """Return which column of a header has one of some names."""
+    for name in names:
+        if name in header:
+            return header.index(name)
+    raise InvalidInputError(f"{path}: no column {names[0]!r}; the header has {', '.join(header)}")
 
 
 def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:

@@ -196,13 +196,19 @@ def compute(task: Task) -> Outcome:
         values = [part for evaluate in evaluations for part in evaluate(None, {}, None)]
         return Outcome(_kept(cell, values), time.perf_counter() - start)
 
+    candidates = cell.candidates
+    reports = _simulated
+    if task.run:
+        _memory.begin(task.run)
+        candidates = _memory.candidates(task)
+        reports = _memory.reports
     total: tuple[Measured, ...] = ()
     seconds: dict[str, float] = {}
     for number, trials in _chunks(cell):
-        raw = _reports(task, number, trials)
+        raw = reports(task, number, trials)
         # A stream of its own: measures that simulate leave the reports as they are.
         inner = cell.generator(task.seed, "inner", number)
-        part = _kept(cell, _measured(cell, raw, evaluations, inner, seconds))
+        part = _kept(cell, _measured(candidates, raw, evaluations, inner, seconds))
         # Merged chunk by chunk: memory does not grow with the number of trials.
         total = tuple(map(_merged, total, part)) if total else part
     return Outcome(total, time.perf_counter() - start, seconds)
@@ -214,23 +220,44 @@ def _chunks(cell: Cell) -> Iterator[tuple[int, int]]:
         yield cell.first_chunk + place, min(cell.at_a_time, cell.trials - first)
 
 
-# The last draws of this process, by run: cells of one candidate each share them. Two, since the
-# cells of two budgets may come in turn.
+# Draws that a process holds. Two, since the cells of two budgets may come in turn.
 _DRAWS = 2
-_drawn: OrderedDict[tuple[Any, ...], FrequencyEstimate] = OrderedDict()
 
 
-def _reports(task: Task, number: int, trials: int) -> FrequencyEstimate:
-    """Return the raw estimates of a chunk: drawn, or those of the last cell on the same draws."""
-    cell = task.cell
-    if not task.run:
-        return _simulated(task, number, trials)
-    key = (task.run, cell.population, cell.n, cell.oracle, cell.epsilon, number, trials)
-    if key not in _drawn:
-        _drawn[key] = _simulated(task, number, trials)
-        while len(_drawn) > _DRAWS:
-            _drawn.popitem(last=False)
-    return _drawn[key]
+class _RunMemory:
+    """What a process keeps of a run for its next cells: the last draws, and the candidates.
+
+    A candidate that came by pickle would otherwise compile its problem anew for each cell.
+    """
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._drawn: OrderedDict[tuple[Any, ...], FrequencyEstimate] = OrderedDict()
+        self._candidates: dict[str, Candidate] = {}
+
+    def begin(self, run: str) -> None:
+        """Forget what is of another run."""
+        if run != self._run:
+            self._run = run
+            self._drawn.clear()
+            self._candidates.clear()
+
+    def candidates(self, task: Task) -> tuple[Candidate, ...]:
+        """Return the task's candidates: those that an earlier cell has used, if there are any."""
+        return tuple(self._candidates.setdefault(c.name, c) for c in task.cell.candidates)
+
+    def reports(self, task: Task, number: int, trials: int) -> FrequencyEstimate:
+        """Return the raw estimates of a chunk: drawn, or those of a cell on the same draws."""
+        cell = task.cell
+        key = (cell.population, cell.n, cell.oracle, cell.epsilon, number, trials)
+        if key not in self._drawn:
+            self._drawn[key] = _simulated(task, number, trials)
+            while len(self._drawn) > _DRAWS:
+                self._drawn.popitem(last=False)
+        return self._drawn[key]
+
+
+_memory = _RunMemory()
 
 
 def _simulated(task: Task, number: int, trials: int) -> FrequencyEstimate:
@@ -241,7 +268,7 @@ def _simulated(task: Task, number: int, trials: int) -> FrequencyEstimate:
 
 
 def _measured(
-    cell: Cell,
+    candidates: Sequence[Candidate],
     raw: FrequencyEstimate,
     evaluations: Sequence[Evaluate],
     rng: np.random.Generator,
@@ -252,7 +279,7 @@ def _measured(
         # A power law without an exponent falls back to its limit: with little signal this is one
         # of the results.
         warnings.simplefilter("ignore", LdpoptWarning)
-        estimates = apply(cell.candidates, raw, seconds)
+        estimates = apply(candidates, raw, seconds)
         return [values for evaluate in evaluations for values in evaluate(raw, estimates, rng)]
 
 

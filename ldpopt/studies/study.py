@@ -1,0 +1,358 @@
+"""The loop of a comparison: candidates on common draws, measured, kept, and put into one table."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldpopt import validate
+from ldpopt.datasets import Dataset
+from ldpopt.errors import InvalidInputError, LdpoptError, MethodError, warn
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.executors import Executor, executor_for
+from ldpopt.methods import METHODS
+from ldpopt.solve.composition import Composition
+from ldpopt.studies.engine.candidate import Candidate, candidates_of
+from ldpopt.studies.engine.cell import (
+    Cell,
+    Task,
+    digest_of,
+    provenance_of,
+    require_sendable,
+)
+from ldpopt.studies.engine.measures import Measure, Setting
+from ldpopt.studies.engine.moments import Values
+from ldpopt.studies.engine.provenance import fingerprint
+from ldpopt.studies.engine.run import Summary, compute_behind_bar, compute_cells
+from ldpopt.studies.engine.store import Memory, Shelf, Store
+from ldpopt.studies.study_inputs import Collection, collections_of, data_sets_of, measures_of
+from ldpopt.studies.study_result import Array, Place, Study
+
+# Draws of a cell. A kill loses one candidate on so many; more cells would cost more to keep.
+_DRAWS = 20
+
+
+def study(
+    candidates: Any,
+    data: Any,
+    oracles: Any = "oue",
+    *,
+    epsilons: Sequence[float] = (1.0,),
+    draws: int = 30,
+    metrics: Any = "mse",
+    baseline: str | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    labels: Sequence[str] | None = None,
+    workers: int = 1,
+    dask: str | None = None,
+    store: str | Path | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Study:
+    """Compare methods, problems and functions of your own on common simulated collections.
+
+    Every candidate gets the same raw estimates, so that ratios to a baseline have paired intervals.
+    The same seed gives the same numbers for any number of workers, with a store or without.
+
+    Parameters
+    ----------
+    candidates
+        Names of methods, Problems, or functions from an estimate of shape (d,) to frequencies of
+        that shape; a dictionary names them.
+    data
+        Names of data sets, Datasets, CSV files with the columns label and count, or counts; a
+        dictionary names them.
+    oracles
+        Names, classes, functions of (epsilon, d), or oracles; a dictionary names them.
+    epsilons
+        Budgets of oracles that are given by name, class or function.
+    draws
+        Collections per data set, oracle and budget.
+    metrics
+        Names ("mse", "mae", "largest error", "total variation"), functions of (answer, truth), or
+        measures of ``ldpopt.studies.engine.measures`` such as ``Top((10,))`` and
+        ``FixedSets(("category",))``; a dictionary names functions.
+    baseline
+        The candidate that ratios refer to; by default the first. The name of a method that is no
+        candidate adds it.
+    level
+        Probability of each interval.
+    seed
+        Of everything that is drawn.
+    labels
+        The domain that CSV files must have.
+    workers, dask
+        Processes of this machine, or the address of a Dask scheduler. Functions must then be
+        importable; in a script, call ``study`` below ``if __name__ == "__main__":``.
+    store
+        A file that keeps finished cells, so that a study which was stopped resumes, and one with
+        another candidate computes that alone. Keys follow from the sources of candidates, metrics,
+        and what they import: changed code is computed anew, with a warning that names it.
+    fresh
+        Whether to compute again what the store has.
+    progress
+        Whether to show a bar on standard error; by default if that is a terminal.
+
+    Returns
+    -------
+    Study with ``rows``, ``ratio``, ``draws_of``, ``to_csv``, ``to_pandas`` and ``plot``.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Before any draw, if an argument is not what it should be, two candidates have one name, a
+        function returns another shape or numbers that are not finite, or changes its input, a
+        problem does not fit the data, or a metric returns no number. Afterwards, if no candidate
+        has an answer in every draw.
+    StoreError, WorkersError
+        If the store cannot be used, or workers cannot be reached; finished cells are kept.
+
+    Warns
+    -----
+    LdpoptWarning
+        If candidates fail in some draw (they are in ``Study.failed``); if kept results are of other
+        code, or damaged.
+
+    Notes
+    -----
+    Cost: each candidate once per draw, and the simulation. The seconds of a table include the
+    compilation of problems, which each cell of 20 draws does once.
+
+    Examples
+    --------
+    >>> from ldpopt import Problem, constraints, losses
+    >>> simplex = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1)])
+    >>> def shrunk(estimate):
+    ...     return 0.5 * estimate.frequencies + 0.5 / estimate.d
+    >>> result = study(
+    ...     {"base": "base", "simplex": simplex, "shrunk": shrunk}, {"coins": [700, 300]}, draws=20
+    ... )
+    >>> result.ratio("simplex").value < 1
+    True
+    >>> [row.candidate for row in result.rows if row.ratio_high < 1]
+    ['simplex']
+    """
+    chosen, reference = _candidates(candidates, baseline)
+    measures = measures_of(metrics)
+    sets = data_sets_of(data, labels)
+    draws = validate.integer("draws", draws, minimum=1)
+    seed = validate.integer("seed", seed, minimum=0)
+    level = validate.real("level", level, above=0, below=1)
+    executor = _executor(workers, dask)
+    settings = [
+        (each, collection)
+        for each in sets.values()
+        for collection in collections_of(oracles, epsilons, each)
+    ]
+    _rehearse(chosen, measures, settings, seed)
+    tasks = _tasks(chosen, measures, settings, draws, seed, is_kept=store is not None)
+    if workers > 1:
+        require_sendable([task for task in tasks.values() if task.cell.first_chunk == 0])
+    with nullcontext(Memory()) if store is None else Store(Path(store)) as shelf:
+        summary = _computed(tasks, shelf, executor, fresh=fresh, progress=progress)
+        for remark in (*getattr(shelf, "remarks", ()), summary.changes):
+            if remark:
+                warn(remark)
+        values, seconds = _gathered(tasks, shelf, summary)
+    failed = _failed(tasks, summary)
+    if not any(values.values()):
+        raise InvalidInputError(f"no candidate has an answer: {'; '.join(failed.values())}")
+    names = tuple(candidate.name for candidate in chosen)
+    return Study(values, seconds, names, reference, draws, level, seed, failed)
+
+
+def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...], str]:
+    """Return candidates, the baseline among them, and its name."""
+    chosen = candidates_of(what)
+    names = [candidate.name for candidate in chosen]
+    if baseline is None:
+        return chosen, names[0]
+    if baseline in names:
+        return chosen, baseline
+    if baseline in METHODS:
+        return (Candidate.of(baseline), *chosen), baseline
+    raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
+
+
+def _executor(workers: int, dask: str | None) -> Executor:
+    workers = validate.integer("workers", workers, minimum=1)
+    # One of the two would be ignored, and the user would not learn which.
+    if dask is not None and workers > 1:
+        raise InvalidInputError("dask uses the workers of its cluster: leave out workers")
+    return executor_for(workers, dask)
+
+
+def _rehearse(
+    candidates: Sequence[Candidate],
+    measures: Sequence[Measure],
+    settings: Sequence[tuple[Dataset, Collection]],
+    seed: int,
+) -> None:
+    """Raise what candidates and metrics of the user do wrong, on one draw of each data set."""
+    rehearsed = set()
+    for data, collection in settings:
+        # What can be wrong depends on the domain, and hardly on the budget.
+        if data.name in rehearsed:
+            continue
+        rehearsed.add(data.name)
+        rng = np.random.default_rng(seed)
+        counts = collection.oracle.simulate_counts(data.counts, rng, trials=1)
+        raw = collection.oracle.estimate(counts, data.n)
+        setting = Setting(data, collection.oracle, tuple(candidates))
+        for measure in measures:
+            measure.start(setting, rng)(raw, {candidates[0].name: raw}, rng)
+        for candidate in candidates:
+            _rehearse_candidate(candidate, raw[0])
+
+
+def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
+    """Call a function once, and let a problem choose its path, which solves nothing."""
+    method, options = candidate.steps[0]
+    if METHODS.get(method.name) is method:
+        return
+    problem = method.problem
+    if problem is None:
+        try:
+            method.solve(raw, **dict(options))
+        except MethodError:
+            raise
+        except LdpoptError:
+            # It may have no answer for this draw, as Norm-Mul without a positive estimate.
+            return
+    elif not isinstance(problem, Composition):
+        try:
+            plan = problem.plan(raw)
+        except LdpoptError as error:
+            raise type(error)(f"the candidate {candidate.name!r}: {error}") from None
+        if plan.path is None:
+            raise InvalidInputError(f"the candidate {candidate.name!r}: {plan.reason}")
+
+
+def _tasks(
+    candidates: Sequence[Candidate],
+    measures: tuple[Measure, ...],
+    settings: Sequence[tuple[Dataset, Collection]],
+    draws: int,
+    seed: int,
+    *,
+    is_kept: bool,
+) -> dict[str, Task]:
+    """Return the cells by key: one candidate on one chunk of draws each, those of a chunk in turn.
+
+    So a candidate that is added, or changed, is computed alone, and a kill loses little.
+    """
+    run = secrets.token_hex(8)
+    digests = {data.name: digest_of(data) for data, _ in settings}
+    made_by: dict[str, Mapping[str, str]] = {
+        # Reading the sources takes a second or two, which a study that keeps nothing can save.
+        c.name: provenance_of([c], measures, None) if is_kept else {}
+        for c in candidates
+    }
+    tasks = {}
+    for data, collection in settings:
+        oracle = {"the oracle": fingerprint(collection.oracle)} if is_kept else {}
+        for number, first in enumerate(range(0, draws, _DRAWS)):
+            for candidate in candidates:
+                cell = Cell(
+                    data.name,
+                    data.n,
+                    data.d,
+                    digests[data.name],
+                    collection.name,
+                    collection.epsilon,
+                    (candidate,),
+                    measures,
+                    trials=min(_DRAWS, draws - first),
+                    chunk=_DRAWS,
+                    first_chunk=number,
+                    keeps_trials=True,
+                )
+                origin = {**made_by[candidate.name], **oracle}
+                task = Task(cell, data, collection.oracle, seed, origin, run)
+                tasks[task.key] = task
+    return tasks
+
+
+def _computed(
+    tasks: Mapping[str, Task],
+    shelf: Shelf,
+    executor: Executor,
+    *,
+    fresh: bool,
+    progress: bool | None,
+) -> Summary:
+    """Compute the cells in their order, in which those on the same draws are neighbours."""
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if not progress:
+        return compute_cells(tasks, shelf, executor, fresh=fresh, order=list)
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return compute_behind_bar(tasks, shelf, executor, console, fresh=fresh, order=list)
+
+
+def _gathered(
+    tasks: Mapping[str, Task], shelf: Shelf, summary: Summary
+) -> tuple[dict[Place, dict[str, Array]], dict[tuple[str, str, float, str], float]]:
+    """Return values and seconds per draw of the candidates that failed in no draw of a place."""
+    broken = {_where(tasks[key].cell) for key in summary.failed}
+    values: dict[Place, dict[str, list[Array]]] = {}
+    seconds: dict[tuple[str, str, float, str], float] = {}
+    draws: dict[tuple[str, str, float, str], int] = {}
+    outcomes = shelf.get(tasks)
+    for key, task in tasks.items():
+        where = _where(task.cell)
+        if where in broken:
+            continue
+        name = where[-1]
+        outcome = outcomes[key]
+        draws[where] = draws.get(where, 0) + task.cell.trials
+        seconds[where] = seconds.get(where, 0.0) + outcome.method_seconds[name]
+        for measured in outcome.measured:
+            assert isinstance(measured, Values)  # a study's cells keep them
+            for k, parameter in enumerate(measured.parameters):
+                place = _place(task.cell, measured, parameter)
+                parts = values.setdefault(place, {}).setdefault(name, [])
+                parts.append(measured.values[:, k, 0])
+    joined = {
+        place: {name: np.concatenate(parts) for name, parts in by_name.items()}
+        for place, by_name in values.items()
+    }
+    return joined, {where: total / draws[where] for where, total in seconds.items()}
+
+
+def _where(cell: Cell) -> tuple[str, str, float, str]:
+    return cell.population, cell.oracle, cell.epsilon, cell.candidates[0].name
+
+
+def _place(cell: Cell, measured: Values, parameter: Any) -> Place:
+    return Place(
+        cell.population,
+        cell.n,
+        cell.d,
+        cell.oracle,
+        cell.epsilon,
+        measured.query,
+        measured.metric,
+        parameter,
+    )
+
+
+def _failed(tasks: Mapping[str, Task], summary: Summary) -> dict[str, str]:
+    """Return the first failure of each candidate, with its place, and warn of them."""
+    failed: dict[str, str] = {}
+    for key, error in summary.errors.items():
+        population, oracle, epsilon, name = _where(tasks[key].cell)
+        reason = f"{population}, {oracle}, ε = {epsilon:g}: {error}"
+        failed.setdefault(name, reason)
+    for name, reason in failed.items():
+        warn(f"the candidate {name!r} has no answer in some draw, and is left out there: {reason}")
+    return failed

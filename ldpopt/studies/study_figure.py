@@ -1,0 +1,116 @@
+"""A picture of a study: means along ε or a parameter, or ratios to the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ldpopt import validate
+from ldpopt.printable import printable
+from ldpopt.studies.looks import Look, looks_of
+
+if TYPE_CHECKING:
+    from ldpopt.studies.study_result import Study, StudyRow
+
+_COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
+
+
+def study_figure(study: Study, metric: str | None = None) -> Figure:
+    """Return a figure of one metric, with a panel per data set, oracle and query.
+
+    Raises InvalidInputError if the metric is unknown.
+    """
+    metrics = list(dict.fromkeys(row.metric for row in study.rows))
+    shown = metrics[0] if metric is None else metric
+    validate.lookup("metric", shown, dict.fromkeys(metrics))
+    rows = [row for row in study.rows if row.metric == shown]
+    axis = _axis(rows)
+    panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
+    columns = min(len(panels), _COLUMNS)
+    lines = -(-len(panels) // columns)
+    looks = looks_of(study.candidates)
+    # A line of text per candidate, where each has a line of its own.
+    height = 3.0 if axis else 0.8 + 0.3 * len(study.candidates)
+    figure = Figure(figsize=(4.4 * columns, height * lines + 0.4), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False, sharey=not axis).ravel()
+    for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
+        inside = [row for row in rows if _panel(row, axis) == panel]
+        if axis:
+            _draw_curves(axes, inside, axis, looks)
+        else:
+            _draw_ratios(axes, inside, study.baseline, looks)
+        axes.set_title(printable(", ".join(part for part in map(str, panel) if part)), fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    if axis:
+        handles, names = grid[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+def _axis(rows: Sequence[StudyRow]) -> str:
+    """Return what runs along the axis: epsilon, parameter, or nothing."""
+    if len({row.epsilon for row in rows}) > 1:
+        return "epsilon"
+    parameters = {row.parameter for row in rows}
+    is_numeric = all(isinstance(p, int | float) for p in parameters)
+    return "parameter" if is_numeric and len(parameters) > 1 else ""
+
+
+def _panel(row: StudyRow, axis: str) -> tuple[str | float, ...]:
+    """Return what a panel shows, apart from what runs along its axis."""
+    budget = "" if axis == "epsilon" else f"ε = {row.epsilon:g}"
+    parameter = "" if axis == "parameter" else row.parameter
+    return row.data, row.oracle, budget, row.query, parameter
+
+
+def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[str, Look]) -> None:
+    """Draw one line per candidate, with the interval of each mean."""
+    for name, look in looks.items():
+        line = sorted((r for r in rows if r.candidate == name), key=lambda r: getattr(r, axis))
+        if not line:
+            continue
+        means = [row.mean for row in line]
+        ends = [
+            [row.mean - row.low for row in line],
+            [row.high - row.mean for row in line],
+        ]
+        axes.errorbar(
+            [getattr(row, axis) for row in line],
+            means,
+            yerr=ends,
+            label=printable(name),
+            elinewidth=0.6,
+            markersize=4.5,
+            linewidth=1.1,
+            **look.options(),
+        )
+    if all(row.low > 0 for row in rows):
+        axes.set_yscale("log")
+    axes.set(xlabel="ε" if axis == "epsilon" else "parameter", ylabel=rows[0].metric)
+
+
+def _draw_ratios(
+    axes: Axes, rows: Sequence[StudyRow], baseline: str, looks: dict[str, Look]
+) -> None:
+    """Draw each candidate's ratio to the baseline on a line of its own, with its interval."""
+    places = {name: -number for number, name in enumerate(looks)}
+    for row in rows:
+        look = looks[row.candidate]
+        ends = [[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]]
+        axes.errorbar(
+            [row.ratio],
+            [places[row.candidate]],
+            xerr=ends,
+            capsize=2,
+            **(look.options() | {"linestyle": ""}),
+        )
+    axes.axvline(1, color="0.4", linewidth=0.8, zorder=0)
+    axes.set_yticks([*places.values()], [printable(name) for name in places], fontsize=8)
+    axes.set_ylim(0.5 - len(places), 0.5)
+    axes.set_xlabel(f"{rows[0].metric} over that of {printable(baseline)}")

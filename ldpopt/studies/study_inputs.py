@@ -1,0 +1,216 @@
+"""What a study takes, in canonical form: data sets by name, oracles with budgets, measures."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldpopt import datasets, validate
+from ldpopt.datasets import Dataset
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.oracles import ORACLES, FrequencyOracle
+from ldpopt.studies.engine.measures import METRICS, Measure, Metric
+
+
+class Collection(NamedTuple):
+    """An oracle of a study for one data set: name and budget as tables state them."""
+
+    name: str
+    epsilon: float
+    oracle: FrequencyOracle
+
+
+def data_sets_of(what: Any, labels: Sequence[str] | None = None) -> dict[str, Dataset]:
+    """Return data sets by name.
+
+    Parameters
+    ----------
+    what
+        The name of a data set, a Dataset, a CSV file with the columns label and count, or counts;
+        several of these, or a dictionary from names to them.
+    labels
+        The domain that CSV files must have; by default each has its own.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a name or a file is unknown, counts are not whole numbers, a file has other labels, or
+        two data sets have one name.
+
+    Examples
+    --------
+    >>> list(data_sets_of(["zipf", "emoji"])), data_sets_of([5, 3])["counts"].n
+    (['zipf', 'emoji'], 8)
+    """
+    if isinstance(what, Mapping):
+        items = [(str(name), item) for name, item in what.items()]
+    else:
+        items = [("", item) for item in _items(what, (str, Path, Dataset))]
+    result: dict[str, Dataset] = {}
+    for name, item in items:
+        data = _data_set(item, name, labels)
+        if data.name in result:
+            raise InvalidInputError(
+                f"two data sets are called {data.name!r}: pass a dictionary from distinct names to "
+                "data sets"
+            )
+        result[data.name] = data
+    if not result:
+        raise InvalidInputError("a study needs at least one data set")
+    return result
+
+
+def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
+    """Return one item, or those of a collection, as a list; an array of numbers is one item."""
+    if isinstance(what, kinds) or not isinstance(what, Iterable):
+        return [what]
+    items = list(what)
+    is_vector = isinstance(what, np.ndarray) or all(isinstance(x, numbers.Real) for x in items)
+    return [what] if items and is_vector else items
+
+
+def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
+    """Return one data set, under a name if one is given."""
+    if isinstance(what, str | Path) and _is_file(what):
+        what = datasets.read_counts(what, labels)
+    elif isinstance(what, str):
+        what = datasets.load(what)
+    if isinstance(what, Dataset):
+        return replace(what, name=name) if name else what
+    if not isinstance(what, np.ndarray | list | tuple):
+        raise InvalidTypeError(
+            "data are the name of a data set, a Dataset, a CSV file with the columns label and "
+            f"count, or counts; got {what!r}"
+        )
+    counts = validate.array("counts", what)
+    numbers = tuple(map(str, range(counts.size)))
+    return Dataset(name or "counts", counts, numbers, "given by the caller")
+
+
+def _is_file(what: str | Path) -> bool:
+    return isinstance(what, Path) or "/" in what or what.endswith((".csv", ".csv.gz"))
+
+
+def collections_of(what: Any, epsilons: Sequence[float], data: Dataset) -> list[Collection]:
+    """Return oracles with budgets for one data set.
+
+    Parameters
+    ----------
+    what
+        A name in ``oracles.ORACLES``, a class of oracle or another function of (epsilon, d), which
+        stand for one oracle per budget, or an oracle; several of these, or a dictionary from names
+        to them.
+    epsilons
+        The budgets.
+    data
+        Whose d the oracles must have.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a name is unknown, an oracle has another d, or two have one name and budget.
+
+    Examples
+    --------
+    >>> zipf = datasets.load("zipf")
+    >>> [(c.name, c.epsilon) for c in collections_of(["grr", "oue"], [0.5], zipf)]
+    [('grr', 0.5), ('oue', 0.5)]
+    """
+    if isinstance(what, Mapping):
+        items = [(str(name), item) for name, item in what.items()]
+    else:
+        alone = isinstance(what, str | FrequencyOracle) or callable(what)
+        items = [("", item) for item in ([what] if alone else what)]
+    result = [c for name, item in items for c in _collections(item, name, epsilons, data)]
+    for place, each in enumerate(result):
+        if each[:2] in [other[:2] for other in result[:place]]:
+            raise InvalidInputError(
+                f"two oracles are called {each.name!r} at ε = {each.epsilon:g}: pass a dictionary "
+                "from distinct names to oracles"
+            )
+    if not result:
+        raise InvalidInputError("a study needs at least one oracle and one epsilon")
+    return result
+
+
+def _collections(
+    what: Any, name: str, epsilons: Sequence[float], data: Dataset
+) -> list[Collection]:
+    if isinstance(what, FrequencyOracle):
+        if what.d != data.d:
+            raise InvalidInputError(
+                f"the oracle {what!r} is for {what.d:,} values, and {data.name!r} has {data.d:,}: "
+                "give its name or its class, and the budgets as epsilons"
+            )
+        return [Collection(name or what.name, what.epsilon, what)]
+    make: Callable[..., FrequencyOracle]
+    make = validate.lookup("oracle", what, ORACLES) if isinstance(what, str) else what
+    if not callable(make):
+        raise InvalidTypeError(
+            "an oracle is a name such as 'oue', a class, a function of (epsilon, d) or an oracle, "
+            f"got {what!r}"
+        )
+    made_oracles = [make(epsilon, data.d) for epsilon in epsilons]
+    for oracle in made_oracles:
+        if not isinstance(oracle, FrequencyOracle):
+            raise InvalidTypeError(
+                f"{what!r} must return an oracle for (epsilon, d), got {oracle!r}"
+            )
+    return [
+        Collection(name or oracle.name, float(epsilon), oracle)
+        for epsilon, oracle in zip(epsilons, made_oracles, strict=True)
+    ]
+
+
+def measures_of(what: Any) -> tuple[Measure, ...]:
+    """Return measures.
+
+    Parameters
+    ----------
+    what
+        A name in ``METRICS``, a function of (answer, truth), both of shape (d,), or a measure such
+        as ``Top((10,))``; several of these, or a dictionary from names to functions.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a name is unknown or occurs twice, or something is none of these.
+
+    Examples
+    --------
+    >>> [metric.name for metric in measures_of({"worst": lambda f, truth: abs(f - truth).max()})]
+    ['worst']
+    """
+    if isinstance(what, Mapping):
+        measures = [_measure(item, str(name)) for name, item in what.items()]
+    else:
+        alone = isinstance(what, str) or callable(what) or hasattr(what, "start")
+        measures = [_measure(item, "") for item in ([what] if alone else what)]
+    names = [measure.name for measure in measures if isinstance(measure, Metric)]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidInputError(
+                f"two metrics are called {name!r}: pass a dictionary from distinct names to metrics"
+            )
+    if not measures:
+        raise InvalidInputError("a study needs at least one metric")
+    return tuple(measures)
+
+
+def _measure(what: Any, name: str) -> Measure:
+    if isinstance(what, str):
+        return Metric(name or what, validate.lookup("metric", what, METRICS), is_own=False)
+    if hasattr(what, "start") and is_dataclass(what):
+        measure: Measure = what  # type: ignore[assignment]  # by its method, as of a protocol
+        return measure
+    if callable(what) and not isinstance(what, type):
+        return Metric(name or str(getattr(what, "__name__", type(what).__name__)), what)
+    raise InvalidTypeError(
+        f"a metric is a name ({', '.join(METRICS)}), a function of (answer, truth), or a measure "
+        f"of ldpopt.studies.engine.measures; got {what!r}"
+    )

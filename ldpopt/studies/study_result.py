@@ -1,0 +1,323 @@
+"""What a study returns: a tidy table with paired ratios, its values draw by draw, and a picture."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
+from ldpopt.printable import cell, printable
+from ldpopt.storage import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+
+class Place(NamedTuple):
+    """Where candidates meet: one data set, oracle, budget and measured number."""
+
+    data: str
+    n: int
+    d: int
+    oracle: str
+    epsilon: float
+    query: str
+    metric: str
+    parameter: str | int | float
+
+
+class Interval(NamedTuple):
+    """A number with the ends of its confidence interval; NaN where draws do not determine them."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One number of a study.
+
+    Attributes
+    ----------
+    data, n, d, oracle, epsilon
+        Whose frequencies were collected, and how.
+    query, metric, parameter
+        What was measured: the parameter is empty unless a measure has several, such as k.
+    candidate, draws
+        Who, and on how many collections.
+    mean, low, high
+        Mean over the draws with Student's interval.
+    ratio, ratio_low, ratio_high
+        Mean over the baseline's, on the same draws, with a paired interval; NaN unless both means
+        are positive.
+    seconds
+        Time of the candidate per draw.
+    """
+
+    data: str
+    n: int
+    d: int
+    oracle: str
+    epsilon: float
+    query: str
+    metric: str
+    parameter: str | int | float
+    candidate: str
+    draws: int
+    mean: float
+    low: float
+    high: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    seconds: float
+
+
+def mean_of(values: Array, level: float) -> Interval:
+    """Return a mean with Student's interval.
+
+    Examples
+    --------
+    >>> [round(number, 3) for number in mean_of(np.array([1.0, 2.0, 3.0]), 0.95)]
+    [2.0, -0.484, 4.484]
+    """
+    mean = float(values.mean())
+    half = _quantile(len(values), level) * _standard_error(values)
+    return Interval(mean, mean - half, mean + half)
+
+
+def ratio_of(values: Array, others: Array, level: float) -> Interval:
+    """Return the ratio of two means over the same draws, with a paired interval.
+
+    The draws are common, so that what they share cancels (delta method for the logarithm of the
+    ratio, with Student's quantile). NaN unless both means are positive.
+
+    Examples
+    --------
+    >>> errors = np.array([1.0, 2.0, 4.0, 5.0])
+    >>> ratio_of(errors / 2, errors, 0.95)
+    Interval(value=0.5, low=0.5, high=0.5)
+    """
+    over = float(values.mean())
+    under = float(others.mean())
+    if not (over > 0 and under > 0):
+        return Interval(math.nan, math.nan, math.nan)
+    error = _standard_error(values / over - others / under)
+    factor = math.exp(_quantile(len(values), level) * error)
+    return Interval(over / under, over / under / factor, over / under * factor)
+
+
+def _standard_error(values: Array) -> float:
+    # One draw does not show how much draws differ.
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
+def _quantile(draws: int, level: float) -> float:
+    from scipy.special import stdtrit  # slow to import, and needed only here
+
+    return float(stdtrit(draws - 1, (1 + level) / 2)) if draws > 1 else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Candidates on common draws: the result of ``ldpopt.study``.
+
+    Attributes
+    ----------
+    values
+        What was measured: for each place the candidates' values, shape (draws,), draw by draw.
+    seconds
+        Time per draw, by data, oracle, budget and candidate.
+    candidates, baseline
+        Names, and the one that ratios refer to.
+    draws, level, seed
+        Collections per place, probability of the intervals, and the seed.
+    failed
+        Candidates that had no answer in some draw, with place and reason: they have no rows there.
+    """
+
+    values: Mapping[Place, Mapping[str, Array]]
+    seconds: Mapping[tuple[str, str, float, str], float]
+    candidates: tuple[str, ...]
+    baseline: str
+    draws: int
+    level: float
+    seed: int
+    failed: Mapping[str, str]
+
+    @cached_property
+    def rows(self) -> tuple[StudyRow, ...]:
+        """The table, one row per place and candidate."""
+        return tuple(self._rows())
+
+    def _rows(self) -> Iterator[StudyRow]:
+        for place, by_candidate in self.values.items():
+            others = by_candidate.get(self.baseline)
+            for candidate, values in by_candidate.items():
+                nothing = Interval(math.nan, math.nan, math.nan)
+                ratio = nothing if others is None else ratio_of(values, others, self.level)
+                yield StudyRow(
+                    *place,
+                    candidate,
+                    len(values),
+                    *mean_of(values, self.level),
+                    *ratio,
+                    self.seconds[place.data, place.oracle, place.epsilon, candidate],
+                )
+
+    def ratio(self, candidate: str, other: str | None = None, **where: Any) -> Interval:
+        """Return one candidate's mean over another's (the baseline's), with its paired interval.
+
+        Parameters
+        ----------
+        candidate, other
+            Names.
+        **where
+            Which place, where there are several: ``data``, ``oracle``, ``epsilon``, ``query``,
+            ``metric`` or ``parameter``.
+
+        Raises
+        ------
+        InvalidInputError
+            If a name is unknown, no place or more than one fits, or the candidate failed there.
+        """
+        place = self._place(where)
+        return ratio_of(
+            self._values(place, candidate), self._values(place, other or self.baseline), self.level
+        )
+
+    def draws_of(self, candidate: str, **where: Any) -> Array:
+        """Return one candidate's values draw by draw; arguments and errors are those of ``ratio``.
+
+        Draw i of every candidate has the same reports.
+        """
+        return self._values(self._place(where), candidate).copy()
+
+    def _values(self, place: Place, candidate: str) -> Array:
+        validate.lookup("candidate", candidate, dict.fromkeys(self.candidates))
+        if candidate not in self.values[place]:
+            raise InvalidInputError(f"{candidate!r} has no values here: {self.failed[candidate]}")
+        return self.values[place][candidate]
+
+    def _place(self, where: Mapping[str, Any]) -> Place:
+        for name in where:
+            validate.lookup("part of a place", name, dict.fromkeys(Place._fields))
+        places = [p for p in self.values if all(getattr(p, k) == v for k, v in where.items())]
+        if len(places) == 1:
+            return places[0]
+        parts = [name for name in Place._fields if len({getattr(p, name) for p in self.values}) > 1]
+        raise InvalidInputError(
+            f"{len(places)} places of this study fit {dict(where)}: name one by "
+            f"{', '.join(parts) or 'nothing, since there is one place'}"
+        )
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the table as CSV, and write it to a file if one is given; NaN is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows([_csv(value) for value in astuple(row)] for row in self.rows)
+        if path is not None:
+            write_whole(Path(path), text.getvalue().encode())
+        return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        """Return the table as a DataFrame of pandas.
+
+        Raises
+        ------
+        InvalidInputError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise InvalidInputError(
+                "to_pandas needs the package pandas: pip install pandas, or use to_csv"
+            ) from None
+        return pd.DataFrame([astuple(row) for row in self.rows], columns=list(_COLUMNS))
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """Return a picture of one metric, by default the first: a panel per data set and oracle.
+
+        Means run along ε, or along a parameter such as k, where there are several; otherwise the
+        panel shows each candidate's ratio to the baseline with its interval.
+
+        Raises
+        ------
+        InvalidInputError
+            If the metric is unknown.
+        """
+        from ldpopt.studies.study_figure import study_figure
+
+        return study_figure(self, metric)
+
+    def __repr__(self) -> str:
+        head = f"Study of {len(self.candidates)} candidates, {self.draws} common draws"
+        return "\n".join([f"{head}, ratios to {self.baseline!r}", *self._lines()])
+
+    def _lines(self) -> list[str]:
+        """Return the table as lines of equal columns."""
+        shown = [self._headings(), *map(self._texts, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in shown
+        ]
+        return [*lines, *(f"failed: {name}: {reason}" for name, reason in self.failed.items())]
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        heading = "".join(f"<th>{html.escape(text)}</th>" for text in self._headings())
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in self._texts(row))}</tr>"
+            for row in self.rows
+        )
+        failed = "".join(
+            f"<p>failed: {html.escape(f'{name}: {reason}')}</p>"
+            for name, reason in self.failed.items()
+        )
+        return f"<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>{failed}"
+
+    @cached_property
+    def _varying(self) -> tuple[str, ...]:
+        """The parts of a place that differ between rows, which a printed table must have."""
+        names = ("data", "oracle", "epsilon", "query", "metric", "parameter")
+        return tuple(n for n in names if len({getattr(p, n) for p in self.values}) > 1)
+
+    def _headings(self) -> list[str]:
+        percent = f"{self.level:.0%}"
+        return [*self._varying, "candidate", "mean", "ratio", f"{percent} interval", "s per draw"]
+
+    def _texts(self, row: StudyRow) -> list[str]:
+        return [
+            *(printable(str(getattr(row, name))) for name in self._varying),
+            printable(row.candidate),
+            f"{row.mean:.3g}",
+            f"{row.ratio:.3f}",
+            f"{row.ratio_low:.3f} .. {row.ratio_high:.3f}",
+            f"{row.seconds:.1g}",
+        ]
+
+
+_COLUMNS = tuple(field.name for field in fields(StudyRow))
+
+
+def _csv(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(value)
+    return cell(value) if isinstance(value, str) else value
