@@ -16,7 +16,7 @@ from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeEr
 from ldpopt.studies.engine import cell as engine_cell
 from ldpopt.studies.engine.measures import FixedSets, Top
 from ldpopt.studies.study_inputs import collections_of, data_sets_of, measures_of
-from ldpopt.studies.study_result import ratio_of
+from ldpopt.studies.study_rows import ratio_of
 
 COUNTS = [400, 250, 120, 80, 60, 40, 30, 20]
 SIMPLEX = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1.0)])

@@ -32,7 +32,8 @@ from ldpopt.studies.engine.provenance import fingerprint
 from ldpopt.studies.engine.run import Summary, compute_behind_bar, compute_cells
 from ldpopt.studies.engine.store import Memory, Shelf, Store
 from ldpopt.studies.study_inputs import Collection, collections_of, data_sets_of, measures_of
-from ldpopt.studies.study_result import Array, Place, Study
+from ldpopt.studies.study_result import Study
+from ldpopt.studies.study_rows import Array, Place
 
 # Draws of a cell. A kill loses one candidate on so many; more cells would cost more to keep.
 _DRAWS = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,29 +10,30 @@ from matplotlib.figure import Figure
 from ldpopt import validate
 from ldpopt.printable import printable
 from ldpopt.studies.looks import Look, looks_of
-
-if TYPE_CHECKING:
-    from ldpopt.studies.study_result import Study, StudyRow
+from ldpopt.studies.study_rows import StudyRow
 
 _COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 
 
-def study_figure(study: Study, metric: str | None = None) -> Figure:
-    """Return a figure of one metric, with a panel per data set, oracle and query.
+def study_figure(
+    table: Sequence[StudyRow], candidates: Sequence[str], baseline: str, metric: str | None
+) -> Figure:
+    """Return a figure of one metric, by default the first of a table's.
 
-    Raises InvalidInputError if the metric is unknown.
+    It has a panel per data set, oracle and query. Raises InvalidInputError if the metric is
+    unknown.
     """
-    metrics = list(dict.fromkeys(row.metric for row in study.rows))
+    metrics = list(dict.fromkeys(row.metric for row in table))
     shown = metrics[0] if metric is None else metric
     validate.lookup("metric", shown, dict.fromkeys(metrics))
-    rows = [row for row in study.rows if row.metric == shown]
+    rows = [row for row in table if row.metric == shown]
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     columns = min(len(panels), _COLUMNS)
     lines = -(-len(panels) // columns)
-    looks = looks_of(study.candidates)
+    looks = looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
-    height = 3.0 if axis else 0.8 + 0.3 * len(study.candidates)
+    height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
     figure = Figure(figsize=(4.4 * columns, height * lines + 0.4), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=not axis).ravel()
     for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
@@ -41,7 +41,7 @@ def study_figure(study: Study, metric: str | None = None) -> Figure:
         if axis:
             _draw_curves(axes, inside, axis, looks)
         else:
-            _draw_ratios(axes, inside, study.baseline, looks)
+            _draw_ratios(axes, inside, baseline, looks)
         axes.set_title(printable(", ".join(part for part in map(str, panel) if part)), fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
