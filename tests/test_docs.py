@@ -24,7 +24,7 @@ def test_readme_examples_print_what_the_readme_says():
     # A snippet ends at its own fence: one without output is not run together with the next.
     pattern = r"```python\n((?:(?!```).)*)```\s*```text\n(.*?)```"
     snippets = re.findall(pattern, README, flags=re.S)
-    assert len(snippets) == 7
+    assert len(snippets) == 8
     names: dict[str, object] = {}
     for code, expected in snippets:
         printed = io.StringIO()
