@@ -16,6 +16,7 @@ PAGES = {
     "CONTRIBUTING.md": "how-to/extend.md",
     "CERTIFICATES.md": "explanation/certificates.md",
     "SECURITY.md": "explanation/security.md",
+    "docs/protocol.md": "protocol.md",
     "ldpopt/proofs/README.md": "explanation/proofs.md",
     "experiments/results/priors.md": "benchmarks/priors.md",
     "experiments/results/priors-tables.md": "benchmarks/priors-tables.md",
