@@ -63,9 +63,9 @@ class Recipe(Immutable):
     def _plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.kind.plain(args, kwargs)  # type: ignore[attr-defined]  # of its metaclass
 
-    def parameters(self) -> list[Any]:
+    def parameters(self, start: FrequencyEstimate) -> list[Any]:
         """Return the cvxpy parameters among the arguments, in the order of their first use."""
-        return _parameters_in((self.args, self.kwargs))
+        return _parameters_in((self.args, self.kwargs), start)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the object that was built last."""
@@ -122,9 +122,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         built: Self = self._recipe.build(start, values)
         return built
 
-    def parameters(self) -> list[Any]:
-        """Return the parameters that the object was built with."""
-        return [] if self._recipe is None else self._recipe.parameters()
+    def parameters_for(self, start: FrequencyEstimate) -> list[Any]:
+        """Return the parameters that the object has for an estimate, in the order of their use."""
+        return [] if self._recipe is None else self._recipe.parameters(start)
 
 
 def is_expression(value: Any) -> bool:
@@ -201,15 +201,17 @@ class holding:
             parameter.save_value(before)
 
 
-def _parameters_in(value: Any) -> list[Any]:
+def _parameters_in(value: Any, start: FrequencyEstimate) -> list[Any]:
     """Return the parameters in an argument, each once."""
     if isinstance(value, dict):
         value = list(value.values())
     parameters: list[Any] = []
     if isinstance(value, list | tuple):
         for member in value:
-            parameters += _parameters_in(member)
-    elif isinstance(value, Adjustable) or is_expression(value):
+            parameters += _parameters_in(member, start)
+    elif isinstance(value, Adjustable):
+        parameters = value.parameters_for(start)
+    elif is_expression(value):
         parameters = value.parameters()
     return list({parameter.id: parameter for parameter in parameters}.values())
 

@@ -39,7 +39,7 @@ SOLVE_LAYERS = [
     {"feasibility", "certificate", "constrained_intervals", "quick_gap"},
     {"paths"},
     {"polish"},
-    {"planner", "acceptance", "solution"},
+    {"planner", "acceptance", "solution", "parameter_path"},
     {"problem"},
     {"composition"},
 ]

@@ -81,7 +81,7 @@ def reference(joined=1):
 
 
 def solution(x, y, objective):
-    return SimpleNamespace(frequencies=np.array([x, y]), objective=objective, steps=3)
+    return SimpleNamespace(frequencies=np.array([x, y]), objective=objective, iterations=3)
 
 
 def test_a_reference_has_the_objective_the_curvature_and_the_price_of_a_violation():
@@ -377,7 +377,7 @@ def fake_solvers(monkeypatch):
             raise SolverError("no point")
         f = norm_sub(estimate)
         return SimpleNamespace(
-            frequencies=f, objective=float(self.loss.value(f, estimate)), steps=1
+            frequencies=f, objective=float(self.loss.value(f, estimate)), iterations=1
         )
 
     monkeypatch.setattr(Problem, "solve", solve)

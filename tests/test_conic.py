@@ -56,10 +56,10 @@ SECOND = np.array([0.1, 0.05, 0.6, 0.4])
 @pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
 def test_a_solvers_iterations_are_counted_over_all_trials(solver):
     problem = Problem(LeastSquares(), SIMPLEX)
-    first, second = (problem.solve(f, solver=solver).steps for f in (FIRST, SECOND))
+    first, second = (problem.solve(f, solver=solver).iterations for f in (FIRST, SECOND))
     assert min(first, second) > 0
-    assert problem.solve(np.stack([FIRST, SECOND]), solver=solver).steps == first + second
-    assert problem.solve(FIRST).steps == 0  # a closed form
+    assert problem.solve(np.stack([FIRST, SECOND]), solver=solver).iterations == first + second
+    assert problem.solve(FIRST).iterations == 0  # a closed form
 
 
 # --- compilation ----------------------------------------------------------------------------------

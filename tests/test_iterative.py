@@ -100,7 +100,7 @@ def test_em_the_accelerated_method_and_a_solver_agree(name, total):
     problem = Problem(PerReportMLE(oracle, reports), [NonNegative(), SumsTo(total)])
     fast = problem.solve(estimate)
     assert (fast.path, fast.solver, fast.status) == ("iterative", "accelerated", "optimal")
-    assert fast.steps > 0
+    assert fast.iterations > 0
     assert fast.certificate.is_optimal(ACCURACIES["high"].stop * 2)
     slow = problem.solve(estimate, solver="em", accuracy="default", max_steps=100_000)
     assert (slow.path, slow.solver, slow.status) == ("iterative", "em", "optimal")
@@ -134,7 +134,7 @@ def test_a_stopped_algorithm_is_inaccurate_with_a_warning(options):
     with pytest.warns(LdpoptWarning, match="stopped before it met its tolerances") as caught:
         solution = problem.solve(estimate, max_steps=1, **options)
     assert len(caught) == 1
-    assert (solution.status, solution.steps) == ("inaccurate", 1)
+    assert (solution.status, solution.iterations) == ("inaccurate", 1)
     assert not solution.certificate.is_optimal(1e-9)
 
 
@@ -299,7 +299,7 @@ def test_the_loss_never_rises_over_steps(kappa, path, monkeypatch):
     # Certificates ask for the majorant at a point once more: only moves are steps.
     visited = [f for f, before in zip(points, [None, *points], strict=False) if f is not before]
     values = [float(LOSS.value(f, estimate)) for f in [*visited, solution.frequencies]]
-    assert len(values) >= solution.steps + 1
+    assert len(values) >= solution.iterations + 1
     assert np.all(np.diff(values) <= (CERTIFIED if path == "auto" else 1e-8))
 
 
@@ -379,7 +379,7 @@ def test_steps_reuse_what_was_compiled(monkeypatch):
     original = conic.CompiledProblem
     monkeypatch.setattr(conic, "CompiledProblem", lambda *a: compilations.append(a) or original(*a))
     solution = Problem(LOSS, [*SIMPLEX, Monotone(range(6))]).solve(collected("kappa > 0", 6, n=40))
-    assert solution.steps > 1
+    assert solution.iterations > 1
     assert len(compilations) == 1
 
 
@@ -388,11 +388,11 @@ def test_steps_take_their_number_and_the_gap_at_which_to_stop(chosen):
     problem = Problem(LOSS, SIMPLEX)
     estimate = collected("kappa > 0", 6, n=20)
     whole = problem.solve(estimate, **chosen)
-    assert whole.steps > 2
+    assert whole.iterations > 2
     with pytest.warns(LdpoptWarning, match="convex-concave stopped"):
-        assert problem.solve(estimate, max_steps=2, **chosen).steps == 2
+        assert problem.solve(estimate, max_steps=2, **chosen).iterations == 2
     loose = problem.solve(estimate, tol=1e-4, **chosen)
-    assert loose.steps < whole.steps
+    assert loose.iterations < whole.iterations
     assert whole.certificate.gap < float(loose.certificate.gap) <= 1e-4
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import Parameter, Problem, losses
+from ldpopt import FrequencyEstimate, Parameter, Problem, losses
 from ldpopt.constraints import (
     Bounds,
     Custom,
@@ -139,6 +139,73 @@ def test_parameters_pickle_with_what_holds_them_and_show_their_value():
     for same in (pickle.loads(pickle.dumps(constraint)), copy.copy(constraint)):
         assert same.varies
         assert same.total() == 0.1
-        assert [p.name() for p in same.parameters()] == ["lam"]
+        assert [p.name() for p in same.parameters_for(FrequencyEstimate(Y))] == ["lam"]
     assert repr(lam) == "Parameter('lam', 0.1)"
     assert repr(pickle.loads(pickle.dumps(lam))) == "Parameter('lam', 0.1)"
+
+
+# --- along a grid ---------------------------------------------------------------------------------
+
+GRID = [0.05, 0.1, 0.2]
+
+
+def fused(lam):
+    return Problem(losses.LeastSquares() + lam * losses.TotalVariation(), SIMPLEX)
+
+
+@pytest.mark.parametrize("solver", [None, "OSQP", "SCS"])
+def test_a_path_is_its_solutions_one_by_one_and_they_stay(solver):
+    lam = Parameter("lam", 7.0)
+    problem = fused(lam)
+    solutions = problem.path(Y, solver=solver, lam=GRID)
+    assert lam.value == 7.0
+    assert len(problem._planner.conic.compiled) == 1
+    lam.value = 3.0
+    for value, solution in zip(GRID, solutions, strict=True):
+        expected = fused(value).solve(Y)
+        assert solution.objective == pytest.approx(expected.objective, abs=1e-6)
+        assert solution.certificate.is_optimal(1e-5, relative=True)
+        assert repr(solution.problem.loss) == repr(expected.problem.loss)
+    with_functions = Problem(losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.tv(f) <= lam)])
+    bounded = with_functions.path(Y, lam=GRID)
+    for value, solution in zip(GRID, bounded, strict=True):
+        assert np.abs(np.diff(solution.frequencies)).sum() == pytest.approx(value, abs=1e-6)
+        assert solution.certificate.violation <= 1e-6
+
+
+def test_parameters_of_a_path_move_together():
+    weight = Parameter("weight", 1.0)
+    total = Parameter("total", 1.0)
+    loss = losses.LeastSquares() + weight * losses.L1To(np.full(D, 1 / D))
+    problem = Problem(loss, [NonNegative(), SumsTo(total)])
+    first, second = problem.path(Y, weight=[0.1, 0.3], total=[1.0, 0.5])
+    assert first.frequencies.sum() == pytest.approx(1.0)
+    assert second.frequencies.sum() == pytest.approx(0.5)
+    assert second.problem.statement.startswith("LeastSquares() + 0.3 * L1To")
+
+
+@pytest.mark.parametrize(
+    ("grids", "match"),
+    [
+        ({}, "takes the values of a parameter under its name.*: lam$"),
+        ({"lamb": GRID}, "unknown parameter 'lamb': did you mean 'lam'"),
+        ({"lam": 0.1}, "lam must be a list of values, got 0.1"),
+        ({"lam": [-0.1]}, "the parameter lam must be >= 0"),
+        ({"lam": ["a"]}, "lam must be an array of numbers"),
+    ],
+    ids=str,
+)
+def test_a_path_names_what_is_wrong_with_its_grids(grids, match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        fused(Parameter("lam", 0.1)).path(Y, **grids)
+
+
+def test_names_of_a_path_are_of_one_parameter_and_their_grids_as_long():
+    one = Parameter("lam", 0.1)
+    other = Parameter("lam", 0.1)
+    loss = losses.LeastSquares() + one * losses.Entropy()
+    with pytest.raises(InvalidInputError, match="2 parameters of this problem have the name 'lam'"):
+        Problem(loss, [NonNegative(), SumsTo(other)]).path(Y, lam=GRID)
+    total = Parameter("total", 1.0)
+    with pytest.raises(InvalidInputError, match="as many values, got lam 3, total 1"):
+        Problem(loss, [NonNegative(), SumsTo(total)]).path(Y, lam=GRID, total=[1.0])

@@ -452,7 +452,7 @@ def test_solvers_are_named_in_any_case():
     assert CLS.solve([0.5, 0.2], solver="clarabel").solver == "CLARABEL"
 
 
-@pytest.mark.parametrize("option", ["warm_start", "gp"])
+@pytest.mark.parametrize("option", ["qcp", "gp"])
 def test_options_of_cvxpy_itself_are_refused(option):
     with pytest.raises(SolverError, match=f"'{option}' is not a solver option"):
         CLS.solve([0.5, 0.2], path="conic", **{option: True})

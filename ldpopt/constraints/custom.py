@@ -84,6 +84,12 @@ class Custom(Constraint):
         """Return what the function states now about the values of an estimate."""
         return self if start is None else StatedConstraint(self, start.d, values)
 
+    def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
+        """Return the parameters that the function reads."""
+        import cvxpy as cp
+
+        return parameters_of(self._returned(cp.Variable(start.d, name="f")))
+
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return what the function returns, with numbers in place of its parameters.
 
@@ -102,6 +108,20 @@ class Custom(Constraint):
         InvalidInputError, InvalidTypeError
             As ``cone_form``.
         """
+        forms = self._returned(f)
+        # Checked here: a solver's own message would not name the constraint.
+        for form in forms:
+            if not form.is_dcp():
+                raise InvalidInputError(
+                    f"Custom: {shown(form)} is not convex by cvxpy's rules (DCP): "
+                    f"{why_no_convex_set(form)}"
+                )
+            require_variables("Custom", form, [f])
+            require_values("Custom", form, values)
+        return forms
+
+    def _returned(self, f: cp.Variable) -> list[cp.Constraint]:
+        """Return what the function returns as a list; raises an error for anything else."""
         import cvxpy as cp
 
         returned = built("Custom", self.build, f)
@@ -113,15 +133,6 @@ class Custom(Constraint):
                 "the function of Custom must return a cvxpy constraint or a list of cvxpy "
                 f"constraints, got {forms!r}"
             )
-        # Checked here: a solver's own message would not name the constraint.
-        for form in forms:
-            if not form.is_dcp():
-                raise InvalidInputError(
-                    f"Custom: {shown(form)} is not convex by cvxpy's rules (DCP): "
-                    f"{why_no_convex_set(form)}"
-                )
-            require_variables("Custom", form, [f])
-            require_values("Custom", form, values)
         return list(forms)
 
     def violation(self, f: Array) -> Array:

@@ -103,6 +103,17 @@ class Custom(Loss):
         """Return what the function states now about an estimate."""
         return self if start is None else StatedLoss(self, start, values)
 
+    def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
+        """Return the parameters that the function reads."""
+        import cvxpy as cp
+
+        first = start[(0,) * (start.frequencies.ndim - 1)]
+        arguments: list[Any] = [cp.Variable(start.d, name="f"), first.frequencies]
+        if self._arguments == 3:
+            arguments.append(first.noise)
+        returned = built(self.name, self.build, *arguments[: self._arguments])
+        return parameters_of([returned]) if isinstance(returned, cp.Expression) else []
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the function fails, or its expression is no convex number."""
         StatedLoss(self, estimate, {})

@@ -145,6 +145,16 @@ class Formulation:
         loss = self.loss.at(start, chosen)
         return Formulation(loss, tuple(part.at(start, chosen) for part in self.constraints))
 
+    def parameters(self, estimate: FrequencyEstimate | ArrayLike) -> list[Any]:
+        """Return the parameters that the problem has for an estimate, each once.
+
+        Functions of ``Custom`` are called to see which they read.
+        """
+        start = FrequencyEstimate.of(estimate)
+        parts = (self.loss, *self.constraints)
+        used = [p for part in parts for p in part.parameters_for(start)]
+        return list({p.id: p for p in used}.values())
+
     @property
     def convex_constraints(self) -> tuple[Constraint, ...]:
         """The constraints that are convex: a larger set, whose minimum is no higher."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ class Outcome:
         Seconds of compilation and of the solver itself, 0 on other paths than the conic one.
     steps
         Number of steps of an iterative algorithm or of a solver, 0 of a closed form.
+    stats
+        Of a solver cvxpy's record of what it reports, for each trial.
     """
 
     frequencies: NDArray[np.float64]
@@ -36,6 +38,7 @@ class Outcome:
     compile_seconds: float = 0.0
     solver_seconds: float = 0.0
     steps: int = 0
+    stats: tuple[Any, ...] = ()
 
 
 Run = Callable[[], Outcome]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome, Plan, Run
 from ldpopt.solve.polish import polish
+from ldpopt.solve.solvers import COLD, Running
 from ldpopt.solve.status import ACCURACIES, Accuracy
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
@@ -39,10 +40,14 @@ class Request:
     solver: str | None = None
     accuracy: Accuracy = "high"
     options: Mapping[str, Any] = field(default_factory=dict)
+    running: Running = COLD
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         validate.lookup("path", self.path, _PATHS)
         validate.lookup("accuracy", self.accuracy, ACCURACIES)
+        if self.time_limit is not None:
+            validate.real("time_limit", self.time_limit, above=0)
         if self.path == "closed-form" and self.solver is not None:
             raise InvalidInputError(
                 "path='closed-form' takes no solver: leave out solver and its options, or use "
@@ -147,13 +152,16 @@ class Planner:
             verdict = f"is solved by {solver} through cvxpy"
         if not formulation.loss.convex:
             # Every stage is convex: the requested solver takes it, though not the whole problem.
-            stages = Request("conic", solver, request.accuracy, request.options)
+            stages = replace(request, path="conic", solver=solver)
             steps = self._steps(formulation, start, stages, {})
             return Plan("conic", solver, formulation, verdict, steps)
-        chosen = solvers.settings(solver, request.accuracy, request.options)
+        given = dict(request.options)
+        if request.time_limit is not None:
+            given |= solvers.time_limit(solver, request.time_limit)
+        chosen = solvers.settings(solver, request.accuracy, given)
 
         def run() -> Outcome:
-            outcome = self.conic.solve(formulation, start, solver, chosen, request.options)
+            outcome = self.conic.solve(formulation, start, solver, chosen, given, request.running)
             # Who names a solver or its path wants to see what it returns: comparisons do.
             return polish(formulation, start, outcome) if is_free else outcome
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,18 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.estimate import warn_unless_raw_noise
 from ldpopt.estimate.sets import Sets
 from ldpopt.losses import Loss
-from ldpopt.solve import constrained_intervals, feasibility
+from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.acceptance import judge
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
 from ldpopt.solve.solution import Solution
+from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import Accuracy, Status
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -102,6 +106,10 @@ class Problem(Formulation):
         path: PathChoice = "auto",
         solver: str | None = None,
         accuracy: Accuracy = "high",
+        *,
+        verbose: bool = False,
+        warm_start: bool = False,
+        time_limit: float | None = None,
         **solver_options: Any,
     ) -> Solution:
         """Return the minimiser.
@@ -121,6 +129,15 @@ class Problem(Formulation):
         accuracy
             ``"low"`` (tolerances of 1e-4), ``"default"`` (what the solver chooses) or ``"high"``
             (``solvers.SOLVERS``). ``status.ACCURACIES`` states what an optimal status promises.
+        verbose
+            Whether a solver prints its progress.
+        warm_start
+            Whether a solver starts at its last result for this problem, if it can (OSQP, SCS, HiGHS
+            and PIQP); others only keep what they have set up. The point then depends on what was
+            solved before.
+        time_limit
+            Wall time in seconds after which a solver stops, per trial: one name for all solvers
+            that have such an option.
         **solver_options
             Passed to the solver, over those settings; or to the iterative algorithm, which takes
             ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
@@ -133,7 +150,7 @@ class Problem(Formulation):
             defined for the estimate.
         InfeasibleError, SolverError
             If nothing satisfies the constraints (those that conflict are named), or the solver is
-            missing or returns nothing.
+            missing, returns nothing, or has no time limit.
 
         Warns
         -----
@@ -151,9 +168,9 @@ class Problem(Formulation):
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
         the requested path.
         """
-        return self._solve(
-            self.at(estimate), estimate, Request(path, solver, accuracy, solver_options)
-        )
+        running = Running(bool(verbose), bool(warm_start))
+        request = Request(path, solver, accuracy, solver_options, running, time_limit)
+        return self._solve(self.at(estimate), estimate, request)
 
     def _solve(
         self, problem: Formulation, estimate: FrequencyEstimate | ArrayLike, request: Request
@@ -189,8 +206,96 @@ class Problem(Formulation):
             seconds=seconds,
             compile_seconds=outcome.compile_seconds,
             solver_seconds=outcome.solver_seconds,
-            steps=outcome.steps,
+            iterations=outcome.steps,
+            stats=outcome.stats,
         )
+
+    def path(
+        self,
+        estimate: FrequencyEstimate | ArrayLike,
+        *,
+        solver: str | None = None,
+        accuracy: Accuracy = "high",
+        **grids: Sequence[Any] | NDArray[np.float64],
+    ) -> list[Solution]:
+        """Return the minimiser for each value of a parameter, or of several that move together.
+
+        Parameters
+        ----------
+        estimate, solver, accuracy
+            As in ``solve``.
+        **grids
+            Under the name of a ``Parameter`` the values that it takes in turn. With several names
+            all have as many values. What the parameters hold is neither used nor changed.
+
+        Returns
+        -------
+        One solution per value, each about its own: certificates are not affected by later changes.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the problem has no parameter of a name, there is no name, two parameters share it,
+            or the grids have different lengths; and as ``solve``.
+        InfeasibleError, SolverError
+            As ``solve``.
+
+        Notes
+        -----
+        Cost: one compilation, and one solve per value, which starts at the last result where the
+        solver can do that. So the values are best in order.
+
+        Examples
+        --------
+        >>> from ldpopt import Parameter, constraints, losses
+        >>> lam = Parameter("lam")
+        >>> near = constraints.Custom(lambda f: f[0] - f[1] <= lam)
+        >>> problem = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0), near])
+        >>> solutions = problem.path([0.7, 0.3], lam=[0.0, 0.2, 0.4])
+        >>> [float(solution.frequencies[0].round(3)) for solution in solutions]
+        [0.5, 0.6, 0.7]
+        """
+        start = FrequencyEstimate.of(estimate)
+        steps = parameter_path.values_along(self.parameters(start), grids)
+        running = Running(warm_start=True)
+        request = Request("auto", solver, accuracy, running=running)
+        return [self._solve(self.at(start, values), start, request) for values in steps]
+
+    def to_cvxpy(self, estimate: FrequencyEstimate | ArrayLike) -> cp.Problem:
+        """Return the problem for one vector as a ``cvxpy.Problem``, for what cvxpy can do besides.
+
+        Its variable ``f`` is ``problem.var_dict["f"]``, in units of frequency; its minimum is the
+        loss but for a constant. Parameters have become the numbers that they hold.
+
+        Raises
+        ------
+        InvalidInputError
+            If the estimate is a stack, or loss or constraints are not convex; and as ``solve``.
+
+        Examples
+        --------
+        >>> from ldpopt import constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> stated = Problem(losses.LeastSquares(), simplex).to_cvxpy([0.5, 0.2, -0.01])
+        >>> _ = stated.solve(solver="CLARABEL")
+        >>> stated.var_dict["f"].value.round(3)
+        array([0.603, 0.303, 0.093])
+        """
+        problem = self.at(estimate)
+        start = problem.accept(estimate)
+        if start.frequencies.ndim > 1:
+            raise InvalidInputError(
+                "to_cvxpy takes one vector, not a stack of trials: pass estimate[0], say"
+            )
+        import cvxpy as cp  # slow to import
+
+        loss = problem.loss
+        f = cp.Variable(start.d, name="f")
+        constants = loss.constants(start)
+        objective, cones = loss.cone_form(f, loss.data(start), constants)
+        forms = [form for constraint in problem.constraints for form in constraint.cone_form(f)]
+        scale = loss.cone_factor(start.d, constants)
+        return cp.Problem(cp.Minimize(objective / scale), [*cones, *forms])
 
     def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
         """Return the frequencies of ``solve(estimate)`` alone, of the estimate's shape.

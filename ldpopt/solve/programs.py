@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.solve.solver_data import Answer, SolverData
-from ldpopt.solve.solvers import DEFAULT_SOLVER, settings
+from ldpopt.solve.solvers import COLD, DEFAULT_SOLVER, Running, settings
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -169,12 +169,15 @@ class ConeSolution:
         What the solver itself took.
     steps
         Number of iterations that the solver reports, 0 where it reports none.
+    stats
+        cvxpy's record of what the solver reports.
     """
 
     status: str
     values: Answer
     seconds: float
     steps: int
+    stats: Any = None
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable, or None."""
@@ -243,12 +246,16 @@ class ConeProgram:
             raise UnsupportedProblemError(message) from None
         return self._data
 
-    def solve(self, options: Mapping[str, Any] | None = None) -> ConeSolution:
+    def solve(
+        self, options: Mapping[str, Any] | None = None, running: Running = COLD
+    ) -> ConeSolution:
         """Return the solver's solution; cvxpy and the solver raise their own errors.
 
         This does what ``cvxpy.Problem.solve`` does, without the values of duals and objective,
         which are not used.
         """
+        from cvxpy.problems.problem import SolverStats
+
         if options is None:
             options = settings(self.solver, "high", {})
         with warnings.catch_warnings():
@@ -256,10 +263,11 @@ class ConeProgram:
             warnings.simplefilter("ignore")
             data = self._compiled(options)
             began = time.perf_counter()
-            raw = data.solve(options)
+            raw = data.solve(options, running)
             seconds = time.perf_counter() - began
             answer = data.answer(raw, options)
-        return ConeSolution(answer.status, answer, seconds, answer.steps)
+        stats = SolverStats.from_dict(answer.solution.attr, self.solver)
+        return ConeSolution(answer.status, answer, seconds, answer.steps, stats)
 
     def _compiled(self, options: Mapping[str, Any]) -> SolverData:
         """Return the solver's data for the parameters' values of now."""

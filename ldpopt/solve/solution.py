@@ -43,9 +43,11 @@ class Solution:
     seconds, compile_seconds, solver_seconds
         Wall time of it all, and the parts of it in which cvxpy compiled the problem (nothing when
         a shape is solved again) and in which the solver itself ran: 0 on the other paths.
-    steps
+    iterations
         Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
         a closed form and of solvers that do not report it.
+    stats
+        What the solver reports of each trial, in cvxpy's words; empty on the other paths.
     """
 
     problem: Formulation
@@ -57,7 +59,8 @@ class Solution:
     seconds: float
     compile_seconds: float = 0.0
     solver_seconds: float = 0.0
-    steps: int = 0
+    iterations: int = 0
+    stats: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         # The objective, the certificate and the estimate are computed from them later, and kept.
@@ -78,6 +81,16 @@ class Solution:
     def certificate(self) -> Certificate:
         """The proof of optimality, computed from the problem and the point alone."""
         return certify(self.problem, self.start, self.frequencies)
+
+    @property
+    def solver_stats(self) -> Any:
+        """What the solver reports, cvxpy's ``SolverStats``: solve time, iterations and more.
+
+        Of a stack a tuple with one per trial; None on the other paths.
+        """
+        if not self.stats:
+            return None
+        return self.stats if self.frequencies.ndim > 1 else self.stats[0]
 
     @property
     def duals(self) -> Mapping[str, Any]:

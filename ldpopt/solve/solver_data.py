@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.solvers import COLD, Running
 from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
 
 if TYPE_CHECKING:
@@ -144,14 +145,19 @@ class SolverData:
         is_kept = self.is_kept or not self.problem.parameters()
         return is_kept and self.quadratic_option == options.get("use_quad_obj")
 
-    def solve(self, options: Mapping[str, Any]) -> Any:
+    def solve(self, options: Mapping[str, Any], running: Running = COLD) -> Any:
         """Return the solver's raw result for the values that the parameters have now.
 
-        cvxpy and the solver raise their own errors. No solve starts at the result of another one,
-        so that the point of a trial does not depend on the trials before it.
+        cvxpy and the solver raise their own errors. Unless that is requested, no solve starts at
+        the result of another one, so that the point of a trial does not depend on those before it.
         """
+        # A copy: cvxpy's interfaces compare the data with those of the last solve, which they keep.
         return self.chain.solve_via_data(
-            self.problem, self._data, warm_start=False, solver_opts=dict(options)
+            self.problem,
+            dict(self._data),
+            warm_start=running.warm_start,
+            verbose=running.verbose,
+            solver_opts=dict(options),
         )
 
     def update(self) -> None:

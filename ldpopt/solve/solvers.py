@@ -165,6 +165,45 @@ def installed(name: str) -> str:
     raise SolverError(f"unknown solver {name!r}{hint} (installed here: {', '.join(names)}{extra})")
 
 
+@dataclass(frozen=True)
+class Running:
+    """How a solver is run, beside its settings.
+
+    Attributes
+    ----------
+    verbose
+        Whether it prints its progress.
+    warm_start
+        Whether it starts at its last result, if it can; its point then depends on what was solved
+        before.
+    """
+
+    verbose: bool = False
+    warm_start: bool = False
+
+
+COLD = Running()
+"""What every solve does unless the caller says otherwise."""
+
+
+def time_limit(solver: str, seconds: float) -> dict[str, Any]:
+    """Return the option by which a solver stops after so many seconds.
+
+    Raises
+    ------
+    SolverError
+        If none is known.
+    """
+    record = SOLVERS.get(solver)
+    if record is None or record.time_limit is None:
+        limited = ", ".join(one.name for one in _KNOWN if one.time_limit is not None)
+        raise SolverError(
+            f"{solver} has no time limit that this library knows: leave time_limit out, or use "
+            f"one of {limited}"
+        )
+    return {record.time_limit: seconds}
+
+
 def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, Any]:
     """Return a solver's options at an accuracy, with the given ones over them."""
     record = SOLVERS.get(solver)

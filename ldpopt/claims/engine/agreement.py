@@ -293,7 +293,7 @@ class _Reference:
         step = solution.frequencies - self.points[trial]
         return SolverRecord(
             converged=vectors,
-            steps=solution.steps,
+            steps=solution.iterations,
             points=1,
             identical=0 if step.any() else 1,
             difference=float(np.max(np.abs(step))),

@@ -18,7 +18,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.programs import ConeProgram
-from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import Status
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ _REFINEMENTS = 4
 _KEPT = 64
 
 # Arguments of cvxpy's own solve: they would change what is solved, or how it is compiled.
-_RESERVED = frozenset({"solver", "warm_start", "gp", "qcp", "parallel"})
+_RESERVED = frozenset({"solver", "gp", "qcp", "parallel"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,8 @@ class SolverResult:
         What compiling took, if it was not reported before, and what the solver itself took.
     steps
         Number of the solver's iterations.
+    stats
+        cvxpy's record of what the solver reports.
     """
 
     point: Array | None
@@ -68,6 +70,7 @@ class SolverResult:
     compile_seconds: float
     solver_seconds: float
     steps: int
+    stats: Any = None
 
 
 class CompiledProblem:
@@ -151,6 +154,7 @@ class CompiledProblem:
         numbers: Sequence[Array],
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
+        running: Running,
     ) -> SolverResult:
         """Return what the solver makes of one estimate; the first result has the compile time.
 
@@ -162,6 +166,8 @@ class CompiledProblem:
             The solver's options, the given ones among them.
         given
             Those of them that the caller chose, for messages.
+        running
+            Whether it prints, and where it starts.
 
         Raises
         ------
@@ -177,7 +183,7 @@ class CompiledProblem:
                     f"{name!r} is not a solver option here: pass options of {self._solver} itself"
                 )
         try:
-            solution = self._program.solve(settings)
+            solution = self._program.solve(settings, running)
         except cp.error.SolverError as error:
             raise SolverError(f"{self._solver} returned no solution: {error}") from None
         # What solvers raise for options that they do not know, each in its own way.
@@ -186,7 +192,7 @@ class CompiledProblem:
         compiling = self._unreported
         self._unreported = 0.0
         point = solution.at(self._x)
-        spent = (compiling, solution.seconds, solution.steps)
+        spent = (compiling, solution.seconds, solution.steps, solution.stats)
         if point is None or solution.status not in _WITH_POINT:
             return SolverResult(None, None, solution.status, *spent)
         status = Status.OPTIMAL if solution.status == cp.OPTIMAL else Status.INACCURATE
@@ -244,6 +250,7 @@ class ConicPath:
         solver: str,
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
+        running: Running = COLD,
     ) -> Outcome:
         """Return a solver's points for all trials of an estimate; the status is the worst one's.
 
@@ -255,7 +262,7 @@ class ConicPath:
             An estimate that it accepts.
         solver
             An installed solver, as cvxpy spells it.
-        settings, given
+        settings, given, running
             As in ``CompiledProblem.solve``.
 
         Raises
@@ -268,7 +275,7 @@ class ConicPath:
             If the loss is unbounded below, or a constraint is not convex.
         """
         self._require_feasible(formulation, start)
-        stack = _Stack.of(formulation, start, solver, settings, given)
+        stack = _Stack.of(formulation, start, solver, settings, given, running)
         results = [self._solve_trial(stack, trial) for trial in stack.trials]
         return _outcome(stack, results)
 
@@ -354,7 +361,7 @@ class _Stack:
 
     Attributes
     ----------
-    formulation, start, solver, settings, given
+    formulation, start, solver, settings, given, running
         As in ``ConicPath.solve``.
     constants, data, support
         As the loss returns them for all trials.
@@ -367,6 +374,7 @@ class _Stack:
     solver: str
     settings: Mapping[str, Any]
     given: Mapping[str, Any]
+    running: Running
     constants: tuple[float, ...]
     data: tuple[Array, ...]
     support: NDArray[np.bool_] | None
@@ -381,13 +389,14 @@ class _Stack:
         solver: str,
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
+        running: Running,
     ) -> _Stack:
         """Return the stack of an estimate."""
         loss = formulation.loss
         parts = loss.constants(start), loss.data(start), loss.support(start)
         numbers = numbers_of(formulation, start.d)
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
-        return cls(formulation, start, solver, settings, given, *parts, numbers, keys)
+        return cls(formulation, start, solver, settings, given, running, *parts, numbers, keys)
 
     @property
     def trials(self) -> list[tuple[int, ...]]:
@@ -406,6 +415,7 @@ def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
         sum(result.compile_seconds for result in results),
         sum(result.solver_seconds for result in results),
         sum(result.steps for result in results),
+        tuple(result.stats for result in results),
     )
 
 
@@ -466,13 +476,13 @@ def numbers_of(formulation: Formulation, d: int) -> tuple[Array, ...]:
 
 def _solve_carefully(compiled: CompiledProblem, stack: _Stack, row: list[Array]) -> SolverResult:
     """Return a solver's result: that of a second try where it stopped for numerical reasons."""
-    first = compiled.solve(row, stack.numbers, stack.settings, stack.given)
+    first = compiled.solve(row, stack.numbers, stack.settings, stack.given, stack.running)
     careful = SOLVERS[stack.solver].careful if stack.solver in SOLVERS else {}
     if first.reported != _NUMERICAL or not careful:
         return first
     # The caller's options win over careful ones.
     options = {**stack.settings, **careful, **stack.given}
-    second = compiled.solve(row, stack.numbers, options, stack.given)
+    second = compiled.solve(row, stack.numbers, options, stack.given, stack.running)
     return replace(
         # The first result has carried the compile time; the second states 0.
         second,

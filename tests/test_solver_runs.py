@@ -1,0 +1,106 @@
+"""How a solver is run: output, warm starts, time limits, what it reports, and the cvxpy problem."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, losses
+from ldpopt.constraints import Custom, Monotone, NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError
+from ldpopt.solve.solvers import SOLVERS, installed_solvers
+from tests.tolerances import SOLVER
+
+D = 12
+RNG = np.random.default_rng(0)
+Y = RNG.dirichlet(np.ones(D)) + RNG.normal(0, 0.02, D)
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+PROBLEM = Problem(losses.LeastSquares(), [*SIMPLEX, Monotone([0, 1, 2])])
+RUNS = [name for name in SOLVERS if name in installed_solvers()]
+
+
+@pytest.mark.parametrize("solver", RUNS)
+def test_a_warm_start_changes_no_answer(solver):
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    for shift in (0.0, 0.01, -0.02):
+        estimate = Y + shift * np.sin(np.arange(D))
+        warm = problem.solve(estimate, solver=solver, warm_start=True)
+        assert_allclose(
+            warm.frequencies,
+            problem.solve(estimate).frequencies,
+            rtol=0,
+            atol=max(SOLVER[solver], 1e-6),
+        )
+
+
+def test_a_warm_start_at_the_answer_takes_no_more_steps():
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    cold = problem.solve(Y, solver="SCS", warm_start=True)
+    warm = problem.solve(Y, solver="SCS", warm_start=True)
+    assert warm.iterations < cold.iterations
+
+
+def test_a_solver_prints_only_if_that_is_requested(capfd):
+    PROBLEM.solve(Y, solver="OSQP")
+    assert capfd.readouterr().out == ""
+    PROBLEM.solve(Y, solver="OSQP", verbose=True)
+    assert "OSQP" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("solver", RUNS)
+def test_a_time_limit_has_one_name_for_all_solvers(solver):
+    if SOLVERS[solver].time_limit is None:
+        with pytest.raises(SolverError, match=rf"{solver} has no time limit.* one of CLARABEL"):
+            PROBLEM.solve(Y, solver=solver, time_limit=10.0)
+        return
+    solution = PROBLEM.solve(Y, solver=solver, time_limit=10.0)
+    assert solution.status == "optimal"
+    with pytest.raises(InvalidInputError, match=r"time_limit must be .* > 0"):
+        PROBLEM.solve(Y, solver=solver, time_limit=0)
+
+
+def test_a_solver_that_runs_out_of_time_is_inaccurate():
+    noisy = np.random.default_rng(1).dirichlet(np.ones(400)) + 0.01
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    with pytest.warns(LdpoptWarning, match="stopped before it met its tolerances"):
+        solution = problem.solve(noisy, solver="SCS", time_limit=1e-9, max_iters=100_000)
+    assert solution.status == "inaccurate"
+
+
+def test_what_a_solver_reports_is_there_for_each_trial():
+    one = PROBLEM.solve(Y, path="conic")
+    assert one.solver_stats.solver_name == "CLARABEL"
+    assert one.solver_stats.num_iters == one.iterations > 0
+    stack = PROBLEM.solve(np.stack([Y, Y[::-1]]), path="conic")
+    assert len(stack.solver_stats) == 2
+    assert sum(stats.num_iters for stats in stack.solver_stats) == stack.iterations
+    assert PROBLEM.solve(Y).solver_stats is None
+    assert pickle.loads(pickle.dumps(one)).iterations == one.iterations
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.LeastSquares(),
+        losses.Huber(0.02),
+        losses.LeastSquares() + 0.05 * losses.Entropy(),
+        losses.LeastAbsolute() + losses.LeastSquares(),
+    ],
+    ids=repr,
+)
+def test_the_cvxpy_problem_has_the_same_minimum(loss):
+    problem = Problem(loss, [*SIMPLEX, Custom(lambda f: f[0] <= 0.1)])
+    stated = problem.to_cvxpy(Y)
+    stated.solve(solver="CLARABEL")
+    f = stated.var_dict["f"].value
+    expected = problem.solve(Y)
+    assert problem.violation(f) <= 1e-6
+    assert float(problem.loss.value(f, FrequencyEstimate(Y))) == pytest.approx(
+        expected.objective, abs=1e-6
+    )
+
+
+def test_the_cvxpy_problem_is_that_of_one_vector():
+    with pytest.raises(InvalidInputError, match=r"one vector, not a stack.*estimate\[0\]"):
+        PROBLEM.to_cvxpy(np.stack([Y, Y]))
