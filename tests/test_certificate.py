@@ -396,7 +396,7 @@ def problem_on(kind, loss):
 
 
 @pytest.mark.parametrize("kind", POLYHEDRA)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("loss", [LeastSquares(), GaussianMLE(), BinomialMLE()], ids=repr)
 def test_the_gap_on_a_polyhedron_bounds_the_distance_to_the_optimum(kind, loss, seed):
     problem = problem_on(kind, loss)
@@ -761,8 +761,8 @@ def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
     rng = np.random.default_rng(0)
     refused = 0
     # Mixtures of a few points of the set, most of them near one: each point costs a program.
-    some = [problem.solve(rng.normal(1 / D, 0.1, D), path="conic").frequencies for _ in range(6)]
-    for shares in rng.dirichlet(np.full(len(some), 0.3), 20):
+    some = [problem.solve(rng.normal(1 / D, 0.1, D), path="conic").frequencies for _ in range(4)]
+    for shares in rng.dirichlet(np.full(len(some), 0.3), 12):
         # Towards another feasible point: still feasible, a millionth away.
         step = shares @ some - f
         certificate = certify(problem, estimate, f + 1e-6 * step / np.abs(step).max())
@@ -773,7 +773,7 @@ def test_a_millionth_off_a_right_answer_fails_and_the_answer_does_not(name):
         assert certificate.gap >= rise - 1e-15
         refused += not certificate.is_optimal(1e-14)
     if "alone" not in name:
-        assert refused == 20
+        assert refused == 12
     # And out of the set in any direction.
     assert not certify(problem, estimate, f + 1e-6).is_optimal(1e-9) or "alone" in name
 

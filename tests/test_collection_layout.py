@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpopt.collection.layout import Reason, layout_of
@@ -52,6 +52,7 @@ def refused(oracle, row):
 
 @pytest.mark.parametrize("name", ["grr", "oue", "olh", "ss", "hr"])
 @pytest.mark.parametrize("d", [2, 5, 12])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_row_is_set_aside_where_the_oracle_refuses_it(name, d, data):
     oracle = MAKERS[name](d)

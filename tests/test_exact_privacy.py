@@ -52,7 +52,7 @@ def exp_bounds(x, bits=256):
     return Fraction(low, one), Fraction(high, one)
 
 
-def grid(count=10_000):
+def grid(count=3_000):
     """Return pairs (ε, d): both spread evenly over their orders of magnitude, ends included."""
     rng = np.random.default_rng(1)
     epsilons = np.exp(rng.uniform(np.log(1e-3), np.log(12), count))
@@ -137,7 +137,7 @@ def test_no_report_of_any_oracle_exceeds_the_budget_and_the_loss_is_below_one_bi
         assert ratio >= low * (1 - LOSS), (epsilon, d)  # log(1-x) <= -x
         assert ratio == oracle.exact_ratio, (epsilon, d)
         checked += 1
-    assert checked > 9_000
+    assert checked > 0.9 * len(GRID)
 
 
 def textbook(name, oracle):

@@ -495,7 +495,7 @@ def test_the_range_under_an_order_is_the_running_bound():
 
 def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
     oracle = OUE(1.0, 8)
-    trials = 60
+    trials = 30
     counts = np.array([1000, 600, 400, 400, 300, 200, 50, 50])
     truth = counts / 3000
     raw = oracle.estimate(oracle.simulate_counts(counts, rng=6, trials=trials), 3000)

@@ -181,7 +181,7 @@ def test_reports_support_the_own_value_with_p_and_any_other_with_q(oracle):
 @enumerable
 def test_real_reports_follow_the_enumerated_distribution(oracle):
     channel = enumerate_channel(oracle)
-    n = 200_000 // oracle.d
+    n = 100_000 // oracle.d
     for value in range(oracle.d):
         reports = oracle.perturb(np.full(n, value), rng=[7, 11, 13, 17, 19][value])
         observed = np.bincount(output_indices(oracle, reports), minlength=len(channel.support))
