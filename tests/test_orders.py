@@ -140,18 +140,18 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("solver", ["CLARABEL", "QOCO"])
 @pytest.mark.parametrize("others", OTHERS)
 @pytest.mark.parametrize("kind", ORDERS)
-def test_the_closed_form_of_an_order_agrees_with_the_solver(kind, others, solver):
+def test_the_closed_form_of_an_order_agrees_with_two_solvers(kind, others):
     for seed, d in enumerate([2, 5, 30]):
         rng = np.random.default_rng(seed)
         f = rng.normal(1 / d, 0.3, (2, d))
         problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), *OTHERS[others]])
         exact = problem.solve(f, path="closed-form")
-        numeric = problem.solve(f, path="conic", solver=solver)
         assert exact.certificate.violation.max() <= CERTIFIED
-        assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
+        for solver in ("CLARABEL", "QOCO"):
+            numeric = problem.solve(f, path="conic", solver=solver)
+            assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
 
 
 @pytest.mark.parametrize("others", ["alone", "non-negative"])

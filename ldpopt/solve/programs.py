@@ -1,7 +1,8 @@
-"""Linear and cone programs: the one place that builds them, with one accuracy.
+"""Linear, quadratic and cone programs: the one place that builds them, with one accuracy.
 
-A linear program is solved by HiGHS, through scipy, from inequalities lower <= A x <= upper. A cone
-program goes through cvxpy. Both use the settings of accuracy ``"high"`` unless others are given.
+A linear program is solved by HiGHS, through scipy, from inequalities lower <= A x <= upper, and a
+quadratic one by CLARABEL from the same. A cone program goes through cvxpy. All use the settings of
+accuracy ``"high"`` unless others are given.
 """
 
 from __future__ import annotations
@@ -79,6 +80,40 @@ class LinearSolution:
     message: str
 
 
+class _Sides:
+    """The rows of a system as equations and as inequalities with one side each, A x <= caps."""
+
+    def __init__(self, system: LinearInequalities) -> None:
+        from scipy import sparse
+
+        # As equations these rows have one multiplier of either sign; two inequalities could share
+        # it in many ways.
+        equal = system.lower == system.upper
+        self._equal = np.flatnonzero(equal)
+        self._above = np.flatnonzero(~equal & np.isfinite(system.upper))
+        self._below = np.flatnonzero(~equal & np.isfinite(system.lower))
+        self._size = len(system.lower)
+        matrix = system.matrix
+        one_sided = [matrix[self._above], -matrix[self._below]]
+        self.inequalities: Any = sparse.vstack(one_sided, format="csr")
+        self.caps = np.concatenate([system.upper[self._above], -system.lower[self._below]])
+        self.equalities = matrix[self._equal]
+        self.values = system.lower[self._equal]
+
+    def multipliers(self, of_equalities: Array, of_caps: Array) -> Array:
+        """Return one multiplier per row, from the derivatives of the minimum by the right sides.
+
+        Those of caps are never positive. A lower bound went in with its sign turned, and its
+        derivative is turned back.
+        """
+        multipliers = np.zeros(self._size)
+        multipliers[self._equal] = of_equalities
+        capped = len(self._above)
+        multipliers[self._above] += of_caps[:capped]
+        multipliers[self._below] -= of_caps[capped:]
+        return multipliers
+
+
 class LinearProgram:
     """Minimise a linear function of x over lower <= A x <= upper, by HiGHS.
 
@@ -100,24 +135,10 @@ class LinearProgram:
         *,
         at_vertex: bool = False,
     ) -> None:
-        from scipy import sparse
-
-        # As equations these rows have one multiplier of either sign; two inequalities could share
-        # it in many ways.
-        equal = system.lower == system.upper
-        self._equal = np.flatnonzero(equal)
-        self._above = np.flatnonzero(~equal & np.isfinite(system.upper))
-        self._below = np.flatnonzero(~equal & np.isfinite(system.lower))
-        self._size = len(system.lower)
+        self._sides = _Sides(system)
         self._ranges: Any = (None, None) if ranges is None else list(ranges)
         self._method: Any = "highs-ds" if at_vertex else "highs"
         self._options: Any = settings("HIGHS", "high", {})
-        matrix = system.matrix
-        one_sided = [matrix[self._above], -matrix[self._below]]
-        self._inequalities: Any = sparse.vstack(one_sided, format="csr")
-        self._caps = np.concatenate([system.upper[self._above], -system.lower[self._below]])
-        self._equalities = matrix[self._equal]
-        self._values = system.lower[self._equal]
 
     def minimise(self, cost: Array) -> LinearSolution:
         """Return the minimum of cost·x. HiGHS's tolerances are absolute, so the cost is scaled."""
@@ -127,10 +148,10 @@ class LinearProgram:
         scale = max(float(np.abs(cost).max()), _TINY)
         result: Any = optimize.linprog(
             cost / scale,
-            A_ub=self._inequalities,
-            b_ub=self._caps,
-            A_eq=self._equalities,
-            b_eq=self._values,
+            A_ub=self._sides.inequalities,
+            b_ub=self._sides.caps,
+            A_eq=self._sides.equalities,
+            b_eq=self._sides.values,
             bounds=self._ranges,
             method=self._method,
             options=self._options,
@@ -142,17 +163,57 @@ class LinearProgram:
             return LinearSolution("infeasible", np.nan, nothing, nothing, result.message)
         if result.status != 0:
             return LinearSolution("failed", np.nan, nothing, nothing, result.message)
-        # scipy's marginals are the derivatives of the minimum by the right-hand sides. Those of
-        # caps are never positive; a lower bound went in with its sign turned, and its marginal is
-        # turned back.
-        multipliers = np.zeros(self._size)
-        multipliers[self._equal] = result.eqlin.marginals
-        capped = len(self._above)
-        multipliers[self._above] += result.ineqlin.marginals[:capped]
-        multipliers[self._below] -= result.ineqlin.marginals[capped:]
+        # scipy's marginals are the derivatives of the minimum by the right-hand sides.
+        multipliers = self._sides.multipliers(result.eqlin.marginals, result.ineqlin.marginals)
         value = float(cost @ result.x)
         # The multipliers are those of the scaled cost: here they get the units of the cost itself.
         return LinearSolution("optimal", value, result.x, scale * multipliers, result.message)
+
+
+def quadratic_multipliers(
+    system: LinearInequalities, slope: Array, curvature: Array
+) -> Array | None:
+    """Return the multipliers where slope·x + ½ Σ curvature x² is smallest under inequalities.
+
+    CLARABEL is called without cvxpy, whose compilation would take most of the time.
+
+    Parameters
+    ----------
+    system
+        The inequalities, without auxiliary variables.
+    slope, curvature
+        Of the function, one number per variable, curvature >= 0; best of order 1, since the
+        solver's tolerances are absolute.
+
+    Returns
+    -------
+    One multiplier per inequality, as those of ``LinearSolution``; None if there is no minimum.
+    """
+    import clarabel
+    from scipy import sparse
+
+    sides = _Sides(system)
+    matrix = sparse.vstack([sides.equalities, sides.inequalities], format="csc")
+    equations = len(sides.values)
+    sizes = {clarabel.ZeroConeT: equations, clarabel.NonnegativeConeT: len(sides.caps)}
+    options = clarabel.DefaultSettings()
+    options.verbose = False
+    for name, value in settings("CLARABEL", "high", {}).items():
+        setattr(options, name, value)
+    solution = clarabel.DefaultSolver(
+        sparse.diags_array(curvature, format="csc"),
+        slope,
+        matrix,
+        np.concatenate([sides.values, sides.caps]),
+        # The solver takes no cone of size 0.
+        [cone(size) for cone, size in sizes.items() if size],
+        options,
+    ).solve()
+    # Points that are less accurate than required still have multipliers worth trying.
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        return None
+    derivatives = -np.asarray(solution.z, dtype=np.float64)
+    return sides.multipliers(derivatives[:equations], derivatives[equations:])
 
 
 @dataclass(frozen=True, eq=False)

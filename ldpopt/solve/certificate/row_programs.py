@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
-from ldpopt.solve.programs import ConeProgram, LinearProgram
+from ldpopt.solve.programs import LinearProgram, quadratic_multipliers
 
 Array = NDArray[np.float64]
 
@@ -74,37 +74,35 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
 
     On sets that are unbounded where the tangent falls the linear program has no minimum.
     """
-    import cvxpy as cp
+    from scipy import sparse
 
     if not isinstance(tangent, Tangent) or not np.all(tangent.modulus > 0):
         return None
     if not np.isfinite(tangent.slope).all():
         return None
     d = len(tangent.f)
-    x = cp.Variable(system.matrix.shape[1])
-    step = x[:d] - tangent.f
+    columns = system.matrix.shape[1]
     # Solvers' tolerances are absolute: slopes are made of order 1.
     scale = max(float(np.abs(tangent.slope).max()), np.finfo(np.float64).tiny)
     # A value that must be zero has an infinite modulus, which solvers do not take. Any will do:
     # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
     modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
-    weights = np.sqrt(np.broadcast_to(modulus, d) / scale)
-    objective = (tangent.slope / scale) @ step + cp.sum_squares(cp.multiply(weights, step)) / 2
-    values = system.matrix @ x
-    below = np.flatnonzero(np.isfinite(system.lower))
-    above = np.flatnonzero(np.isfinite(system.upper))
-    at_lower = values[below] >= system.lower[below]
-    at_upper = values[above] <= system.upper[above]
-    forms = [at_lower, at_upper, *bounds_of(x, limits)]
-    solution = ConeProgram(objective, [form for form in forms if form.size]).solve()
-    if solution.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        return None
-    multipliers = np.zeros(len(system.lower))
-    if len(below):
-        multipliers[below] += solution.dual(at_lower)
-    if len(above):
-        multipliers[above] -= solution.dual(at_upper)
-    return scale * multipliers
+    curvature = np.zeros(columns)
+    curvature[:d] = modulus / scale
+    slope = np.zeros(columns)
+    slope[:d] = tangent.slope / scale
+    # In steps from the point, where the function needs no constant.
+    point = np.zeros(columns)
+    point[:d] = tangent.f
+    values = np.concatenate([system.matrix @ point, point])
+    rows = LinearInequalities(
+        sparse.vstack([system.matrix, sparse.eye_array(columns)], format="csr"),
+        np.concatenate([system.lower, limits.lower]) - values,
+        np.concatenate([system.upper, limits.upper]) - values,
+    )
+    multipliers = quadratic_multipliers(rows, slope, curvature)
+    # Those of the bounds follow from the gradient: the gap charges them by itself.
+    return None if multipliers is None else scale * multipliers[: len(system.lower)]
 
 
 def bounds_of(x: Any, limits: Box) -> list[Any]:
