@@ -221,13 +221,24 @@ def test_random_sets_have_their_size_and_their_error():
     measure = measures.RandomSets((0, 10, 100), sets=50)
     evaluate = measure.start(Setting(DATA, oracle), np.random.default_rng(0))
     raw = FrequencyEstimate(np.full((2, D), 1.0), n=DATA.n, oracle=oracle)
-    (values,) = evaluate(raw, {"base": raw}, None)
+    (values,) = evaluate(raw, {"base": raw}, np.random.default_rng(1))
     moments = values.moments()
     assert moments.parameters == (0, 10, 100)
     assert moments.mean[0, 0] == 0
     assert moments.mean[2, 0] == pytest.approx((D - 1) ** 2)
     size = D * 10 // 100
     assert (size - 1) ** 2 < moments.mean[1, 0] < size**2
+
+
+def test_random_sets_are_drawn_for_every_trial():
+    """Two trials with the same answers differ by their sets: intervals over trials must show it."""
+    measure = measures.RandomSets((10,), sets=5)
+    evaluate = measure.start(Setting(DATA, None), np.random.default_rng(0))
+    same = FrequencyEstimate(np.tile(np.eye(D)[0], (40, 1)))
+    (values,) = evaluate(same, {"base": same}, np.random.default_rng(1))
+    moments = values.moments()
+    # Drawn once, 40 equal trials would have no spread, and the interval no width.
+    assert moments.std[0, 0] > 0.1 * moments.mean[0, 0] > 0
 
 
 def test_random_sets_error_of_base_is_its_variance():

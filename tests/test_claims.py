@@ -335,6 +335,23 @@ BREAKS = {
     ),
     "unbiased": lambda patch: _add_to_counts(patch, 10),
     "oue-flip": lambda patch: patch.setattr(errata, "_unary_loss", lambda p, q: 0.0),
+    "hr-like-ss": lambda patch: patch.setattr(protocols, "HadamardResponse", OUE),
+    "oue-faster": lambda patch: patch.setattr(protocols, "_hashed", lambda x: x),
+    "table1-words": lambda patch: patch.setattr(
+        closed_form, "base_cut", lambda f, threshold: np.maximum(f, 0.0)
+    ),
+    "raw-sums-far": lambda patch: patch.setattr(closed_form, "norm_sub", lambda f: f),
+    "power-changes-low": lambda patch: patch.setattr(
+        tasks, "_answers", lambda instances, method: tasks.zipf_draws(instances)[1].frequencies
+    ),
+    "norm-cut-sum": lambda patch: patch.setattr(
+        closed_form, "norm_cut", lambda f, crossing="cut": 0.9 * closed_form.norm_sub(f)
+    ),
+    "top-k-consistent": lambda patch: patch.setattr(
+        closed_form,
+        "norm_sub",
+        lambda f, total=1.0: np.where(np.arange(f.shape[-1]) < 8, f, 0.0),
+    ),
     # An exact certificate that takes every point for the minimiser.
     "certificates-refuse": lambda patch: _blind_exact_certificates(patch),
     # Nothing reaches the threshold: then Base finds no more than Base-Cut.

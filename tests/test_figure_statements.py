@@ -14,7 +14,16 @@ from scipy.stats import t as student_t
 from ldpopt.claims import LEDGER, Verdict, read_figure_run
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.figures import STATEMENTS, run
-from ldpopt.claims.figures.checks import Ratio, Reading, Some, TopRanks, Value, typical
+from ldpopt.claims.figures.checks import (
+    AddedRanks,
+    Ratio,
+    Reading,
+    Size,
+    Some,
+    TopRanks,
+    Value,
+    typical,
+)
 from ldpopt.claims.figures.datasets import DATA, NAMES, STAND_INS
 from ldpopt.claims.figures.judge import MISS, judge
 from ldpopt.claims.figures.manifest import FILE_NAME, ROWS, defects_of, write_manifest
@@ -61,7 +70,7 @@ def test_the_readme_states_the_verdicts_of_the_kept_run(kept):
     ended = Counter(r.finding.verdict for r in kept.results)
     readme = " ".join((KEPT_RUN.parent.parent / "README.md").read_text("utf-8").split())
     assert (
-        f"120 statements on their figures are judged on the tables of a stored run: "
+        f"126 statements on their figures are judged on the tables of a stored run: "
         f"{ended[Verdict.HOLDS]} hold, {ended[Verdict.CORRECTED]} hold as corrected, "
         f"{ended[Verdict.FAILS]} fail, {ended[Verdict.INCONCLUSIVE]} are inconclusive and "
         f"{ended[Verdict.UNCHECKED]} cannot be checked here."
@@ -72,7 +81,7 @@ def test_no_statement_of_a_paper_is_lost(monkeypatch, kept):
     assert Counter(statement.source[0] for statement in STATEMENTS) == run.NUMBER
     assert sum(run.NUMBER.values()) == len(BY_ID) == len(kept.results)
     assert list(run._lost(STATEMENTS[1:], run.NUMBER)) == [
-        "53 statements on figures of N, and not 54"
+        "54 statements on figures of N, and not 55"
     ]
 
 
@@ -144,7 +153,9 @@ def scale(folder, figure, factor, **wanted):
         cells = dict(zip(COLUMNS, line.split(","), strict=True))
         if all(cells[name] == value for name, value in wanted.items()):
             for name in ("mean", "std"):
-                cells[name] = f"{float(cells[name]) * factor:.6g}"
+                # A variance has no deviation.
+                if cells[name]:
+                    cells[name] = f"{float(cells[name]) * factor:.6g}"
         result.append(",".join(cells.values()))
     path.write_text("\n".join(result) + "\n", "utf-8")
 
@@ -435,6 +446,48 @@ def test_the_top_ranks_of_5000_trials_agree_with_figure_10():
     low, high = few.measured.interval(0.001)
     assert low < many.measured.value < high
     assert not list(TopRanks("mle-apx", ((4, 2),), 0, 1)(results))
+
+
+def test_the_values_that_a_larger_k_adds_and_those_before_make_up_its_error():
+    """Of the top 32: (20 e(20) + 12 e(21..32))/32; both kinds of checks must say the same."""
+    results = Results(KEPT_RUN)
+    (nested,) = TopRanks("power", ((32, 20),), 0, 2)(results)
+    (added,) = AddedRanks("power", ((32, 20),), 0, 2)(results)
+    assert (20 + 12 * added.measured.value) / 32 == pytest.approx(nested.measured.value)
+    assert added.where == "power, ranks 21 to 32 over those before, of 5,000 trials"
+    assert not list(AddedRanks("mle-apx", ((4, 2),), 0, 1)(results))
+
+
+def test_an_error_that_is_flat_or_falls_at_some_k_does_not_grow(tmp_path):
+    """k = 32 above k = 2 and k = 16 is not enough: 27 to 32 have smaller errors than 1 to 26."""
+    statement = BY_ID["n-fig10-grow"]
+    (on_zipf,) = (o for o in judge(statement, Results(KEPT_RUN)).on_data if o.dataset == "zipf")
+    against = {reading.where for reading in on_zipf.contradicting}
+    assert "base-cut, ranks 31 to 32 over those before, of 5,000 trials" in against
+    # Errors that rise with the rank at every step would make it hold.
+    for figure in ("ndss-fig2", "ndss-fig3"):
+        shutil.copy(KEPT_RUN / f"{figure}.csv", tmp_path)
+        for rank in range(1, 33):
+            scale(tmp_path, figure, 1.5**rank, parameter=str(rank), dataset="zipf")
+    scale(tmp_path, "ndss-fig2", 0, metric="bias (counts)")
+    assert judge(statement, Results(tmp_path)).verdict is Verdict.HOLDS
+
+
+def test_a_size_is_that_of_the_tables():
+    results = Results(KEPT_RUN)
+    (values,) = Size("calibrate-fig7", "d", 16_470)(results)
+    (users,) = Size("calibrate-fig7", "n", 908_577)(results)
+    assert values.agrees(0.025)
+    assert users.contradicts(0.025)
+
+
+def test_small_sets_decide_about_norm_cut_at_the_smallest():
+    """N and D set no lower end but their axis: ρ = 1 belongs to both sentences."""
+    for identifier in ("n-fig7-norm-cut", "d-fig3-norm-cut"):
+        judged = judge(BY_ID[identifier], Results(KEPT_RUN))
+        (on_zipf,) = (o for o in judged.on_data if o.dataset == "zipf")
+        assert [r.where for r in on_zipf.contradicting] == ["norm-cut / base-cut, at 1"]
+        assert judged.verdict is Verdict.CORRECTED
 
 
 def test_typical_is_the_median_per_data_set(tmp_path):

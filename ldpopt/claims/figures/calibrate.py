@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.figures.bounds import ANY, EQUAL, TIE
-from ldpopt.claims.figures.checks import Against, Growth, Ratio, Some, Value
+from ldpopt.claims.figures.checks import Against, Growth, Ratio, Size, Some, Value
 from ldpopt.claims.figures.statement import Correction, Statement
 
 _RETAIL = {"dataset": "retail"}
 _ABSENT = "Kosarak is not here."
+_METRICS = ("precision", "recall", "f-score")
 
 
 def _improvement(
@@ -85,7 +86,9 @@ def _score(
         Statement(
             id=f"k-{fig}-f-score",
             source="K IV-B",
-            text=f"OUE-Calibrate has a better F-score than OUE and OUE-Zero ({data_name}).",
+            text=(
+                f"Overall, OUE-Calibrate has a better F-score than OUE and OUE-Zero ({data_name})."
+            ),
             figure=figure,
             how="Ratio of F-scores at least 1/1.05 at every point, above 1 at some",
             checks=(
@@ -114,17 +117,65 @@ def _halved(metric: str, low: float, high: float) -> Against:
     )
 
 
+# A line of this slope, -1, halves the share of items with every doubling of their frequency.
+_SLOPES = (2**-1.5, 2**-0.5)
+
+
+def _size(data: str, figure: str, d: int, n: int, text: str, expected: Verdict) -> Statement:
+    """Return the statement of a data set's number of items and of users."""
+    return Statement(
+        id=f"k-{data}-size",
+        source="K IV-A",
+        text=text,
+        figure=figure,
+        how="Numbers of items and of users that the tables state, as printed",
+        checks=(Size(figure, "d", d), Size(figure, "n", n)),
+        data=(data,),
+        expected=expected,
+        why="" if expected is Verdict.HOLDS else _ABSENT,
+    )
+
+
 STATEMENTS = (
+    _size(
+        "kosarak",
+        "calibrate-fig4",
+        41_270,
+        8_019_015,
+        "Kosarak has 41,270 webpages and 8,019,015 clicks.",
+        Verdict.UNCHECKED,
+    ),
+    _size(
+        "retail",
+        "calibrate-fig7",
+        16_470,
+        908_576,
+        "Retail has 16,470 products and a total frequency of 908,576.",
+        Verdict.HOLDS,
+    ),
     Statement(
         id="k-fig3-tail",
         source="K IV-A",
         text=(
-            "A large fraction of items have small frequencies, a very small fraction large ones "
+            "Frequencies roughly follow a power law: a large fraction of items have small ones, a "
+            "very small fraction large ones, and the curve is close to a line up to a threshold "
             "(Retail)."
         ),
         figure="calibrate-fig3",
-        how="Share of items with a frequency around 100 over that with frequency 1, below 0.05",
+        how=(
+            "Share of items with a frequency around 100 over that with frequency 1, below 0.05; up "
+            "to 32 the share at twice a frequency over that at the frequency is that of slopes "
+            "between −0.5 and −1.5"
+        ),
         checks=(
+            Against(
+                "calibrate-fig3",
+                "truth",
+                *_SLOPES,
+                partner=lambda f: f / 2,
+                at=lambda f: f in (2, 4, 8, 16, 32),
+                only=_RETAIL,
+            ),
             Against(
                 "calibrate-fig3",
                 "truth",
@@ -211,9 +262,15 @@ STATEMENTS = (
         figure="calibrate-fig7",
         how=(
             "Error of OUE-Zero over OUE-Calibrate's: at ε = 5 at least 1.2 times what it is at ε "
-            "= 1"
+            "= 1, and larger at each ε than at the one before"
         ),
-        checks=(Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, ANY),),
+        checks=(
+            Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, ANY),
+            *(
+                Growth("calibrate-fig7", "oue-zero", "oue-calibrate", before, before + 1, 1, ANY)
+                for before in (1.0, 2.0, 3.0, 4.0)
+            ),
+        ),
     ),
     _improvement("kosarak", 1, 16, (0.79, 0.89), Verdict.UNCHECKED, _ABSENT),
     _improvement("kosarak", 5, 97, (0.01, 0.06), Verdict.UNCHECKED, _ABSENT),
@@ -277,8 +334,11 @@ STATEMENTS = (
             "OUE and OUE-Zero have exactly the same curves at the significance threshold (Retail)."
         ),
         figure="calibrate-fig9",
-        how="Ratio of F-scores exactly 1",
-        checks=(Ratio("calibrate-fig9", "oue-zero", "oue", *EQUAL, only={"metric": "f-score"}),),
+        how="Ratio of precisions, of recalls and of F-scores exactly 1",
+        checks=tuple(
+            Ratio("calibrate-fig9", "oue-zero", "oue", *EQUAL, only={"metric": metric})
+            for metric in _METRICS
+        ),
     ),
     Statement(
         id="k-fig6-zero-above",
@@ -288,8 +348,11 @@ STATEMENTS = (
             "the same performance (Retail)."
         ),
         figure="calibrate-fig6",
-        how="Ratio of F-scores exactly 1 above the significance threshold",
-        checks=(
+        how=(
+            "Ratio of precisions, of recalls and of F-scores exactly 1 above the significance "
+            "threshold"
+        ),
+        checks=tuple(
             Ratio(
                 "calibrate-fig6",
                 "oue-zero",
@@ -297,8 +360,9 @@ STATEMENTS = (
                 *EQUAL,
                 "parameter",
                 side=1,
-                only={"metric": "f-score"},
-            ),
+                only={"metric": metric},
+            )
+            for metric in _METRICS
         ),
     ),
     Statement(

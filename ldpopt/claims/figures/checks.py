@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, product
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ldpopt.claims.figures.measured import (
     Measured,
     average,
     deviation_of,
     difference,
+    exact,
     mean_of,
     mean_with_error,
     median,
@@ -304,24 +305,74 @@ _TOP_KURTOSIS = 20.0
 nine trials of ten leaves a kurtosis of about 10."""
 
 
+@dataclass(frozen=True)
+class AddedRanks:
+    """Error of the values that a larger k adds, over that of the values before them.
+
+    Above 1 the error of the top k grows from one k to the other. Both parts are of different
+    values, which two nested top k are not; see `TopRanks` for where the errors come from. ``ks``
+    are pairs: the larger k, the smaller one.
+    """
+
+    method: str | tuple[str, ...]
+    ks: tuple[tuple[int, int], ...]
+    low: float
+    high: float
+    only: Wanted = field(default_factory=lambda: {"dataset": "zipf"})
+
+    def __call__(self, results: Results) -> Iterator[Reading]:
+        """Yield one ratio per method and pair of ks."""
+        for method in _names(self.method):
+            for larger, smaller in self.ks:
+                added = _over_ranks(results, method, range(smaller + 1, larger + 1))
+                before = _over_ranks(results, method, range(1, smaller + 1))
+                if added is None or before is None:
+                    continue
+                ranks = f"ranks {smaller + 1} to {larger}"
+                where = f"{method}, {ranks} over those before, of 5,000 trials"
+                yield Reading("zipf", where, quotient(added, before), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Number of users or of values of a data set, as the tables state it."""
+
+    figure: str
+    of: Literal["n", "d"]
+    number: int
+    only: Wanted = field(default_factory=dict)
+
+    def __call__(self, results: Results) -> Iterator[Reading]:
+        """Yield one number per data set."""
+        sizes = {
+            row.dataset: getattr(row, self.of) for row in results.select(self.figure, **self.only)
+        }
+        for dataset, size in sizes.items():
+            yield Reading(dataset, self.of, exact(size), self.number, self.number)
+
+
 def _top(results: Results, method: str, k: int) -> Measured | None:
     """Return the mean squared error of the k most frequent values, None without their rows."""
+    return _over_ranks(results, method, range(1, k + 1))
+
+
+def _over_ranks(results: Results, method: str, ranks: range) -> Measured | None:
+    """Return the mean squared error of the values of these ranks, None without their rows."""
     zipf = {"method": method, "dataset": "zipf"}
     biases = {r.parameter: r for r in results.select("ndss-fig2", metric="bias (counts)", **zipf)}
     variances = {row.parameter: row for row in results.select("ndss-fig3", **zipf)}
-    ranks = range(1, k + 1)
     if not all(rank in biases and rank in variances for rank in ranks):
         return None
     # Figure 3 shows variances over n.
     parts = [(biases[rank], variances[rank].mean * variances[rank].n) for rank in ranks]
-    value = sum(row.mean**2 + variance for row, variance in parts) / k
+    value = sum(row.mean**2 + variance for row, variance in parts) / len(ranks)
     trials = parts[0][0].trials
     # The error of a squared mean, and that of a variance; different values are nearly independent.
     squares = [
         4 * row.mean**2 * variance / trials + (_TOP_KURTOSIS - 1) * variance**2 / trials
         for row, variance in parts
     ]
-    return mean_with_error(value, math.sqrt(sum(squares)) / k, trials)
+    return mean_with_error(value, math.sqrt(sum(squares)) / len(ranks), trials)
 
 
 @dataclass(frozen=True)

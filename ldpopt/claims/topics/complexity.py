@@ -135,14 +135,15 @@ def table1_complexity(instances: InstanceSet) -> Finding:
 
 @claim(
     "partition-rounds",
-    "N Appendices A and B, D 3.4",
-    "D0 is found by moving negative values into it until none is left, which takes few rounds of "
+    "N Table I, Appendices A and B; D 3.4",
+    "With D0 found by moving negative values into it until none is left, Norm-Sub and MLE-Apx take "
     "O(d).",
     Verdict.CORRECTED,
 )
 def partition_rounds(instances: InstanceSet) -> Finding:
     """Count the rounds on realistic estimates, and on a vector that loses one value per round.
 
+    A round takes O(d), so that the whole takes O(d) where the number of rounds does not grow.
     Red if the result is not Norm-Sub to FORMULA, if a realistic estimate takes more than 30 rounds,
     or if the vector takes fewer rounds than half of its values: then O(d) would hold always.
     """

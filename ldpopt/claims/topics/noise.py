@@ -30,6 +30,10 @@ Array = NDArray[np.float64]
 # (Shevtsova 2010).
 _BERRY_ESSEEN = 0.56
 
+# What the papers neglect may be a tenth of a variance, 5 % of a standard deviation: they say
+# "dominated" and "approximately".
+_NEARLY_COMMON = 0.1
+
 
 def _truth(d: int) -> Array:
     """Return frequencies k/Σk: all different, and nobody has the last value."""
@@ -255,35 +259,39 @@ def counts_binomial(instances: InstanceSet) -> Finding:
     Verdict.CORRECTED,
 )
 def variance_approximation(instances: InstanceSet) -> Finding:
-    """Compare σ² with the variance of every value of Zipf and emoji under OUE, for four budgets.
+    """Compare σ² with the variance of every value of Zipf and emoji under OUE and GRR.
 
-    The part of f_v is κ f_v of σ²: its mean over the domain is κ/d, whatever the distribution. Red
-    if σ² is within a tenth for the top values too (then the statement holds), if the mean is not
-    κ/d, or if it is 2 % or more.
+    The part of f_v is κ f_v of σ²: its mean over the domain is κ/d, whatever the distribution. Of
+    four budgets those up to 1 are not too large, and decide. Red if σ² is within _NEARLY_COMMON
+    for the top values too (then the statement holds), if the mean is not κ/d, or if it is 2 % or
+    more.
     """
-    epsilons = (0.2, 1.0, 2.0, 4.0)
     evidence: dict[str, float | int | str] = {}
     top_errors = []
     mean_errors = []
     as_derived = True
     for data_name in ("zipf", "emoji"):
         f = datasets.load(data_name).frequencies
-        for epsilon in epsilons:
-            oracle = OUE(epsilon=epsilon, d=len(f))
-            # σ² is the variance at f = 0; n cancels.
-            excess = oracle.variance(1, f) / oracle.variance(1) - 1
-            top_errors.append(float(excess.max()))
-            mean_errors.append(float(excess.mean()))
-            name = f"{data_name}, OUE, ε = {epsilon:g}"
-            evidence[f"{name}: variance above σ² for the top value, relative"] = top_errors[-1]
-            as_derived &= math.isclose(mean_errors[-1], oracle.kappa / len(f), rel_tol=1e-6)
+        for make in (OUE, GRR):
+            for epsilon in (0.2, 1.0, 2.0, 4.0):
+                oracle = make(epsilon=epsilon, d=len(f))
+                # σ² is the variance at f = 0; n cancels.
+                excess = oracle.variance(1, f) / oracle.variance(1) - 1
+                name = f"{data_name}, {make.__name__}, ε = {epsilon:g}"
+                evidence[f"{name}: variance above σ² for the top value, relative"] = float(
+                    excess.max()
+                )
+                as_derived &= math.isclose(excess.mean(), oracle.kappa / len(f), rel_tol=1e-6)
+                if epsilon <= 1:
+                    top_errors.append(float(excess.max()))
+                    mean_errors.append(float(excess.mean()))
     return Finding(
-        holds=largest(top_errors) < 0.1,
+        holds=largest(top_errors) < _NEARLY_COMMON,
         corrected=as_derived and largest(mean_errors) < 0.02,
-        instances=2 * len(epsilons),
+        instances=len(top_errors),
         evidence={
             **evidence,
-            "mean over the domain, κ/d, at most": largest(mean_errors),
+            "mean over the domain, κ/d, ε up to 1, at most": largest(mean_errors),
             "GRR, ε = 1, d = 42,178: κ, which no domain size makes small": GRR(
                 epsilon=1.0, d=42_178
             ).kappa,
@@ -507,8 +515,9 @@ def noise_common(instances: InstanceSet) -> Finding:
     """Simulate the noise of all items of Zipf through OUE, OLH and GRR, and compare with Eq. 14.
 
     In one trial the noises of d items have the mean square n(a + b/d): Eq. 14 leaves out b/d. Red
-    if the most frequent item's variance is within 1 % of Eq. 14 (then the statement holds), or if
-    the simulated mean square is SIGMAS standard deviations or more from n(a + b/d).
+    if the most frequent item's variance is within _NEARLY_COMMON of Eq. 14 under all three (then
+    the statement holds), or if the simulated mean square is SIGMAS standard deviations or more from
+    n(a + b/d).
     """
     rng = instances.rng()
     data = datasets.load("zipf")
@@ -533,7 +542,7 @@ def noise_common(instances: InstanceSet) -> Finding:
         )
         evidence[f"{name}: variance of the most frequent item over Eq. 14"] = 1 + top_excesses[-1]
     return Finding(
-        holds=largest(top_excesses) < 0.01,
+        holds=largest(top_excesses) < _NEARLY_COMMON,
         corrected=largest(scores) < SIGMAS,
         instances=3 * trials,
         evidence={

@@ -233,6 +233,45 @@ def hash_uniform(instances: InstanceSet) -> Finding:
     )
 
 
+_NUMBERS = np.arange(1_000, dtype=np.float64)
+
+
+def _hashed(x: Array) -> Array:
+    """Return the buckets of some values under one seed, by the family that OLH uses."""
+    return np.asarray(bucket_of(np.uint64(5), x.astype(np.uint64), np.uint64(4)))
+
+
+@claim(
+    "oue-faster",
+    "D 4.1",
+    "OUE's evaluation is faster than OLH's.",
+    Verdict.HOLDS,
+)
+def oue_faster(instances: InstanceSet) -> Finding:
+    """Count the operations of both servers per report and value.
+
+    OUE's adds a bit to a count; OLH's hashes the value, compares the bucket and adds. Red if the
+    second takes no more than twice as many operations as the first.
+    """
+
+    def add(x: Array) -> Array:
+        return x + 1.0
+
+    def compare_and_add(x: Array) -> Array:
+        return np.asarray(_NUMBERS + (_hashed(x) == 3))
+
+    of_bit = operations(add, _NUMBERS) / len(_NUMBERS)
+    of_hash = operations(compare_and_add, _NUMBERS) / len(_NUMBERS)
+    return Finding(
+        holds=of_hash > 2 * of_bit,
+        instances=len(_NUMBERS),
+        evidence={
+            "operations per report and value, OUE": of_bit,
+            "operations per report and value, OLH": of_hash,
+        },
+    )
+
+
 @claim(
     "hadamard-entry",
     "N III-C, VI; D 2.4, V",
@@ -246,18 +285,14 @@ def hadamard_entry(instances: InstanceSet) -> Finding:
     of columns at once. Red if an entry takes as many operations as a hash, or its server does not
     take less than a hundredth of the hashes' operations at d = 1,024, n = 10⁶.
     """
-    numbers = np.arange(1_000, dtype=np.float64)
 
     def entry(x: Array) -> Array:
         shared = x.astype(np.uint64) & np.uint64(853)
         return np.asarray(np.bitwise_count(shared) & np.uint8(1))
 
-    def hashed(x: Array) -> Array:
-        return np.asarray(bucket_of(np.uint64(5), x.astype(np.uint64), np.uint64(4)))
-
     # The conversion is in both.
-    of_entry = operations(entry, numbers) / len(numbers)
-    of_hash = operations(hashed, numbers) / len(numbers)
+    of_entry = operations(entry, _NUMBERS) / len(_NUMBERS)
+    of_hash = operations(_hashed, _NUMBERS) / len(_NUMBERS)
     n = 1_000_000
     d = 1_024
     # The constant column is left out, so that there are more columns than values.
@@ -266,7 +301,7 @@ def hadamard_entry(instances: InstanceSet) -> Finding:
     hashes = n * d * of_hash
     return Finding(
         holds=of_entry < of_hash and transform < hashes / 100,
-        instances=len(numbers),
+        instances=len(_NUMBERS),
         evidence={
             "operations of a Hadamard entry": of_entry,
             "operations of a hash (a 64-bit mix)": of_hash,
@@ -685,6 +720,42 @@ def _supported_rows(d: int) -> list[int]:
         sum((row & column).bit_count() % 2 == 0 for row in range(d))
         for column in range(1, size)
     ]
+
+
+@claim(
+    "hr-like-ss",
+    "N III-C",
+    "Hadamard response is similar to subset selection with k = d/2.",
+    Verdict.HOLDS,
+)
+def hr_like_ss(instances: InstanceSet) -> Finding:
+    """Compare p, q and the variance at f = 0 of both, for even d from 4 to 1,024 and five budgets.
+
+    Subsets of d/2 values have p = e^ε/(e^ε + 1) and q = (d/2 - p)/(d - 1). Red if the two p differ
+    by FORMULA or more, the two q by 1/d or more, or the variances by 5/d or more, relative.
+    """
+    p_errors = []
+    q_errors = []
+    variance_errors = []
+    for d in (4, 6, 10, 100, 512, 1_024):
+        for epsilon in (0.2, 0.5, 1.0, 2.0, 4.0):
+            hadamard = HadamardResponse(epsilon=epsilon, d=d)
+            p = math.exp(epsilon) / (math.exp(epsilon) + 1)
+            q = (d / 2 - p) / (d - 1)
+            p_errors.append(hadamard.p - p)
+            q_errors.append(d * (hadamard.q - q))
+            variance_errors.append(d * (hadamard.a / (q * (1 - q) / (p - q) ** 2) - 1))
+    return Finding(
+        holds=(
+            largest(p_errors) < FORMULA and largest(q_errors) < 1 and largest(variance_errors) < 5
+        ),
+        instances=len(p_errors),
+        evidence={
+            "largest difference of p": largest(p_errors),
+            "largest difference of q, times d": largest(q_errors),
+            "largest relative difference of the variance, times d": largest(variance_errors),
+        },
+    )
 
 
 @claim(

@@ -197,32 +197,30 @@ def top_k_mle(instances: InstanceSet) -> Finding:
 @claim(
     "top-k-consistent",
     "D 4.4",
-    "Base and Norm-Sub have a consistent MSE for different k; Base-Cut, Norm-Cut, Norm-Hyb and "
-    "Power have one that grows with k.",
+    "Base and Norm-Sub have a consistent MSE for different k.",
     Verdict.HOLDS,
 )
 def top_k_consistent(instances: InstanceSet) -> Finding:
-    """Compare the MSE of the top 32 values with that of the top 8, for D's six methods.
+    """Compare the MSE of the top 2, 4, 16 and 32 values with that of the top 8.
 
-    Red unless the ratio of Base and of Norm-Sub is below 1.2, and that of each of the other four
-    above it by CONFIDENCE standard errors.
+    Red if a ratio is not between 0.5 and 2, as those of Base-Cut, beside, are not.
     """
     evidence: dict[str, float | int | str] = {}
-    flat = True
-    grows = True
-    for name in ("base", "norm-sub", "base-cut", "norm-cut", "norm-hyb", "power"):
-        squares = _errors(instances, name) ** 2
+    ratios: dict[str, list[float]] = {}
+    for name in ("base", "norm-sub", "base-cut"):
+        squares = np.mean(_errors(instances, name) ** 2, axis=0)
         # Eight values, not two: the mean of so few draws would be noise.
-        few = squares[:, :8].mean(axis=-1)
-        many = squares[:, :32].mean(axis=-1)
-        evidence[f"MSE of the top 32 over that of the top 8, {name}"] = float(
-            many.mean() / few.mean()
+        few = float(squares[:8].mean())
+        ratios[name] = [float(squares[:k].mean()) / few for k in (2, 4, 16, 32)]
+        evidence[f"MSE of the top 2, 4, 16 and 32 over that of the top 8, {name}"] = ", ".join(
+            f"{ratio:.2f}" for ratio in ratios[name]
         )
-        if name in ("base", "norm-sub"):
-            flat &= float(many.mean()) < 1.2 * float(few.mean())
-        else:
-            grows &= _is_larger(many, 1.2 * few)
-    return Finding(flat and grows, len(few), {**evidence, "data": _SETTING})
+    consistent = [*ratios["base"], *ratios["norm-sub"]]
+    return Finding(
+        holds=min(consistent) > 0.5 and max(consistent) < 2 < max(ratios["base-cut"]),
+        instances=len(zipf_draws(instances)[1].frequencies),
+        evidence={**evidence, "data": _SETTING},
+    )
 
 
 # --- what methods do to values --------------------------------------------------------------------
@@ -350,6 +348,33 @@ def power_ns_shape(instances: InstanceSet) -> Finding:
             "PowerNS's bias less Power's, mean over the values": constant,
             "largest departure from it": largest(difference - constant),
             "correction": "adds some amount: Power's answers sum to less than 1 (Fig. 2h)",
+            "data": _SETTING,
+        },
+    )
+
+
+@claim(
+    "power-changes-low",
+    "N V-B",
+    "Power changes the top estimations little, but the low ones more.",
+    Verdict.HOLDS,
+)
+def power_changes_low(instances: InstanceSet) -> Finding:
+    """Compare the mean change of an estimate among the top 10 values and among the rarer half.
+
+    Red if that of the rarer half is not larger by CONFIDENCE standard errors, or if that of the top
+    is half a standard deviation of the noise or more.
+    """
+    _, raw = zipf_draws(instances)
+    change = np.abs(_answers(instances, "power") - raw.frequencies) / float(raw.sigma)
+    top = change[:, :10].mean(axis=-1)
+    rare = change[:, _RARE].mean(axis=-1)
+    return Finding(
+        holds=_is_larger(rare, top) and float(top.mean()) < 0.5,
+        instances=len(change),
+        evidence={
+            "mean |f' - f̃| of the top 10, in σ": float(top.mean()),
+            "the same, rarer half": float(rare.mean()),
             "data": _SETTING,
         },
     )
@@ -564,7 +589,7 @@ def _mse(raw: FrequencyEstimate, truth: Array, method: str, **options: float) ->
 @claim(
     "mae-above-mse",
     "D C.2",
-    "MAE is greater than MSE.",
+    "MAE is typically greater than MSE.",
     Verdict.HOLDS,
 )
 def mae_above_mse(instances: InstanceSet) -> Finding:
@@ -812,32 +837,36 @@ def threshold_tradeoff(instances: InstanceSet) -> Finding:
 @claim(
     "known-k",
     "N V-E",
-    "If k is known, setting T to the k-th highest estimate serves the k most frequent values.",
-    Verdict.FAILS,
+    "If k is known in advance, one can set T to the k-th highest estimate.",
+    Verdict.CORRECTED,
 )
 def known_k(instances: InstanceSet) -> Finding:
-    """Compare Base-Cut's MSE on the top k with T of Eq. 9, for k = 4, 8 and 16.
+    """Compare Base-Cut's MSE on the top k with that under Eq. 9's T, for k = 4, 8, 16 and 32.
 
-    A top value whose estimate is not among the k highest is lost altogether. Red if the advice is
-    nowhere worse by CONFIDENCE standard errors: then the statement holds.
+    N's sentence is about a T that is reduced. With a higher one a top value whose estimate is not
+    among the k highest is lost altogether. Red if the advice is worse for no k by CONFIDENCE
+    standard errors (then the statement holds), or if it is not better by as much for k = 32.
     """
     worse = []
+    better = []
     evidence: dict[str, float | int | str] = {}
     for k in (4, 8, 16, 32):
         by_rank = np.mean(_errors(instances, "base-cut", top_k=k)[:, :k] ** 2, axis=-1)
         by_level = np.mean(_errors(instances, "base-cut")[:, :k] ** 2, axis=-1)
         # At k = 32 the advice helps: one k at which it does not is enough to refute it.
         worse.append(_is_larger(by_rank, by_level))
+        better.append(_is_larger(by_level, by_rank))
         evidence[f"MSE of the top {k} over that with α = 2"] = float(
             by_rank.mean() / by_level.mean()
         )
     return Finding(
         holds=not any(worse),
+        corrected=any(worse) and better[-1],
         instances=len(by_rank),
         evidence={
             **evidence,
-            "so": "it helps where k is larger than the number of values above Eq. 9's T, about 20 "
-            "here; for smaller k it loses values that Eq. 9's T keeps",
+            "correction": "where k exceeds the number of values above Eq. 9's T, about 20 here, so "
+            "that T falls; for smaller k it loses values that Eq. 9's T keeps",
             "data": _SETTING,
         },
     )
@@ -878,6 +907,71 @@ def norm_hyb_known_k(instances: InstanceSet) -> Finding:
 
 
 # --- sets -----------------------------------------------------------------------------------------
+
+
+@claim(
+    "raw-sums-far",
+    "N I",
+    "For frequencies of subsets simply summing up the estimates is far from optimal, especially "
+    "when the input domain is large.",
+    Verdict.HOLDS,
+)
+def raw_sums_far(instances: InstanceSet) -> Finding:
+    """Divide Base's MSE on sets of 10 % by Norm-Sub's, on Zipf with 64, 256 and 1,024 values.
+
+    The optimum is not known: Norm-Sub bounds it from above. OUE, ε = 1, n = 100,000. Red if the
+    ratio does not grow with d, or is below 5 at the largest.
+    """
+    ratios = {}
+    for d in (64, 256, 1_024):
+        users = apportion(np.arange(1.0, d + 1) ** -1.5, 100_000)
+        truth, raw = _collected(users, 1.0, 60, instances)
+        of_base, of_norm_sub = (
+            float(_set_errors(f - truth, 10).mean())
+            for f in (raw.frequencies, closed_form.norm_sub(raw.frequencies))
+        )
+        ratios[d] = of_base / of_norm_sub
+    steps = np.diff(list(ratios.values()))
+    return Finding(
+        holds=bool((steps > 0).all()) and ratios[1_024] > 5,
+        instances=60 * len(ratios),
+        evidence={f"Base's MSE over Norm-Sub's, d = {d:,}": r for d, r in ratios.items()},
+    )
+
+
+@claim(
+    "norm-cut-sum",
+    "N IV-B, D 3.3",
+    "Norm-Cut typically results in estimations that sum up to 1, but might result in a sum < 1.",
+    Verdict.CORRECTED,
+)
+def norm_cut_sum(instances: InstanceSet) -> Finding:
+    """Sum Norm-Cut's answers on draws of Zipf, and compare what is missing with what is cut off.
+
+    Red if more than half of the sums are 1 to SUM (then the statement holds), or if one is above 1,
+    or below it by 2 % or more, or by as much as the largest value that is cut off, with its ties.
+    """
+    _, raw = zipf_draws(instances)
+    answers = _answers(instances, "norm-cut")
+    missing = 1 - answers.sum(axis=-1)
+    cut = np.where(answers > 0, -np.inf, raw.frequencies)
+    highest = cut.max(axis=-1, keepdims=True)
+    # Estimates are of whole counts: some are equal, and equal ones are cut off together.
+    crossing = np.sum(cut, where=cut == highest, axis=-1)
+    exact = float(np.mean(np.abs(missing) <= SUM))
+    as_derived = bool(np.all(missing < crossing)) and smallest(missing) > -SUM
+    return Finding(
+        holds=exact > 0.5,
+        corrected=as_derived and largest(missing) < 0.02,
+        instances=len(answers),
+        evidence={
+            "share of sums that are 1": exact,
+            "smallest and largest sum": f"{1 - missing.max():.4f} .. {1 - missing.min():.4f}",
+            "correction": 'typically to nearly 1, as Table I\'s "almost": less is missing than the '
+            "largest value that is cut off. A sum of exactly 1 would be a coincidence",
+            "data": _SETTING,
+        },
+    )
 
 
 @claim(

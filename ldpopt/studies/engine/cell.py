@@ -187,7 +187,7 @@ def compute(task: Task) -> Outcome:
     cell = task.cell
     start = time.perf_counter()
     setting = Setting(task.data, task.oracle, cell.candidates)
-    # Sets are drawn before the first trial, and are the same for all of them.
+    # What a measure draws here is the same for all trials.
     evaluations = [
         m.start(setting, cell.generator(task.seed, "sets", type(m).__name__)) for m in cell.measures
     ]

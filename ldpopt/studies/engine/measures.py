@@ -1,6 +1,6 @@
 """What is measured on a chunk of trials: a measure is declared by its fields.
 
-Random sets are drawn once per cell.
+Random sets are drawn anew for every trial.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,9 @@ from ldpopt.closed_form import significance_threshold
 from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
-from ldpopt.estimate.sets import membership
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.studies.engine.candidate import Candidate
 from ldpopt.studies.engine.moments import Values
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 Estimates = Mapping[str, FrequencyEstimate]
@@ -64,7 +60,10 @@ class Measure(Protocol):
     """A quantity of a study."""
 
     def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
-        """Draw the cell's sets; return the function (raw, treated estimates, rng) -> values."""
+        """Return the function (raw, treated estimates, rng) -> values of a chunk of trials.
+
+        The first ``rng`` is the cell's, for what all its trials share; the second is the chunk's.
+        """
         ...
 
 
@@ -78,12 +77,6 @@ def declaration_of(measure: Any) -> dict[str, Any]:
 def values_of(estimate: FrequencyEstimate) -> Array:
     """Return the answers to the d queries for single values: Post-Pos clips them (N V-C)."""
     return np.maximum(estimate.frequencies, 0.0) if estimate.clip_answers else estimate.frequencies
-
-
-def answers_of(estimate: FrequencyEstimate, sets: csr_array) -> Array:
-    """Return the answers to set queries from a membership matrix that was checked once."""
-    answers = (sets @ estimate.frequencies.T).T
-    return np.maximum(answers, 0.0) if estimate.clip_answers else answers
 
 
 def stacked(columns: list[Array]) -> Array:
@@ -126,7 +119,11 @@ class FullDomain:
 
 @dataclass(frozen=True)
 class RandomSets:
-    """Mean squared error of sums over uniform sets of ⌊ρd/100⌋ values, drawn per cell (N V-D)."""
+    """Mean squared error of sums over uniform sets of ⌊ρd/100⌋ values, drawn per trial (N V-D).
+
+    Sets that all trials share would leave their own draw out of the trials' deviation: with 200 of
+    them, whether the most frequent value is in two or in three decides about Norm-Mul.
+    """
 
     percents: tuple[int, ...]
     sets: int = 200
@@ -138,21 +135,39 @@ class RandomSets:
         for row, percent in zip(members, self.percents, strict=True):
             # Rounded down, as in N.
             row[:, : percent * data.d // 100] = True
-        # The matrix is built once per cell rather than once per method.
-        drawn = rng.permuted(members, axis=-1).reshape(-1, data.d)
-        sets = membership(drawn, data.d)
-        truth = sets @ data.frequencies
 
-        def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
-            errors = [
-                ((answers_of(e, sets) - truth) ** 2)
-                .reshape(-1, len(self.percents), self.sets)
-                .mean(axis=-1)
-                for e in estimates.values()
+        def evaluate(_: Any, estimates: Estimates, rng: Any) -> list[Values]:
+            treated = np.stack([e.frequencies for e in estimates.values()], axis=-1)
+            lowest = np.array([0.0 if e.clip_answers else -np.inf for e in estimates.values()])
+            # By the chunk's generator: further trials have further sets, and methods that are
+            # computed apart have the same ones, so that their errors are compared in pairs.
+            errors = [_set_errors(trial, lowest, members, data, rng) for trial in treated]
+            return [
+                Values.of("random sets", "mse", self.percents, [*estimates], np.stack(errors))
             ]
-            return [Values.of("random sets", "mse", self.percents, [*estimates], stacked(errors))]
 
         return evaluate
+
+
+def _set_errors(
+    treated: Array,
+    lowest: Array,
+    members: NDArray[np.bool_],
+    data: Dataset,
+    rng: np.random.Generator,
+) -> Array:
+    """Return the errors of one trial on sets drawn for it, shape (percents, methods).
+
+    ``treated`` has shape (d, methods); ``lowest`` is the smallest answer that a method gives.
+    """
+    errors = []
+    # One size of sets at a time: the sets of all sizes would fill the memory.
+    for of_one_size in members:
+        sets = rng.permuted(of_one_size, axis=-1).astype(np.float64)
+        answers = np.maximum(sets @ treated, lowest)
+        truth = sets @ data.frequencies
+        errors.append(np.mean((answers - truth[:, None]) ** 2, axis=0))
+    return np.stack(errors)
 
 
 @dataclass(frozen=True)
