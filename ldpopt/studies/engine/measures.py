@@ -142,9 +142,7 @@ class RandomSets:
             # By the chunk's generator: further trials have further sets, and methods that are
             # computed apart have the same ones, so that their errors are compared in pairs.
             errors = [_set_errors(trial, lowest, members, data, rng) for trial in treated]
-            return [
-                Values.of("random sets", "mse", self.percents, [*estimates], np.stack(errors))
-            ]
+            return [Values.of("random sets", "mse", self.percents, [*estimates], np.stack(errors))]
 
         return evaluate
 
