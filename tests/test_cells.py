@@ -219,7 +219,7 @@ def test_full_domain_top_and_fixed_sets():
 def test_random_sets_have_their_size_and_their_error():
     oracle = ORACLES["oue"](1.0, D)
     measure = measures.RandomSets((0, 10, 100), sets=50)
-    evaluate = measure.start(Setting(DATA, oracle), np.random.default_rng(0))
+    evaluate = measure.start(Setting(DATA, oracle))
     raw = FrequencyEstimate(np.full((2, D), 1.0), n=DATA.n, oracle=oracle)
     (values,) = evaluate(raw, {"base": raw}, np.random.default_rng(1))
     moments = values.moments()
@@ -233,7 +233,7 @@ def test_random_sets_have_their_size_and_their_error():
 def test_random_sets_are_drawn_for_every_trial():
     """Two trials with the same answers differ by their sets: intervals over trials must show it."""
     measure = measures.RandomSets((10,), sets=5)
-    evaluate = measure.start(Setting(DATA, None), np.random.default_rng(0))
+    evaluate = measure.start(Setting(DATA, None))
     same = FrequencyEstimate(np.tile(np.eye(D)[0], (40, 1)))
     (values,) = evaluate(same, {"base": same}, np.random.default_rng(1))
     moments = values.moments()

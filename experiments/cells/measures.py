@@ -19,7 +19,7 @@ SELECTED = "selected"
 class ByRank:
     """Every estimated count and its error by true rank, and the sum of the errors (N Fig. 1-3)."""
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         data = setting.data
         order = np.argsort(-data.counts, kind="stable")
         # By true rank, so that the curve of the truth falls.
@@ -56,7 +56,7 @@ class Selection:
     fits: tuple[str, ...]
     trials: int = 10
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         data = setting.data
         family = setting.sets(self.family)
         sets = np.zeros((len(family), data.d), dtype=bool)
@@ -109,7 +109,7 @@ class Noise:
 
     bins: int = 60
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         data = setting.data
         sd = setting.protocol.sd(data.n) * data.n
         # Four standard deviations: of 42,178 values two or three lie beyond.
@@ -156,7 +156,7 @@ class Noise:
 class RankedCounts:
     """The data themselves: counts by rank (D Fig. 6)."""
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         data = setting.data
         counts = np.sort(data.counts)[::-1].astype(np.float64)
         counted = Values.of("value", "count", range(1, data.d + 1), [TRUTH], counts[None, :, None])
@@ -167,7 +167,7 @@ class RankedCounts:
 class FrequencyShares:
     """The data themselves: the share of items that occur a given number of times (K Fig. 3)."""
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         data = setting.data
         # Items that nobody has would be a share at 0, which a logarithmic axis lacks.
         frequency, items = np.unique(data.counts[data.counts > 0], return_counts=True)

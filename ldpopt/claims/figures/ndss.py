@@ -537,7 +537,7 @@ STATEMENTS = (
         ),
         expected=Verdict.INCONCLUSIVE,
         why=(
-            "Base's error is 56 to 116 times PowerNS's, so that it may or may not be 100 times; "
+            "Base's error is 55 to 115 times PowerNS's, so that it may or may not be 100 times; "
             "that of the others is."
         ),
     ),
@@ -571,7 +571,7 @@ STATEMENTS = (
         how="Ratio below 1 at every ρ",
         checks=(Ratio("ndss-fig6", "base-cut", "base", 0, 1, "parameter"),),
         expected=Verdict.FAILS,
-        why="Worse than Base from ρ = 30 on: what Base-Cut leaves out adds up over a set.",
+        why="Worse than Base from ρ = 20 on: what Base-Cut leaves out adds up over a set.",
     ),
     Statement(
         id="n-fig6-power-ns-power",
@@ -627,7 +627,7 @@ STATEMENTS = (
         how="Norm-Cut over Base-Cut below 1 at every ρ from 1 to 10",
         checks=(Ratio("ndss-fig7", "norm-cut", "base-cut", 0, 1, "parameter"),),
         expected=Verdict.CORRECTED,
-        why="At ρ = 1 it is 27 % worse, give or take 10, and at ρ = 2 as good.",
+        why="At ρ = 1 it is 27 % worse, give or take 11, and at ρ = 2 as good.",
         correction=Correction(
             text="From ρ = 3 on.",
             checks=(

@@ -187,10 +187,7 @@ def compute(task: Task) -> Outcome:
     cell = task.cell
     start = time.perf_counter()
     setting = Setting(task.data, task.oracle, cell.candidates)
-    # What a measure draws here is the same for all trials.
-    evaluations = [
-        m.start(setting, cell.generator(task.seed, "sets", type(m).__name__)) for m in cell.measures
-    ]
+    evaluations = [m.start(setting) for m in cell.measures]
     if task.oracle is None:
         # The data themselves are measured: there are no trials.
         values = [part for evaluate in evaluations for part in evaluate(None, {}, None)]

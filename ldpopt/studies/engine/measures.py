@@ -59,10 +59,10 @@ class Setting:
 class Measure(Protocol):
     """A quantity of a study."""
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """Return the function (raw, treated estimates, rng) -> values of a chunk of trials.
 
-        The first ``rng`` is the cell's, for what all its trials share; the second is the chunk's.
+        ``rng`` is the chunk's generator: nothing that is drawn is shared by all trials.
         """
         ...
 
@@ -96,7 +96,7 @@ class FullDomain:
 
     in_counts: bool = False
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
         # K counts users, N and D their shares.
@@ -128,7 +128,7 @@ class RandomSets:
     percents: tuple[int, ...]
     sets: int = 200
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
@@ -174,7 +174,7 @@ class FixedSets:
 
     families: tuple[str, ...]
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         families = {family: setting.sets(family) for family in self.families}
         frequencies = FrequencyEstimate(setting.data.frequencies)
@@ -200,7 +200,7 @@ class Top:
 
     ks: tuple[int, ...]
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
         # Stable: of equally frequent values the first ones are the top, in every run.
@@ -229,7 +229,7 @@ class HeavyHitters:
 
     multiples: tuple[float, ...] = (1.0,)
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
         oracle = setting.protocol
@@ -293,7 +293,7 @@ class Metric:
     function: Score
     is_own: bool = True
 
-    def start(self, setting: Setting, rng: np.random.Generator) -> Evaluate:
+    def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         truth = setting.data.frequencies
 
