@@ -208,7 +208,7 @@ def _rehearse(
         raw = collection.oracle.estimate(counts, data.n)
         setting = Setting(data, collection.oracle, tuple(candidates))
         for measure in measures:
-            measure.start(setting, rng)(raw, {candidates[0].name: raw}, rng)
+            measure.start(setting)(raw, {candidates[0].name: raw}, rng)
         for candidate in candidates:
             _rehearse_candidate(candidate, raw[0])
 
