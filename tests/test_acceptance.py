@@ -138,6 +138,29 @@ def test_a_point_that_a_solver_calls_optimal_and_is_not_is_inaccurate(constraint
         assert Problem(LeastSquares(), constraints).solve(F, path="conic").status == "inaccurate"
 
 
+@pytest.mark.parametrize("kind", ["curved", "rows"])
+def test_points_of_solvers_are_judged_by_their_gap_at_every_size(kind, monkeypatch):
+    d = feasibility.LARGEST + 2
+    target = np.full(d, 1 / d)
+    target[:2] += [0.7, -0.1]
+    more = {
+        "curved": Custom(lambda f: [cp.norm(f - 1 / d) <= 0.4]),
+        "rows": Linear(sparse.csr_array(([1.0, -1.0], ([0, 0], [0, 1])), shape=(1, d)), upper=0.5),
+    }
+    problem = Problem(LeastSquares(), [*SIMPLEX, more[kind]])
+    solution = problem.solve(target, path="conic")
+    assert solution.status == "optimal"
+    original = conic.CompiledProblem.solve
+
+    def moved(self, *args):
+        result = original(self, *args)
+        return replace(result, point=result.point * 0.5 + 0.5 / d)
+
+    monkeypatch.setattr(conic.CompiledProblem, "solve", moved)
+    with pytest.warns(LdpoptWarning, match="its certified gap is"):
+        assert problem.solve(target, path="conic").status == "inaccurate"
+
+
 @pytest.mark.parametrize(
     "constraints", [SIMPLEX, [*SIMPLEX, Monotone([0, 1])]], ids=["box", "order"]
 )
@@ -145,8 +168,8 @@ def test_a_point_that_a_solver_calls_optimal_and_is_not_is_inaccurate(constraint
 def test_a_right_point_is_optimal_whatever_the_solver_says_of_it(status, constraints, monkeypatch):
     original = ConeProgram.solve
 
-    def solve(self, options=None):
-        solution = original(self, options)
+    def solve(self, options=None, *more):
+        solution = original(self, options, *more)
         return replace(solution, status=status)
 
     problem = Problem(LeastSquares(), constraints)
@@ -159,8 +182,8 @@ def test_a_right_point_is_optimal_whatever_the_solver_says_of_it(status, constra
 def test_a_point_that_comes_with_an_error_of_the_solver_is_not_taken(monkeypatch):
     original = ConeProgram.solve
 
-    def solve(self, options=None):
-        solution = original(self, options)
+    def solve(self, options=None, *more):
+        solution = original(self, options, *more)
         points = {place: 0 * point + 0.25 for place, point in solution.points.items()}
         return replace(solution, status="solver_error", points=points)
 
@@ -220,8 +243,8 @@ def reports(monkeypatch, status):
     """Let every solve of a loss end with a status and no point; programs of feasibility work."""
     original = ConeProgram.solve
 
-    def solve(self, options=None):
-        solution = original(self, options)
+    def solve(self, options=None, *more):
+        solution = original(self, options, *more)
         if options is None:
             return solution
         return replace(solution, status=status)
@@ -257,7 +280,7 @@ def test_an_infeasible_problem_is_named_whatever_the_solver_reports(
 
 @pytest.mark.parametrize("error", [TypeError, ValueError, AttributeError])
 def test_an_error_inside_a_solver_is_not_blamed_on_options(error, monkeypatch):
-    def fail(self, options=None):
+    def fail(self, options=None, *more):
         raise error("what went wrong")
 
     monkeypatch.setattr(ConeProgram, "solve", fail)
@@ -418,8 +441,8 @@ def test_the_joint_intervals_share_the_failures_of_values_and_sets():
 def test_an_inaccurate_end_of_an_interval_is_an_error(status, monkeypatch):
     original = ConeProgram.solve
 
-    def solve(self, options=None):
-        solution = original(self, options)
+    def solve(self, options=None, *more):
+        solution = original(self, options, *more)
         return replace(solution, status=status)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)
@@ -483,9 +506,9 @@ def test_a_solver_that_stops_for_numerical_reasons_gets_a_careful_try(monkeypatc
     original = ConeProgram.solve
     seen = []
 
-    def solve(self, options=None):
+    def solve(self, options=None, *more):
         seen.append(dict(options or {}))
-        solution = original(self, options)
+        solution = original(self, options, *more)
         if len(seen) == 1:
             return replace(solution, status="solver_error")
         return solution
@@ -502,9 +525,9 @@ def test_a_solver_that_stops_again_gets_the_objective_in_smaller_units(monkeypat
     original = ConeProgram.solve
     objectives = []
 
-    def solve(self, options=None):
+    def solve(self, options=None, *more):
         objectives.append(self.problem.objective.expr)
-        solution = original(self, options)
+        solution = original(self, options, *more)
         if len(objectives) <= 2:
             return replace(solution, status="solver_error")
         return solution

@@ -222,8 +222,8 @@ def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatc
 def test_only_an_optimal_point_proves_that_constraints_agree(status, expected, monkeypatch):
     original = ConeProgram.solve
 
-    def solve(self, options=None):
-        solution = original(self, options)
+    def solve(self, options=None, *more):
+        solution = original(self, options, *more)
         return replace(solution, status=status)
 
     monkeypatch.setattr(ConeProgram, "solve", solve)

@@ -105,6 +105,7 @@ def test_the_unit_in_which_a_divergence_is_stated_does_not_matter(raw, zipf):
         near = Custom(lambda f, unit=unit: [cp.sum(cp.kl_div(unit * f, unit * zipf)) <= unit / 200])
         solution = Problem(LeastSquares(), [*SIMPLEX, near]).solve(estimate)
         assert solution.status == "optimal"
+        assert solution.certificate.is_optimal(1e-6, relative=True)
         points.append(solution.frequencies)
     assert_allclose(points[0], points[1], rtol=0, atol=1e-6)
 

@@ -8,9 +8,9 @@ for the accuracy:
 - Violation. Checked for every point.
 - Gap. On a box with at most one total it is checked for every point, in a few passes: a quick bound
   first, and the certificate itself only where that bound is too large. On other sets it is checked
-  for points of solvers and algorithms up to ``feasibility.LARGEST`` values, by the certificate,
-  which may take a program. The closed forms on other sets are proved; their gap is computed when
-  the certificate is read.
+  for points of solvers and algorithms, by a certificate that need not be better than the accuracy:
+  that takes at most one program, looser than the one that the point is from. The closed forms on
+  other sets are proved; their gap is computed when the certificate is read.
 
 The quick bound counts the curvature of a loss only on boxes without a total and on the plane of a
 total; the certificate counts it everywhere. Both are upper bounds, so that either may accept a
@@ -107,7 +107,7 @@ def _gap(
     if formulation.is_separate(start.d):
         gap = quick_gap(formulation, start, point)
         return box.gap(formulation, start, point) if gap is None else gap
-    if plan.path == "closed-form" or start.d > feasibility.LARGEST:
+    if plan.path == "closed-form":
         return None
     tolerance = ACCURACIES[accuracy].gap
     if formulation.constraints == formulation.convex_constraints:

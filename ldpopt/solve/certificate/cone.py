@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.cone_gap import cone_gap
+from ldpopt.solve.certificate.cone_gap import TARGET, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
 from ldpopt.solve.certificate.intervals import Box
@@ -32,7 +32,13 @@ class _Proof(NamedTuple):
     residual: Array
 
 
-def evidence(tangent: Minorant, rows: Rows, curved: Sequence[Constraint], bounds: Box) -> Evidence:
+def evidence(
+    tangent: Minorant,
+    rows: Rows,
+    curved: Sequence[Constraint],
+    bounds: Box,
+    sufficient: float = TARGET,
+) -> Evidence:
     """Return the evidence of one trial.
 
     Parameters
@@ -45,6 +51,8 @@ def evidence(tangent: Minorant, rows: Rows, curved: Sequence[Constraint], bounds
         The other ones.
     bounds
         The bounds that have multipliers.
+    sufficient
+        As in ``cone_gap``.
     """
     import cvxpy as cp
 
@@ -55,7 +63,7 @@ def evidence(tangent: Minorant, rows: Rows, curved: Sequence[Constraint], bounds
     forms = [*linear, *(form for part in of_curved for form in part)]
     limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     if isinstance(tangent, Tangent):
-        proof = _of_tangent(tangent, limits, variable, forms)
+        proof = _of_tangent(tangent, limits, variable, forms, sufficient)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
         proof = _of_kinked_loss(tangent, limits, variable, forms)
@@ -91,10 +99,19 @@ def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
     return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
 
 
-def _of_tangent(tangent: Tangent, limits: Box, variable: Any, forms: Sequence[Any]) -> _Proof:
+def _of_tangent(
+    tangent: Tangent, limits: Box, variable: Any, forms: Sequence[Any], sufficient: float
+) -> _Proof:
     """Return the proof of a smooth loss."""
     result = cone_gap(
-        tangent.slope, tangent.error, tangent.f, tangent.modulus, *limits, variable, forms
+        tangent.slope,
+        tangent.error,
+        tangent.f,
+        tangent.modulus,
+        *limits,
+        variable,
+        forms,
+        sufficient,
     )
     return _Proof(result.gap, result.reason, result.multipliers, result.residual)
 

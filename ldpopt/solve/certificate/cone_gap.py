@@ -37,8 +37,8 @@ Array = NDArray[np.float64]
 # Accuracy of a point that only has to lie near the others.
 _LOOSE = 1e-6
 
-# What a gap is worth polishing to, relative to Σ |g_v f_v|.
-_TARGET = 5e-10
+TARGET = 5e-10
+"""What a gap is worth polishing to, relative to Σ |g_v f_v|."""
 
 
 class ConeGap(NamedTuple):
@@ -112,7 +112,12 @@ class ConeSet:
         return cls(program, columns, ranges, compiled)
 
     def gap(
-        self, gradient: Array, gradient_error: Array | float, f: Array, modulus: Array | float
+        self,
+        gradient: Array,
+        gradient_error: Array | float,
+        f: Array,
+        modulus: Array | float,
+        sufficient: float = TARGET,
     ) -> ConeGap:
         """Return the gap at f; see ``cone_gap``."""
         if self.box is None:
@@ -127,16 +132,21 @@ class ConeSet:
         error[self.columns] = gradient_error
         curvature[self.columns] = modulus
         tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
-        target = _TARGET * float(np.abs(gradient) @ np.abs(f))
+        target = sufficient * float(np.abs(gradient) @ np.abs(f))
         solvable = self._solvable(tangent, f, modulus)
         # Frequencies of a million values are small numbers.
-        unit = float(np.mean(np.abs(f))) or 1.0
+        sizes = np.zeros(size)
+        sizes[self.columns] = float(np.mean(np.abs(f))) or 1.0
+        units = solvable.units_near(sizes)
 
         def solve(tolerance: float) -> Multipliers | None:
-            solved = solvable.solve(tolerance, unit)
-            return None if solved is None else self._at(f, solved)
+            solved = solvable.solve(tolerance, units)
+            if solved is None:
+                return None
+            attained = self._attained(solved.x[self.columns], gradient, f, modulus)
+            return self._at(f, solved)._replace(attained=attained)
 
-        result = best(tangent, self.box, curvature, target, solve)
+        result = best(tangent, self.box, curvature, target, solve, sufficient)
         if result is None:
             return self._nothing("Clarabel returned no multipliers")
         point, rise = result
@@ -157,7 +167,22 @@ class ConeSet:
         x[self.columns] = f
         first = self.program.cones.zero
         extra = len(solved.z) - len(self.program.right)
-        return Multipliers(x, np.concatenate([solved.z[:first], solved.z[first + extra :]]))
+        return solved._replace(x=x, z=np.concatenate([solved.z[:first], solved.z[first + extra :]]))
+
+    def _attained(self, s: Array, gradient: Array, f: Array, modulus: Array | float) -> float:
+        """Return g·(f - s) - ½ m ‖f - s‖², and 0 where a solver's numbers are beyond all others."""
+        step = np.where(self._is_open(), f - s, 0.0)
+        # Of values that are held the modulus may be infinite.
+        bend = np.where(step == 0, 0.0, modulus)
+        with np.errstate(over="ignore", invalid="ignore"):
+            attained = float(gradient @ step - (bend * step) @ step / 2)
+        return attained if np.isfinite(attained) else 0.0
+
+    def _is_open(self) -> NDArray[np.bool_]:
+        """Return which frequencies can have more than one value."""
+        assert self.box is not None
+        lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
+        return np.asarray(upper - lower > 16 * EPS * (np.abs(lower) + np.abs(upper)))
 
     def _solvable(self, tangent: ConicProgram, f: Array, modulus: Array | float) -> ConicProgram:
         """Return the program of the gap as a solver takes it: with the bounds as rows.
@@ -169,8 +194,7 @@ class ConeSet:
 
         assert self.box is not None
         lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
-        width = upper - lower
-        is_open = width > 16 * EPS * (np.abs(lower) + np.abs(upper))
+        is_open = self._is_open()
         # A value that can only be 0 has an infinite modulus.
         bend = np.where(is_open, modulus, 0.0)
         slope = tangent.linear.copy()
@@ -242,6 +266,7 @@ def cone_gap(
     upper: Array,
     variable: cp.Variable,
     forms: Sequence[cp.Constraint],
+    sufficient: float = TARGET,
 ) -> ConeGap:
     """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in a set that cvxpy states.
 
@@ -257,9 +282,13 @@ def cone_gap(
         Bounds of s that hold beside the constraints; infinite where none is known.
     variable, forms
         A cvxpy variable of shape (d,) and convex constraints on it.
+    sufficient
+        The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
 
     Notes
     -----
     ``ConeSet.of`` compiles the set once for many points.
     """
-    return ConeSet.of(variable, forms, lower, upper).gap(gradient, gradient_error, f, modulus)
+    return ConeSet.of(variable, forms, lower, upper).gap(
+        gradient, gradient_error, f, modulus, sufficient
+    )

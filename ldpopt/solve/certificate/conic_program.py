@@ -15,6 +15,7 @@ x̂ and z: a solver that failed only makes it larger.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ from ldpopt.solve.certificate.dual import EPS, separable_rise
 from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.ranges import Cut
+from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
 
 Array = NDArray[np.float64]
 
@@ -35,6 +38,10 @@ _DENSE = 1500
 
 # Clarabel's own limit of 200 is met by steep exponential cones that it solves in 300.
 _ITERATIONS = 500
+
+# How Clarabel ends where shorter steps may take it further.
+_STUCK = ("InsufficientProgress", "NumericalError")
+_SOLVED = "Solved"
 
 
 class Rise(NamedTuple):
@@ -57,10 +64,23 @@ class Rise(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """What a solver claims: a point x and multipliers z, in the units of the program."""
+    """What a solver claims: a point and multipliers, in the units of the program.
+
+    Attributes
+    ----------
+    x, z
+        The point and the multipliers.
+    is_last
+        Whether the solver could do no better: no tighter tolerance changes them.
+    attained
+        By how much the solver's own point is better than the one that is judged: no multipliers
+        prove less than that, but for what its point violates.
+    """
 
     x: Array
     z: Array
+    is_last: bool = False
+    attained: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,41 +191,91 @@ class ConicProgram:
         stacked = sparse.vstack([self.quadratic, self.matrix], format="csc")
         return exact_sums.column_totals(stacked, np.concatenate([x, z]), self.linear)
 
-    def solve(self, tolerance: float, unit: float = 1.0) -> Multipliers | None:
+    def units_near(self, sizes: Array) -> Units:
+        """Return units in which the numbers of the program are of order 1.
+
+        Parameters
+        ----------
+        sizes
+            How large the variables are, shape (columns,); 0 where that is not known, as of
+            auxiliary variables, which get the units that the others imply.
+        """
+        is_known = sizes > 0
+        # Powers of two, so that nothing is rounded.
+        stated = np.where(is_known, np.exp2(np.round(np.log2(np.where(is_known, sizes, 1.0)))), 1.0)
+        cones = self.cones
+        groups = row_groups(cones.soc_start, cones.sizes)
+        scaled = self.matrix.copy()
+        scaled.data = scaled.data * np.repeat(stated, np.diff(scaled.indptr))
+        entries = Coefficients.of(scaled, groups, np.zeros(1))
+        units = balanced(entries, is_known, with_objective=True)
+        if units is None:
+            return Units(np.ones(len(self.right)), stated, 1.0)
+        return units._replace(columns=units.columns * stated)
+
+    def solve(self, tolerance: float, units: Units | None = None) -> Multipliers | None:
         """Return what Clarabel ends with, whatever its status; None if it has no numbers.
 
-        The objective is divided by its largest coefficient, and variables and right sides by their
-        unit, of which cones know nothing: Clarabel's tolerances are absolute too.
+        Clarabel's tolerances are absolute: rows and variables are solved for in their units, and
+        the objective is divided by its largest coefficient.
         """
         import clarabel
+
+        if units is None:
+            units = Units(np.ones(len(self.right)), np.ones(len(self.linear)), 1.0)
+        costs = self.linear * units.columns
+        scale = float(np.max(np.abs(costs), initial=0.0)) or 1.0
+        parts = (
+            self._quadratic_in(units.columns / scale, units.columns),
+            costs / scale,
+            self._matrix_in(units),
+            self.right * units.rows,
+            self.cones.for_clarabel(),
+        )
+        result = _by_clarabel(clarabel, parts, tolerance, {"max_iter": _ITERATIONS})
+        if result is None or str(result.status) in _STUCK:
+            careful = _by_clarabel(clarabel, parts, tolerance, SOLVERS["CLARABEL"].careful)
+            result = result if careful is None else careful
+        if result is None:
+            return None
+        x = units.columns * np.asarray(result.x)
+        z = scale * units.rows * np.asarray(result.z)
+        if not (np.isfinite(x).all() and np.isfinite(z).all()):
+            return None
+        return Multipliers(x, z, is_last=str(result.status) != _SOLVED)
+
+    def _quadratic_in(self, rows: Array, columns: Array) -> Any:
+        """Return the upper triangle of P, which is all that Clarabel reads, in some units."""
         from scipy import sparse
 
         size = len(self.linear)
-        scale = float(np.max(np.abs(self.linear), initial=0.0)) or 1.0
-        quadratic = sparse.csc_array((size, size))
-        if self.quadratic is not None:
-            quadratic = sparse.triu(self.quadratic * (unit / scale), format="csc")
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.max_iter = _ITERATIONS
-        for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
-            setattr(settings, name, tolerance)
-        try:
-            result = clarabel.DefaultSolver(
-                quadratic,
-                self.linear / scale,
-                self.matrix,
-                self.right / unit,
-                self.cones.for_clarabel(),
-                settings,
-            ).solve()
-        # Clarabel is written in Rust: where it gives up it may panic, which is no Exception.
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            return None
-        x = unit * np.asarray(result.x)
-        z = scale * np.asarray(result.z)
-        if not (np.isfinite(x).all() and np.isfinite(z).all()):
-            return None
-        return Multipliers(x, z)
+        if self.quadratic is None:
+            return sparse.csc_array((size, size))
+        triples = sparse.triu(self.quadratic, format="coo")
+        data = triples.data * rows[triples.row] * columns[triples.col]
+        return sparse.csc_array((data, (triples.row, triples.col)), shape=(size, size))
+
+    def _matrix_in(self, units: Units) -> Any:
+        """Return A in some units."""
+        scaled = self.matrix.copy()
+        scaled.data = scaled.data * np.repeat(units.columns, np.diff(scaled.indptr))
+        scaled.data *= units.rows[scaled.indices]
+        return scaled
+
+
+def _by_clarabel(
+    clarabel: Any, parts: tuple[Any, ...], tolerance: float, options: Mapping[str, Any]
+) -> Any:
+    """Return what Clarabel ends with, or None where it gives up."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    names = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
+    for name, value in {**names, **options}.items():
+        setattr(settings, name, value)
+    try:
+        return clarabel.DefaultSolver(*parts, settings).solve()
+    # Clarabel is written in Rust: where it gives up it may panic, which is no Exception.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return None

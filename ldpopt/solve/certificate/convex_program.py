@@ -27,8 +27,8 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.conic_program import Multipliers, Rise
-from ldpopt.solve.certificate.dual import EPS
-from ldpopt.solve.certificate.dual_cones import project
+from ldpopt.solve.certificate.dual import EPS, usable
+from ldpopt.solve.certificate.dual_cones import HUGE, project
 from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.open_variables import ranges_below
@@ -45,6 +45,12 @@ _EVALUATION = 1e-12
 _OUTSIDE = 1e-9
 
 _SMALL = 1e-280
+
+# Entries of a variable below this, as frequencies of many values are, need units of their own.
+_SMALL_VALUES = 2.0**-6
+
+# Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
+_NOTHING = 1e-7
 
 # What a solution is worth polishing to, relative to the size of the objective's terms.
 _TARGET = 5e-10
@@ -141,7 +147,7 @@ def certify_program(
         reason = f"the objective is {value} at the point"
     if reason:
         return _with(nothing, reason=reason)
-    return _bounded_by_program(problem, sign, nothing)
+    return _bounded_by_program(problem, values, sign, nothing)
 
 
 def _with(certificate: ProgramCertificate, **changes: Any) -> ProgramCertificate:
@@ -269,7 +275,10 @@ def _better_than_possible(nothing: ProgramCertificate, scale: float) -> ProgramC
 
 
 def _bounded_by_program(
-    problem: cp.Problem, sign: float, nothing: ProgramCertificate
+    problem: cp.Problem,
+    values: Mapping[cp.Variable, Any],
+    sign: float,
+    nothing: ProgramCertificate,
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives."""
     compiled = compiled_problem(problem)
@@ -286,11 +295,18 @@ def _bounded_by_program(
         # No feasible point has a value as good as the point's own.
         return _better_than_possible(nothing, terms)
 
+    sizes = _sizes(compiled, values)
+    is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
+    units = program.units_near(sizes) if is_small else None
+
     def solve(tolerance: float) -> Multipliers | None:
-        solved = program.solve(tolerance)
+        solved = program.solve(tolerance, units)
         if solved is None:
             return None
-        return solved._replace(x=np.clip(solved.x, box.lower, box.upper))
+        inside = np.clip(solved.x, box.lower, box.upper)
+        with np.errstate(over="ignore", invalid="ignore"):
+            attained = level - program.value(usable(solved.x, HUGE))[0]
+        return solved._replace(x=inside, attained=attained)
 
     result = best(program, box, program.curvature, _TARGET * terms, solve)
     if result is None:
@@ -314,6 +330,19 @@ def _bounded_by_program(
         scale=scale,
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _sizes(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array:
+    """Return how large the variables of the compiled program are at the point, 0 where unknown.
+
+    Entries of one variable are taken to be alike: their mean size is that of all.
+    """
+    sizes = np.zeros(len(compiled.program.linear))
+    for variable, value in values.items():
+        start = compiled.starts.get(variable.id)
+        if start is not None and value.size:
+            sizes[start : start + variable.size] = float(np.mean(np.abs(value)))
+    return np.where(sizes > _NOTHING, sizes, 0.0)
 
 
 def _reason(problem: cp.Problem, compiled: CompiledProblem, rise: Rise) -> str:

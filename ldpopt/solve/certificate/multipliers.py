@@ -46,13 +46,22 @@ _RIDGE = 1e-12
 _MOST = 20_000
 
 
-# Tolerances to ask Clarabel for, one after the other while the bound is not yet good. At the last
-# one it stops by itself with what rounding allows.
-_TOLERANCES = (1e-9, 1e-12, 1e-15)
+# Tolerances for Clarabel, one after the other while the bound is not yet good. At the second one
+# it stops by itself with what rounding allows; some programs it solves to the last one only.
+_TOLERANCES = (1e-12, 1e-15, 1e-9)
+
+# The first tolerance relative to what is sufficient, where that is more than rounding.
+_SAFETY = 1e-2
+
+# No tolerance is looser: what a solver ends with is then no minimum at all.
+_LOOSEST = 1e-7
 
 # A round has to take this part of the rise away for another one to be worth its time.
 _GAIN = 0.5
 _NEAR = 100.0
+
+# A rise of at most so many times what a solver's own point is better by cannot be improved much.
+_EXPLAINED = 2.0
 
 GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
 """Grids for multipliers, relative to the largest, finest first."""
@@ -64,15 +73,21 @@ Solve = Callable[[float], Multipliers | None]
 
 
 def best(
-    program: ConicProgram, box: Box, curvature: Array, target: float, solve: Solve
+    program: ConicProgram,
+    box: Box,
+    curvature: Array,
+    target: float,
+    solve: Solve,
+    sufficient: float = 0.0,
 ) -> tuple[Multipliers, Rise] | None:
     """Return the multipliers with the smallest rise among several tries, and that rise.
 
-    The tries end when the rise is at most ``target``, or near it and no longer falling; None if the
-    solver has no numbers at all.
+    The tries end when the rise is at most ``target``, or near it and no longer falling, or when the
+    solver's own point shows that it is the point that is worse; None if the solver has no numbers
+    at all. ``sufficient`` is the target relative to the size of the terms, for the first tolerance.
     """
     kept: tuple[Multipliers, Rise] | None = None
-    for points in _rounds(program, box, solve):
+    for points in _rounds(program, box, solve, sufficient):
         before = np.inf if kept is None else kept[1].value
         for point in points:
             rise = program.rise(point, box, curvature)
@@ -80,28 +95,41 @@ def best(
                 kept = (point, rise)
         if kept is None:
             continue
-        # Near the target a round that gains little shows that the point is not better.
         value = kept[1].value
-        if value <= target or (value <= _NEAR * target and value > _GAIN * before):
+        # Near the target a round that gains little shows that the point is not better.
+        is_still = value <= _NEAR * target and value > _GAIN * before
+        # The point of a solver that gave up may be better because it is no point of the set.
+        attained = [0.0 if point.is_last else point.attained for point in points]
+        is_explained = value <= _EXPLAINED * max(attained)
+        if value <= target or is_still or is_explained:
             break
     return kept
 
 
-def _rounds(program: ConicProgram, box: Box, solve: Solve) -> Iterator[list[Multipliers]]:
+def _rounds(
+    program: ConicProgram, box: Box, solve: Solve, sufficient: float
+) -> Iterator[list[Multipliers]]:
     """Yield multipliers to try, those that cost least first."""
-    solved = None
     last: list[Multipliers] = []
-    for tolerance in _TOLERANCES:
+    first = min(_SAFETY * sufficient, _LOOSEST)
+    tolerances = [first] if first > max(_TOLERANCES) else []
+    is_last = False
+    for tolerance in (*tolerances, *_TOLERANCES):
+        # A tighter tolerance than one that was not reached changes nothing.
+        if is_last and tolerance < max(_TOLERANCES):
+            continue
         solved = solve(tolerance)
-        if solved is not None:
-            solved = Multipliers(usable(solved.x, HUGE), usable(solved.z, HUGE))
-            better = polished(program, solved, box)
-            last = [solved] if better is None else [better, solved]
-            yield last
-    if solved is not None:
+        if solved is None:
+            continue
+        is_last = solved.is_last
+        solved = solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE))
+        better = polished(program, solved, box)
+        last = [solved] if better is None else [better, solved]
+        yield last
+    if last:
         yield [on_grid(point, step) for point in last for step in GRIDS]
         # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
-        yield [solved._replace(z=np.zeros_like(solved.z))]
+        yield [last[-1]._replace(z=np.zeros_like(last[-1].z))]
 
 
 def on_grid(point: Multipliers, step: float) -> Multipliers:
@@ -143,7 +171,7 @@ def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers
             return None
         numbers = numbers - solve(residual[wanted]) / sizes
         numbers = np.where(bounded, np.maximum(numbers, 0.0), numbers)
-    return Multipliers(point.x, np.asarray(directions @ numbers))
+    return point._replace(z=np.asarray(directions @ numbers))
 
 
 def _is_priced(rows: Any, point: Multipliers, box: Box) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from ldpopt.solve.certificate import cone
 from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import no_bound, stated
+from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
@@ -58,10 +59,14 @@ class Proof(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Sizes of gaps: below ``sufficient`` none is looked for, below ``small`` all are alike."""
+    """Sizes of gaps: below ``sufficient`` none is looked for, below ``small`` all are alike.
+
+    ``is_rough`` states that what is sufficient is within the reach of a solver's tolerances.
+    """
 
     sufficient: float
     small: float
+    is_rough: bool
 
     @classmethod
     def of(cls, tangent: Minorant, value: float, sufficient: float) -> Scale:
@@ -69,7 +74,7 @@ class Scale(NamedTuple):
         terms = float(absolute_sum(tangent.slope, tangent.f))
         # Where f is f̃ but for values at 0 all products vanish: the loss's own rounding is left.
         rounding = 4 * EPS * abs(value) if np.isfinite(value) else 0.0
-        return cls(sufficient * terms + rounding, _SMALL * terms + rounding)
+        return cls(sufficient * terms + rounding, _SMALL * terms + rounding, sufficient >= _SMALL)
 
 
 def evidence(
@@ -123,7 +128,7 @@ def _of_trial(
     if proof.gap <= scale.sufficient:
         unused = cone.no_multipliers(source.curved, d)
         return _explained(proof, tangent, rows, bounds, unused)
-    return cone.evidence(tangent, rows, source.curved, bounds)
+    return cone.evidence(tangent, rows, source.curved, bounds, max(sufficient, TARGET))
 
 
 def _best_proof(
@@ -131,7 +136,9 @@ def _best_proof(
 ) -> Proof:
     """Return the smallest gap that multipliers at hand or those of a program prove."""
     best: Proof | None = None
-    candidates = _candidates(tangent, rows, bounds, with_programs=with_programs)
+    candidates = _candidates(
+        tangent, rows, bounds, with_programs=with_programs, is_rough=scale.is_rough
+    )
     for multipliers in _cleaned(candidates, rows.system, len(tangent.f)):
         proof = _proof(multipliers, tangent, rows)
         # Earlier candidates explain more of the gradient: near a minimum, where all gaps are
@@ -145,14 +152,22 @@ def _best_proof(
 
 
 def _candidates(
-    tangent: Minorant, rows: Rows, bounds: Box, *, with_programs: bool
+    tangent: Minorant, rows: Rows, bounds: Box, *, with_programs: bool, is_rough: bool
 ) -> Iterator[Array]:
-    """Yield multipliers, the cheap ones first."""
+    """Yield multipliers, the cheap ones first.
+
+    ``is_rough`` states that multipliers up to a solver's tolerances are enough.
+    """
     # With auxiliary variables, or at a kink, the point does not say which rows hold.
     is_plain = rows.system.matrix.shape[1] == len(tangent.f) and not isinstance(tangent, KinkedLoss)
     if is_plain:
         yield from _at_hand(tangent, rows, bounds)
     if with_programs:
+        if is_rough:
+            # A few times as fast as a linear program, whose multipliers are exact.
+            curved = by_curved_program(tangent, rows.system, _direct(rows, bounds, len(tangent.f)))
+            if curved is not None:
+                yield curved
         yield from _of_programs(tangent, rows, bounds, is_plain=is_plain)
     elif not is_plain:
         yield np.zeros(len(rows.system.lower))
@@ -179,11 +194,7 @@ def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
 def _of_programs(tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool) -> Iterator[Array]:
     """Yield multipliers of programs, and what improves them."""
     system = rows.system
-    d = len(tangent.f)
-    direct = Box(
-        np.append(np.broadcast_to(bounds.lower, d), rows.limits.lower[d:]),
-        np.append(np.broadcast_to(bounds.upper, d), rows.limits.upper[d:]),
-    )
+    direct = _direct(rows, bounds, len(tangent.f))
     # Bounds that only follow from others would take multipliers from the rows: they come second.
     multipliers = by_linear_program(tangent, system, direct)
     if multipliers is None:
@@ -203,6 +214,14 @@ def _of_programs(tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool) 
     # A linear program sees no curvature, so that its gap is of first order in the point's error.
     curved = by_curved_program(tangent, system, direct)
     yield np.zeros(len(system.lower)) if curved is None else curved
+
+
+def _direct(rows: Rows, bounds: Box, d: int) -> Box:
+    """Return the bounds of d values that have multipliers, and of auxiliary variables all."""
+    return Box(
+        np.append(np.broadcast_to(bounds.lower, d), rows.limits.lower[d:]),
+        np.append(np.broadcast_to(bounds.upper, d), rows.limits.upper[d:]),
+    )
 
 
 def _cleaned(candidates: Iterable[Array], system: LinearInequalities, d: int) -> Iterator[Array]:
