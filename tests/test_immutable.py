@@ -20,11 +20,15 @@ from ldpopt.constraints import (
     Fixed,
     GroupTotals,
     Hierarchy,
+    HierarchyTotals,
     Linear,
+    Margins,
     Monotone,
+    Near,
     NonNegative,
     Smooth,
     SumsTo,
+    TopSet,
     Unimodal,
 )
 from ldpopt.errors import InvalidInputError
@@ -87,6 +91,10 @@ CONSTRAINTS = [
     Hierarchy([-1, 0, 0], total=1.0),
     AtMost(2),
     Linear([[1.0, -1.0, 0.0]], lower=0.0),
+    Near([0.5, 0.25, 0.25], 0.1),
+    TopSet([2]),
+    Margins((3, 1), 0, [0.5, 0.25, 0.25]),
+    HierarchyTotals([[0, 0, 1]], [[0.5, float("nan")]]),
     Custom(first_above_second),
 ]
 CUSTOM = [LOSSES[-1], CONSTRAINTS[-1]]
@@ -132,7 +140,7 @@ def test_no_array_can_be_written_to(thing):
 
 def test_the_objects_that_take_arrays_hold_some():
     taking = (losses.WeightedLeastSquares, TiltedGaussianMLE, Bounds, Fixed, Monotone)
-    taking += (GroupTotals, Hierarchy, Linear)
+    taking += (GroupTotals, Hierarchy, HierarchyTotals, Linear, Margins, Near, TopSet)
     taking += (losses.L1To, losses.KLTo, losses.TotalVariation, losses.GroupNorm)
     assert {type(thing) for thing in EVERYTHING if arrays_of(thing)} == set(taking)
 

@@ -8,7 +8,7 @@ from ldpopt.closed_form.affine import norm, norm_mul
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
 from ldpopt.closed_form.one_root import least_absolute, one_root
-from ldpopt.closed_form.orders import isotonic, monotone
+from ldpopt.closed_form.orders import isotonic, monotone, top_set
 from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     Crossing,
@@ -41,6 +41,7 @@ __all__ = [
     "norm_sub",
     "one_root",
     "significance_threshold",
+    "top_set",
     "tree_consistency",
     "water_filling",
     "zero_first",

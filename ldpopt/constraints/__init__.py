@@ -4,9 +4,10 @@ from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.constraints.bounds import Bounds, Fixed, NonNegative
 from ldpopt.constraints.cardinality import AtMost
 from ldpopt.constraints.custom import Custom
-from ldpopt.constraints.hierarchy import Hierarchy
-from ldpopt.constraints.linear import GroupTotals, Linear, SumsTo
-from ldpopt.constraints.orders import Monotone, Order, Unimodal
+from ldpopt.constraints.hierarchy import Hierarchy, HierarchyTotals
+from ldpopt.constraints.linear import GroupTotals, Linear, Margins, SumsTo
+from ldpopt.constraints.near import Near
+from ldpopt.constraints.orders import Monotone, Order, TopSet, Unimodal
 from ldpopt.constraints.smooth import Smooth
 
 __all__ = [
@@ -17,12 +18,16 @@ __all__ = [
     "Fixed",
     "GroupTotals",
     "Hierarchy",
+    "HierarchyTotals",
     "Linear",
     "LinearInequalities",
+    "Margins",
     "Monotone",
+    "Near",
     "NonNegative",
     "Order",
     "Smooth",
     "SumsTo",
+    "TopSet",
     "Unimodal",
 ]

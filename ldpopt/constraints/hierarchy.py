@@ -9,12 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.linear import GroupTotals
 from ldpopt.constraints.orders import find_cycle
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+
+# By how much the parts of a group may differ from its total.
+_ROUNDING = 1e-9
 
 
 class Hierarchy(Polyhedron):
@@ -130,19 +135,9 @@ class Hierarchy(Polyhedron):
         """
         if not groups:
             raise InvalidTypeError("of_groups takes at least one array: the group of each item")
-        levels = []
-        for i, group in enumerate(groups):
-            level = validate.whole_numbers(f"grouping {i}", group, low=0, high=validate.INDEX_BOUND)
-            if level.ndim != 1 or not level.size:
-                raise InvalidInputError(
-                    "a grouping must be a one-dimensional array with the group of each item"
-                )
-            levels.append(level)
-        # Nothing is above the largest groups: their number follows from those that are used.
+        levels = _checked_groupings(groups)
         largest_groups = int(levels[-1].max()) + 1
         sizes = [*map(len, levels), largest_groups]
-        for i, level in enumerate(levels):
-            _check_grouping(f"grouping {i}", level, sizes[i + 1])
         # Nodes are numbered from the largest groups down: where each level of them begins.
         from_the_top = sizes[::-1]
         starts = np.cumsum(from_the_top) - from_the_top
@@ -232,6 +227,118 @@ class Hierarchy(Polyhedron):
     def __repr__(self) -> str:
         total = "" if self.root_total is None else f", total={self.root_total:g}"
         return f"Hierarchy(<{len(self.parents)} nodes>{total})"
+
+
+class HierarchyTotals(GroupTotals):
+    """Some known totals of groups in larger groups: a census of categories and a few subcategories.
+
+    A group with a known total leaves what its known parts do not have to its other members. So
+    totals that contain each other are totals of disjoint groups, and have their closed forms.
+
+    Parameters
+    ----------
+    groups
+        The group of each value of the domain, then the larger group of each group, …: as in
+        ``Hierarchy.of_groups``.
+    totals
+        For each of these groupings the totals of its groups, NaN where one is not known.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a group does not exist or has no members, the totals do not fit the groups, or none is
+        known.
+    InfeasibleError
+        If the parts of a group are all known, and have another sum than the group.
+
+    Examples
+    --------
+    >>> subcategory = [0, 0, 1, 2]
+    >>> category = [0, 0, 1]
+    >>> unknown = float("nan")
+    >>> census = HierarchyTotals([subcategory, category], [[0.5, unknown, unknown], [0.75, 0.25]])
+    >>> [group.tolist() for group in census.groups], census.totals
+    ([[0, 1], [2], [3]], array([0.5 , 0.25, 0.25]))
+    """
+
+    def __init__(self, groups: Sequence[ArrayLike], totals: Sequence[ArrayLike]) -> None:
+        levels = _checked_groupings(groups)
+        stated = [
+            validate.array(f"totals {i}", one).astype(np.float64) for i, one in enumerate(totals)
+        ]
+        sizes = [int(level.max()) + 1 for level in levels]
+        if [one.shape for one in stated] != [(size,) for size in sizes]:
+            raise InvalidInputError(
+                f"totals must have one number per group of each grouping, {sizes} in all, got "
+                f"shapes {[one.shape for one in stated]}"
+            )
+        if not any(np.isfinite(one).any() for one in stated):
+            raise InvalidInputError("no total is known: state at least one that is not NaN")
+        parts = _disjoint_parts(levels, stated)
+        self._names = tuple(name for name, _, _ in parts)
+        self._d = len(levels[0])
+        super().__init__([members for _, members, _ in parts], [rest for _, _, rest in parts])
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error unless the first grouping has one group per value."""
+        if d != self._d:
+            raise InvalidInputError(
+                f"the first grouping has {self._d} members for a domain of {d} values"
+            )
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the group whose total is known."""
+        return f"{self._names[row]} sums to {self.totals[row]:g}"
+
+    def __repr__(self) -> str:
+        return f"HierarchyTotals(<{len(self.groups)} totals>)"
+
+
+def _disjoint_parts(
+    levels: Sequence[Index], totals: Sequence[Array]
+) -> list[tuple[str, Index, float]]:
+    """Return a name, the members and the total of what each known group has beside its parts."""
+    group_of_value = np.arange(len(levels[0]))
+    is_taken = np.zeros(len(levels[0]), dtype=np.bool_)
+    # What the known groups inside each group of the level below sum to.
+    inside: Array = np.zeros(len(levels[0]))
+    parts = []
+    for number, (level, stated) in enumerate(zip(levels, totals, strict=True)):
+        group_of_value = level[group_of_value]
+        inside = np.bincount(level, inside, len(stated)).astype(np.float64)
+        for group in np.flatnonzero(~np.isnan(stated)):
+            members = np.flatnonzero((group_of_value == group) & ~is_taken)
+            rest = float(stated[group] - inside[group])
+            name = f"grouping {number}, group {group}"
+            if len(members):
+                parts.append((name, members, rest))
+            elif abs(rest) > _ROUNDING:
+                raise InfeasibleError(
+                    f"{name} has the total {stated[group]:g}, but its parts sum to "
+                    f"{inside[group]:g}: correct one of them"
+                )
+            is_taken[members] = True
+            inside[group] = stated[group]
+    return parts
+
+
+def _checked_groupings(groups: Sequence[ArrayLike]) -> list[Index]:
+    """Return groupings of groups as index arrays; each group has members, and a larger group."""
+    if not len(groups):
+        raise InvalidTypeError("groupings are needed: the group of each value at least")
+    levels = []
+    for i, group in enumerate(groups):
+        level = validate.whole_numbers(f"grouping {i}", group, low=0, high=validate.INDEX_BOUND)
+        if level.ndim != 1 or not level.size:
+            raise InvalidInputError(
+                "a grouping must be a one-dimensional array with the group of each item"
+            )
+        levels.append(level)
+    # Nothing is above the largest groups: their number follows from those that are used.
+    sizes = [*map(len, levels[1:]), int(levels[-1].max()) + 1]
+    for i, (level, size) in enumerate(zip(levels, sizes, strict=True)):
+        _check_grouping(f"grouping {i}", level, size)
+    return levels
 
 
 def _check_grouping(name: str, level: Index, groups: int) -> None:

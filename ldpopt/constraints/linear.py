@@ -144,6 +144,70 @@ class GroupTotals(Polyhedron):
         return f"GroupTotals(<{len(self.groups)} groups>)"
 
 
+class Margins(GroupTotals):
+    """Known sums of a table along some of its axes, such as the share of each age and sex.
+
+    The values of the domain are the cells of the table, the last axis changing fastest.
+
+    Parameters
+    ----------
+    shape
+        The lengths of the table's axes, d in all.
+    axes
+        The axis or axes that the known table keeps; it sums over the others.
+    values
+        The known sums, of the shape of these axes.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an axis does not exist or is repeated, or there is not one finite value per sum.
+
+    Examples
+    --------
+    >>> sexes = Margins((3, 2), axes=1, values=[0.5, 0.5])  # three ages, two sexes
+    >>> float(sexes.violation(np.array([0.125, 0.25, 0.125, 0.25, 0.125, 0.125])))
+    0.125
+    """
+
+    def __init__(self, shape: Sequence[int], axes: int | Sequence[int], values: ArrayLike) -> None:
+        lengths = [validate.integer("a length of shape", length, minimum=1) for length in shape]
+        chosen = validate.distinct_indices("axes", np.atleast_1d(np.asarray(axes)))
+        if not len(chosen):
+            raise InvalidInputError("axes must name at least one axis: use SumsTo for the total")
+        validate.whole_numbers("axes", chosen, low=0, high=len(lengths) - 1)
+        kept = tuple(lengths[axis] for axis in chosen)
+        sums = validate.array("values", values).astype(np.float64)
+        if sums.shape != kept:
+            raise InvalidInputError(
+                f"values must have shape {kept}, that of the axes {tuple(chosen.tolist())}, "
+                f"got {sums.shape}"
+            )
+        self.table_shape = tuple(lengths)
+        self.axes = tuple(chosen.tolist())
+        cells = np.arange(int(np.prod(lengths))).reshape(lengths)
+        # The cells of one sum side by side.
+        by_sum = np.moveaxis(cells, self.axes, range(len(self.axes))).reshape(sums.size, -1)
+        super().__init__(list(by_sum), sums.ravel())
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error unless the table has d cells."""
+        cells = int(np.prod(self.table_shape))
+        if cells != d:
+            raise InvalidInputError(
+                f"a table of shape {self.table_shape} has {cells} cells, the domain {d} values"
+            )
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the sum by its place in the table of sums."""
+        kept = tuple(self.table_shape[axis] for axis in self.axes)
+        place = ", ".join(str(int(i)) for i in np.unravel_index(row, kept))
+        return f"the margin at ({place}) of axes {self.axes} is {self.totals[row]:g}"
+
+    def __repr__(self) -> str:
+        return f"Margins({self.table_shape}, axes={self.axes})"
+
+
 class Linear(Polyhedron):
     """lower <= A f <= upper.
 

@@ -161,6 +161,73 @@ class Unimodal(Order):
         return f"Unimodal({self.mode})"
 
 
+class TopSet(Polyhedron):
+    """Each of some values is at least as frequent as every other one: a known top k, unordered.
+
+    Parameters
+    ----------
+    indices
+        Distinct indices of the domain.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an index is repeated, negative or no whole number.
+
+    Examples
+    --------
+    >>> float(TopSet([0, 1]).violation(np.array([0.5, 0.125, 0.25, 0.125])))
+    0.125
+    >>> from ldpopt import Problem, constraints, losses
+    >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    >>> known = Problem(losses.LeastSquares(), [*simplex, TopSet([0, 1])])
+    >>> known.solve([0.5, 0.1, 0.3, 0.1]).frequencies
+    array([0.5, 0.2, 0.2, 0.1])
+    """
+
+    def __init__(self, indices: ArrayLike) -> None:
+        self.indices = validate.distinct_indices("indices", indices)
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error if an index is outside the domain."""
+        validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
+
+    def violation(self, f: Array) -> Array:
+        """Return by how much the most frequent other value exceeds the least frequent member."""
+        is_member = self.members(f.shape[-1])
+        if is_member.all() or not is_member.any():
+            return np.zeros(f.shape[:-1])
+        lowest = f[..., is_member].min(axis=-1)
+        highest = f[..., ~is_member].max(axis=-1)
+        return np.asarray(np.maximum(highest - lowest, 0.0))
+
+    def rows(self, d: int) -> LinearInequalities:
+        """Return f_v - t >= 0 for the members and t - f_v >= 0 for the others, with one t."""
+        from scipy import sparse
+
+        # Pairs of a member and another value would be as many as their product.
+        sign = np.where(self.members(d), 1.0, -1.0)
+        return LinearInequalities(
+            sparse.diags_array(sign, format="csr"),
+            np.zeros(d),
+            np.full(d, np.inf),
+            sparse.csr_array(-sign[:, None]),
+        )
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the constraint: only all its rows together state it."""
+        return repr(self)
+
+    def members(self, d: int) -> NDArray[np.bool_]:
+        """Return which values are in the set, shape (d,)."""
+        is_member = np.zeros(d, dtype=np.bool_)
+        is_member[self.indices] = True
+        return is_member
+
+    def __repr__(self) -> str:
+        return f"TopSet(<{len(self.indices)} values>)"
+
+
 def _checked_pairs(given: NDArray[np.generic]) -> Index:
     """Return pairs as int64; raise an error that names the first that is wrong."""
     if given.shape[1] != 2:

@@ -81,7 +81,10 @@ class RowsOfTrials:
         self._has_total = self._region.total is not None
         self._system = stacked([*_total_row(self._region.total, d), *linear], d)
         self._sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
-        self._forest = forest_of(self._system.matrix[int(self._has_total) :])
+        # Auxiliary variables are no values of a tree.
+        is_plain = self._system.matrix.shape[1] == d
+        first = int(self._has_total)
+        self._forest = forest_of(self._system.matrix[first:]) if is_plain else None
         self._stated: Box | None = None
         self._limits: Box | None = None
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.constraints import GroupTotals, NonNegative, SumsTo
+from ldpopt.constraints import GroupTotals, HierarchyTotals, Margins, NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares
 from ldpopt.solve.paths.closed_forms.registry import solves
@@ -48,6 +48,8 @@ def _leave_the_rest(
 
 
 @solves(LeastSquares, GroupTotals, NonNegative, name="norm-sub by group", applies=_are_apart)
+@solves(LeastSquares, HierarchyTotals, NonNegative, name="norm-sub by group", applies=_are_apart)
+@solves(LeastSquares, Margins, NonNegative, name="norm-sub by group", applies=_are_apart)
 def _grouped(
     loss: LeastSquares, estimate: FrequencyEstimate, groups: GroupTotals, _: NonNegative
 ) -> Array:
@@ -57,6 +59,22 @@ def _grouped(
 @solves(
     LeastSquares,
     GroupTotals,
+    NonNegative,
+    SumsTo,
+    name="norm-sub by group",
+    applies=_leave_the_rest,
+)
+@solves(
+    LeastSquares,
+    HierarchyTotals,
+    NonNegative,
+    SumsTo,
+    name="norm-sub by group",
+    applies=_leave_the_rest,
+)
+@solves(
+    LeastSquares,
+    Margins,
     NonNegative,
     SumsTo,
     name="norm-sub by group",

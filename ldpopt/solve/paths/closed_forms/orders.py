@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.constraints import Constraint, Monotone, NonNegative, Order, SumsTo, Unimodal
+from ldpopt.constraints import (
+    Constraint,
+    Monotone,
+    NonNegative,
+    Order,
+    SumsTo,
+    TopSet,
+    Unimodal,
+)
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from ldpopt.solve.paths.closed_forms.registry import solves
@@ -71,3 +79,34 @@ def _pooled_and_projected(
     loss: LeastSquares, estimate: FrequencyEstimate, order: Order, _: NonNegative, total: SumsTo
 ) -> Array:
     return closed_form.norm_sub(_pool(loss, estimate, order), total.total())
+
+
+def _lifted(loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet) -> Array:
+    """Return the nearest vector with these values at the top."""
+    return closed_form.top_set(loss.target(estimate), top.members(estimate.d))
+
+
+@solves(LeastSquares, TopSet, name="top set")
+def _top(loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet) -> Array:
+    return _lifted(loss, estimate, top)
+
+
+@solves(LeastSquares, TopSet, NonNegative, name="top set, base-pos")
+def _top_and_clipped(
+    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, _: NonNegative
+) -> Array:
+    return closed_form.base_pos(_lifted(loss, estimate, top))
+
+
+@solves(LeastSquares, TopSet, SumsTo, name="top set, norm")
+def _top_and_shifted(
+    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, total: SumsTo
+) -> Array:
+    return closed_form.norm(_lifted(loss, estimate, top), total.total())
+
+
+@solves(LeastSquares, TopSet, NonNegative, SumsTo, name="top set, norm-sub")
+def _top_and_projected(
+    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, _: NonNegative, total: SumsTo
+) -> Array:
+    return closed_form.norm_sub(_lifted(loss, estimate, top), total.total())

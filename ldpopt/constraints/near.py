@@ -1,0 +1,169 @@
+"""Frequencies that are near known ones: balls of four kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import kl_div
+
+from ldpopt import validate
+from ldpopt.constraints.base import Constraint, LinearInequalities, row_forms
+from ldpopt.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+Norm = float | Literal["kl"]
+
+_NORMS: tuple[Norm, ...] = (1, 2, np.inf, "kl")
+
+
+class Near(Constraint):
+    """f is within a radius of a reference r, such as last month's frequencies.
+
+    Parameters
+    ----------
+    reference
+        r, finite numbers of shape (d,); with ``"kl"`` none is negative.
+    radius
+        A finite number >= 0.
+    norm
+        How the distance is measured: Σ |f_v - r_v| for 1, the root of the sum of squares for 2,
+        the largest |f_v - r_v| for ``inf``, and Σ f_v log(f_v/r_v) - f_v + r_v for ``"kl"``, the
+        Kullback-Leibler divergence where f and r have the same sum. There f is not negative, and 0
+        where r is 0.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the norm is another one, or an argument is out of range.
+
+    Notes
+    -----
+    A violation is how much larger than the radius the distance is; with ``"kl"`` in units of the
+    divergence, and where f is negative at least its distance from 0.
+
+    Examples
+    --------
+    >>> f = np.array([0.5, 0.5])
+    >>> [float(Near([0.75, 0.25], 0.125, norm).violation(f).round(3)) for norm in (1, 2, np.inf)]
+    [0.375, 0.229, 0.125]
+    >>> float(Near([0.75, 0.25], 0.125, "kl").violation(f).round(3))
+    0.019
+    """
+
+    def __init__(self, reference: ArrayLike, radius: float, norm: Norm = 2) -> None:
+        if isinstance(norm, bool) or norm not in _NORMS:
+            raise InvalidInputError(f'norm must be 1, 2, inf or "kl", got {norm!r}')
+        self.norm = norm
+        self.reference = validate.vector("reference", reference)
+        self.radius = validate.real("radius", radius, minimum=0)
+        negative = self.reference < 0
+        if norm == "kl" and negative.any():
+            at = validate.first(negative)
+            raise InvalidInputError(
+                f"reference must be >= 0 with norm='kl', found {self.reference[at]:g} "
+                f"at {validate.where(at)}"
+            )
+
+    def validate_for(self, d: int) -> None:
+        """Raise an error unless the reference has one number per value."""
+        validate.one_per_value("reference", self.reference, d)
+
+    def violation(self, f: Array) -> Array:
+        """Return by how much the distance exceeds the radius."""
+        if self.norm == "kl":
+            # Where r is 0 the divergence would be infinite for any residue of a solver.
+            is_held = self.reference == 0
+            terms = np.where(is_held, 0.0, kl_div(np.maximum(f, 0.0), self.reference))
+            outside = np.where(is_held, np.abs(f), np.maximum(-f, 0.0))
+            excess = np.maximum(terms.sum(axis=-1) - self.radius, outside.max(axis=-1))
+        else:
+            excess = np.linalg.norm(f - self.reference, ord=self.norm, axis=-1) - self.radius
+        return np.asarray(np.maximum(excess, 0.0))
+
+    def box(self, d: int) -> tuple[Array, Array] | None:
+        """Return the bounds of every value with the largest deviation as norm, else None."""
+        if self.norm != np.inf:
+            return None
+        return self.reference - self.radius, self.reference + self.radius
+
+    def rows(self, d: int) -> LinearInequalities | None:
+        """Return the rows of the two polyhedra among the balls.
+
+        For 1 they are -t <= f - r <= t, Σ t <= radius and t >= 0, with auxiliary variables t.
+        """
+        from scipy import sparse
+
+        box = self.box(d)
+        if box is not None:
+            return LinearInequalities(sparse.eye_array(d, format="csr"), *box)
+        if self.norm != 1:
+            return None
+        eye = sparse.eye_array(d)
+        nothing = sparse.csr_array((d, d))
+        # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
+        matrix = sparse.vstack([eye, eye, sparse.csr_array((1, d)), nothing], format="csr")
+        ones = sparse.csr_array(np.ones((1, d)))
+        auxiliary = sparse.vstack([-eye, eye, ones, eye], format="csr")
+        unbounded = np.full(d, np.inf)
+        lower = np.concatenate([-unbounded, self.reference, [-np.inf], np.zeros(d)])
+        upper = np.concatenate([self.reference, unbounded, [self.radius], unbounded])
+        return LinearInequalities(matrix, lower, upper, auxiliary)
+
+    def row_name(self, row: int, d: int) -> str:
+        """Return the constraint: only all its rows together state it."""
+        return repr(self)
+
+    def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Return the ball in units of the uniform frequency."""
+        rows = self.rows(f.size)
+        if rows is not None:
+            return row_forms(rows, f, f.size)
+        return self._within(f, f.size * self.radius)
+
+    def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+        """Return the ball with a parameter for the radius, or for the bounds of its rows."""
+        import cvxpy as cp
+
+        if self._recipe is None or self.rows(f.size) is not None:
+            return super().adjustable_form(f)
+        radius = cp.Parameter(nonneg=True)
+        return self._within(f, radius), [radius]
+
+    def data(self, d: int) -> tuple[Array, ...]:
+        """Return the radius times d, if parameters may change it, or the bounds of rows."""
+        if self._recipe is None or self.rows(d) is not None:
+            return super().data(d)
+        return (np.asarray(d * self.radius),)
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal for the same reference, if parameters may change the radius."""
+        if self._recipe is None or self.rows(d) is not None:
+            return super().compiled_key(d)
+        return (self._recipe, self.norm, self.reference.tobytes())
+
+    def _within(self, f: cp.Expression, radius: Any) -> list[cp.Constraint]:
+        """Return that d times the distance is at most a radius, for the curved balls."""
+        import cvxpy as cp
+
+        d = f.size
+        if self.norm == 2:
+            return [cp.norm(d * f - d * self.reference) <= radius]
+        positive = np.flatnonzero(self.reference > 0)
+        zero = np.flatnonzero(self.reference == 0)
+        weights = self.reference[positive]
+        # Times the reciprocal: exponential cones are solved best with arguments near 1.
+        ratio = cp.multiply(1 / weights, f[positive])
+        forms = [(d * weights) @ (-cp.entr(ratio) - ratio + 1) <= radius]
+        if len(zero):
+            forms.append(d * f[zero] == 0)
+        return forms
+
+    def __repr__(self) -> str:
+        norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"
+        return f"Near(<{len(self.reference)} values>, {self.radius:g}, norm={norm})"
