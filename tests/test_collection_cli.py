@@ -9,9 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import ldpopt
-from ldpopt import oracles
+from ldpopt import oracles, postprocess
 from ldpopt.cli.app import app
-from ldpopt.collection import read_reports, write_reports
+from ldpopt.collection import Aggregate, read_reports, write_reports
+from ldpopt.collection.counts import write_counts
+from ldpopt.collection.header import Header
 from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
 from tests.reports_world import edit
@@ -280,6 +282,37 @@ def test_intervals_are_printed_and_wider_at_a_higher_level(world):
     shown = ran(*arguments, "--interval", "0.95").stdout
     assert "lower" in shown
     assert "upper" in shown
+
+
+def test_intervals_of_a_screen_are_wider_and_say_why(tmp_path):
+    oracle = oracles.OUE(1.0, 60)
+    counts = oracle.simulate_counts(np.arange(60), rng=4)
+    write_counts(tmp_path / "c.json", Aggregate(Header(oracle), counts, 1770))
+    arguments = ("estimate", tmp_path / "c.json", "--interval", "0.95")
+    post = postprocess(oracle.estimate(counts, 1770), "norm-sub")
+    largest = int(np.argmax(post.frequencies))
+
+    def ends_of_largest(options):
+        row = next(line for line in options if line.split()[:1] == [str(largest)])
+        return row.split()[2:]
+
+    lines = ran(*arguments).stdout.splitlines()
+    expected = [f"{end[largest]:.5f}" for end in post.interval(0.95, selected=20)]
+    assert ends_of_largest(lines) == expected
+    assert "Each interval has a level of 98.3333 %: values are shown" in " ".join(lines)
+    lines = ran(*arguments, "--simultaneous", "--plot", tmp_path / "p.svg").stdout.splitlines()
+    expected = [f"{end[largest]:.5f}" for end in post.interval(0.95, simultaneous=True)]
+    assert ends_of_largest(lines) == expected
+    assert "hold at once at a level of 95 %" in " ".join(lines)
+    record = json.loads(ran(*arguments, "--simultaneous", "--json").stdout)
+    assert record["simultaneous"] is True
+    assert (
+        record["estimate"][largest]["upper"] == post.interval(0.95, simultaneous=True)[1][largest]
+    )
+    record = json.loads(ran(*arguments, "--json").stdout)
+    assert record["estimate"][largest]["upper"] == post.interval(0.95)[1][largest]
+    refused = run("estimate", tmp_path / "c.json", "--simultaneous").exception
+    assert str(refused) == "--simultaneous is about intervals: give --interval"
 
 
 def test_the_screen_shows_the_largest_and_the_sets(world):

@@ -373,6 +373,95 @@ def test_the_interval_around_norm_sub_fails_in_the_head_and_the_cut_raw_one_does
     assert 0.40 < narrower < 0.45
 
 
+# --- intervals that were selected -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [OUE, GRR])
+def test_intervals_of_the_largest_values_keep_the_false_coverage_rate(make):
+    """N = 10⁶ users, d = 5,000, ε = 1: what `ldpopt estimate --plot` shows."""
+    d = 5_000
+    n = 10**6
+    trials = 30
+    shown = 40
+    weights = np.arange(1, d + 1) ** -1.1
+    users = np.floor(n * weights / weights.sum()).astype(int)
+    users[0] += n - users.sum()
+    oracle = make(1.0, d)
+    raw = oracle.estimate(oracle.simulate_counts(users, rng=12, trials=trials), n)
+    post = ldpopt.postprocess(raw, "norm-sub")
+    largest = np.argsort(-post.frequencies, kind="stable")[:, :shown]
+
+    def misses(**options):
+        """Return the share of the intervals shown that miss, in every trial."""
+        ends = (np.take_along_axis(end, largest, axis=1) for end in post.interval(0.95, **options))
+        lower, upper = ends
+        truth = (users / n)[largest]
+        return ((truth < lower) | (truth > upper)).mean(axis=1)
+
+    rates = misses(selected=shown)
+    # A trial whose misses are as rare as promised is above it by chance, but not all trials are.
+    assert rates.mean() <= 0.05 + SIGMAS * np.sqrt(0.05 / shown / trials)
+    assert misses().mean() > 0.3
+    assert (misses(simultaneous=True) > 0).mean() <= 0.05 + SIGMAS * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_selected_intervals_have_the_level_that_their_share_asks_for():
+    assert intervals.level_of_selected(0.95, 40, 5_000) == pytest.approx(0.9996)
+    assert_array_equal(RAW.interval(0.9, selected=2), RAW.interval(1 - 0.1 * 2 / 5))
+    assert_array_equal(RAW.interval(0.9, selected=1), RAW.interval(0.9, simultaneous=True))
+    for enough in (5, 6):
+        assert_array_equal(RAW.interval(0.9, selected=enough), RAW.interval(0.9))
+    sets = [[0], [1, 2], [3]]
+    assert_array_equal(RAW.interval(0.9, sets, selected=1), RAW.interval(1 - 0.1 / 3, sets))
+    with pytest.raises(InvalidInputError, match="leave out selected"):
+        RAW.interval(0.9, selected=2, simultaneous=True)
+    with pytest.raises(InvalidInputError, match=r"selected .* must be at least 1"):
+        RAW.interval(0.9, selected=0)
+
+
+# --- intervals that hold something possible -------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [50, 20_000])
+@pytest.mark.parametrize("name", ORACLES)
+def test_no_interval_is_a_point_and_none_shrinks(name, n):
+    oracle = ORACLES[name](1.0, 8)
+    rng = np.random.default_rng(3)
+    # As far outside as counts can be: no report, or every report, supports a value.
+    shares = np.concatenate([np.zeros((1, 8)), np.ones((1, 8)), rng.random((20, 8))])
+    raw = (np.round(n * shares) / n - oracle.q) / (oracle.p - oracle.q)
+    noise = Noise.of_reports(n, oracle)
+    for members in (None, csr_array(np.eye(3, 8) + np.eye(3, 8, k=2))):
+        for centred in (False, True):
+            answers, *plain = intervals._answers_and_ends(
+                raw, noise, 0.95, members, centred=centred
+            )
+            lower, upper = intervals.possible_interval(raw, noise, 0.95, members, centred=centred)
+            cut_lower, cut_upper = intervals.clipped(*plain)
+            assert ((lower <= cut_lower) & (cut_upper <= upper)).all()
+            assert ((lower >= 0) & (upper <= 1)).all()
+            assert (upper > lower).all()
+            possible = (answers >= 0) & (answers <= 1)
+            assert_array_equal(lower[possible], cut_lower[possible])
+            assert_array_equal(upper[possible], cut_upper[possible])
+
+
+def test_the_end_of_a_negative_estimate_is_that_of_the_likelihood_ratio():
+    sd = 0.01
+    z = stats.norm.ppf(0.975)
+    raw = FrequencyEstimate([-0.05, -0.03, -0.02, -0.01, 0.0, 1.11], noise=sd**2, is_raw=True)
+    post = ldpopt.postprocess(raw, "base-pos")
+    lower, upper = post.interval(0.95)
+    x = raw.frequencies[:5]
+    f = upper[:5]
+    # Twice the logarithm of the likelihood at 0, the best possible frequency, over that at f.
+    ratio = ((x - f) ** 2 - x**2) / sd**2
+    assert_allclose(ratio, z**2, rtol=1e-9)
+    assert_array_equal(lower[:5], 0)
+    assert_allclose(((1.11 - lower[5]) ** 2 - 0.11**2) / sd**2, z**2, rtol=1e-9)
+    assert upper[5] == 1
+
+
 # --- the method -----------------------------------------------------------------------------------
 
 RAW = OUE(epsilon=1.0, d=5).estimate([361, 338, 315, 292, 264], 1000)

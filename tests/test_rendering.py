@@ -25,6 +25,7 @@ from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
+from ldpopt.rendering.interval_notes import interval_notes
 from ldpopt.rendering.looks import looks_of
 from ldpopt.solve.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
@@ -232,7 +233,8 @@ def columns_of(d):
 
 def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
     columns = columns_of(101)
-    axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
+    notes = ["Intervals of 99.9 % confidence.", "one word " * 14]
+    axes = figure_of(estimates, columns, ABOUT, "png", notes).axes[0]
     (points,) = axes.lines
     assert points.get_xdata().tolist() == sorted(columns["frequency"], reverse=True)[:40]
     title = axes.figure.get_suptitle()
@@ -242,9 +244,30 @@ def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
     (intervals,) = axes.collections
     first = intervals.get_segments()[0][:, 0]
     assert first == pytest.approx([100 / 101 - 0.01, 100 / 101 + 0.02])
-    assert axes.get_legend().get_texts()[0].get_text() == "99.9 % confidence intervals"
+    below = axes.figure.get_supxlabel().splitlines()
+    assert below == [notes[0], ("one word " * 11).strip(), ("one word " * 3).strip()]
     low, high = axes.get_ylim()
     assert low > high  # the largest is on top
+
+
+def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
+    columns = columns_of(50)
+    about = ABOUT | {"interval": 0.95}
+    (alone,) = interval_notes(columns, about, 50, 0.95)
+    assert alone == "Each interval has a level of 95 %."
+    (selected,) = interval_notes(columns, about, 20, 0.98)
+    assert selected.startswith("Each interval has a level of 98 %: values are shown because")
+    assert "at most 5 % of those shown are expected to miss" in selected
+    (joint,) = interval_notes(columns, about | {"simultaneous": True}, 20, 0.98)
+    assert joint.endswith("hold at once at a level of 95 %.")
+    # The largest, one more of those shown, and one that is not shown.
+    for place in (0, 3, 30):
+        index = int(np.argsort(columns["frequency"])[::-1][place])
+        columns["upper"][index] = columns["frequency"][index]
+    _, outside = interval_notes(columns, about, 20, 0.98)
+    assert outside.startswith(
+        "2 of the 20 points lie at an end of their interval or outside: norm-"
+    )
 
 
 def test_long_labels_leave_room_for_the_picture(figure_of):
@@ -253,7 +276,7 @@ def test_long_labels_leave_room_for_the_picture(figure_of):
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert shown == ["a" * 40, "b" * 39 + "…"]
     assert axes.get_window_extent().width > axes.figure.bbox.width / 3
-    title = axes.figure.texts[0].get_window_extent()
+    title = axes.figure._suptitle.get_window_extent()
     assert 0 < title.x0 < title.x1 < axes.figure.bbox.width
 
 

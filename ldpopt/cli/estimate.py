@@ -55,6 +55,10 @@ AnswersFile = Annotated[
     Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")
 ]
 Level = Annotated[float | None, typer.Option(help="Level of confidence intervals, such as 0.95.")]
+Simultaneous = Annotated[
+    bool,
+    typer.Option("--simultaneous", help="Intervals that hold for all values, or sets, at once."),
+]
 Picture = Annotated[
     Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of the largest values.")
 ]
@@ -71,6 +75,7 @@ def estimate(
     query: SetsFile = None,
     answers: AnswersFile = None,
     interval: Level = None,
+    simultaneous: Simultaneous = False,
     plot: Picture = None,
     as_json: Json = False,
 ) -> None:
@@ -80,35 +85,46 @@ def estimate(
     rows that are not reports: ldpopt aggregate sets them aside. Missing folders of the output are
     created.
 
+    Files and JSON have the interval of every value on its own. The table and the picture show the
+    largest values: as these are chosen for being large, their intervals are wider, so that the
+    expected share of those shown that miss is what --interval leaves. With --simultaneous all hold
+    at once, everywhere.
+
     Example: ldpopt estimate counts.json --domain labels.txt --query sets.json --out est.csv
     """
     from ldpopt.collection.results import write_columns
 
     # All that can be refused without reading the reports is refused before reading them.
-    _check_options(method, interval, out, answers, query, plot)
+    _check_options(method, interval, simultaneous, out, answers, query, plot)
     require_writable(out, answers, plot, inputs=[*_files(file), labels_file(domain), query])
     counted, labels = _counted(file, oracle, epsilon, domain, n)
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
     processed = postprocess(counted.estimate, method)
-    values = _columns("value", labels.names, processed, interval)
-    queries = _columns("set", list(sets), processed, interval, list(sets.values())) if sets else {}
-    about = _about(counted, method, interval)
+    groups = list(sets.values())
+    about = _about(counted, method, interval, simultaneous)
+    values = _columns("value", labels.names, processed, about)
+    queries = _columns("set", list(sets), processed, about, groups) if sets else {}
     if out is not None:
         write_columns(out, values, about)
     if answers is not None:
         write_columns(answers, queries, about)
     if plot is not None:
-        from ldpopt.rendering.estimate_figure import estimate_figure
+        from ldpopt.rendering.estimate_figure import LARGEST, estimate_figure
 
-        write_whole(plot, estimate_figure(values, about, picture_kind(plot)))
+        shown, notes = _shown(values, processed, about, LARGEST)
+        write_whole(plot, estimate_figure(shown, about, picture_kind(plot), notes))
     if as_json:
         _print_record(about, values, queries)
     # The values were just written to a file; the answers to the few sets are worth a look.
     elif queries or out is None:
-        from ldpopt.rendering.estimate_table import estimate_table
+        from ldpopt.rendering.estimate_table import LINES, estimate_table
 
-        output.print(estimate_table(queries or values, about))
+        of_sets = groups if queries else None
+        shown, notes = _shown(queries or values, processed, about, LINES, of_sets)
+        output.print(estimate_table(shown, about))
+        for note in notes:
+            output.print(note, highlight=False, markup=False)
     report_written(out, answers, plot)
 
 
@@ -123,6 +139,7 @@ def _files(file: Path) -> list[Path]:
 def _check_options(
     method: str,
     interval: float | None,
+    simultaneous: bool,
     out: Path | None,
     answers: Path | None,
     query: Path | None,
@@ -134,6 +151,8 @@ def _check_options(
     validate.lookup("method", method, METHODS)
     if interval is not None:
         validate.real("--interval", interval, above=0, below=1)
+    elif simultaneous:
+        raise InvalidInputError("--simultaneous is about intervals: give --interval")
     # The ending decides the format: a wrong one would fail after the counting.
     if out is not None:
         result_suffix(out)
@@ -145,11 +164,15 @@ def _check_options(
         picture_kind(plot)
 
 
-def _about(counted: Aggregate, method: str, interval: float | None) -> dict[str, Any]:
+def _about(
+    counted: Aggregate, method: str, interval: float | None, simultaneous: bool
+) -> dict[str, Any]:
     """Return what the numbers mean, which goes with them into every file."""
     about = {**counted.header.protocol, "n": counted.n, "method": method}
     if interval is not None:
         about["interval"] = interval
+    if simultaneous:
+        about["simultaneous"] = True
     return about
 
 
@@ -157,18 +180,39 @@ def _columns(
     heading: str,
     names: Sequence[str],
     processed: FrequencyEstimate,
-    level: float | None,
+    about: dict[str, Any],
     sets: list[list[int]] | None = None,
 ) -> dict[str, Sequence[Any]]:
     """Return names, frequencies and intervals of all values, or of sets of them."""
     frequencies = processed.frequencies if sets is None else processed.query(sets)
     columns: dict[str, Sequence[Any]] = {heading: names, "frequency": frequencies.tolist()}
-    if level is not None:
-        lower, upper = processed.interval(level, sets)
+    if "interval" in about:
+        simultaneous = "simultaneous" in about
+        ends = processed.interval(about["interval"], sets, simultaneous=simultaneous)
         # Numbers of Python, which JSON and CSV write whole.
-        columns["lower"] = lower.tolist()
-        columns["upper"] = upper.tolist()
+        columns["lower"], columns["upper"] = (end.tolist() for end in ends)
     return columns
+
+
+def _shown(
+    columns: dict[str, Sequence[Any]],
+    processed: FrequencyEstimate,
+    about: dict[str, Any],
+    number: int,
+    sets: list[list[int]] | None = None,
+) -> tuple[dict[str, Sequence[Any]], list[str]]:
+    """Return columns with the intervals of so many largest rows, and notes about these."""
+    from ldpopt.estimate.intervals import level_of_selected
+    from ldpopt.rendering.interval_notes import interval_notes
+
+    if "interval" not in about:
+        return columns, []
+    level = about["interval"]
+    if "simultaneous" not in about:
+        lower, upper = processed.interval(level, sets, selected=number)
+        columns = {**columns, "lower": lower.tolist(), "upper": upper.tolist()}
+    each = level_of_selected(level, number, len(columns["frequency"]))
+    return columns, interval_notes(columns, about, number, each)
 
 
 def _print_record(

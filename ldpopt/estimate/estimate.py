@@ -388,7 +388,12 @@ class FrequencyEstimate(Immutable):
         return np.asarray(self.frequencies > validate.real("threshold", threshold))
 
     def interval(
-        self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
+        self,
+        level: float = 0.95,
+        sets: Sets | None = None,
+        *,
+        simultaneous: bool = False,
+        selected: int | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return ends (lower, upper) of confidence intervals for true frequencies.
 
@@ -398,7 +403,8 @@ class FrequencyEstimate(Immutable):
         intervals of their raw estimate, tightened by f >= 0 and Σf = 1; they are never centred
         on the biased, post-processed values. The sum lets a set share the noise of all other
         values, and ends are cut to [0, 1]. Both kinds keep the coverage, whatever the method;
-        the interval may leave out the method's number.
+        the interval may leave out the method's number. An answer far below 0 has an interval from 0
+        to a positive end.
 
         Parameters
         ----------
@@ -410,6 +416,10 @@ class FrequencyEstimate(Immutable):
         simultaneous
             Whether all intervals of a trial cover at once with this probability (Bonferroni).
             Values after post-processing are then bounded by the whole box and the sum.
+        selected
+            How many of the intervals will be looked at, if these are chosen by their estimates, as
+            the largest ones are. Intervals then have the level 1 - (1 - level) selected/count,
+            which keeps the expected share of those looked at that miss below 1 - level.
 
         Returns
         -------
@@ -418,7 +428,8 @@ class FrequencyEstimate(Immutable):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the noise is unknown, the level is not in (0, 1), a set is invalid, sets are
+            If the noise is unknown, the level is not in (0, 1), ``selected`` is below 1 or beside
+            ``simultaneous``, a set is invalid, sets are
             given with a protocol known by p and q alone, or the raw estimate is unknown or not
             known to be raw.
 
@@ -442,22 +453,21 @@ class FrequencyEstimate(Immutable):
         noise = self.noise
         raw = self.require_raw("intervals need")
         members = None if sets is None else membership(sets, raw.d)
-        # Bonferroni: each interval gets an equal share of the probability to fail.
         count = raw.d if members is None else members.shape[0]
-        each = 1 - (1 - level) / max(count, 1) if simultaneous else level
+        each = _level_of_each(level, max(count, 1), simultaneous, selected)
         consistent = raw is not self
+        if not consistent:
+            return intervals.unconstrained_interval(raw.frequencies, noise, each, members)
         # Only the intervals of processed estimates use Σf = 1. That needs how counts vary together,
         # which not every protocol states.
-        lower, upper = intervals.unconstrained_interval(
-            raw.frequencies, noise, each, members, centred=consistent and noise.knows_pairs
+        lower, upper = intervals.possible_interval(
+            raw.frequencies, noise, each, members, centred=noise.knows_pairs
         )
-        if not consistent:
-            return lower, upper
         # Bounds of all values that hold together are a box, and the box can be met with the
         # simplex. Intervals that hold one by one, or of sets, are no such box.
         if simultaneous and members is None:
             return intervals.on_simplex(lower, upper)
-        return intervals.clipped(lower, upper)
+        return lower, upper
 
     def _largest(self) -> list[tuple[str, float]]:
         """Return the labels (or indices) and frequencies of the largest values of one vector."""
@@ -501,6 +511,20 @@ class FrequencyEstimate(Immutable):
             for name, value in rows
         )
         return f"<table>{cells}</table>"
+
+
+def _level_of_each(level: float, count: int, simultaneous: bool, selected: int | None) -> float:
+    """Return the level of each of ``count`` intervals."""
+    if selected is None:
+        # Bonferroni: each interval gets an equal share of the probability to fail.
+        return 1 - (1 - level) / count if simultaneous else level
+    if simultaneous:
+        raise InvalidInputError(
+            "intervals that hold at once hold for selected values too: leave out selected=..., or "
+            "simultaneous=True"
+        )
+    selected = validate.integer("selected (the number of intervals)", selected, minimum=1)
+    return intervals.level_of_selected(level, selected, count)
 
 
 def warn_unless_raw_noise(estimate: FrequencyEstimate) -> None:

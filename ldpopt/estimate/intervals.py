@@ -1,9 +1,9 @@
 """Confidence intervals for frequencies and for answers to set queries: plain functions on arrays.
 
-An interval is made from the raw estimate, whose law is known, and then cut to what is possible;
-truth that is possible is never cut off. Post-processed estimates are biased where they are cut
-or shifted, so an interval around them, of the width that the raw noise suggests, covers the
-most frequent values less often than it says.
+An interval is made from the raw estimate, whose law is known, widened where it would hold nothing
+that is possible, and then cut to what is; truth that is possible is never cut off. Post-processed
+estimates are biased where they are cut or shifted, so an interval around them, of the width that
+the raw noise suggests, covers the most frequent values less often than it says.
 """
 
 from __future__ import annotations
@@ -74,6 +74,75 @@ def unconstrained_interval(
     >>> lower.round(3), upper.round(3)
     (array([ 0.261, -0.037]), array([0.339, 0.038]))
     """
+    _, lower, upper = _answers_and_ends(frequencies, noise, level, members, centred=centred)
+    return lower, upper
+
+
+def possible_interval(
+    frequencies: Array,
+    noise: Noise,
+    level: float,
+    members: csr_array | None = None,
+    *,
+    centred: bool = False,
+) -> tuple[Array, Array]:
+    """Return the ends of intervals within [0, 1] that cover each answer with the same probability.
+
+    Arguments are those of ``unconstrained_interval``. Where an answer F̃ is negative, its interval
+    may lie below 0 as a whole; cut to what is possible it would be the point 0, as if nobody could
+    have the value. With h the distance of its upper end, that end is moved from F̃ + h to
+    F̃ + √(F̃² + h²), which is positive, meets the other formula at F̃ = 0, and is never the lower of
+    the two: the interval only grows, and covers as before. For a normal law it is the
+    likelihood-ratio interval on F >= 0 with the two-sided threshold, which holds the interval of
+    Feldman and Cousins (1998). Answers above 1 are treated alike.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import OUE
+    >>> noise = Noise.of_reports(10_000, OUE(epsilon=1.0, d=2))
+    >>> lower, upper = possible_interval(np.array([0.3, -0.06]), noise, 0.95)
+    >>> lower.round(3), upper.round(3)
+    (array([0.261, 0.   ]), array([0.339, 0.011]))
+    """
+    answers, lower, upper = _answers_and_ends(frequencies, noise, level, members, centred=centred)
+    # The same from the other side, only where it is needed: 1 - x loses the digits of a small x.
+    lower = np.where(answers > 1, 1 - _reaching(1 - answers, 1 - lower), lower)
+    return clipped(lower, _reaching(answers, upper))
+
+
+def _reaching(answers: Array, upper: Array) -> Array:
+    """Return upper ends that are positive, however far below 0 the answer lies."""
+    # An exact answer, such as that to all values, has no distance, and stays where it is.
+    distance = np.maximum(upper - answers, 0.0)
+    return np.where(answers < 0, answers + np.hypot(answers, distance), upper)
+
+
+def level_of_selected(level: float, selected: int, count: int) -> float:
+    """Return the level of each interval that keeps the false coverage rate of selected ones.
+
+    If so many of ``count`` answers are looked at because they are the largest, intervals of the
+    level itself miss more often than they say: what is selected is large by chance, too. At the
+    level 1 - (1 - level) selected/count the expected share of intervals that miss, among those
+    looked at, is at most 1 - level (Benjamini and Yekutieli 2005, for independent estimates and
+    for those that grow together).
+
+    Examples
+    --------
+    >>> round(level_of_selected(0.95, selected=40, count=5_000), 6)
+    0.9996
+    """
+    return 1 - (1 - level) * min(selected, count) / count
+
+
+def _answers_and_ends(
+    frequencies: Array,
+    noise: Noise,
+    level: float,
+    members: csr_array | None,
+    *,
+    centred: bool,
+) -> tuple[Array, Array, Array]:
+    """Return the answers, unbiased, and the ends of their intervals."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     size: Array = np.ones(1)
     answers = frequencies
@@ -86,9 +155,10 @@ def unconstrained_interval(
         missing = 1 - frequencies.sum(axis=-1, keepdims=True)
         # Norm's answer: every value of the set gets its d-th share of what is missing.
         shift = size * missing / frequencies.shape[-1]
-    lower, upper = score(answers + shift, constant, slope, z)
+    unbiased = answers + shift
+    lower, upper = score(unbiased, constant, slope, z)
     if noise.protocol is None or noise.n is None:
-        return lower, upper
+        return unbiased, lower, upper
     # Norm's answer to the whole domain is 1, whatever its count.
     counted = size < noise.protocol.d if centred else size > 0
     shares = None
@@ -96,7 +166,7 @@ def unconstrained_interval(
         shares = noise.protocol.report_shares(members, centred=centred)
     if shares is not None:
         at = np.flatnonzero(counted & (size > 1) & _is_rough(noise.n, shares, z))
-        ends = bounded((answers + shift)[..., at], noise.n, shares.of(at), level)
+        ends = bounded(unbiased[..., at], noise.n, shares.of(at), level)
         lower[..., at], upper[..., at] = ends
         # The count of one value is a sum of independent events with every protocol.
         counted &= size == 1
@@ -107,7 +177,9 @@ def unconstrained_interval(
         sizes = size if members is None else size[at]
         ends = _of_small_counts(answers[..., at], noise.n, noise.protocol, sizes, level)
         lower[..., at], upper[..., at] = ends
-    return lower, upper
+        # These are made from the count, whatever the sum of all answers is.
+        unbiased[..., at] = answers[..., at]
+    return unbiased, lower, upper
 
 
 def _of_small_counts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,16 @@ from ldpopt.printable import printable
 from ldpopt.rendering.looks import BLUE
 from ldpopt.rendering.picture import figure_bytes
 
-_LARGEST = 40  # values that can still be read below each other
+LARGEST = 40  # values that can still be read below each other
+_NOTE = 100  # characters of 8 points that fit the width
 _LONGEST_LABEL = 40  # characters: two fifths of the width
 
 
 def estimate_figure(
-    columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], kind: str
+    columns: Mapping[str, Sequence[Any]],
+    about: Mapping[str, Any],
+    kind: str,
+    notes: Sequence[str] = (),
 ) -> bytes:
     """Return a picture of the largest values.
 
@@ -26,9 +31,11 @@ def estimate_figure(
     columns
         ``value``, ``frequency`` and, with intervals, ``lower`` and ``upper``.
     about
-        At least ``method``, ``oracle``, ``epsilon``, ``n`` and, with intervals, ``interval``.
+        At least ``method``, ``oracle``, ``epsilon`` and ``n``.
     kind
         png, svg or pdf.
+    notes
+        Of which kind the intervals are, and further sentences, for below the picture.
 
     Returns
     -------
@@ -36,9 +43,11 @@ def estimate_figure(
     """
     frequencies = np.asarray(columns["frequency"])
     # Stable: of equal values the first ones are shown, on every machine.
-    largest = np.argsort(-frequencies, kind="stable")[:_LARGEST]
+    largest = np.argsort(-frequencies, kind="stable")[:LARGEST]
     rows = np.arange(len(largest))
-    height = 1.2 + 0.22 * len(largest)  # inches: the axis and its title, then one line per value
+    lines = [line for note in notes for line in textwrap.wrap(note, _NOTE)]
+    # Inches: the axis and its title, then one line per value and per line of the notes.
+    height = 1.2 + 0.22 * len(largest) + 0.14 * len(lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
     if "lower" in columns:
@@ -50,14 +59,14 @@ def estimate_figure(
             upper[largest],
             color="0.6",
             linewidth=2,
-            label=f"{100 * about['interval']:.6g} % confidence intervals",
         )
-        axes.legend(frameon=False, fontsize=8)
     axes.plot(frequencies[largest], rows, "o", color=BLUE, markersize=4)
     labels = [_label(str(columns["value"][index])) for index in largest]
     axes.set_yticks(rows, labels, fontsize=8)
     axes.invert_yaxis()  # the largest on top
     axes.set_xlabel("estimated frequency")
+    # Below the axes, where no point or interval can be behind it.
+    figure.supxlabel("\n".join(lines), fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
     # Of the figure, not of the axes: long labels leave the axes narrower than the title.

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ldpopt.printable import printable
 
-_LINES = 20  # that fit one screen
+LINES = 20  # that fit one screen
 
 
 def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> Table:
@@ -31,13 +31,13 @@ def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any
         f"{about['method']}, {about['oracle']}, epsilon = {about['epsilon']:g}, n = {about['n']:,}"
     )
     caption = None
-    if len(rows) > _LINES:
-        caption = f"the {_LINES} largest of {len(rows):,}; --out writes all"
+    if len(rows) > LINES:
+        caption = f"the {LINES} largest of {len(rows):,}; --out writes all"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=caption)
     table.add_column(heading)
     for number in numbers:
         table.add_column(number, justify="right", no_wrap=True)
-    for name, *values in rows[:_LINES]:
+    for name, *values in rows[:LINES]:
         # Labels are the user's own: brackets in them are no markup.
         table.add_row(escape(printable(str(name))), *(f"{value:.5f}" for value in values))
     return table

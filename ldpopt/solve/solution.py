@@ -120,7 +120,12 @@ class Solution:
         return self.estimate.query(sets)
 
     def interval(
-        self, level: float = 0.95, sets: Sets | None = None, *, simultaneous: bool = False
+        self,
+        level: float = 0.95,
+        sets: Sets | None = None,
+        *,
+        simultaneous: bool = False,
+        selected: int | None = None,
     ) -> tuple[Array, Array]:
         """Return confidence intervals for values or sets: see ``FrequencyEstimate.interval``.
 
@@ -128,7 +133,7 @@ class Solution:
         problem's own constraints see ``Problem.interval``. An error is raised where the start is
         not known to be raw, or its noise is unknown.
         """
-        return self.estimate.interval(level, sets, simultaneous=simultaneous)
+        return self.estimate.interval(level, sets, simultaneous=simultaneous, selected=selected)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{value:.4g}" for value in self.frequencies.ravel()[:_SHOWN])
