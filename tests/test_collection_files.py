@@ -335,3 +335,12 @@ def test_find_refuses_what_would_be_counted_twice_or_passed_over(stored, tmp_pat
         list_files([tmp_path / "empty"])
     with pytest.raises(InvalidInputError, match="does not exist"):
         list_files([tmp_path / "none.parquet"])
+
+
+def test_folders_that_are_missing_are_created(tmp_path):
+    """That of a file and that of parts, with all above them."""
+    reports = OUE8.perturb([1, 2], rng=0)
+    files.write_reports(tmp_path / "new" / "folder" / "reports.parquet", OUE8, reports)
+    assert (tmp_path / "new" / "folder" / "reports.parquet").exists()
+    part = files.append_reports(tmp_path / "another" / "new" / "folder", OUE8, reports)
+    assert part.parent == tmp_path / "another" / "new" / "folder"

@@ -10,8 +10,6 @@ import re
 import textwrap
 from pathlib import Path
 
-import pytest
-
 import ldpopt
 from ldpopt.methods import markdown_table
 from ldpopt.oracles import ORACLES
@@ -90,7 +88,7 @@ def public_objects():
 
 
 def public_functions():
-    """Return (name, function) of public functions, and of methods and properties of classes."""
+    """Return public functions, and methods and properties of classes, by name."""
     functions = {}
     for item in public_objects():
         if inspect.isfunction(item):
@@ -101,11 +99,11 @@ def public_functions():
                     member = getattr(member, "__func__", getattr(member, "fget", member))
                     if inspect.isfunction(member) and not key.startswith("_"):
                         functions[member.__qualname__] = member
-    return [
-        pytest.param(function, id=name)
+    return {
+        name: function
         for name, function in sorted(functions.items())
         if function.__module__.startswith("ldpopt.")
-    ]
+    }
 
 
 def raises(tree):
@@ -129,14 +127,17 @@ def states_what_it_raises(docstring):
     return "Raises\n------\n" in docstring or docstring.startswith("Raise ")
 
 
-@pytest.mark.parametrize("function", public_functions())
-def test_public_functions_have_a_raises_section_if_they_raise(function):
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert not raises(tree) or states_what_it_raises(inspect.getdoc(function) or "")
+def test_public_functions_have_a_raises_section_if_they_raise():
+    silent = []
+    for name, function in public_functions().items():
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        if raises(tree) and not states_what_it_raises(inspect.getdoc(function) or ""):
+            silent.append(name)
+    assert silent == []
 
 
 def test_the_rule_finds_what_it_should():
-    names = {parameter.id for parameter in public_functions()}
+    names = public_functions().keys()
     assert {
         "postprocess",
         "Problem.solve",

@@ -180,8 +180,9 @@ def average(numbers: Sequence[Measured]) -> Measured:
 
     The interval follows from how much they differ; those of the numbers are not needed.
     """
+    if len(numbers) == 1:
+        (number,) = numbers
+        return number
     values = np.array([number.value for number in numbers])
-    if len(values) == 1:
-        return numbers[0]
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
     return mean_with_error(float(values.mean()), error, len(values))

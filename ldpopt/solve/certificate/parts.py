@@ -33,8 +33,8 @@ def collapsed(array: Array) -> Array:
 
 def are_within(values: Array, lower: Array, upper: Array) -> bool:
     """Return whether lower <= values <= upper everywhere, without an array if bounds are equal."""
-    smallest = values.min(axis=-1, keepdims=True) if lower.shape[-1] == 1 else values
-    largest = values.max(axis=-1, keepdims=True) if upper.shape[-1] == 1 else values
+    smallest = values.min(axis=-1, keepdims=True) if lower.size == 1 else values
+    largest = values.max(axis=-1, keepdims=True) if upper.size == 1 else values
     return bool(np.all(smallest >= lower) and np.all(largest <= upper))
 
 
