@@ -409,7 +409,7 @@ def check_rise_of_separate_values(seed, curved):
 
 @pytest.mark.parametrize("curved", [True, False])
 def test_the_rise_of_separate_values_is_above_the_exact_one(curved):
-    # In one test: to start and report one takes longer than to check a seed.
+    # In one test: to start and report one takes longer than the check of one seed.
     for seed in range(200):
         check_rise_of_separate_values(seed, curved)
 

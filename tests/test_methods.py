@@ -198,7 +198,7 @@ def test_the_result_remembers_where_it_came_from_and_the_input_is_kept(name):
 
 @pytest.fixture(scope="module", params=ORACLES)
 def stack(request):
-    return collected(64, ORACLES[request.param], trials=40, seed=9)
+    return collected(64, ORACLES[request.param], trials=20, seed=9)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from ldpopt import closed_form
 from ldpopt.claims import LEDGER, Claim, Finding, Verdict, planted
 from ldpopt.claims.figures import run as figures_run
-from ldpopt.claims.planted import catalogue, run
+from ldpopt.claims.planted import catalogue, closed_forms, oracles, priors, proofs, run
 from ldpopt.claims.planted.error import (
     PlantedError,
     Sighting,
@@ -18,6 +19,7 @@ from ldpopt.claims.planted.error import (
 )
 from ldpopt.claims.planted.error import planted as make_error
 from ldpopt.closed_form import simplex, thresholds
+from ldpopt.oracles import HadamardResponse
 from tests.commands import run as command
 
 KEPT_RUN = Path(__file__).parent.parent / "experiments" / "results"
@@ -137,6 +139,55 @@ def test_a_handful_of_errors_in_processes_of_their_own():
         assert sightings[identifier].how == "fails"
     # Nothing of it has reached this process.
     assert simplex.norm_sub(np.array([0.75, 0.5])).tolist() == [0.625, 0.375]
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    """Plant an error in this process, until the test ends; return the names that it replaces."""
+    names = []
+
+    def attribute(owner, name, replacement):
+        # Without such an attribute this is an error, as it is for the ledger.
+        monkeypatch.setattr(owner, name, replacement)
+        names.append(name)
+
+    def function(right, wrong):
+        modules = [m for name, m in list(sys.modules.items()) if name.startswith("ldpopt")]
+        for module in modules:
+            for name, value in list(vars(module).items()):
+                if value is right:
+                    attribute(module, name, wrong)
+
+    for module in (closed_forms, oracles, priors, proofs):
+        monkeypatch.setattr(module, "replace_attribute", attribute)
+        if hasattr(module, "replace_function"):
+            monkeypatch.setattr(module, "replace_function", function)
+
+    def plant(identifier):
+        planted.ERRORS[identifier].plant()
+        return names
+
+    return plant
+
+
+@pytest.mark.parametrize("identifier", planted.ERRORS)
+def test_every_error_has_a_place_to_be_planted(plant, identifier):
+    assert plant(identifier)
+
+
+def test_a_lower_threshold_keeps_what_lies_between(plant):
+    plant("base-cut-below")
+    # Nine tenths of 0.1 are 0.09.
+    assert closed_form.base_cut(np.array([0.5, 0.095, 0.085]), 0.1).tolist() == [0.5, 0.095, 0.0]
+
+
+def test_the_constant_row_is_owned_in_stacks_too(plant):
+    plant("hr-rows")
+    form = HadamardResponse(epsilon=1.0, d=3).report_form
+    stack = np.array([[0.5, 0.25, 0.25], [0.125, 0.0, 0.875]])
+    assert np.array_equal(form.sums(stack), [form.sums(f) for f in stack])
+    # Every index supports the value that owns the constant row.
+    assert np.array_equal(form.sums(np.array([1.0, 0.0, 0.0])), np.ones(form.size))
 
 
 def test_without_an_error_the_kept_tables_are_as_expected():
