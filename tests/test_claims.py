@@ -335,6 +335,9 @@ BREAKS = {
     ),
     "unbiased": lambda patch: _add_to_counts(patch, 10),
     "oue-flip": lambda patch: patch.setattr(errata, "_unary_loss", lambda p, q: 0.0),
+    "significance-threshold": lambda patch: patch.setattr(
+        closed_form, "significance_threshold", lambda d, sigma, alpha=2.0: 4 * sigma
+    ),
     "hr-like-ss": lambda patch: patch.setattr(protocols, "HadamardResponse", OUE),
     "oue-faster": lambda patch: patch.setattr(protocols, "_hashed", lambda x: x),
     "table1-words": lambda patch: patch.setattr(

@@ -194,7 +194,7 @@ STATEMENTS = (
             Ratio("draft-fig2", "base-pos", _without("base-pos"), 10**0.5, 10**2.5, "parameter"),
         ),
         expected=Verdict.FAILS,
-        why="1.7 times Norm-Mul's at ρ = 10, and 10,000 times Norm-Hyb's at ρ = 90.",
+        why="1.7 times Norm-Mul's at ρ = 10, and 9,000 times Norm-Hyb's at ρ = 90.",
     ),
     Statement(
         id="d-fig2-post-pos",

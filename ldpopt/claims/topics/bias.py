@@ -518,6 +518,34 @@ def _simulated_false_positives(
 
 
 @claim(
+    "significance-threshold",
+    "K IV-A Eq. 22",
+    "Estimates above the significance threshold are more reliable, as the probability that low "
+    "frequencies generate them is low.",
+    Verdict.HOLDS,
+)
+def significance_threshold(instances: InstanceSet) -> Finding:
+    """Sum the binomial tail of an item without users above the threshold, in K's ten settings.
+
+    OUE, β = 0.05, the sizes of Kosarak and Retail, ε from 1 to 5. Red if noise alone lifts 0.1
+    items or more above the threshold in a setting, where β/d each would be 0.05.
+    """
+    numbers = {}
+    for name, d, n in (("Kosarak", 41_270, 8_019_015), ("Retail", 16_470, 908_576)):
+        for epsilon in (1.0, 2.0, 3.0, 4.0, 5.0):
+            oracle = OUE(epsilon=epsilon, d=d)
+            numbers[name, epsilon] = d * _tail(oracle, n, alpha=0.05)
+    return Finding(
+        holds=max(numbers.values()) < 0.1,
+        instances=len(numbers),
+        evidence={
+            f"expected number of empty items above it, {name}, ε = {epsilon:g}": number
+            for (name, epsilon), number in numbers.items()
+        },
+    )
+
+
+@claim(
     "false-positive-share",
     "N IV-A, D 3.1",
     "When an estimate is above T, the probability that its true frequency is 0 is at most α, by "

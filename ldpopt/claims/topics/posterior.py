@@ -402,7 +402,8 @@ def calibrate_moments(instances: InstanceSet) -> Finding:
 @claim(
     "calibrate-lowers",
     "K IV-B",
-    "Under a power law Calibrate reduces the frequencies that the oracle estimates as high.",
+    "Under a power law Calibrate tends to reduce the frequencies that the oracle estimates as "
+    "high.",
     Verdict.HOLDS,
 )
 def calibrate_lowers(instances: InstanceSet) -> Finding:

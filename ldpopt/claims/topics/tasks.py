@@ -977,7 +977,7 @@ def norm_cut_sum(instances: InstanceSet) -> Finding:
 @claim(
     "sets-exceed-values",
     "N V-D",
-    "The MSE of set-value queries is greater than that over the full domain.",
+    "Overall, the MSE of set-value queries is greater than that over the full domain.",
     Verdict.HOLDS,
 )
 def sets_exceed_values(instances: InstanceSet) -> Finding:
