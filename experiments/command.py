@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +17,19 @@ from rich.table import Table
 
 from experiments.errors import ExperimentError
 from experiments.figures import FIGURES, Figure
+from experiments.figures.additions import with_additions
 from experiments.run import SEED, Plan, plan, write_figures
 from ldpopt.cli.app import INTERRUPTED, Interruptible
+from ldpopt.datasets import Dataset
 from ldpopt.errors import LdpoptError
 from ldpopt.executors import PATIENCE, executor_for
+from ldpopt.studies.engine.candidate import Candidate, candidates_of
+from ldpopt.studies.engine.cell import require_sendable
 from ldpopt.studies.engine.run import Summary, compute_behind_bar
 from ldpopt.studies.engine.store import Store
+from ldpopt.studies.named_objects import load_object
+from ldpopt.studies.rehearsal import rehearse
+from ldpopt.studies.study_inputs import data_sets_of
 from ldpopt.validate import unknown_name
 
 FAILED = 1
@@ -104,6 +112,23 @@ DaskPatience = Annotated[
     float,
     typer.Option(help="Seconds that the scheduler may be silent or without workers."),
 ]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        metavar="MODULE:NAME",
+        help="One more line: a problem, or a function from an estimate to frequencies.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="In place of the figure's data: a CSV file with the columns label and count.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A few trials at a few points: a smoke test.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is in the results file.")]
@@ -128,6 +153,8 @@ def run(
     quick: Quick = False,
     fresh: Fresh = False,
     compare: Compare = False,
+    method: Methods = None,
+    data: Data = None,
 ) -> None:
     """Compute figures: FIGURE.csv (and .paired.csv), FIGURE.svg and FIGURE.png in the folder OUT.
 
@@ -135,12 +162,20 @@ def run(
     and a changed figure computes only what changed; changed code computes everything anew. The
     same seed gives the same bits for any number of workers.
 
+    With --method or --data a figure has lines or data of your own, and the name FIGURE-own.
+
     Exit status: 0 if all is done, 1 if something failed, 2 for wrong usage, 3 if a data set is
     missing (what needs it is skipped), 130 if interrupted.
 
     Example: python -m experiments run all --workers 2 --compare
     """
-    chosen = _figures(figures)
+    own_data = _data(data or [])
+    chosen = _with_additions(_figures(figures), method or [], own_data)
+    if compare and (method or data):
+        raise typer.BadParameter(
+            "the page compares the papers' own methods and data: leave out --compare",
+            param_hint="--compare",
+        )
     # One of the two would be ignored, and the user would not learn which.
     if dask is not None and workers > 1:
         raise typer.BadParameter(
@@ -149,7 +184,11 @@ def run(
     executor = executor_for(workers, dask, dask_patience)
     # Loading counts too: the user waits for it.
     start = time.perf_counter()
-    planned = plan(chosen, seed=seed, trials=trials, quick=quick)
+    planned = plan(chosen, seed=seed, trials=trials, quick=quick, data=own_data)
+    if method:
+        _rehearse(planned)
+    if workers > 1:
+        require_sendable(list(planned.distinct.values()))
     with Store(store or out / "cells.sqlite") as results:
         summary = Summary()
         try:
@@ -191,6 +230,35 @@ def _figures(names: list[str]) -> list[Figure]:
             )
     # Once each, in the order given.
     return [FIGURES[name] for name in dict.fromkeys(names)]
+
+
+def _data(names: list[str]) -> dict[str, Dataset]:
+    """Return the data sets of the user, by name."""
+    return data_sets_of(names) if names else {}
+
+
+def _with_additions(
+    chosen: list[Figure], methods: list[str], data: Mapping[str, Dataset]
+) -> list[Figure]:
+    candidates: tuple[Candidate, ...] = ()
+    if methods:
+        # By the name after the colon, as the legend shows it.
+        loaded = [(name.rpartition(":")[2], load_object(name)) for name in methods]
+        candidates = candidates_of(dict(loaded))
+        if len(candidates) < len(loaded):
+            raise ExperimentError("two methods have one name: rename one of them")
+    return [with_additions(figure, candidates, list(data.values())) for figure in chosen]
+
+
+def _rehearse(planned: Plan) -> None:
+    """Try the user's methods once on each population, before the first cell."""
+    tried = set()
+    for name, tasks in planned.tasks.items():
+        additions = planned.figures[name].experiment.additions
+        for task in tasks:
+            if additions and task.oracle and task.cell.population not in tried:
+                tried.add(task.cell.population)
+                rehearse(additions, (), task.data, task.oracle, task.seed)
 
 
 def _report(planned: Plan, summary: Summary, drawn: list[str], out: Path, seconds: float) -> None:

@@ -374,7 +374,7 @@ def test_every_figure_from_data_to_picture(tmp_path, tiny, monkeypatch, name):
     """On small populations, Kosarak, POS and Fire too: a table with every panel, and pictures."""
     is_saved = name in SAVED.values()
     if not is_saved:
-        monkeypatch.setattr(draw, "_saved", lambda page, suffix: suffix.encode())
+        monkeypatch.setattr(draw, "_saved", lambda page, suffix, palette: suffix.encode())
     result = invoke("run", name, "--quick", "--trials", 3, "--out", tmp_path)
     assert result.exit_code == 0, result.stderr
     with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as file:

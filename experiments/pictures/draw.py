@@ -17,14 +17,29 @@ from experiments.cells.treatments import TREATMENTS
 from experiments.figures import Figure, Panel
 from experiments.pictures.style import LOOKS, PAGE, shades
 from experiments.tables import Row
+from ldpopt.printable import printable
+from ldpopt.studies.looks import Look, looks_of
 
 _LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
 
 
 def label(method: str) -> str:
-    """Return a method's name as the papers write it."""
-    return _SPOKEN[method] if method in _SPOKEN else TREATMENTS[method].label
+    """Return a method's name as the papers write it; the name itself of a method of the user's."""
+    if method in _SPOKEN:
+        return _SPOKEN[method]
+    return TREATMENTS[method].label if method in TREATMENTS else printable(method)
+
+
+def _look(figure: Figure, method: str) -> Look:
+    """Return how a method is drawn: those that the user adds get the next free looks."""
+    if method in LOOKS:
+        return LOOKS[method]
+    return _additions(figure)[method]
+
+
+def _additions(figure: Figure) -> dict[str, Look]:
+    return looks_of(candidate.name for candidate in figure.experiment.additions)
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
@@ -35,6 +50,8 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
             # A row may have fewer panels than the widest one.
             for panel, ax in zip(panels, row, strict=False):
                 _panel(ax, figure, panel, [r for r in rows if r.panel == panel.name])
+            for ax in row[len(panels) :]:
+                ax.set_axis_off()
         if figure.drawing in _NAMED_ABOVE:
             # The lower row of a selection has legends of its own.
             _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
@@ -44,7 +61,8 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
         # does nothing, every file would be drawn twice.
         page.get_layout_engine().execute(page)
         page.set_layout_engine(None)
-        return {suffix: _saved(page, suffix) for suffix in ("svg", "png")}
+        palette = shades(_additions(figure).values())
+        return {suffix: _saved(page, suffix, palette) for suffix in ("svg", "png")}
 
 
 def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:
@@ -101,7 +119,7 @@ def _name_lines(figure: Figure, axes: np.ndarray) -> None:
             )
 
 
-def _saved(page: Page, suffix: str) -> bytes:
+def _saved(page: Page, suffix: str, shades_of_page: bytes) -> bytes:
     """Return the page as a file, small enough to be kept: the same picture gives the same bytes."""
     file = io.BytesIO()
     if suffix == "svg":
@@ -111,7 +129,7 @@ def _saved(page: Page, suffix: str) -> bytes:
     page.savefig(file, format="png", dpi=150, metadata={"Software": None})
     small = io.BytesIO()
     palette = Image.new("P", (1, 1))
-    palette.putpalette(shades())
+    palette.putpalette(shades_of_page)
     # A palette of fixed shades: a smaller file, and the same one for every picture.
     drawn = Image.open(file).convert("RGB")
     drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(
@@ -158,6 +176,7 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         x, mean, std = _points(panel, rows, method)
         if not x.size:
             continue
+        look = _look(figure, method)
         # A bar that reaches 0 has no place on a logarithmic axis.
         low = np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
         ax.errorbar(
@@ -167,9 +186,9 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
             label=label(method),
             elinewidth=0.6,
             capsize=0,
-            ecolor=mpl.colors.to_rgba(LOOKS[method].colour, 0.5),
+            ecolor=mpl.colors.to_rgba(look.colour, 0.5),
             markeredgewidth=0.8,
-            **LOOKS[method].options(),
+            **look.options(),
         )
     ax.set(xscale=figure.xscale, yscale=figure.yscale)
     if figure.yscale == "log":
@@ -282,14 +301,14 @@ def _improvement(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) ->
 def _selection(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Errors on synthetic and real data above; below, shares of the choices and their costs."""
     if panel.metric == "share of choices":
-        _choices(ax, panel, rows)
+        _choices(ax, figure, panel, rows)
     elif panel.shown == "regret":
         _regrets(ax, panel, rows)
     else:
         _curves(ax, figure, panel, rows)
 
 
-def _choices(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+def _choices(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Bars of all methods on top of each other, which add up to 1 at each ε."""
     bottom: np.ndarray | float = 0.0
     for method in panel.methods:
@@ -297,7 +316,7 @@ def _choices(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
         # A method that is never chosen would only fill the legend.
         if not share.any():
             continue
-        colour = LOOKS[method].colour
+        colour = _look(figure, method).colour
         ax.bar(x, share, bottom=bottom, width=0.16, color=colour, label=label(method))
         bottom = bottom + share
     ax.set_ylabel("share of the trials")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from experiments.cells.measures import SELECTED, TRUTH
 from ldpopt.studies.looks import METHOD_LOOKS, Look
 
@@ -20,9 +22,13 @@ LOOKS = {
 _SHADES = 14  # of a colour, for the edges of lines
 
 
-def shades() -> bytes:
-    """Return the palette of a PNG, 256 entries of three bytes: greys, and colours towards white."""
-    colours = sorted({look.colour for look in LOOKS.values()} - {"#000000"})
+def shades(additions: Iterable[Look] = ()) -> bytes:
+    """Return the palette of a PNG, 256 entries of three bytes: greys, and colours towards white.
+
+    ``additions`` are looks of methods that are not the papers'.
+    """
+    looks = [*LOOKS.values(), *additions]
+    colours = sorted({look.colour for look in looks} - {"#000000"})
     greys = 256 - len(colours) * _SHADES
     # No grey near white: the search for the nearest entry is coarse, and white must stay white.
     palette = bytearray(b"\xff\xff\xff")

@@ -13,11 +13,9 @@ import numpy as np
 
 from ldpopt import validate
 from ldpopt.datasets import Dataset
-from ldpopt.errors import InvalidInputError, LdpoptError, MethodError, warn
-from ldpopt.estimate import FrequencyEstimate
+from ldpopt.errors import InvalidInputError, warn
 from ldpopt.executors import Executor, executor_for
 from ldpopt.methods import METHODS
-from ldpopt.solve.composition import Composition
 from ldpopt.studies.engine.candidate import Candidate, candidates_of
 from ldpopt.studies.engine.cell import (
     Cell,
@@ -26,11 +24,12 @@ from ldpopt.studies.engine.cell import (
     provenance_of,
     require_sendable,
 )
-from ldpopt.studies.engine.measures import Measure, Setting
+from ldpopt.studies.engine.measures import Measure
 from ldpopt.studies.engine.moments import Values
 from ldpopt.studies.engine.provenance import fingerprint
 from ldpopt.studies.engine.run import Summary, compute_behind_bar, compute_cells
 from ldpopt.studies.engine.store import Memory, Shelf, Store
+from ldpopt.studies.rehearsal import rehearse
 from ldpopt.studies.study_inputs import Collection, collections_of, data_sets_of, measures_of
 from ldpopt.studies.study_result import Study
 from ldpopt.studies.study_rows import Array, Place
@@ -200,40 +199,9 @@ def _rehearse(
     rehearsed = set()
     for data, collection in settings:
         # What can be wrong depends on the domain, and hardly on the budget.
-        if data.name in rehearsed:
-            continue
-        rehearsed.add(data.name)
-        rng = np.random.default_rng(seed)
-        counts = collection.oracle.simulate_counts(data.counts, rng, trials=1)
-        raw = collection.oracle.estimate(counts, data.n)
-        setting = Setting(data, collection.oracle, tuple(candidates))
-        for measure in measures:
-            measure.start(setting)(raw, {candidates[0].name: raw}, rng)
-        for candidate in candidates:
-            _rehearse_candidate(candidate, raw[0])
-
-
-def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
-    """Call a function once, and let a problem choose its path, which solves nothing."""
-    method, options = candidate.steps[0]
-    if METHODS.get(method.name) is method:
-        return
-    problem = method.problem
-    if problem is None:
-        try:
-            method.solve(raw, **dict(options))
-        except MethodError:
-            raise
-        except LdpoptError:
-            # It may have no answer for this draw, as Norm-Mul without a positive estimate.
-            return
-    elif not isinstance(problem, Composition):
-        try:
-            plan = problem.plan(raw)
-        except LdpoptError as error:
-            raise type(error)(f"the candidate {candidate.name!r}: {error}") from None
-        if plan.path is None:
-            raise InvalidInputError(f"the candidate {candidate.name!r}: {plan.reason}")
+        if data.name not in rehearsed:
+            rehearsed.add(data.name)
+            rehearse(candidates, measures, data, collection.oracle, seed)
 
 
 def _tasks(

@@ -1,0 +1,64 @@
+"""One draw before a run: errors of users' functions and problems come at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ldpopt.datasets import Dataset
+from ldpopt.errors import InvalidInputError, LdpoptError, MethodError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.methods import METHODS
+from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.solve.composition import Composition
+from ldpopt.studies.engine.candidate import Candidate
+from ldpopt.studies.engine.measures import Measure, Setting
+
+
+def rehearse(
+    candidates: Sequence[Candidate],
+    measures: Sequence[Measure],
+    data: Dataset,
+    oracle: FrequencyOracle,
+    seed: int,
+) -> None:
+    """Raise what candidates and metrics do wrong on one simulated collection; solve no problem.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a function returns another shape or numbers that are not finite, or changes its input; if
+        a problem does not fit the data, or a metric returns no number.
+    """
+    rng = np.random.default_rng(seed)
+    counts = oracle.simulate_counts(data.counts, rng, trials=1)
+    raw = oracle.estimate(counts, data.n)
+    setting = Setting(data, oracle, tuple(candidates))
+    for measure in measures:
+        measure.start(setting)(raw, {candidates[0].name: raw}, rng)
+    for candidate in candidates:
+        _rehearse_candidate(candidate, raw[0])
+
+
+def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
+    """Call a function once, and let a problem choose its path, which solves nothing."""
+    method, options = candidate.steps[0]
+    if METHODS.get(method.name) is method:
+        return
+    problem = method.problem
+    if problem is None:
+        try:
+            method.solve(raw, **dict(options))
+        except MethodError:
+            raise
+        except LdpoptError:
+            # It may have no answer for this draw, as Norm-Mul without a positive estimate.
+            return
+    elif not isinstance(problem, Composition):
+        try:
+            plan = problem.plan(raw)
+        except LdpoptError as error:
+            raise type(error)(f"the candidate {candidate.name!r}: {error}") from None
+        if plan.path is None:
+            raise InvalidInputError(f"the candidate {candidate.name!r}: {plan.reason}")
