@@ -7,6 +7,7 @@ for any number of workers.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -20,7 +21,7 @@ from concurrent.futures import (
 )
 from concurrent.futures import Executor as Pool
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
@@ -198,7 +199,7 @@ class Dask:
             raise WorkersError(
                 "a Dask cluster needs the package distributed: pip install 'ldpopt[dask]'"
             ) from None
-        with closing(self._client()) as client:
+        with _closed_in_silence(self._client()) as client:
             cluster = _Cluster(client, self)
             # Not pure: the result of an equal call may not be taken from an earlier run.
             pool = client.get_executor(pure=False)
@@ -251,6 +252,21 @@ class Dask:
             f"the Dask cluster at {self.address} had no workers for {self.patience:g} s: start "
             "some, then run again"
         )
+
+
+@contextmanager
+def _closed_in_silence(client: Any) -> Iterator[Any]:
+    """Close a connection without the traceback that Dask logs if it was trying to renew it."""
+    logger = logging.getLogger("distributed.client")
+    try:
+        yield client
+    finally:
+        level = logger.level
+        logger.setLevel(logging.CRITICAL + 1)
+        try:
+            client.close()
+        finally:
+            logger.setLevel(level)
 
 
 class _Cluster:

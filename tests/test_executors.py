@@ -1,5 +1,6 @@
 """What all executors share: order, errors as outcomes, little work ahead, lost workers."""
 
+import logging
 import operator
 import os
 import threading
@@ -156,6 +157,19 @@ def test_a_scheduler_that_dies_is_named(start_cluster, in_order):
     cluster.close()
     with pytest.raises(WorkersError, match="went away: start it, then run again"):
         list(outcomes)
+
+
+def test_a_connection_that_is_given_up_leaves_no_traceback_in_the_log(caplog):
+    logger = logging.getLogger("distributed.client")
+
+    class Client:
+        def close(self):
+            logger.error("Traceback")
+
+    with executors._closed_in_silence(Client()):
+        logger.error("before")
+    logger.error("after")
+    assert caplog.messages == ["before", "after"]
 
 
 def test_an_error_on_a_cluster_is_an_outcome(start_cluster):
