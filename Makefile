@@ -14,7 +14,7 @@ PROVE ?=
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants bench docs figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture bench docs figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -59,6 +59,9 @@ pythons: $(DEV)  ## the tests under every other supported Python that is install
 
 mutants: $(DEV)  ## plant errors and print those that no test notices: about an hour
 	$(BIN)/python -m tools.mutants $(MUTANTS)
+
+torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full disks and kills: half an hour
+	LDPOPT_TORTURE=50 $(PYTEST) tests/test_fuzz.py tests/test_damage.py tests/test_kills.py
 
 bench: $(DEV)  ## speeds as ratios within this run, peers included: more than a quarter of an hour
 	$(BIN)/python -m experiments.bench

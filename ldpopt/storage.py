@@ -141,7 +141,9 @@ def cannot_write(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InvalidInputError(f"cannot write {path}: {error.strerror or error}") from None
+        # Arrow's own words are about its sources; the number says what the system refused.
+        reason = os.strerror(error.errno) if error.errno else error
+        raise InvalidInputError(f"cannot write {path}: {reason}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -170,6 +170,7 @@ class Checkpoint:
                 )
             check(content, path)
             progress = _progress(record)
+            rejects = record["rejects"]
         except (InvalidInputError, DataUnavailableError):
             raise
         # A file of any other content fails in one of these ways.
@@ -183,10 +184,10 @@ class Checkpoint:
                 f"{header.protocol}: {hint}"
             )
         check_sum(header.oracle, sum(progress.counts.tolist()), progress.n, str(path))
-        if record["rejects"] != self._rejects_name:
+        if rejects != self._rejects_name:
             raise InvalidInputError(
-                f"the unfinished aggregation wrote its rejects to {record['rejects']}: name the "
-                f"same file, or {hint}"
+                f"the unfinished aggregation wrote its rejects to {rejects}: name the same file, "
+                f"or {hint}"
             )
         return progress
 

@@ -17,7 +17,7 @@ from pyarrow import csv
 from ldpopt import validate
 from ldpopt.collection.header import fingerprint
 from ldpopt.collection.parquet import CLIENT_ID
-from ldpopt.collection.untrusted import parse_json, read_text
+from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.errors import InvalidInputError
 
 VALUE = "value"
@@ -154,9 +154,11 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
 
 def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
     """Return the columns' names, and whether the file's first line holds them."""
+    check_regular(path, f"cannot read {path}")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            first = next(reader(file), [""])
+            # An empty line has no field; it is an empty value.
+            first = next(reader(file), []) or [""]
     except (OSError, UnicodeDecodeError, Error) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
     # A heading decides, even where its words are labels too.
@@ -170,7 +172,7 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
             f"{path} has no column {VALUE!r}: its columns are {', '.join(first)}"
         )
     # A single column is taken to have a heading of another name unless its first line is a value.
-    return [VALUE], bool(labels.indices(pa.array(first))[0] < 0)
+    return [VALUE], bool(labels.indices(pa.array(first, pa.string()))[0] < 0)
 
 
 def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.RecordBatch]:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
 from ldpopt.errors import InvalidInputError
 
-# More than counts or labels of the largest domain take; a device may have no end.
+# More than counts or labels of the largest domain take.
 _LARGEST = 1 << 29
+
+
+def check_regular(path: Path, problem: str) -> None:
+    """Raise an InvalidInputError that begins with ``problem`` unless a path leads to a file.
+
+    A pipe could keep a reader waiting for ever, and a device have no end.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{problem} ({error})") from None
+    if not stat.S_ISREG(mode):
+        raise InvalidInputError(f"{problem} (it is a folder, device, pipe or socket)")
 
 
 def read_bytes(path: Path, problem: str) -> bytes:
@@ -18,6 +32,7 @@ def read_bytes(path: Path, problem: str) -> bytes:
     Raises an InvalidInputError that begins with ``problem`` if it cannot be read, or is too large
     to be what it should be.
     """
+    check_regular(path, problem)
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
