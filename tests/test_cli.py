@@ -357,7 +357,7 @@ def test_verify_judges_the_figures_and_fails_where_a_table_is_missing(tmp_path, 
     result = run("verify", "--quick", "--json", "--figures", kept)
     assert result.status == 0
     records = json.loads(result.out)
-    assert len(records) == 120
+    assert len(records) == 126
     assert {"cannot be checked here", "fails"} < {record["verdict"] for record in records}
     shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("*.svg", "*fig9.csv"))
     result = run("verify", "--quick", "--json", "--figures", tmp_path / "run")
