@@ -543,3 +543,61 @@ def test_a_solver_that_stops_again_gets_the_objective_in_smaller_units(monkeypat
         for variable in objective.variables():
             variable.value = np.ones(variable.shape)
     assert float(third.value) == pytest.approx(float(first.value) / len(F), rel=1e-12)
+
+
+# --- a second try ---------------------------------------------------------------------------------
+
+BALL = Custom(lambda f: [cp.norm(f - 1 / 3) <= 0.3], name="ball")
+ROUND = Problem(LeastSquares(), [*SIMPLEX, BALL])
+
+
+def failing(monkeypatch, *names, with_point=False):
+    """Let solvers end for numerical reasons, without a point or with the uniform one."""
+    original = conic.CompiledProblem.solve
+
+    def solve(self, *args):
+        result = original(self, *args)
+        # The ball is what they fail at.
+        if self._solver not in names or "orm" not in str(self._program.problem):
+            return result
+        if with_point:
+            return replace(result, point=np.full(3, 1 / 3), reported="optimal_inaccurate")
+        return replace(result, point=None, status=None, reported="solver_error")
+
+    monkeypatch.setattr(conic.CompiledProblem, "solve", solve)
+
+
+@pytest.mark.parametrize("with_point", [False, True])
+def test_another_solver_gets_what_the_first_one_cannot_solve(with_point, monkeypatch):
+    expected = ROUND.solve(F).frequencies
+    failing(monkeypatch, "CLARABEL", with_point=with_point)
+    solution = Problem(ROUND.loss, ROUND.constraints).solve(F)
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, expected, rtol=0, atol=1e-4)
+    assert solution.solver == ("CLARABEL, QOCO" if with_point else "CLARABEL")
+
+
+def test_of_a_stack_only_inaccurate_trials_are_solved_again(monkeypatch):
+    expected = ROUND.solve(F).frequencies
+    failing(monkeypatch, "CLARABEL", with_point=True)
+    problem = Problem(ROUND.loss, ROUND.constraints)
+    # The uniform point is right for the uniform estimate.
+    solution = problem.solve([[1 / 3] * 3, F])
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, [[1 / 3] * 3, expected], rtol=0, atol=1e-4)
+    assert solution.solver == "CLARABEL, QOCO"
+
+
+def test_a_solver_that_is_named_is_not_replaced(monkeypatch):
+    failing(monkeypatch, "CLARABEL")
+    with pytest.raises(SolverError, match=r"CLARABEL returned no point \(status solver_error\)"):
+        Problem(ROUND.loss, ROUND.constraints).solve(F, solver="CLARABEL")
+
+
+def test_where_all_fail_the_error_says_what_was_tried_and_which_constraint_is_to_blame(monkeypatch):
+    failing(monkeypatch, "CLARABEL", "QOCO", "SCS")
+    message = (
+        r"CLARABEL returned no point .*QOCO returned no point .*; without ball there is a point"
+    )
+    with pytest.raises(SolverError, match=message):
+        Problem(ROUND.loss, ROUND.constraints).solve(F)

@@ -40,6 +40,7 @@ SOLVE_LAYERS = [
     {"paths"},
     {"polish"},
     {"planner", "acceptance", "solution", "parameter_path"},
+    {"second_try"},
     {"problem"},
     {"composition"},
 ]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.status import Status
 
@@ -31,6 +32,8 @@ class Outcome:
         Number of steps of an iterative algorithm or of a solver, 0 of a closed form.
     stats
         Of a solver cvxpy's record of what it reports, for each trial.
+    by
+        The solver that a plan's own one was replaced by; empty where it was not.
     """
 
     frequencies: NDArray[np.float64]
@@ -39,10 +42,14 @@ class Outcome:
     solver_seconds: float = 0.0
     steps: int = 0
     stats: tuple[Any, ...] = ()
+    by: str = ""
 
 
 Run = Callable[[], Outcome]
 """Follows a plan."""
+
+Again = Callable[[FrequencyEstimate], Outcome]
+"""Solves the problem of a plan for some of its trials in another way."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,9 @@ class Plan:
         What is solved, and the rest of a sentence about it: why by this path.
     run
         The function that follows the plan; None where no path solves the problem.
+    again
+        Another solver, for trials whose points turn out to be inaccurate; None where the caller
+        has chosen one, and on other paths.
     """
 
     path: Path | None
@@ -66,6 +76,7 @@ class Plan:
     formulation: Formulation
     verdict: str
     run: Run | None = field(default=None, repr=False, compare=False)
+    again: Again | None = field(default=None, repr=False, compare=False)
 
     @property
     def reason(self) -> str:

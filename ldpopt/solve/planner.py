@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve import solvers
@@ -17,7 +17,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import convex_concave, mixture_weights
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
-from ldpopt.solve.plan import Outcome, Plan, Run
+from ldpopt.solve.plan import Again, Outcome, Plan, Run
 from ldpopt.solve.polish import polish
 from ldpopt.solve.solvers import COLD, Running
 from ldpopt.solve.status import ACCURACIES, Accuracy
@@ -161,11 +161,31 @@ class Planner:
         chosen = solvers.settings(solver, request.accuracy, given)
 
         def run() -> Outcome:
-            outcome = self.conic.solve(formulation, start, solver, chosen, given, request.running)
+            outcome = self.conic.solve(
+                formulation, start, solver, chosen, given, request.running, again
+            )
             # Who names a solver or its path wants to see what it returns: comparisons do.
             return polish(formulation, start, outcome) if is_free else outcome
 
-        return Plan("conic", solver, formulation, verdict, run)
+        again = self._by_another_solver(formulation, request) if is_free else None
+        return Plan("conic", solver, formulation, verdict, run, again)
+
+    def _by_another_solver(self, formulation: Formulation, request: Request) -> Again:
+        """Return the function that solves trials by the first other solver that takes them."""
+
+        def again(part: FrequencyEstimate) -> Outcome:
+            """Return polished points; the solver's error is raised if it has none."""
+            for name in solvers.OTHERS:
+                options = solvers.patient(name, request.time_limit)
+                chosen = solvers.settings(name, request.accuracy, options)
+                try:
+                    outcome = self.conic.solve(formulation, part, name, chosen, {})
+                except UnsupportedProblemError:
+                    continue
+                return replace(polish(formulation, part, outcome), by=name)
+            raise UnsupportedProblemError("no other solver takes this problem")
+
+        return again
 
     def _steps(
         self,

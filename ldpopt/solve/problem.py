@@ -23,6 +23,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
+from ldpopt.solve.second_try import improved
 from ldpopt.solve.solution import Solution
 from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import Accuracy, Status
@@ -163,6 +164,8 @@ class Problem(Formulation):
         -----
         Where no path and no solver is named, a solver's point is polished by Newton steps on the
         constraints that hold (``ldpopt.solve.polish``), and kept if its certified gap is smaller.
+        A trial without an accurate point is solved again by a second solver, SCS say, and
+        ``Solution.solver`` then names both.
 
         Cost: closed forms are a sort or a few passes for all trials at once; the other paths solve
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
@@ -192,6 +195,13 @@ class Problem(Formulation):
         # paths.
         judgement = judge(problem, start, outcome, plan, request.accuracy)
         if judgement.status is not Status.OPTIMAL:
+            began = time.perf_counter()
+            outcome, judgement = improved(
+                problem, start, outcome, judgement, plan, request.accuracy
+            )
+            # Some of it is judging, which here is a part of how the point was found.
+            seconds += time.perf_counter() - began
+        if judgement.status is not Status.OPTIMAL:
             warn(
                 f"the solution is inaccurate: {judgement.reason}; see its certificate, or allow "
                 "more iterations"
@@ -202,7 +212,7 @@ class Problem(Formulation):
             frequencies=outcome.frequencies,
             status=judgement.status,
             path=plan.path,
-            solver=plan.name,
+            solver=f"{plan.name}, {outcome.by}" if outcome.by else plan.name,
             seconds=seconds,
             compile_seconds=outcome.compile_seconds,
             solver_seconds=outcome.solver_seconds,

@@ -208,3 +208,19 @@ def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, An
     """Return a solver's options at an accuracy, with the given ones over them."""
     record = SOLVERS.get(solver)
     return {**(record.settings(accuracy) if record is not None else {}), **options}
+
+
+OTHERS = ("QOCO", "SCS")
+"""The solvers for a second try, of which the first that takes a problem gets it: every installation
+has both. QOCO is quick; SCS takes every cone, and its method has other weaknesses."""
+
+# Seconds per trial for a second try: long enough for problems of thousands of values.
+_PATIENCE = 10.0
+
+
+def patient(solver: str, seconds: float | None) -> dict[str, Any]:
+    """Return the options of a second try: it stops after a while, or after so many seconds."""
+    record = SOLVERS.get(solver)
+    if record is None or record.time_limit is None:
+        return {}
+    return {record.time_limit: _PATIENCE if seconds is None else seconds}

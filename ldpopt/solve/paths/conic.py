@@ -16,7 +16,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
-from ldpopt.solve.plan import Outcome
+from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import ConeProgram
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import Status
@@ -251,6 +251,7 @@ class ConicPath:
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
         running: Running = COLD,
+        again: Again | None = None,
     ) -> Outcome:
         """Return a solver's points for all trials of an estimate; the status is the worst one's.
 
@@ -264,6 +265,8 @@ class ConicPath:
             An installed solver, as cvxpy spells it.
         settings, given, running
             As in ``CompiledProblem.solve``.
+        again
+            What solves a trial for which the solver has no point; None for an error instead.
 
         Raises
         ------
@@ -276,10 +279,12 @@ class ConicPath:
         """
         self._require_feasible(formulation, start)
         stack = _Stack.of(formulation, start, solver, settings, given, running)
-        results = [self._solve_trial(stack, trial) for trial in stack.trials]
+        results = [self._solve_trial(stack, trial, again) for trial in stack.trials]
         return _outcome(stack, results)
 
-    def _solve_trial(self, stack: _Stack, trial: tuple[int, ...]) -> SolverResult:
+    def _solve_trial(
+        self, stack: _Stack, trial: tuple[int, ...], again: Again | None
+    ) -> SolverResult:
         """Return what the solver makes of one trial, or raise the error of a missing point."""
         formulation = stack.formulation
         loss = formulation.loss
@@ -289,6 +294,8 @@ class ConicPath:
             # A sum over values whose noise is far above 1/d is a large number in its own units.
             first = _better(first, self._attempt(stack, row, stack.constants, 1 / len(row[0])))
         if first.point is None:
+            if again is not None and first.reported not in _INFEASIBLE:
+                return self._rescued(stack, stack.start[trial], first, again)
             support = None if stack.support is None else stack.support[trial]
             raise _no_point(formulation, stack.start[trial], support, stack.solver, first.reported)
         best = first
@@ -301,6 +308,47 @@ class ConicPath:
             units = finer
             best = _better(best, self._attempt(stack, row, units))
         return best
+
+    def _rescued(
+        self, stack: _Stack, estimate: FrequencyEstimate, first: SolverResult, again: Again
+    ) -> SolverResult:
+        """Return another solver's result for one trial, or raise an error that says what failed."""
+        try:
+            second = again(estimate)
+        except SolverError as error:
+            raise SolverError(
+                f"{stack.solver} returned no point (status {first.reported}), with careful "
+                f"settings and in smaller units too, and neither did another solver ({error}); "
+                f"{self._blame(stack, estimate)}"
+            ) from None
+        return replace(
+            first,
+            point=second.frequencies,
+            status=second.status,
+            solver_seconds=first.solver_seconds + second.solver_seconds,
+            compile_seconds=first.compile_seconds + second.compile_seconds,
+            steps=first.steps + second.steps,
+        )
+
+    def _blame(self, stack: _Stack, estimate: FrequencyEstimate) -> str:
+        """Return which constraint the solver cannot cope with: without it there is a point.
+
+        Cost: a solve per constraint, which a problem without an answer is worth.
+        """
+        constraints = stack.formulation.constraints
+        for constraint in constraints:
+            rest = tuple(one for one in constraints if one is not constraint)
+            easier = Formulation(stack.formulation.loss, rest)
+            try:
+                self.solve(easier, estimate, stack.solver, stack.settings, stack.given)
+            # Without it the minimum may be at infinity, too.
+            except InvalidInputError:
+                continue
+            return (
+                f"without {constraint.name or repr(constraint)} there is a point: state that "
+                "constraint in other terms, or leave it out"
+            )
+        return "no single constraint is to blame: state the loss in other units, or fewer values"
 
     def _attempt(
         self,

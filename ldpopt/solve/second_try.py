@@ -1,0 +1,86 @@
+"""Points that turn out to be inaccurate get a second try, by a solver of another kind.
+
+Solvers stop early for reasons of their own: what one cannot solve is mostly easy for another. Only
+the trials whose points nothing proves are solved again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ldpopt.errors import SolverError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.acceptance import Judgement, judge
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.status import Accuracy, Status
+
+
+def improved(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    outcome: Outcome,
+    judgement: Judgement,
+    plan: Plan,
+    accuracy: Accuracy,
+) -> tuple[Outcome, Judgement]:
+    """Return an outcome whose inaccurate points are replaced by optimal ones where there are such.
+
+    Parameters
+    ----------
+    formulation, start, plan, accuracy
+        What was solved, and how.
+    outcome, judgement
+        What came out, and what was made of it.
+
+    Returns
+    -------
+    Both as they are where the plan has no other way, or that is no better.
+    """
+    if judgement.status is Status.OPTIMAL or plan.again is None:
+        return outcome, judgement
+    points = outcome.frequencies.copy()
+    seconds: list[Outcome] = []
+    is_proved = True
+    for trial in np.ndindex(points.shape[:-1]):
+        estimate = start[trial]
+        first = replace(outcome, frequencies=points[trial])
+        # Of a single vector it is known.
+        if points.ndim > 1 and _is_optimal(formulation, estimate, first, plan, accuracy):
+            continue
+        try:
+            second = plan.again(estimate)
+        except SolverError:
+            is_proved = False
+            continue
+        if _is_optimal(formulation, estimate, second, plan, accuracy):
+            points[trial] = second.frequencies
+            seconds.append(second)
+        else:
+            is_proved = False
+    if not seconds:
+        return outcome, judgement
+    result = replace(
+        outcome,
+        frequencies=points,
+        compile_seconds=outcome.compile_seconds + sum(one.compile_seconds for one in seconds),
+        solver_seconds=outcome.solver_seconds + sum(one.solver_seconds for one in seconds),
+        steps=outcome.steps + sum(one.steps for one in seconds),
+        by=seconds[0].by,
+    )
+    if is_proved:
+        return result, Judgement(Status.OPTIMAL, "")
+    return result, judge(formulation, start, result, plan, accuracy)
+
+
+def _is_optimal(
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    outcome: Outcome,
+    plan: Plan,
+    accuracy: Accuracy,
+) -> bool:
+    """Return whether the point of one trial may be called optimal."""
+    return judge(formulation, estimate, outcome, plan, accuracy).status is Status.OPTIMAL
