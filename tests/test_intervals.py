@@ -277,7 +277,7 @@ def hadamard_coverage(oracle, users, sets, trials, *, level=0.95, centred):
 
 
 @pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("n", [5, 20, 50, 100, 1000])
+@pytest.mark.parametrize("n", [5, 20, 100])
 def test_sets_of_hadamard_response_are_covered_with_few_reports(n, centred):
     """Where the normal tail stood alone, one set in twelve was covered with .80 to .93."""
     trials = 3_000

@@ -123,8 +123,9 @@ def level_of_selected(level: float, selected: int, count: int) -> float:
     If so many of ``count`` answers are looked at because they are the largest, intervals of the
     level itself miss more often than they say: what is selected is large by chance, too. At the
     level 1 - (1 - level) selected/count the expected share of intervals that miss, among those
-    looked at, is at most 1 - level (Benjamini and Yekutieli 2005, for independent estimates and
-    for those that grow together).
+    looked at, is at most 1 - level (Benjamini and Yekutieli 2005). As their number is fixed, no
+    independence is needed: of all ``count`` intervals selected·(1 - level) are expected to miss,
+    and those that are looked at are among them.
 
     Examples
     --------

@@ -24,6 +24,7 @@ def interval_notes(
     each
         The level of each of their intervals.
     """
+    # Percent without trailing zeros; a level of one interval may have many nines.
     level = f"{100 * about['interval']:.6g} %"
     misses = f"{100 * (1 - about['interval']):.3g} %"
     if about.get("simultaneous"):
@@ -52,6 +53,8 @@ def interval_notes(
 def _outside(columns: Mapping[str, Sequence[Any]], shown: int) -> int:
     """Return how many of the largest numbers are not inside their intervals."""
     frequency, lower, upper = (np.asarray(columns[key]) for key in ("frequency", "lower", "upper"))
+    # A point on an end is half outside: its error bar, too, goes to one side alone.
     is_outside = (frequency <= lower) | (frequency >= upper)
+    # The rows that the table and the picture show, in whose order equal numbers keep theirs.
     largest = np.argsort(-frequency, kind="stable")[:shown]
     return int(is_outside[largest].sum())
