@@ -34,6 +34,7 @@ from ldpopt.claims.topics import (
     tasks,
 )
 from ldpopt.claims.topics.errata import _zero_first
+from ldpopt.datasets import Dataset
 from ldpopt.oracles import OUE, subset
 from ldpopt.oracles.forms import HashForm
 from ldpopt.priors import PowerLaw
@@ -442,4 +443,31 @@ MENDED = {
 def test_a_claim_that_is_expected_to_fail_can_hold(monkeypatch, identifier):
     MENDED[identifier](monkeypatch)
     assert LEDGER[identifier].expected is Verdict.FAILS
+    assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.HOLDS
+
+
+def _flat(name):
+    """Return a data set in which no value is frequent."""
+    return Dataset(name, np.full(1_024, 1_000), [str(v) for v in range(1_024)], "made up")
+
+
+TRUE_AS_PRINTED = {
+    "variance-approximation": lambda patch: patch.setattr(noise.datasets, "load", _flat),
+    "noise-common": lambda patch: patch.setattr(noise.datasets, "load", _flat),
+    # Errors that do not depend on T.
+    "known-k": lambda patch: patch.setattr(tasks, "_errors", lambda *_, **__: np.ones((3, 1_024))),
+    "norm-cut-sum": lambda patch: patch.setattr(
+        closed_form, "norm_cut", lambda f, crossing="cut": closed_form.norm_sub(f)
+    ),
+    "partition-rounds": lambda patch: patch.setattr(
+        published, "repeated_partition", lambda f: (closed_form.norm_sub(f), 3)
+    ),
+}
+"""What would make a statement true as printed that the ledger corrects."""
+
+
+@pytest.mark.parametrize("identifier", TRUE_AS_PRINTED)
+def test_a_claim_that_is_corrected_can_hold(monkeypatch, identifier):
+    TRUE_AS_PRINTED[identifier](monkeypatch)
+    assert LEDGER[identifier].expected is Verdict.CORRECTED
     assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.HOLDS

@@ -853,7 +853,7 @@ def known_k(instances: InstanceSet) -> Finding:
     for k in (4, 8, 16, 32):
         by_rank = np.mean(_errors(instances, "base-cut", top_k=k)[:, :k] ** 2, axis=-1)
         by_level = np.mean(_errors(instances, "base-cut")[:, :k] ** 2, axis=-1)
-        # At k = 32 the advice helps: one k at which it does not is enough to refute it.
+        # As printed it is for every k: one at which it does harm is enough to refute it.
         worse.append(_is_larger(by_rank, by_level))
         better.append(_is_larger(by_level, by_rank))
         evidence[f"MSE of the top {k} over that with α = 2"] = float(
