@@ -1,19 +1,25 @@
 """What commands do to files: no input is lost, two runs never share one, errors have statuses."""
 
+import contextlib
 import errno
+import io
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ldpopt.cli import shared
+from ldpopt.cli import main, shared
 from ldpopt.collection import aggregate, files, partition, write_reports
 from ldpopt.collection.seal import BLANK, sealed
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import GRR
 from ldpopt.storage import draft_of, drafted, held, lock_of, write_whole
 from tests.commands import run
+from tests.reports_world import edit
 
 ORACLE = GRR(1.0, 4)
 
@@ -302,3 +308,73 @@ def test_unexpected_errors_have_a_status(error, status, words, monkeypatch):
     assert result.status == status
     assert all(word in result.err for word in words)
     assert ("Traceback" in result.err) == (status == 70)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take text alone")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_that_are_not_text_are_names(suffix, world):
+    Path(f"r.{suffix}").rename(f"r\udcff.{suffix}")
+    command = ["aggregate", f"r\udcff.{suffix}", "--out", "c\udcff.json", "--json"]
+    assert run(*command).status == 0
+    Path("v.csv").rename("v\udcff.csv")
+    about = ["--oracle", "grr", "--epsilon", "1", "--domain", "4", "--out", f"w\udcff.{suffix}"]
+    assert run("perturb", "v\udcff.csv", *about).status == 0
+    assert run("estimate", f"w\udcff.{suffix}", "--out", f"e\udcff.{suffix}").status == 0
+    spoiled = world / f"x\udcff.{suffix}"
+    spoiled.write_bytes((world / f"w\udcff.{suffix}").read_bytes()[:-9])
+    result = run("aggregate", spoiled.name, "--out", "d.json")
+    assert (result.status, "truncated" in result.err) == (2, True)
+    write_reports("q.csv", ORACLE, [0, 1])
+    Path("q.csv").rename("q\udcff.csv")
+    edit(world / "q\udcff.csv", lambda text: text.replace("\n1\n", "\n7\n"))
+    assert run("aggregate", "q\udcff.csv", "--out", "d.json").status == 0
+    assert rb"q\udcff.csv,1,out of range" in (world / "d.rejects.csv").read_bytes()
+
+
+# --- terminals ------------------------------------------------------------------------------------
+
+COMMANDS = ["perturb", "aggregate", "estimate", "methods", "compare", "audit", "verify"]
+
+
+def run_in_terminal(encoding, *arguments):
+    """Run a command whose output has an encoding; return its status and what it printed."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    err = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        out.flush()
+        err.flush()
+    return stop.value.code, out.buffer.getvalue(), err.buffer.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+def test_terminals_that_are_not_utf8_show_everything(encoding, world):
+    for command in COMMANDS:
+        status, shown, _ = run_in_terminal(encoding, command, "--help")
+        assert (status, b"Usage" in shown) == (0, True)
+    (world / "labels.txt").write_text("grün\n😀\n日本\nd\n", encoding="utf-8")
+    for options in ([], ["--json"]):
+        status, shown, _ = run_in_terminal(
+            encoding, "estimate", "c.json", "--domain", "labels.txt", *options
+        )
+        assert status == 0
+        # JSON to an ASCII terminal is written in UTF-8, whatever the terminal makes of it.
+        assert b"\\u65e5" in shown.lower() or "日本".encode() in shown
+    audit = ["audit", "--oracle", "grr", "--epsilon", "1", "--d", "3", "--reports", "1000"]
+    assert run_in_terminal(encoding, *audit)[0] == 0
+    assert run_in_terminal(encoding, "methods")[0] == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("command", ["methods --json", "audit --help"])
+def test_output_to_a_full_disk_is_an_error_in_a_sentence(command, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ldpopt", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device" in done.stderr

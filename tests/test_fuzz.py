@@ -282,6 +282,9 @@ class Arena:
         for number, content in enumerate(CORPUS.values()):
             suffix = ("csv", "json", "parquet", "txt")[number % 4]
             (folder / f"hostile{number}.{suffix}").write_bytes(content)
+        # Names of files are bytes, which need not be text.
+        (folder / "r\udcff.parquet").write_bytes((world / "grr.parquet").read_bytes())
+        (folder / "r\udcff.csv").write_bytes((world / "grr.csv").read_bytes())
         (folder / "folder").mkdir()
         write_reports(folder / "folder" / "part.parquet", MAKERS["grr"](D), [0, 1, 2])
         self.contents = {path: path.read_bytes() for path in self.files()}

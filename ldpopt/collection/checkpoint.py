@@ -257,8 +257,7 @@ def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
     ]
     csv.writer(lines, lineterminator="\n").writerows(rows)
     with cannot_write(rejects), rejects.open("ab") as file:
-        # Names of files are bytes, which may be no text.
-        file.write(lines.getvalue().encode(errors="surrogateescape"))
+        file.write(lines.getvalue().encode())
         file.flush()
         # The state that is written next counts on these rows.
         os.fsync(file.fileno())

@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from ldpopt import validate
 from ldpopt.collection.header import fingerprint
-from ldpopt.collection.parquet import CLIENT_ID
+from ldpopt.collection.parquet import CLIENT_ID, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.errors import InvalidInputError
 
@@ -176,9 +176,9 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
 
 
 def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.RecordBatch]:
-    return iter(
-        csv.open_csv(
-            path,
+    with opened(path) as source:
+        yield from csv.open_csv(
+            source,
             read_options=csv.ReadOptions(
                 column_names=names, skip_rows=int(headed), use_threads=False
             ),
@@ -190,7 +190,6 @@ def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.Recor
                 include_columns=names,
             ),
         )
-    )
 
 
 def _size(text: str) -> int:

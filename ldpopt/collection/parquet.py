@@ -51,7 +51,7 @@ class ParquetReports:
         is_sealed = has_place(footer)
         if is_sealed:
             check(footer, path)
-        with readable(path), pq.ParquetFile(path) as file:
+        with readable(path), opened(path) as source, pq.ParquetFile(source) as file:
             schema = file.schema_arrow
             stored = (file.metadata.metadata or {}).get(METADATA)
             groups = range(file.metadata.num_row_groups)
@@ -89,7 +89,7 @@ class ParquetReports:
     ) -> Iterator[pa.RecordBatch]:
         left = sum(self.group_rows[first:last])
         groups = list(range(first, last))
-        with readable(self.path), self._file() as file:
+        with readable(self.path), opened(self.path) as source, self._file(source) as file:
             # Before a page is read: what it claims to hold is what Arrow would allocate.
             check_pages(file.metadata, self.path, groups, columns, self.layout.width)
             for batch in file.iter_batches(
@@ -104,10 +104,10 @@ class ParquetReports:
                 f"{'missing' if left > 0 else 'too many'}"
             )
 
-    def _file(self) -> pq.ParquetFile:
+    def _file(self, source: pa.NativeFile) -> pq.ParquetFile:
         # Buffered page by page: a whole row group might not fit into memory.
         return pq.ParquetFile(
-            self.path,
+            source,
             pre_buffer=False,
             buffer_size=1 << 20,
             page_checksum_verification=True,
@@ -129,10 +129,11 @@ class ParquetWriter:
             fields.append(pa.field(CLIENT_ID, ids, nullable=False))
         self._schema = pa.schema(fields)
         self._draft = draft
+        self._sink = opened(draft, "wb")
         # Reports are noise: a dictionary finds nothing in them, entropy coding finds bits that are
         # rarely 1.
         self._file = pq.ParquetWriter(
-            draft,
+            self._sink,
             self._schema,
             compression="zstd",
             use_dictionary=False,
@@ -153,12 +154,13 @@ class ParquetWriter:
 
     def finish(self) -> None:
         """Write the footer and its checksum."""
-        self._file.close()
+        self.close()
         seal_footer(self._draft)
 
     def close(self) -> None:
-        """Let go of the draft."""
-        self._file.close()
+        """Write the footer and let go of the draft."""
+        with self._sink:
+            self._file.close()
 
 
 def seal_footer(path: Path) -> None:
@@ -286,6 +288,11 @@ def _is_id(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     )
+
+
+def opened(path: Path, mode: str = "rb") -> pa.NativeFile:
+    """Return a file that Arrow has opened. Names that are not text it takes as bytes alone."""
+    return pa.OSFile(os.fsencode(path), mode)
 
 
 @contextmanager
