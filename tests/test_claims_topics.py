@@ -1,5 +1,6 @@
 """What the checks of the ledger are made of, by numbers computed by hand."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -100,6 +101,10 @@ def test_errors_on_sets_by_hand():
     assert set(sets.sum(axis=1)) == {10.0}
     # An error of 0.1 at every value adds up to 1 on ten values.
     assert tasks._set_errors(np.full((2, 100), 0.1), 10) == pytest.approx([1.0, 1.0])
+    # All sets of two of four values, one by one.
+    errors = np.array([0.3, -0.1, 0.2, 0.5])
+    pairs = [(errors[i] + errors[j]) ** 2 for i, j in itertools.combinations(range(4), 2)]
+    assert tasks._set_errors(errors, 50) == pytest.approx(np.mean(pairs))
 
 
 # --- authors --------------------------------------------------------------------------------------
