@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -219,8 +219,19 @@ def test_mass_where_the_divergence_forbids_it_has_an_infinite_gap():
     assert not certificate.is_optimal(1e9)
 
 
-def test_no_mass_where_the_divergence_is_infinitely_steep_has_an_infinite_gap():
-    assert certify(Problem(KullbackLeibler(), SIMPLEX), [0.5, 0.5], [1.0, 0.0]).gap == np.inf
+def test_no_mass_where_the_divergence_is_infinitely_steep_is_far_from_optimal():
+    # The tangent at 0 is vertical; that beside it is steep.
+    certificate = certify(Problem(KullbackLeibler(), SIMPLEX), [0.5, 0.5], [1.0, 0.0])
+    assert np.log(2) <= certificate.gap < np.inf
+    assert not certificate.is_optimal(0.1, relative=True)
+
+
+def test_a_zero_that_stands_for_less_than_the_smallest_double_is_optimal():
+    loss = LeastSquares() + 1e-5 * losses.Entropy()
+    y = np.array([0.6, 0.4, -0.2, -0.5])
+    solution = Problem(loss, SIMPLEX).solve(y)
+    assert solution.frequencies[3] == 0
+    assert solution.certificate.is_optimal(1e-12, relative=True)
 
 
 def test_a_set_without_bound_has_an_infinite_gap_away_from_the_optimum():

@@ -76,7 +76,12 @@ def test_what_a_solver_reports_is_there_for_each_trial():
     assert len(stack.solver_stats) == 2
     assert sum(stats.num_iters for stats in stack.solver_stats) == stack.iterations
     assert PROBLEM.solve(Y).solver_stats is None
-    assert pickle.loads(pickle.dumps(one)).iterations == one.iterations
+    # Reports of some solvers hold objects of their own, which do not pickle.
+    by_osqp = PROBLEM.solve(Y, solver="OSQP")
+    for solution in (one, stack, by_osqp):
+        again = pickle.loads(pickle.dumps(solution))
+        assert again.iterations == solution.iterations
+        assert_allclose(again.frequencies, solution.frequencies, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ SUMS = {
     + 0.2 * losses.L1To(REFERENCE)
     + 0.1 * losses.LeastAbsolute(),
     "even": losses.LeastSquares() + 0.05 * losses.Entropy(),
+    "even and near": losses.WeightedLeastSquares([1.0, 2, 3, 4, 5, 6])
+    + 0.5 * losses.LeastSquares()
+    + 0.02 * losses.KLTo(REFERENCE)
+    + 0.01 * losses.Entropy()
+    + 0.02 * losses.L1To(REFERENCE),
+    "two divergences": losses.KLTo(REFERENCE) + 2 * losses.Entropy(),
     "likely": losses.BinomialMLE() + 0.1 * losses.KLTo(REFERENCE),
     "divergence": losses.KullbackLeibler() + 0.1 * losses.GroupNorm(GROUPS),
     "robust": losses.Huber(0.02) + 0.1 * losses.TotalVariation(),

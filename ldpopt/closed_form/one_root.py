@@ -144,8 +144,10 @@ def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
     The last bit of the multiplier may be worth more than that of the sum.
     """
     lower, upper = box
-    is_free = (lower < f) & (f < upper)
     rest = total - sums(f)
+    # What is nearer to a bound than that would be clipped: a tiny frequency has its own logarithm.
+    size = np.abs(rest)
+    is_free = (lower + size < f) & (f + size < upper)
     share = rest / np.maximum(counts(is_free), 1)
     f += is_free * share
     return np.clip(f, lower, upper, out=f)

@@ -303,6 +303,17 @@ class SeparableLoss(Loss):
         """The loss itself."""
         return self
 
+    is_square: ClassVar[bool] = False
+    """Whether it is ½ Σ w_v (f_v - c_v)² with c the first array of ``data``."""
+
+    @property
+    def square_weights(self) -> Array | float:
+        """The weights w of a square."""
+        return 1.0
+
+    is_divergence: ClassVar[bool] = False
+    """Whether it is Σ f_v log(f_v / r_v), with r as ``_Divergence.data`` states it."""
+
     @abstractmethod
     def response(
         self,
@@ -344,7 +355,8 @@ class WeightedSum(SeparableLoss):
     Notes
     -----
     A separable loss with others that are linear but for kinks of single values, such as ``L1To``,
-    has a closed form on bounds with at most one total: the root of one multiplier.
+    has a closed form on bounds with at most one total: the root of one multiplier. So have squared
+    distances and divergences, which may be several terms in one sum.
 
     Examples
     --------
@@ -464,10 +476,18 @@ class WeightedSum(SeparableLoss):
 
     @property
     def separable(self) -> SeparableLoss | None:
-        """The loss itself if one term is separable and the others have kinks of single values."""
-        smooth = [(weight, term) for weight, term in self._parts if not term.has_kinks]
-        is_known = len(smooth) == 1 and smooth[0][1].separable is not None
-        return self if is_known and not self.has_shared_kinks else None
+        """The loss itself if the response of the sum is known, else None.
+
+        Beside kinks of single values the terms are a single separable one, or squares and
+        divergences.
+        """
+        smooth = [term.separable for _, term in self._parts if not term.has_kinks]
+        if self.has_shared_kinks or not smooth or None in smooth:
+            return None
+        is_known = len(smooth) == 1 or all(
+            term is not None and (term.is_square or term.is_divergence) for term in smooth
+        )
+        return self if is_known else None
 
     @property
     def has_kinks(self) -> bool:  # type: ignore[override]
@@ -516,21 +536,23 @@ class WeightedSum(SeparableLoss):
         data: tuple[Array, ...],
         constants: tuple[Any, ...],
     ) -> Array:
-        """Return the minimiser of the separable term and the kinks.
+        """Return the minimiser of the separable terms and the kinks.
 
-        With kinks at k whose slopes turn from a to b, it is k where the separable term's response
+        With kinks at k whose slopes turn from a to b, it is k where the response of the others
         to μ + b is below k and that to μ + a is above, and else the one that is on its own side.
         """
-        stated = zip(self.weights, self.terms, strict=True)
-        at = next(i for i, (w, term) in enumerate(stated) if w > 0 and not term.has_kinks)
-        separable = self.terms[at].separable
-        assert separable is not None  # ``separable`` has looked
-        arrays, numbers = self._shares(data, constants)[at]
-
-        def without_kinks(price: Array) -> Array:
-            return separable.response(price / self.weights[at], arrays, numbers)
-
-        return _response_with_kinks(without_kinks, mu, self.kinks(data, constants))
+        stated = zip(self.weights, self.terms, self._shares(data, constants), strict=True)
+        smooth = [
+            (weight, term.separable, *share)
+            for weight, term, share in stated
+            if weight > 0 and not term.has_kinks
+        ]
+        without_kinks = _merged_response
+        if len(smooth) == 1:
+            without_kinks = _single_response
+        return _response_with_kinks(
+            lambda price: without_kinks(price, smooth), mu, self.kinks(data, constants)
+        )
 
     # --- equivalence ------------------------------------------------------------------------------
 
@@ -658,6 +680,46 @@ def _times(weight: Any, form: cp.Expression) -> tuple[cp.Expression, list[cp.Con
     # A product of parameters is compiled anew for each value: a bound of the form stands for it.
     bound = cp.Variable()
     return weight * bound, [form <= bound]
+
+
+def _single_response(price: Array, parts: Sequence[Any]) -> Array:
+    """Return the response of one weighted loss, given with its arrays and constants."""
+    ((weight, term, arrays, numbers),) = parts
+    response: Array = term.response(price / weight, arrays, numbers)
+    return response
+
+
+def _merged_response(price: Array, parts: Sequence[Any]) -> Array:
+    """Return the response of squares and divergences together.
+
+    They are ½ w (f - c)² + e f log(f/r) but for constants, whose slope is -μ at
+    f = (e/w) ω(w c/e - μ/e - 1 + log r - log(e/w)) with ω(x) + log ω(x) = x, Wright's function.
+    """
+    from scipy.special import wrightomega
+
+    steepness: Any = 0.0
+    moment: Any = 0.0
+    share: Any = 0.0
+    logarithm: Any = 0.0
+    for weight, term, arrays, _ in parts:
+        if term.is_square:
+            bend = weight * term.square_weights
+            steepness = steepness + bend
+            moment = moment + bend * arrays[0]
+        else:
+            reference, log_mass = arrays
+            share = share + weight
+            with np.errstate(divide="ignore"):
+                logarithm = logarithm + weight * (np.log(reference) + log_mass)
+    if not np.any(share):
+        return np.asarray((moment - price) / steepness)
+    if not np.any(steepness):
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp((logarithm - price) / share - 1))
+    ratio = share / steepness
+    with np.errstate(under="ignore"):
+        level = (moment - price + logarithm) / share - 1 - np.log(ratio)
+        return np.asarray(ratio * wrightomega(level))
 
 
 def _response_with_kinks(

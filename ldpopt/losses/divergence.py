@@ -30,6 +30,7 @@ _EPS = float(np.finfo(np.float64).eps)
 class _Divergence(SeparableLoss):
     """Base class of Σ f_v log(f_v / r_v) with r >= 0: where r_v = 0, f_v must be zero."""
 
+    is_divergence = True
     nonnegative_domain = True
     nonnegative_data = 1  # the logarithm of the mass may be negative
 

@@ -36,6 +36,8 @@ class LeastSquares(SeparableLoss):
     0.125
     """
 
+    is_square = True
+
     weights: ClassVar[None] = None
     """All squares count the same."""
 
@@ -114,6 +116,8 @@ class WeightedLeastSquares(SeparableLoss):
     0.5
     """
 
+    is_square = True
+
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = validate.array("weights", weights).astype(np.float64)
         if self.weights.ndim != 1 or not self.weights.size:
@@ -126,6 +130,11 @@ class WeightedLeastSquares(SeparableLoss):
                 f"weights must be positive and finite, found {self.weights[at]:g} "
                 f"at {validate.where(at)}"
             )
+
+    @property
+    def square_weights(self) -> Array:
+        """The weights."""
+        return self.weights
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless there is one weight per value."""

@@ -132,6 +132,8 @@ class SupportedLeastSquares(LeastSquares):
         Which values may differ from zero, of the shape of the frequencies.
     """
 
+    is_square = False  # the support bounds it beside the square
+
     def __init__(self, allowed: NDArray[np.bool_]) -> None:
         self.allowed = allowed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +65,11 @@ class Solution:
     def __post_init__(self) -> None:
         # The objective, the certificate and the estimate are computed from them later, and kept.
         object.__setattr__(self, "frequencies", closed(self.frequencies))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the solvers' own objects in their reports: they do not pickle."""
+        stats = tuple(replace(one, extra_stats=None) for one in self.stats)
+        return {**vars(self), "stats": stats}
 
     @cached_property
     def estimate(self) -> FrequencyEstimate:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# A frequency beside 0, and a slope whose product with any range is above what it takes from a loss.
+_TINY = 1e-300
+_TILT = 1e-280
+
 # Part of the curvature that programs leave out: it pays for errors of slopes on unbounded sets.
 _SPARED = 2.0**-10
 
@@ -316,6 +320,8 @@ def _tangent(
     """Return the tangent of a smooth loss."""
     slope = loss.gradient(f, estimate)
     error = loss.gradient_error(f, slope, estimate)
+    if loss.nonnegative_domain and np.isneginf(slope).any():
+        slope, error = _tilted(loss, estimate, f, slope, error)
     held = _held(loss, estimate, f, slope, Box(lower, upper))
     if held is not None:
         # The gradient is infinite there, and any number in its place is right.
@@ -329,6 +335,21 @@ def _tangent(
     modulus = collapsed(np.asarray(loss.curvature(estimate, lower, upper)))
     # Lowered by its own rounding.
     return Tangent(f, slope, error, modulus * (1 - 64 * EPS), held)
+
+
+def _tilted(
+    loss: Loss, estimate: FrequencyEstimate, f: Array, slope: Array, error: Array
+) -> tuple[Array, Array]:
+    """Return slope and error with the tangent at a tiny frequency where that at 0 is vertical.
+
+    It is nowhere above the loss either, and at 0 it is below it by about the frequency times the
+    slope, which the error charges.
+    """
+    is_steep = np.isneginf(slope)
+    beside = np.where(is_steep, _TINY, f)
+    tilted = loss.gradient(beside, estimate)
+    rounding = loss.gradient_error(beside, tilted, estimate)
+    return np.where(is_steep, tilted, slope), np.where(is_steep, rounding + _TILT, error)
 
 
 def _held(

@@ -1,0 +1,129 @@
+"""Variants in a researcher's own units: every minimum is certified, every moved point refused.
+
+    python -m tests.test_variants 736     # the same with another number of values
+
+Each variant is stated in at most three lines, as a user would type it, without any scaling.
+"""
+
+import sys
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
+from ldpopt.constraints import (
+    Custom,
+    HierarchyTotals,
+    Margins,
+    Monotone,
+    Near,
+    NonNegative,
+    SumsTo,
+    TopSet,
+)
+
+D = 64
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+MOVE = 1e-3
+
+
+class World:
+    """Frequencies, an estimate of them and last month's, with groups of values."""
+
+    def __init__(self, d):
+        rng = np.random.default_rng(7)
+        self.d = d
+        truth = np.arange(1.0, d + 1) ** -1.1
+        self.truth = truth / truth.sum()
+        n = 2_000 * d
+        oracle = oracles.OUE(epsilon=1.0, d=d)
+        counts = oracle.simulate_counts(np.rint(n * self.truth).astype(np.int64), rng)
+        self.raw = oracle.estimate(counts, int(np.rint(n * self.truth).sum()))
+        self.sd = float(self.raw.noise.sd)
+        last = self.truth * np.exp(rng.normal(0, 0.2, d))
+        self.last = last / last.sum()
+        self.ranks = np.argsort(-self.last)
+        self.groups = [np.arange(start, start + 8) for start in range(0, d, 8)]
+        self.table = self.truth.reshape(-1, 8)
+
+    def known(self, sets):
+        return np.array([self.truth[members].sum() for members in sets])
+
+
+def variants(w):
+    """Return every variant by name."""
+    subcategory = np.arange(w.d) // 8
+    category = np.arange(len(w.groups)) // 4
+    some = np.where(np.arange(len(w.groups)) % 3 == 0, w.known(w.groups), np.nan)
+    larger = np.array([w.known(w.groups)[category == c].sum() for c in range(category.max() + 1)])
+    squares = losses.LeastSquares()
+    shift = float(np.abs(w.truth - w.last).sum())
+    bend = float(np.abs(np.diff(w.truth[w.ranks])).sum())
+    lam = Parameter("lam", 2 * w.sd)
+    stated = {
+        "L1 ball to last month": (squares, [Near(w.last, shift, 1)]),
+        "top-k set": (squares, [TopSet(np.arange(8))]),
+        "permuted isotonic": (squares, [Monotone(w.ranks)]),
+        "2-norm ball": (squares, [Near(w.last, np.linalg.norm(w.truth - w.last))]),
+        "KL ball": (squares, [Near(w.last, 0.02, "kl")]),
+        "TV ball": (squares, [Custom(lambda f: cp.tv(f[w.ranks]) <= bend, name="tv")]),
+        "TV penalty": (squares + lam * losses.TotalVariation(w.ranks), []),
+        "some totals only": (squares, [HierarchyTotals([subcategory, category], [some, larger])]),
+        "two-way margins": (squares, [Margins(w.table.shape, axis, w.table.sum(axis=1 - axis))
+                                      for axis in (0, 1)]),
+        "group norms": (squares + 3 * w.sd * losses.GroupNorm(w.groups), []),
+        "Huber": (losses.Huber(w.sd), [Near(w.last, shift, 1)]),
+        "own Huber": (losses.Custom(lambda f, y: cp.sum(cp.huber(f - y, w.sd)), name="huber"), []),
+        "entropy": (squares + w.sd**2 * losses.Entropy(), []),
+        "minimax": (losses.MaxAbsolute() + 0.1 * squares, [TopSet(np.arange(8))]),
+        "shrunk to last month": (squares + w.sd * losses.L1To(w.last), []),
+        "divergence to last month": (squares + w.sd**2 * losses.KLTo(w.last), []),
+        "own noise": (losses.Custom(lambda f, y, noise: cp.norm1(f - y) / noise.sd
+                                    + cp.sum_squares(f - w.last)), []),
+    }  # fmt: skip
+    return {name: Problem(loss, [*SIMPLEX, *more]) for name, (loss, more) in stated.items()}
+
+
+def moved(w, problem, solution):
+    """Return points a step from the minimum, worse or outside: from a large value to others."""
+    f = solution.frequencies
+    start = FrequencyEstimate.of(solution.start)
+    giver = int(np.argmax(f))
+    for taker in (w.d // 2, w.d - 1, 1 if giver != 1 else 2):
+        point = f.copy()
+        point[giver] -= MOVE
+        point[taker] += MOVE
+        rise = float(problem.loss.value(point, start)) - solution.objective
+        # Where the minimum is a set, a step within it is no mistake.
+        if rise > 1e-12 or problem.violation(point) > 1e-6:
+            yield point
+
+
+def outcome(w, problem):
+    """Return (certified, refused, tried) of one variant."""
+    solution = problem.solve(w.raw)
+    points = list(moved(w, problem, solution))
+    refused = [not certify(problem, w.raw, point).is_optimal(1e-6, relative=True)
+               for point in points]  # fmt: skip
+    return solution.certificate.is_optimal(1e-6, relative=True), sum(refused), len(points)
+
+
+WORLD = World(D)
+VARIANTS = variants(WORLD)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_minimum_is_certified_and_moved_points_are_refused(name):
+    certified, refused, tried = outcome(WORLD, VARIANTS[name])
+    assert certified
+    assert refused == tried > 0
+
+
+if __name__ == "__main__":
+    world = World(int(sys.argv[1]))
+    for variant, stated in variants(world).items():
+        began = time.perf_counter()
+        result = outcome(world, stated)
+        print(f"{variant:26} {result}  {time.perf_counter() - began:.1f} s", flush=True)
