@@ -163,6 +163,7 @@ BOXES = {
     "box": [Bounds(0.05, [0.2, 0.2, 0.3, 0.3, 0.3, 0.3])],
 }
 BY_FORM = ("huber", "entropy", "largest", "l1 to", "kl to", "shrunk", "shrunk weights",
+           "even", "even and near", "two divergences",
            "shrunk twice")  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class World:
         self.groups = [np.arange(start, start + 8) for start in range(0, d, 8)]
         self.table = self.truth.reshape(-1, 8)
 
-    def known(self, sets):
+    def totals(self, sets):
         return np.array([self.truth[members].sum() for members in sets])
 
 
@@ -56,8 +56,8 @@ def variants(w):
     """Return every variant by name."""
     subcategory = np.arange(w.d) // 8
     category = np.arange(len(w.groups)) // 4
-    some = np.where(np.arange(len(w.groups)) % 3 == 0, w.known(w.groups), np.nan)
-    larger = np.array([w.known(w.groups)[category == c].sum() for c in range(category.max() + 1)])
+    some = np.where(np.arange(len(w.groups)) % 3 == 0, w.totals(w.groups), np.nan)
+    larger = np.array([w.totals(w.groups)[category == c].sum() for c in range(category.max() + 1)])
     squares = losses.LeastSquares()
     shift = float(np.abs(w.truth - w.last).sum())
     bend = float(np.abs(np.diff(w.truth[w.ranks])).sum())
@@ -87,7 +87,7 @@ def variants(w):
 
 
 def moved(w, problem, solution):
-    """Return points a step from the minimum, worse or outside: from a large value to others."""
+    """Yield points beside the minimum, worse or outside: one value has given some to another."""
     f = solution.frequencies
     start = FrequencyEstimate.of(solution.start)
     giver = int(np.argmax(f))
