@@ -87,11 +87,13 @@ class Ratio:
 
     def __call__(self, results: Results) -> Iterator[Reading]:
         """Yield the ratio of every pair of methods at every point."""
+        # Statements name groups of methods, which may overlap.
         for over, under in product(_names(self.over), _names(self.under)):
             if over != under:
                 yield from self._pair(results, over, under)
 
     def _pair(self, results: Results, over: str, under: str) -> Iterator[Reading]:
+        # By place: rows of one place are of the same trials, and their ratio has a paired interval.
         below = {place(row): row for row in results.select(self.figure, method=under, **self.only)}
         points = sorted({_x(row, self.along) for row in below.values()})
         middle = points[len(points) // 2] if points else math.nan
@@ -150,8 +152,10 @@ class Against:
         """Yield the ratio of every point to its partner."""
         for method in _names(self.method):
             for dataset, by_x in _lines(results, self.figure, method, self.along, self.only):
+                # In the order of the axis, so that the page reads from left to right.
                 for x in sorted(by_x):
                     wanted = self.partner(x) if callable(self.partner) else self.partner
+                    # The nearest point, since a table has rounded ones.
                     other = min(by_x, key=lambda at: abs(at - wanted))
                     # Thresholds are rounded when they are written.
                     if self.at(x) and math.isclose(other, wanted, rel_tol=0.01):
@@ -205,6 +209,7 @@ class Spread:
 
     def __call__(self, results: Results) -> Iterator[Reading]:
         """Yield one number per method and data set."""
+        # A variance over trials has an interval of its own kind.
         number = variance_of if self.variances else mean_of
         for method in _names(self.method):
             for dataset, by_x in _lines(results, self.figure, method, self.along, self.only):
@@ -242,6 +247,7 @@ class Growth:
                     if row is not None and place(row) in below
                 ]
                 if len(ratios) == 2:
+                    # Of ratios at two places, whose trials are independent of each other.
                     grown = quotient(ratios[1], ratios[0])
                     yield Reading(dataset, f"{self.over} / {under}", grown, self.low, self.high)
 
@@ -291,6 +297,8 @@ class TopRanks:
         for over in _names(self.over):
             under = self.under or over
             for upper, lower in self.ks:
+                # From sums over ranks, where thirty trials of the figure itself would decide
+                # little.
                 above = _top(results, over, upper)
                 below = _top(results, under, lower)
                 # Two methods are not in the figures of biases and variances.
@@ -324,6 +332,7 @@ class AddedRanks:
         """Yield one ratio per method and pair of ks."""
         for method in _names(self.method):
             for larger, smaller in self.ks:
+                # Ranks count from 1, and the smaller k is part of the values before.
                 added = _over_ranks(results, method, range(smaller + 1, larger + 1))
                 before = _over_ranks(results, method, range(1, smaller + 1))
                 if added is None or before is None:

@@ -36,6 +36,7 @@ def exponent(sizes: list[int], costs: list[float]) -> float:
     >>> round(exponent([10, 100, 1_000], [5.0, 500.0, 50_000.0]), 9)
     2.0
     """
+    # A power law is a line in logarithms, and its slope the exponent.
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
@@ -43,6 +44,7 @@ def _methods(threshold: float, kappa: float) -> dict[str, tuple[Callable[[Array]
     """Return the linear methods of Table I: the papers' algorithm and the library's closed form."""
 
     def base(f: Array) -> Array:
+        # A copy would count no operation, and the growth of none cannot be stated.
         return f * 1.0
 
     def base_cut(f: Array) -> Array:
@@ -82,6 +84,7 @@ def _estimate(instances: InstanceSet, d: int) -> tuple[Array, float, float]:
     n = 1_000_000
     # What is cheap depends on how many values are negative.
     oracle = OUE(epsilon=1.0, d=d)
+    # Zipf's law, as in N's own setting: most values are below their noise.
     users = apportion(np.arange(1, d + 1) ** -1.5, n)
     f = oracle.estimate(oracle.simulate_counts(users, instances.rng()), n).frequencies
     return f, closed_form.significance_threshold(d, oracle.sd(n)), oracle.kappa
@@ -155,6 +158,7 @@ def partition_rounds(instances: InstanceSet) -> Finding:
         answer, rounds = published.repeated_partition(f)
         errors.append(largest(answer - closed_form.norm_sub(f)))
         realistic.append(rounds)
+    # Thirty values: more would differ by more orders of magnitude than a float has digits for.
     answer, rounds = published.repeated_partition(_one_per_round(30))
     errors.append(largest(answer - closed_form.norm_sub(_one_per_round(30))))
     return Finding(
@@ -202,6 +206,8 @@ def power_window(instances: InstanceSet) -> Finding:
             means = []
             for name, reach in (("within 10σ", 10.0), ("all counts", None)):
                 low, high = published.window(float(y), noise, n, reach)
+                # Counted as they happen: a formula for the number could share an error with the
+                # claim.
                 counted = np.arange(low, high + 1, dtype=np.float64).view(CountedArray)
                 counted.tally = [0.0]
                 means.append(float(published.mean_over(counted, float(y), noise, 1.5)))

@@ -87,6 +87,7 @@ def power_order(instances: InstanceSet) -> Finding:
     for alpha in _EXPONENTS:
         steps.append(smallest(np.diff(_power(y, alpha))))
         weights = _weights(some, _NOISE, alpha, _N)
+        # As a difference of moments: counts are small here, and few digits cancel.
         variance = weights @ _COUNTS.astype(float) ** 2 - (weights @ _COUNTS) ** 2
         rise = _power(some + half_step, alpha) - _power(some - half_step, alpha)
         slope_errors.append(relative_error(rise / (2 * half_step), variance / _NOISE**2))
@@ -116,6 +117,7 @@ def power_positive(instances: InstanceSet) -> Finding:
     # Far beyond any draw, where a quotient of two underflowing sums would be NaN.
     far_below = [-1e3 * _NOISE, -1e6 * _NOISE]
     y = np.concatenate([_observed(400 if instances.quick else 4_000), far_below])
+    # The library interpolates, so that a mean of 1 may come out a little lower.
     lowest = smallest([smallest(_power(y, alpha)) for alpha in _EXPONENTS])
     return Finding(
         holds=lowest >= 1 - POSTERIOR,
@@ -153,6 +155,7 @@ def power_shrinkage(instances: InstanceSet) -> Finding:
         limits.append(abs(change[-1] * far[-1] / (alpha * _NOISE**2) - 1))
         change = y - power.posterior_mean(y, _NOISE)
         sign_changes = np.flatnonzero(np.diff(np.sign(change)))
+        # The signs at both ends as well: one change alone would allow the opposite shape.
         crosses_once &= len(sign_changes) == 1 and bool(change[0] < 0 < change[-1])
         zeros.append(float(y[sign_changes[0]] / _NOISE) if len(sign_changes) else math.nan)
         peaks.append(f"{change.max() / _NOISE:.2f} at {y[np.argmax(change)] / _NOISE:.2f}")
@@ -190,6 +193,7 @@ def power_sigma(instances: InstanceSet) -> Finding:
     y = np.linspace(1.3, 6 * _N * sigma, 200)
     with np.errstate(under="ignore"):  # as printed, nearly all weights are below 1e-308
         printed = _weights(y, sigma, alpha, _N) @ _COUNTS
+    # The same sum with nothing changed but the unit of σ.
     corrected = _weights(y, _N * sigma, alpha, _N) @ _COUNTS
     library = PowerLaw(alpha, _N).posterior_mean(y, _N * sigma)
     return Finding(
@@ -228,6 +232,7 @@ def power_density(instances: InstanceSet) -> Finding:
     integrals = {end: _integral_estimate(f, sigma, s, end) for end in lower_ends}
     sums = {}
     for n in (10_000, 40_000):
+        # At two n: a sum over counts must not depend on them as the integral does on its end.
         count = PowerLaw(s, n).posterior_mean(np.array([f * n]), sigma * n)[0]
         sums[n] = float(count) / n
     return Finding(
@@ -252,6 +257,7 @@ def power_density(instances: InstanceSet) -> Finding:
 
 def _integral_estimate(f: float, sigma: float, s: float, lower_end: float) -> float:
     """Return Eq. 13 on (lower end, 1), as a sum over the logarithm of x."""
+    # Evenly in log x, as the mass near 0 is spread over all orders of magnitude.
     x = np.exp(np.linspace(math.log(lower_end), 0.0, 200_001))
     weight = np.exp(-0.5 * ((f - x) / sigma) ** 2) * x ** (1 - s)  # dx = x d(log x)
     return float(np.sum(weight * x) / np.sum(weight))
@@ -327,6 +333,7 @@ def _rivals(rng: np.random.Generator, draws: int) -> tuple[dict[str, float], lis
     """
     noise = _RIVAL_NOISE
     law = _COUNTS**-2.0 / np.sum(_COUNTS**-2.0)
+    # From the prior itself: under it the posterior mean must be the best.
     truth = rng.choice(_COUNTS, size=draws, p=law)
     estimate = truth + noise * rng.standard_normal(draws)
     # Fitted to the truth itself, which no method can do.
@@ -344,6 +351,7 @@ def _rivals(rng: np.random.Generator, draws: int) -> tuple[dict[str, float], lis
     for name, rival in rivals.items():
         rival_errors = (rival - truth) ** 2
         ratios[name] = float(rival_errors.mean() / errors.mean())
+        # Paired by draw, because both errors share the noise of it.
         difference = rival_errors - errors
         # A rival that equals the posterior mean has no spread, and a margin of 0.
         margins.append(float(difference.mean() * math.sqrt(draws) / max(difference.std(), 1e-300)))
@@ -376,6 +384,7 @@ def calibrate_moments(instances: InstanceSet) -> Finding:
     users = apportion(np.arange(1, d + 1) ** -1.5, n)
     raw = oracle.estimate(oracle.simulate_counts(users, instances.rng(), trials=trials), n)
     counts = n * raw.frequencies
+    # Per collection, so that collections are the independent draws.
     means = counts.mean(axis=1)
     variances = counts.var(axis=1)
     printed = users.var() + n * oracle.a
@@ -412,6 +421,7 @@ def calibrate_lowers(instances: InstanceSet) -> Finding:
     Red if one of them is not reduced.
     """
     y = np.linspace(3 * _NOISE, 50 * _NOISE, 500)
+    # From 3σ on, since smaller estimates may be raised (power-shrinkage).
     reductions = {alpha: smallest(y - _power(y, alpha)) for alpha in _EXPONENTS}
     return Finding(
         holds=smallest(list(reductions.values())) > 0,
@@ -502,6 +512,7 @@ def _power_ns_risks(
         risk = _expected_error(weights, answers[trial])
         lowest_risk = _expected_error(weights, means[trial])
         distance = float(np.sum((answers[trial] - means[trial]) ** 2))
+        # The posterior variance is common to all answers: what differs is the distance to the mean.
         identity_errors.append((risk - lowest_risk - distance) / risk)
         excesses += [_expected_error(weights, rival[trial]) / risk - 1 for rival in rivals]
     return excesses, identity_errors
@@ -554,6 +565,7 @@ def calibrate_fitted(instances: InstanceSet) -> Finding:
             method: float(np.mean((postprocess(raw, method).frequencies - users / n) ** 2))
             for method in ("power", "base", "base-pos", "base-cut", "base-zero")
         }
+        # The best of the others: one that wins is enough to refute.
         rivals = {method: error for method, error in errors.items() if method != "power"}
         best = min(rivals, key=rivals.__getitem__)
         beaten[name] = rivals[best] < errors["power"]
@@ -606,6 +618,7 @@ def power_can_be_poor(instances: InstanceSet) -> Finding:
                 method: float(np.mean((postprocess(raw, method).frequencies - users / n) ** 2))
                 for method in ("power", "base-cut", "base-zero", "norm-sub", "norm-mul")
             }
+        # Taken out before the minimum: a method is no rival of itself.
         of_power = errors.pop("power")
         ratios[name] = of_power / min(errors.values())
     *poor, good = ratios.values()
@@ -641,6 +654,7 @@ def calibrate_fewer(instances: InstanceSet) -> Finding:
                 (int((found_values & is_hitter).sum()), int((found_values & ~is_hitter).sum()))
             )
         (true, false), (true_before, false_before) = numbers
+        # Values at the threshold itself count as below for both, and change nothing.
         more += true > true_before or false > false_before
         fewer += true < true_before and false < false_before
     return Finding(
@@ -673,6 +687,7 @@ def zero_moves(instances: InstanceSet) -> Finding:
     significance = closed_form.significance_threshold(raw.d, float(raw.sigma), alpha=0.05)
     rows = []
     for factor in (1.0, 0.8, 0.6, 0.4, 0.2, 0.1):
+        # The truth is compared with the falling threshold, the reported set stays.
         is_hitter = truth > factor * significance
         rows.append(
             (
@@ -713,6 +728,7 @@ def likelihood_fit(instances: InstanceSet) -> Finding:
     fitted = PowerLaw.fit(estimate, by="likelihood").alpha
 
     def log_likelihood(alpha: float) -> float:
+        # Count by count, without the library's own sums and nodes.
         k = np.arange(1, n + 1)
         law = k**-alpha / np.sum(k**-alpha)
         densities = np.exp(-0.5 * ((y[:, None] - k) / noise) ** 2) @ law
