@@ -33,7 +33,7 @@ its place here."""
 
 SOLVE_LAYERS = [
     {"formulation", "status", "plan"},
-    {"solvers", "units"},
+    {"solvers", "units", "jobs"},
     {"solver_data"},
     {"programs"},
     {"feasibility", "certificate", "constrained_intervals", "quick_gap"},

@@ -111,6 +111,8 @@ class Problem(Formulation):
         verbose: bool = False,
         warm_start: bool = False,
         time_limit: float | None = None,
+        workers: int | None = 1,
+        show_progress: bool = False,
         **solver_options: Any,
     ) -> Solution:
         """Return the minimiser.
@@ -139,6 +141,12 @@ class Problem(Formulation):
         time_limit
             Wall time in seconds after which a solver stops, per trial: one name for all solvers
             that have such an option.
+        workers
+            In how many processes a solver solves the trials of a stack; None for one per core. The
+            points are the same for any number. A script that uses more than one needs
+            ``if __name__ == "__main__":``, as with Python's own pools.
+        show_progress
+            Whether a bar counts the trials that a solver has solved.
         **solver_options
             Passed to the solver, over those settings; or to the iterative algorithm, which takes
             ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
@@ -171,7 +179,9 @@ class Problem(Formulation):
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
         the requested path.
         """
-        running = Running(bool(verbose), bool(warm_start))
+        if workers is not None:
+            workers = validate.integer("workers", workers, minimum=1)
+        running = Running(bool(verbose), bool(warm_start), workers, bool(show_progress))
         request = Request(path, solver, accuracy, solver_options, running, time_limit)
         return self._solve(self.at(estimate), estimate, request)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import UnsupportedProblemError
+from ldpopt.solve.jobs import Job, JobResult
 from ldpopt.solve.solver_data import Answer, SolverData
 from ldpopt.solve.solvers import COLD, DEFAULT_SOLVER, Running, settings
 
@@ -315,8 +316,6 @@ class ConeProgram:
         This does what ``cvxpy.Problem.solve`` does, without the values of duals and objective,
         which are not used.
         """
-        from cvxpy.problems.problem import SolverStats
-
         if options is None:
             options = settings(self.solver, "high", {})
         with warnings.catch_warnings():
@@ -327,6 +326,20 @@ class ConeProgram:
             raw = data.solve(options, running)
             seconds = time.perf_counter() - began
             answer = data.answer(raw, options)
+        return self._solution(answer, seconds)
+
+    def job(self, options: Mapping[str, Any]) -> Job | None:
+        """Return a solve for the parameters' values of now; None if no other process can run it."""
+        return self._compiled(options).job(options)
+
+    def solution_of(self, result: JobResult) -> ConeSolution:
+        """Return the solution that a job has found; multipliers are not among it."""
+        assert self._data is not None  # it has made the job
+        return self._solution(self._data.answer_of(result), result.seconds)
+
+    def _solution(self, answer: Answer, seconds: float) -> ConeSolution:
+        from cvxpy.problems.problem import SolverStats
+
         stats = SolverStats.from_dict(answer.solution.attr, self.solver)
         return ConeSolution(answer.status, answer, seconds, answer.steps, stats)
 

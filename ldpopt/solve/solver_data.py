@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.jobs import Job, JobResult, pack, without_program
 from ldpopt.solve.solvers import COLD, Running
 from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
 
@@ -120,6 +121,7 @@ class SolverData:
             self._rescale(anchors, with_objective=with_objective)
         self._data, self._of_solver = self.chain.solver.apply(self._program)
         self._quick: _Substitution | None = None
+        self._packed: bytes | None = None
         if self.is_kept and self._program.parameters:
             self._quick = _Substitution.of(self._program, self._data)
 
@@ -170,14 +172,38 @@ class SolverData:
         if self._quick is None:
             self._data, self._of_solver = self.chain.solver.apply(self._program)
         else:
-            self._quick.put_into(self._data)
+            self._data.update(self._quick.numbers())
 
     def answer(self, raw: Any, options: Mapping[str, Any]) -> Answer:
         """Return a raw result in the units of the problem."""
         from cvxpy.reductions.solvers.solver_inverse_data import SolverInverseData
 
         inverse = SolverInverseData(self._of_solver, self.chain.solver, dict(options))
-        solution = self.chain.solver.invert(raw, inverse)
+        return self._in_units(self.chain.solver.invert(raw, inverse))
+
+    def job(self, options: Mapping[str, Any]) -> Job | None:
+        """Return the solve for the parameters' values of now, for another process to run.
+
+        None is returned where the estimate is compiled in: other trials have other compilations.
+        """
+        if not (self.is_kept and self._program.parameters):
+            return None
+        if self._packed is None:
+            self._packed = pack(self.chain.solver, self._data, self._of_solver)
+        if self._quick is not None:
+            return Job(self._packed, self._quick.numbers(), dict(options))
+        # Where coefficients depend on the estimate, a job has all numbers of its own.
+        return Job(self._packed, without_program(self._data), dict(options))
+
+    def answer_of(self, result: JobResult) -> Answer:
+        """Return the result of a job in the units of the problem."""
+        from cvxpy.reductions.solution import Solution
+
+        values = {} if result.x is None else {self._program.x.id: result.x}
+        return self._in_units(Solution(result.status, None, values, {}, result.report))
+
+    def _in_units(self, solution: Any) -> Answer:
+        """Return a solution of the compiled program in the units of the problem."""
         x = None
         if solution.primal_vars:
             # Here cvxpy has one vector for all variables.
@@ -407,10 +433,9 @@ class _Substitution:
         )
         return self.costs @ parameters, self.right @ parameters
 
-    def put_into(self, data: dict[str, Any]) -> None:
-        """Write c and b into the solver's data."""
-        for name, numbers in self.places.parts(*self.values()):
-            data[name] = numbers
+    def numbers(self) -> dict[str, Array]:
+        """Return c and b under their names in the solver's data."""
+        return dict(self.places.parts(*self.values()))
 
 
 # The number that cvxpy gives to the constant 1 among its parameters.

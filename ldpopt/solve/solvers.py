@@ -176,10 +176,16 @@ class Running:
     warm_start
         Whether it starts at its last result, if it can; its point then depends on what was solved
         before.
+    workers
+        In how many processes the trials of a stack are solved; None for one per core.
+    progress
+        Whether a bar shows how many trials are solved.
     """
 
     verbose: bool = False
     warm_start: bool = False
+    workers: int | None = 1
+    progress: bool = False
 
 
 COLD = Running()

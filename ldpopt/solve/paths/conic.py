@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.errors import InvalidInputError, SolverError
+from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.executors import executor_for
 from ldpopt.losses import Loss
-from ldpopt.solve import feasibility
+from ldpopt.solve import feasibility, jobs
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.jobs import Job, JobResult
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Again, Outcome
-from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.programs import ConeProgram, ConeSolution
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import Status
 
@@ -189,6 +193,22 @@ class CompiledProblem:
         # What solvers raise for options that they do not know, each in its own way.
         except (TypeError, ValueError, AttributeError) as error:
             raise self._failure(error, given) from error
+        return self._result(solution)
+
+    def job(
+        self, data: Sequence[Array], numbers: Sequence[Array], settings: Mapping[str, Any]
+    ) -> Job | None:
+        """Return the solve of one estimate for another process; None if no other can run it."""
+        self._set(data, numbers)
+        return self._program.job(settings)
+
+    def result_of(self, result: JobResult) -> SolverResult:
+        """Return what a job has found; the first result has the compile time."""
+        return self._result(self._program.solution_of(result))
+
+    def _result(self, solution: ConeSolution) -> SolverResult:
+        import cvxpy as cp
+
         compiling = self._unreported
         self._unreported = 0.0
         point = solution.at(self._x)
@@ -279,17 +299,58 @@ class ConicPath:
         """
         self._require_feasible(formulation, start)
         stack = _Stack.of(formulation, start, solver, settings, given, running)
-        results = [self._solve_trial(stack, trial, again) for trial in stack.trials]
+        results = [
+            self._solve_trial(stack, trial, first, again)
+            for trial, first in _shown(zip(stack.trials, self._firsts(stack), strict=False), stack)
+        ]
         return _outcome(stack, results)
 
+    def _firsts(self, stack: _Stack) -> Iterator[SolverResult | None]:
+        """Yield the first results of all trials from other processes; None to solve one here."""
+        running = stack.running
+        is_alone = len(stack.trials) == 1 or running.workers == 1
+        if is_alone or running.warm_start or running.verbose:
+            yield from repeat(None)
+            return
+        work = self._jobs(stack)
+        first = next(work, None)
+        if first is None:
+            yield from repeat(None)
+            return
+        row = [array[stack.trials[0]] for array in stack.data]
+        compiled = self._compiled_for(stack, row, stack.constants, 1.0)
+        pool = executor_for(os.cpu_count() or 1 if running.workers is None else running.workers)
+        for _, outcome in pool.run(jobs.run, chain([first], work), in_order=True):
+            if isinstance(outcome, WorkersError):
+                raise outcome
+            # An error of the solver is raised again here, where its trial is solved once more.
+            yield None if isinstance(outcome, Exception) else compiled.result_of(outcome)
+
+    def _jobs(self, stack: _Stack) -> Iterator[Job]:
+        """Yield the first solve of each trial; nothing where no other process can run it."""
+        for trial in stack.trials:
+            row = [array[trial] for array in stack.data]
+            compiled = self._compiled_for(stack, row, stack.constants, 1.0)
+            job = compiled.job(row, stack.numbers, stack.settings)
+            if job is None:
+                return
+            yield job
+
     def _solve_trial(
-        self, stack: _Stack, trial: tuple[int, ...], again: Again | None
+        self,
+        stack: _Stack,
+        trial: tuple[int, ...],
+        prior_result: SolverResult | None,
+        again: Again | None,
     ) -> SolverResult:
-        """Return what the solver makes of one trial, or raise the error of a missing point."""
+        """Return what the solver makes of one trial, or raise the error of a missing point.
+
+        ``prior_result`` is what it has made of it at first, in another process.
+        """
         formulation = stack.formulation
         loss = formulation.loss
         row = [array[trial] for array in stack.data]
-        first = self._attempt(stack, row, stack.constants)
+        first = self._attempt(stack, row, stack.constants, prior_result=prior_result)
         if first.point is None and first.reported == _NUMERICAL:
             # A sum over values whose noise is far above 1/d is a large number in its own units.
             first = _better(first, self._attempt(stack, row, stack.constants, 1 / len(row[0])))
@@ -356,10 +417,11 @@ class ConicPath:
         row: list[Array],
         constants: tuple[float, ...],
         factor: float = 1.0,
+        prior_result: SolverResult | None = None,
     ) -> SolverResult:
         """Return what the solver makes of one trial in the units of some constants."""
         compiled = self._compiled_for(stack, row, constants, factor)
-        return _solve_carefully(compiled, stack, row)
+        return _solve_carefully(compiled, stack, row, prior_result)
 
     def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
         """Raise an error that names the conflict if no vector has a finite loss in the set."""
@@ -522,9 +584,35 @@ def numbers_of(formulation: Formulation, d: int) -> tuple[Array, ...]:
     return tuple(number for part in formulation.constraints for number in part.data(d))
 
 
-def _solve_carefully(compiled: CompiledProblem, stack: _Stack, row: list[Array]) -> SolverResult:
-    """Return a solver's result: that of a second try where it stopped for numerical reasons."""
-    first = compiled.solve(row, stack.numbers, stack.settings, stack.given, stack.running)
+def _shown(trials: Iterable[Any], stack: _Stack) -> Iterable[Any]:
+    """Return the trials, with a bar that counts them if that is wanted."""
+    if not stack.running.progress:
+        return trials
+    from rich.console import Console
+    from rich.progress import track
+
+    # Results may be printed or piped: the bar is no part of them.
+    console = Console(stderr=True)
+    return track(
+        trials,
+        stack.solver,
+        total=len(stack.trials),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _solve_carefully(
+    compiled: CompiledProblem, stack: _Stack, row: list[Array], prior_result: SolverResult | None
+) -> SolverResult:
+    """Return a solver's result: that of a second try where it stopped for numerical reasons.
+
+    ``prior_result`` is the first one, where another process has found it.
+    """
+    first = prior_result
+    if first is None:
+        first = compiled.solve(row, stack.numbers, stack.settings, stack.given, stack.running)
     careful = SOLVERS[stack.solver].careful if stack.solver in SOLVERS else {}
     if first.reported != _NUMERICAL or not careful:
         return first
