@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_array_equal
 
-from ldpopt.oracles import OLH
+from ldpopt.oracles import OLH, hash_kernel
 from ldpopt.oracles.hash_family import bucket_of
 from ldpopt.oracles.hash_kernel import hashed_support_counts
 from tests.tolerances import SIGMAS
@@ -114,6 +114,25 @@ def test_any_number_of_threads_gives_the_same_counts_and_bits(shared_out, monkey
     assert_array_equal(oracle.support_counts(reports), counts)
     operator = oracle.support_operator(reports)
     assert_array_equal(operator.rmatvec(np.ones(len(reports))), counts)
+
+
+def test_work_is_shared_out_in_consecutive_parts_from_a_million_hashes_on(shared_out, monkeypatch):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 3)
+    share = hash_kernel._shared_out
+    assert share(lambda *ends: ends, 10, hashes=2**20) == [(0, 3), (3, 6), (6, 10)]
+    assert share(lambda *ends: ends, 2, hashes=2**20) == [(0, 1), (1, 2)]
+    assert share(lambda *ends: ends, 10, hashes=2**20 - 1) == [(0, 10)]
+    shared = []
+
+    def noting(work, size, *, hashes):
+        shared.append((size, hashes))
+        return share(work, size, hashes=hashes)
+
+    monkeypatch.setattr(hash_kernel, "_shared_out", noting)
+    oracle, reports, _ = shared_out
+    oracle.support_counts(reports)
+    oracle.support_operator(reports)
+    assert shared == [(1_100, 1_100 * 1_024), (128, 1_100 * 1_024)]
 
 
 def test_no_thread_outlives_a_count(shared_out):

@@ -261,9 +261,9 @@ def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
     (joint,) = interval_notes(columns, about | {"simultaneous": True}, 20, 0.98)
     assert joint.endswith("hold at once at a level of 95 %.")
     # The largest, one more of those shown, and one that is not shown.
-    for place in (0, 3, 30):
+    for place, end in ((0, "upper"), (3, "lower"), (30, "upper")):
         index = int(np.argsort(columns["frequency"])[::-1][place])
-        columns["upper"][index] = columns["frequency"][index]
+        columns[end][index] = columns["frequency"][index]
     _, outside = interval_notes(columns, about, 20, 0.98)
     assert outside.startswith(
         "2 of the 20 points lie at an end of their interval or outside: norm-"
