@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ldpopt.solve.certificate import Certificate, ExactCertificate, certify
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
+    from ldpopt.studies.comparison import compare
+    from ldpopt.studies.comparison_result import Comparison
     from ldpopt.studies.selection import Selection, select_method
     from ldpopt.studies.study import study
     from ldpopt.studies.study_result import Study
@@ -31,6 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "METHODS": "methods",
     "Certificate": "solve.certificate",
+    "Comparison": "studies.comparison_result",
     "ExactCertificate": "solve.certificate",
     "FrequencyEstimate": "estimate",
     "Method": "methods",
@@ -41,6 +44,7 @@ _HOMES = {
     "Solution": "solve.solution",
     "Study": "studies.study_result",
     "certify": "solve.certificate",
+    "compare": "studies.comparison",
     "postprocess": "methods",
     "select_method": "studies.selection",
     "study": "studies.study",
@@ -50,6 +54,7 @@ _HOMES = {
 __all__ = [
     "METHODS",
     "Certificate",
+    "Comparison",
     "ExactCertificate",
     "FrequencyEstimate",
     "Method",
@@ -61,6 +66,7 @@ __all__ = [
     "Study",
     "__version__",
     "certify",
+    "compare",
     "constraints",
     "datasets",
     "losses",

@@ -459,3 +459,67 @@ def test_an_interruption_at_work_is_one_line(monkeypatch):
     result = run("verify")
     assert result.status == 130
     assert result.err.splitlines()[1:] == ["Interrupted."]
+
+
+OWN = """
+import cvxpy as cp
+from ldpopt import Problem, constraints, losses
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+problem = Problem(losses.LeastSquares(), SIMPLEX)
+number = 3
+
+def by_label(estimate):
+    first = constraints.Fixed([estimate.labels.index("b")], [0.5])
+    return {"plain": problem, "b is half": Problem(losses.LeastSquares(), [*SIMPLEX, first])}
+
+several = [problem, Problem(losses.GaussianMLE(), SIMPLEX)]
+"""
+
+
+@pytest.fixture
+def own_world(tmp_path, monkeypatch):
+    (tmp_path / "somebodys_problems.py").write_text(OWN)
+    (tmp_path / "est.csv").write_text("value,frequency\na,0.7\nb,0.4\nc,-0.1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return ("compare", "--input", "est.csv", "--solvers", "CLARABEL", "--problem")
+
+
+def test_compare_takes_own_problems_and_vectors(own_world, tmp_path):
+    result = run(*own_world, "somebodys_problems:by_label", "--csv", "rows.csv", "--json")
+    assert result.status == 0, result.err
+    rows = json.loads(result.out)
+    assert [(row["problem"], row["d"]) for row in rows] == [("plain", 3)] * 2 + [
+        ("b is half", 3)
+    ] * 2
+    assert rows[0]["is_reference"] is True
+    assert rows[1]["difference"] < 1e-5
+    assert (tmp_path / "rows.csv").read_text().count("\n") == 5
+    noise = ("--oracle", "OUE", "--epsilon", "1", "--n", "1000")
+    shown = run(*own_world, "somebodys_problems:several", *noise)
+    assert shown.status == 0, shown.err
+    assert "several 1" in shown.out
+    assert "several 2" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("somebodys_problems:number",), "is 3"),
+        (("somebodys_problems:problm",), "did you mean 'problem'"),
+        (("somebodys_problems:several",), "the problem 'several 2'"),
+        (("somebodys_problems:problem", "--d", "8"), "leave them out with --input"),
+        (("somebodys_problems:problem", "--n", "8"), "--oracle, --epsilon and --n: give all"),
+        (("somebodys_problems:problem", "--csv", "est.csv"), "would replace"),
+    ],
+)
+def test_compare_says_what_is_wrong_with_own_problems(own_world, arguments, message):
+    result = run(*own_world, *arguments)
+    assert result.status == 2
+    assert message in " ".join(result.err.split())
+
+
+def test_compare_needs_both_input_and_problem():
+    assert "belong together" in run("compare", "--input", "est.csv").err
+    assert "belong together" in run("compare", "--problem", "a:b").err

@@ -5,12 +5,16 @@ import json
 import math
 from types import SimpleNamespace
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
-from ldpopt.errors import InfeasibleError, InvalidInputError, SolverError
+import ldpopt
+from ldpopt import constraints, losses
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, SolverError
 from ldpopt.studies import comparison
-from ldpopt.studies.comparison import CASES, ComparisonRow, compare_solvers, to_csv, to_json
+from ldpopt.studies.comparison import CASES, compare_solvers
+from ldpopt.studies.comparison_rows import ComparisonRow, to_csv, to_json
 from tests.tolerances import CERTIFIED, SOLVER
 
 
@@ -79,10 +83,13 @@ def test_a_row_has_the_times_of_both_solves_and_the_certificate_of_the_second():
             seconds=seconds,
             compile_seconds=seconds / 4,
             certificate=SimpleNamespace(gap=gap, violation=gap * 2),
+            iterations=25,
         )
         for share, seconds, gap in ((0.5, 0.25, 0.0), (0.6, 8.0, 1.0), (0.75, 2.0, 1e-3))
     )
-    assert comparison._row("CLS", "low", first, second, closed) == ComparisonRow(
+    ours = comparison._Run("norm-sub", "", closed, closed)
+    run = comparison._Run("SCS", "low", first, second)
+    assert comparison._row("CLS", run, ours, closed) == ComparisonRow(
         "CLS",
         2,
         "conic",
@@ -96,7 +103,9 @@ def test_a_row_has_the_times_of_both_solves_and_the_certificate_of_the_second():
         difference=0.25,
         gap=1e-3,
         violation=2e-3,
+        iterations=25,
     )
+    assert comparison._row("CLS", ours, ours, closed).is_reference
 
 
 def test_the_cap_of_the_capped_simplex_is_half_of_the_largest_estimate():
@@ -186,3 +195,97 @@ def test_json_has_null_for_missing_numbers_and_text_for_infinite_ones():
     first, second = json.loads(to_json(ROWS))
     assert (first["seconds"], first["gap"], first["violation"]) == (0.5, 0.0, None)
     assert (second["gap"], second["violation"]) == ("inf", "nan")
+
+
+# --- problems and vectors of the user -------------------------------------------------------------
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+CLS = ldpopt.Problem(losses.LeastSquares(), SIMPLEX)
+NEAR = ldpopt.Problem(
+    losses.LeastSquares(),
+    [*SIMPLEX, constraints.Custom(lambda f: [cp.norm2(f - 0.25) <= 0.1], name="near")],
+)
+VECTOR = np.array([0.7, 0.4, -0.1, 0.05])
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """A closed form and a problem without one, with a solver that cannot take the second."""
+    return ldpopt.compare({"cls": CLS, "near": NEAR}, VECTOR, solvers=["OSQP", "CLARABEL", "SCS"])
+
+
+def test_own_problems_are_compared_on_own_vectors(compared):
+    rows = {(row.problem, row.solver): row for row in compared.rows}
+    closed = rows["cls", "norm-sub"]
+    assert closed.is_reference
+    assert (closed.d, closed.difference, closed.slowdown) == (4, 0, 1)
+    for solver in ("OSQP", "CLARABEL", "SCS"):
+        assert rows["cls", solver].status == "optimal"
+        assert rows["cls", solver].difference < SOLVER[solver]
+        assert rows["cls", solver].iterations > 0
+
+
+def test_without_a_closed_form_the_best_certified_point_is_the_reference(compared):
+    near = [row for row in compared.rows if row.problem == "near"]
+    assert len(near) == 4
+    (reference,) = (row for row in near if row.is_reference)
+    inexact = {id(r): max(abs(r.gap), r.violation) for r in near if r.gap is not None}
+    assert inexact[id(reference)] == min(inexact.values())
+    assert reference.difference == 0
+    assert all(row.difference < 1e-4 for row in near if row.difference is not None)
+
+
+def test_a_solver_that_cannot_take_the_problem_names_one_that_can(compared):
+    row = next(row for row in compared.rows if (row.problem, row.solver) == ("near", "OSQP"))
+    assert row.status == "unsupported"
+    assert "OSQP cannot take this problem" in row.note
+    assert "such as CLARABEL" in row.note
+    assert f"OSQP on near: {row.note}" in repr(compared)
+
+
+def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
+    records = list(csv.DictReader(compared.to_csv(tmp_path / "c.csv").splitlines()))
+    assert len(records) == len(compared.rows) == 8
+    assert (tmp_path / "c.csv").read_text(encoding="utf-8").startswith("problem,d,path")
+    lines = repr(compared).splitlines()
+    assert lines[0].split()[:3] == ["problem", "solver", "setting"]
+    assert "reference" in lines[1]
+    assert compared._repr_html_().count("<tr>") == 9
+    titles = [axes.get_title() for axes in compared.plot().axes]
+    assert titles == ["cls, d = 4", "near, d = 4"]
+
+
+@pytest.mark.parametrize(
+    ("problems", "vector", "options", "message"),
+    [
+        (CLS, [VECTOR, VECTOR], {}, r"takes one vector.*estimate\[0\]"),
+        ([CLS, CLS], VECTOR, {}, "two problems are called 'LeastSquares"),
+        ([], VECTOR, {}, "at least one problem"),
+        ("cls", VECTOR, {}, "takes problems, got"),
+        ({"p": 3}, VECTOR, {}, "takes problems, got 3"),
+        (CLS, VECTOR, {"solvers": ["OSPQ"]}, "did you mean 'OSQP'"),
+        (CLS, VECTOR, {"accuracies": ["hihg"]}, "did you mean 'high'"),
+        (CLS, VECTOR, {"time_limit": 0}, "time_limit"),
+        (
+            {"ours": ldpopt.Problem(losses.GaussianMLE(), SIMPLEX)},
+            VECTOR,
+            {},
+            "the problem 'ours': .*noise",
+        ),
+        (
+            {"ours": ldpopt.Problem(losses.LeastSquares(), [constraints.Monotone(range(9))])},
+            VECTOR,
+            {},
+            "the problem 'ours': order",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_said_before_any_solve(
+    problems, vector, options, message, monkeypatch
+):
+    def solve(*arguments, **more):
+        raise AssertionError("a problem was solved")
+
+    monkeypatch.setattr(comparison.Problem, "solve", solve)
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        ldpopt.compare(problems, vector, **options)

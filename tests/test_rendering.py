@@ -26,10 +26,11 @@ from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
 from ldpopt.rendering.interval_notes import interval_notes
-from ldpopt.rendering.looks import looks_of
 from ldpopt.solve.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
-from ldpopt.studies.comparison import CASES, ComparisonRow
+from ldpopt.studies.comparison import CASES
+from ldpopt.studies.comparison_rows import ComparisonRow
+from ldpopt.studies.solver_looks import looks_of
 
 SEVEN = ["CLARABEL", "OSQP", "QOCO", "SCS", "PIQP", "HIGHS", "SCIPY"]
 TWENTY = [*SEVEN, *(f"SOLVER{i}" for i in range(13))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from ldpopt import validate
 from ldpopt.cli.shared import (
+    ORACLE_NAMES,
     Json,
     output,
     picture_kind,
@@ -17,11 +19,18 @@ from ldpopt.cli.shared import (
     require_writable,
     split_list,
 )
-from ldpopt.errors import InvalidInputError
+from ldpopt.datasets import read_frequencies
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.oracles import ORACLES
+from ldpopt.printable import printable
+from ldpopt.solve.problem import Problem
 from ldpopt.solve.solvers import installed
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.storage import write_whole
-from ldpopt.studies.comparison import CASES, ComparisonRow, compare_solvers, to_csv, to_json
+from ldpopt.studies.comparison import CASES, compare_solvers, comparing
+from ldpopt.studies.comparison_rows import ComparisonRow, to_csv, to_json
+from ldpopt.studies.named_objects import load_object
 
 if TYPE_CHECKING:
     from ldpopt.solve.status import Accuracy
@@ -29,9 +38,19 @@ if TYPE_CHECKING:
 _LARGEST_D = 10_000_000  # what fits the memory of an ordinary machine, the solvers' copies included
 
 
-Sizes = Annotated[str, typer.Option(help="Domain sizes, separated by commas.")]
+# Defaults of options: None shows that the user gave none, which --input requires.
+_SIZES = "1024,42178"
+_CASES = "cls,mle"
+
+Sizes = Annotated[
+    str | None,
+    typer.Option(help=f"Domain sizes, separated by commas; {_SIZES} by default."),
+]
 Solvers = Annotated[str, typer.Option(help="Installed cvxpy solvers, separated by commas.")]
-Problems = Annotated[str, typer.Option(help=f"Some of {', '.join(CASES)}, separated by commas.")]
+Problems = Annotated[
+    str | None,
+    typer.Option(help=f"Some of {', '.join(CASES)}, separated by commas. {_CASES} by default."),
+]
 Settings = Annotated[
     str,
     typer.Option(
@@ -53,15 +72,42 @@ Picture = Annotated[
 ]
 
 
+Input = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        help="CSV file with the columns value and frequency: compare problems of your own on it.",
+    ),
+]
+OwnProblem = Annotated[
+    str | None,
+    typer.Option(
+        "--problem",
+        metavar="MODULE:NAME",
+        help="A problem of your own, several, or a function from the estimate to them.",
+    ),
+]
+OracleName = Annotated[
+    str | None, typer.Option(help=f"{ORACLE_NAMES}, of the input, where losses need its noise.")
+]
+Budget = Annotated[float | None, typer.Option(help="Privacy budget of the input's oracle.")]
+Reports = Annotated[int | None, typer.Option(help="Number of reports behind the input.")]
+
+
 def compare(
-    d: Sizes = "1024,42178",
+    d: Sizes = None,
     solvers: Solvers = "OSQP,CLARABEL,QOCO",
-    problems: Problems = "cls,mle",
+    problems: Problems = None,
     accuracy: Settings = "high",
     time_limit: TimeLimit = 30.0,
     csv: TableFile = None,
     plot: Picture = None,
     as_json: Json = False,
+    own_input: Input = None,
+    own_problem: OwnProblem = None,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    n: Reports = None,
 ) -> None:
     """Compare closed forms with solvers: difference, certified gap, status and times.
 
@@ -69,20 +115,43 @@ def compare(
     epsilon 1 (from GRR for multinomial, from OUE for the others). A solver that cannot take a
     problem, such as OSQP on cones, has the status "unsupported".
 
+    With --input and --problem the problems and the estimate are your own. Differences are to the
+    closed form if there is one, and otherwise to the point with the best certificate.
+
     Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL --accuracy low,high --plot plot.png
     """
     # All options are checked before the first solve: the comparison takes minutes.
-    sizes = [_size(part, d) for part in split_list("--d", d)]
     names = [installed(name) for name in split_list("--solvers", solvers)]
-    cases = split_list("--problems", problems)
-    for case in cases:
-        validate.lookup("problem", case, CASES)
     accuracies = [_accuracy(name) for name in split_list("--accuracy", accuracy)]
     limit = validate.real("--time-limit", time_limit, above=0)
     # The picture is drawn last, yet its name is checked now.
     kind = "" if plot is None else picture_kind(plot)
-    require_writable(csv, plot)
-    rows = _rows(sizes, names, cases, accuracies, limit)
+    if own_input is not None and own_problem is not None:
+        if d is not None or problems is not None:
+            raise InvalidInputError(
+                "--d and --problems are of the built-in comparison: leave them out with --input"
+            )
+        estimate = _estimate(own_input, oracle, epsilon, n)
+        stated = _problems(own_problem, estimate)
+        total = len(stated)
+        results = comparing(stated, estimate, names, accuracies, limit)
+    elif own_input is not None or own_problem is not None:
+        raise InvalidInputError(
+            "--input and --problem belong together: give the estimate and the problem"
+        )
+    else:
+        text = _SIZES if d is None else d
+        sizes = [_size(part, text) for part in split_list("--d", text)]
+        cases = split_list("--problems", _CASES if problems is None else problems)
+        for case in cases:
+            validate.lookup("problem", case, CASES)
+        total = len(cases) * len(sizes)
+        results = compare_solvers(
+            sizes, names, cases=cases, accuracies=accuracies, time_limit=limit
+        )
+    require_writable(csv, plot, inputs=[own_input])
+    # The library's own path is the first row of each problem.
+    rows = _rows(results, total * (1 + len(names) * len(accuracies)))
     if as_json:
         typer.echo(to_json(rows))
     else:
@@ -96,25 +165,51 @@ def compare(
     report_written(csv, plot)
 
 
-def _rows(
-    sizes: list[int],
-    solvers: list[str],
-    cases: list[str],
-    accuracies: list[Accuracy],
-    time_limit: float,
-) -> list[ComparisonRow]:
+def _estimate(
+    path: Path, oracle: str | None, epsilon: float | None, n: int | None
+) -> FrequencyEstimate:
+    """Return the estimate of a CSV file, with its noise if all three options are given."""
+    labels, frequencies = read_frequencies(path)
+    given = [option is not None for option in (oracle, epsilon, n)]
+    if not any(given):
+        return FrequencyEstimate(frequencies, labels=labels)
+    if oracle is None or epsilon is None or n is None:
+        raise InvalidInputError(
+            "the noise of the input needs --oracle, --epsilon and --n: give all"
+        )
+    make = validate.lookup("oracle", oracle.lower(), ORACLES)
+    protocol = make(epsilon, len(frequencies))
+    return FrequencyEstimate(frequencies, n, protocol, labels=labels)
+
+
+def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:
+    """Return the problems that an object of the user states, by name."""
+    value = load_object(name)
+    title = name.rpartition(":")[2]
+    if callable(value) and not isinstance(value, Problem):
+        value = value(estimate)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Problem):
+        return {title: value}
+    if not isinstance(value, Iterable):
+        raise InvalidTypeError(
+            f"--problem must name a Problem, several, or a function that returns them; {name} is "
+            f"{value!r}"
+        )
+    return {f"{title} {number}": problem for number, problem in enumerate(value, start=1)}
+
+
+def _rows(results: Iterable[ComparisonRow], total: int) -> list[ComparisonRow]:
     """Run the comparison behind a progress bar."""
     rows = []
-    per_problem = 1 + len(solvers) * len(accuracies)  # the closed form is the first of them
     with progress_bar() as progress:
-        task = progress.add_task("", total=len(cases) * len(sizes) * per_problem)
-        for row in compare_solvers(
-            sizes, solvers, cases=cases, accuracies=accuracies, time_limit=time_limit
-        ):
+        task = progress.add_task("", total=total)
+        for row in results:
             # Kept while the bar runs: the table needs all of them to set its columns.
             rows.append(row)
             last = f"{row.problem}, d = {row.d:,}, {row.solver}"
-            progress.update(task, advance=1, description=last)
+            progress.update(task, advance=1, description=printable(last))
     return rows
 
 

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from ldpopt.claims.engine.agreement import Agreement, SolverRecord
-from ldpopt.rendering.looks import Look, looks_of
 from ldpopt.rendering.picture import figure_bytes
+from ldpopt.studies.solver_looks import Look, looks_of
 
 _FREQUENCY_FLOOR = 1e-12  # solvers leave noise of this size where the closed form has zeros
 _DIFFERENCE_FLOOR = 1e-18  # far below rounding: exact agreement is drawn here, not left out

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
-from ldpopt.studies.comparison import ComparisonRow
+from ldpopt.printable import printable
+from ldpopt.studies.comparison_rows import ComparisonRow
 
 _WIDE = 100  # columns of a terminal that hold every number of a comparison
 
@@ -40,7 +42,11 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
         if (row.problem, row.d) != group:
             group = (row.problem, row.d)
             table.add_section()
-            table.add_row(f"[bold]{row.problem}[/]", *[""] * several, f"[bold]d={row.d:,}[/]")
+            table.add_row(
+                f"[bold]{escape(printable(row.problem))}[/]",
+                *[""] * several,
+                f"[bold]d={row.d:,}[/]",
+            )
         setting = [row.accuracy] * several
         table.add_row(row.solver, *setting, row.status, *_numbers(row, everything))
     return table
@@ -74,7 +80,7 @@ def _short(number: float | None, digits: int = 2) -> str:
 
 
 def comparison_notes(rows: Iterable[ComparisonRow]) -> list[str]:
-    """Return one line per solver that failed: why."""
+    """Return one line per solver that failed, or cannot take the problem: why."""
     return [
         f"{row.solver} on {row.problem}, d = {row.d:,}, accuracy {row.accuracy}: {row.note}"
         for row in rows

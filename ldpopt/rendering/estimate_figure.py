@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldpopt.printable import printable
-from ldpopt.rendering.looks import BLUE
 from ldpopt.rendering.picture import figure_bytes
+from ldpopt.studies.solver_looks import BLUE
 
 LARGEST = 40  # values that can still be read below each other
 _NOTE = 100  # characters of 8 points that fit the width

@@ -1,23 +1,28 @@
-"""Closed forms beside solvers, on one realistic instance per problem and size."""
+"""Paths of this library beside solvers: on realistic instances, or on problems of the user."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpopt import validate
 from ldpopt.constraints import Bounds, Constraint, Monotone, NonNegative, SumsTo
 from ldpopt.datasets.dataset import apportion
-from ldpopt.errors import InfeasibleError, LdpoptWarning, SolverError, UnsupportedProblemError
+from ldpopt.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptError,
+    LdpoptWarning,
+    SolverError,
+    UnsupportedProblemError,
+)
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import (
     BinomialMLE,
@@ -32,8 +37,10 @@ from ldpopt.oracles import GRR, OUE
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.solve.problem import Problem
 from ldpopt.solve.solution import Solution
-from ldpopt.solve.solvers import SOLVERS
-from ldpopt.solve.status import Accuracy
+from ldpopt.solve.solvers import SOLVERS, installed, installed_solvers
+from ldpopt.solve.status import ACCURACIES, Accuracy
+from ldpopt.studies.comparison_result import Comparison
+from ldpopt.studies.comparison_rows import ComparisonRow
 
 _USERS = 1_000_000  # as many as the largest data set of the papers, in round numbers
 _SLOW = 1.0  # seconds beyond which a solve is repeated once: noise is a small share of it
@@ -90,47 +97,6 @@ CASES: dict[str, Case] = {
 """What can be compared, by the name that the command line takes."""
 
 
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One solver on one problem, against the closed form. A missing number is None.
-
-    Attributes
-    ----------
-    problem, d, path, solver, accuracy
-        The problem and its size; the path, solver and settings that were used.
-    status
-        Status of the solution; "unsupported" if the solver cannot take the problem, "failed" if it
-        returned no point.
-    first_seconds, compile_seconds, seconds
-        Wall time of the first solve, the part of it that was compilation, and the wall time of the
-        fastest repetition.
-    slowdown
-        ``seconds`` over those of the closed form.
-    difference
-        Largest coordinate difference to the closed form. Where solutions are not unique (least
-        absolute deviations), it says little.
-    gap, violation
-        Of the certificate, in the loss's own units and in frequencies.
-    note
-        Why a solver failed.
-    """
-
-    problem: str
-    d: int
-    path: str
-    solver: str
-    accuracy: str
-    status: str
-    first_seconds: float | None = None
-    compile_seconds: float | None = None
-    seconds: float | None = None
-    slowdown: float | None = None
-    difference: float | None = None
-    gap: float | None = None
-    violation: float | None = None
-    note: str = ""
-
-
 def zipf_estimate(
     d: int, rng: np.random.Generator, n: int = _USERS, oracle: type[FrequencyOracle] = OUE
 ) -> FrequencyEstimate:
@@ -184,21 +150,170 @@ def compare_solvers(
             # The same seed for every case: those with the same oracle share their estimate.
             estimate = zipf_estimate(d, np.random.default_rng(seed), oracle=case.oracle)
             problem = Problem(case.loss, case.constraints(estimate))
-            first, closed = _timed(partial(problem.solve, estimate))
-            yield _row(case.label, "", first, closed, closed)
-            for solver in solvers:
-                for accuracy in accuracies:
-                    # A fresh problem has nothing compiled: every row pays for its own compilation.
-                    fresh = Problem(case.loss, problem.constraints)
-                    solve = partial(
-                        fresh.solve,
-                        estimate,
-                        "conic",
-                        solver,
-                        accuracy,
-                        **_limit(solver, time_limit),
-                    )
-                    yield _solver_row(case.label, solver, accuracy, solve, closed)
+            yield from _compared(case.label, problem, estimate, solvers, accuracies, time_limit)
+
+
+def compare(
+    problems: Any,
+    estimate: FrequencyEstimate | ArrayLike,
+    *,
+    solvers: Sequence[str] | None = None,
+    accuracies: Sequence[Accuracy] = ("high",),
+    time_limit: float = 30.0,
+) -> Comparison:
+    """Compare the path that this library takes with solvers, on problems and a vector of your own.
+
+    Parameters
+    ----------
+    problems
+        A Problem, several, or a dictionary from names to them.
+    estimate
+        One vector, shape (d,): an estimate, or frequencies where the losses need no noise.
+    solvers
+        Names of installed cvxpy solvers; by default all that this library knows. One that cannot
+        take a problem has a row with the status "unsupported", and a note that names another.
+    accuracies
+        Some of ``"low"``, ``"default"`` and ``"high"``.
+    time_limit
+        Seconds after which a solver is stopped, where it knows such a limit.
+
+    Returns
+    -------
+    Comparison with ``rows`` (difference, gap, violation, status, times, iterations), ``to_csv``,
+    ``to_pandas`` and ``plot``. Differences are to the closed form if there is one, and otherwise to
+    the point whose certificate is the best.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Before any solve, if a problem does not fit the estimate, or an argument is not what it
+        should be.
+    SolverError
+        If a solver is not installed.
+
+    Notes
+    -----
+    Cost: each solver compiles each problem anew, and solves it two to four times.
+
+    Examples
+    --------
+    >>> from ldpopt import Problem, constraints, losses
+    >>> simplex = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1)])
+    >>> comparison = compare({"ours": simplex}, [0.7, 0.4, -0.1], solvers=["CLARABEL"])
+    >>> [(row.solver, row.status) for row in comparison.rows]
+    [('norm-sub', 'optimal'), ('CLARABEL', 'optimal')]
+    >>> comparison.rows[0].is_reference, comparison.rows[1].difference < 1e-6
+    (True, True)
+    """
+    return Comparison(tuple(comparing(problems, estimate, solvers, accuracies, time_limit)))
+
+
+def comparing(
+    problems: Any,
+    estimate: FrequencyEstimate | ArrayLike,
+    solvers: Sequence[str] | None = None,
+    accuracies: Sequence[Accuracy] = ("high",),
+    time_limit: float = 30.0,
+) -> Iterator[ComparisonRow]:
+    """Check the arguments of ``compare``, and return an iterator over its rows.
+
+    Without a closed form a problem's rows come together, once the reference is known.
+    """
+    start = FrequencyEstimate.of(estimate)
+    if start.frequencies.ndim != 1:
+        raise InvalidInputError(
+            f"compare takes one vector, got frequencies of shape {start.frequencies.shape}: pass "
+            "estimate[0]"
+        )
+    named = _named_problems(problems)
+    names = [installed(name) for name in (known_solvers() if solvers is None else solvers)]
+    for accuracy in accuracies:
+        validate.lookup("accuracy", accuracy, ACCURACIES)
+    limit = validate.real("time_limit", time_limit, above=0)
+    for name, problem in named.items():
+        try:
+            plan = problem.plan(start)
+        except LdpoptError as error:
+            raise type(error)(f"the problem {name!r}: {error}") from None
+        if plan.path is None:
+            raise InvalidInputError(f"the problem {name!r}: {plan.reason}")
+    return (
+        row
+        for name, problem in named.items()
+        for row in _compared(name, problem, start, names, accuracies, limit)
+    )
+
+
+def known_solvers() -> list[str]:
+    """Return the solvers with a record that are installed."""
+    return [name for name in SOLVERS if name in installed_solvers()]
+
+
+def _named_problems(what: Any) -> dict[str, Problem]:
+    """Return problems by name, by default their own words; two of one name are an error."""
+    if isinstance(what, Mapping):
+        items = [(str(name), problem) for name, problem in what.items()]
+    else:
+        problems = [what] if isinstance(what, Problem) or not isinstance(what, Iterable) else what
+        items = [(getattr(problem, "statement", ""), problem) for problem in problems]
+    named: dict[str, Problem] = {}
+    for name, problem in items:
+        if not isinstance(problem, Problem):
+            raise InvalidTypeError(f"compare takes problems, got {problem!r}")
+        if name in named:
+            raise InvalidInputError(
+                f"two problems are called {name!r}: pass a dictionary from distinct names to them"
+            )
+        named[name] = problem
+    if not named:
+        raise InvalidInputError("compare needs at least one problem")
+    return named
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One way to solve a problem: its first solution and a repeated one, or why there is none."""
+
+    solver: str
+    accuracy: str
+    first: Solution | None = None
+    repeated: Solution | None = None
+    status: str = ""
+    note: str = ""
+
+
+def _compared(
+    label: str,
+    problem: Problem,
+    estimate: FrequencyEstimate,
+    solvers: Sequence[str],
+    accuracies: Sequence[Accuracy],
+    time_limit: float,
+) -> Iterator[ComparisonRow]:
+    """Yield the row of the library's own path, then those of solvers."""
+    first, repeated = _timed(partial(problem.solve, estimate))
+    ours = _Run(repeated.solver, "", first, repeated)
+    # A fresh problem has nothing compiled: every row pays for its own compilation.
+    runs = (
+        _solver_run(problem, estimate, solver, accuracy, time_limit)
+        for solver in solvers
+        for accuracy in accuracies
+    )
+    if repeated.path == "closed-form":
+        yield _row(label, ours, ours, repeated)
+        for run in runs:
+            yield _row(label, run, ours, repeated)
+        return
+    solved = [ours, *runs]
+    # Which point is the reference shows when all are there.
+    reference = min((run.repeated for run in solved if run.repeated is not None), key=_inexactness)
+    for run in solved:
+        yield _row(label, run, ours, reference)
+
+
+def _inexactness(solution: Solution) -> float:
+    certificate = solution.certificate
+    return max(abs(float(certificate.gap)), float(certificate.violation))
 
 
 def _limit(solver: str, seconds: float) -> dict[str, Any]:
@@ -207,18 +322,26 @@ def _limit(solver: str, seconds: float) -> dict[str, Any]:
     return {} if option is None else {option: seconds}
 
 
-def _solver_row(
-    label: str, solver: str, accuracy: Accuracy, solve: Callable[[], Solution], closed: Solution
-) -> ComparisonRow:
-    d = closed.start.d
+def _solver_run(
+    problem: Problem,
+    estimate: FrequencyEstimate,
+    solver: str,
+    accuracy: Accuracy,
+    time_limit: float,
+) -> _Run:
+    fresh = Problem(problem.loss, problem.constraints)
+    solve = partial(fresh.solve, estimate, "conic", solver, accuracy, **_limit(solver, time_limit))
     try:
         first, repeated = _timed(solve)
-    except UnsupportedProblemError:
-        return ComparisonRow(label, d, "conic", solver, accuracy, "unsupported")
-    except (SolverError, InfeasibleError) as error:  # every case is feasible
-        reason = str(error).splitlines()[0]
-        return ComparisonRow(label, d, "conic", solver, accuracy, "failed", note=reason)
-    return _row(label, accuracy, first, repeated, closed)
+    except UnsupportedProblemError as error:
+        return _Run(solver, accuracy, status="unsupported", note=_first_line(error))
+    except (SolverError, InfeasibleError) as error:
+        return _Run(solver, accuracy, status="failed", note=_first_line(error))
+    return _Run(repeated.solver, accuracy, first, repeated)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def _timed(solve: Callable[[], Solution]) -> tuple[Solution, Solution]:
@@ -231,44 +354,27 @@ def _timed(solve: Callable[[], Solution]) -> tuple[Solution, Solution]:
     return first, min(repetitions, key=lambda solution: solution.seconds)
 
 
-def _row(
-    label: str, accuracy: str, first: Solution, repeated: Solution, closed: Solution
-) -> ComparisonRow:
+def _row(label: str, run: _Run, ours: _Run, reference: Solution) -> ComparisonRow:
+    """Return the row of a run; the reference is the point that differences are to."""
+    d = reference.start.d
+    if run.first is None or run.repeated is None:
+        return ComparisonRow(label, d, "conic", run.solver, run.accuracy, run.status, note=run.note)
+    assert ours.repeated is not None  # an error of the library's own path is not caught
+    repeated = run.repeated
     return ComparisonRow(
         problem=label,
-        d=closed.start.d,
+        d=d,
         path=repeated.path,
-        solver=repeated.solver,
-        accuracy=accuracy,
+        solver=run.solver,
+        accuracy=run.accuracy,
         status=str(repeated.status),
-        first_seconds=first.seconds,
-        compile_seconds=first.compile_seconds,
+        first_seconds=run.first.seconds,
+        compile_seconds=run.first.compile_seconds,
         seconds=repeated.seconds,
-        slowdown=repeated.seconds / closed.seconds,
-        difference=float(np.max(np.abs(repeated.frequencies - closed.frequencies))),
+        slowdown=repeated.seconds / ours.repeated.seconds,
+        difference=float(np.max(np.abs(repeated.frequencies - reference.frequencies))),
         gap=float(repeated.certificate.gap),
         violation=float(repeated.certificate.violation),
+        iterations=repeated.iterations,
+        is_reference=repeated is reference,
     )
-
-
-def to_csv(rows: Sequence[ComparisonRow]) -> str:
-    """Return rows as CSV with a header; a missing number is empty."""
-    text = io.StringIO()
-    names = [field.name for field in fields(ComparisonRow)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
-
-
-def to_json(rows: Sequence[ComparisonRow]) -> str:
-    """Return rows as a JSON list; a missing number is null, an infinite one or NaN is text."""
-    return json.dumps([_finite(asdict(row)) for row in rows], indent=2, allow_nan=False)
-
-
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    # JSON has no infinity. A gap is infinite where no multipliers were found.
-    return {
-        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.items()
-    }

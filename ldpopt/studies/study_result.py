@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
-from ldpopt.printable import cell, printable
+from ldpopt.printable import cell
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
+from ldpopt.studies.text_table import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,20 +126,8 @@ class Study:
         return text.getvalue()
 
     def to_pandas(self) -> Any:
-        """Return the table as a DataFrame of pandas.
-
-        Raises
-        ------
-        InvalidInputError
-            If pandas is not installed.
-        """
-        try:
-            import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            raise InvalidInputError(
-                "to_pandas needs the package pandas: pip install pandas, or use to_csv"
-            ) from None
-        return pd.DataFrame([astuple(row) for row in self.rows], columns=list(_COLUMNS))
+        """Return the table as a DataFrame; the error of a missing pandas names the remedy."""
+        return data_frame([asdict(row) for row in self.rows])
 
     def plot(self, metric: str | None = None) -> Figure:
         """Return a picture of one metric, by default the first: a panel per data set and oracle.
@@ -158,30 +146,17 @@ class Study:
 
     def __repr__(self) -> str:
         head = f"Study of {len(self.candidates)} candidates, {self.draws} common draws"
-        return "\n".join([f"{head}, ratios to {self.baseline!r}", *self._lines()])
+        return "\n".join([f"{head}, ratios to {self.baseline!r}", *self._lines(), *self._notes()])
 
     def _lines(self) -> list[str]:
-        """Return the table as lines of equal columns."""
-        shown = [self._headings(), *map(self._texts, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in shown
-        ]
-        return [*lines, *(f"failed: {name}: {reason}" for name, reason in self.failed.items())]
+        return lines_of(self._headings(), [self._texts(row) for row in self.rows])
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
-        heading = "".join(f"<th>{html.escape(text)}</th>" for text in self._headings())
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in self._texts(row))}</tr>"
-            for row in self.rows
-        )
-        failed = "".join(
-            f"<p>failed: {html.escape(f'{name}: {reason}')}</p>"
-            for name, reason in self.failed.items()
-        )
-        return f"<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>{failed}"
+        return html_of(self._headings(), [self._texts(row) for row in self.rows], self._notes())
+
+    def _notes(self) -> list[str]:
+        return [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
 
     @cached_property
     def _varying(self) -> tuple[str, ...]:
@@ -195,8 +170,8 @@ class Study:
 
     def _texts(self, row: StudyRow) -> list[str]:
         return [
-            *(printable(str(getattr(row, name))) for name in self._varying),
-            printable(row.candidate),
+            *(str(getattr(row, name)) for name in self._varying),
+            row.candidate,
             f"{row.mean:.3g}",
             f"{row.ratio:.3f}",
             f"{row.ratio_low:.3f} .. {row.ratio_high:.3f}",
