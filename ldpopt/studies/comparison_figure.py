@@ -39,7 +39,7 @@ def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     """
     panels = list(dict.fromkeys((row.problem, row.d) for row in rows))
     # From all panels: a solver looks the same in each of them.
-    looks = looks_of(row.solver for row in rows if row.path == "conic")
+    looks = looks_of(row.solver for row in rows if not row.is_own_path)
     handles = _legend_handles(rows, looks)
     columns = min(len(panels), _COLUMNS)
     lines = math.ceil(len(panels) / columns)
@@ -65,11 +65,15 @@ def _draw_panel(
 ) -> None:
     """Draw the closed form and all solvers on one problem of one size."""
     for row in rows:
-        if row.path != "conic":
+        if row.is_own_path:
             axes.plot(*_position(row, ceiling), "*", color="black", markersize=11)
     for solver, look in looks.items():
         # Without seconds there is no point to draw: the title names the solver.
-        timed = [row for row in rows if row.solver == solver and row.seconds is not None]
+        timed = [
+            row
+            for row in rows
+            if row.solver == solver and row.seconds is not None and not row.is_own_path
+        ]
         _draw_solver(axes, timed, look, ceiling)
     axes.set(xscale="log", yscale="log", xlabel="seconds per repeated solve")
     _thin_out_ticks(axes)
@@ -121,7 +125,7 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
 
 def _without_point(rows: Sequence[ComparisonRow]) -> str:
     """Return which solvers returned no point, at which accuracies unless at none; else nothing."""
-    accuracies = {row.accuracy for row in rows if row.path == "conic"}
+    accuracies = {row.accuracy for row in rows if not row.is_own_path}
     outcomes: dict[str, list[str]] = {}
     for row in rows:
         if row.seconds is None:
@@ -137,11 +141,14 @@ def _without_point(rows: Sequence[ComparisonRow]) -> str:
 def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) -> list[Line2D]:
     """Return what the legend explains: closed form, solvers, sizes and filling of markers."""
     handles = []
-    if any(row.path != "conic" for row in rows):
-        handles.append(_handle("closed form", "black", "*", size=11))
+    paths = {row.path for row in rows if row.is_own_path}
+    if paths:
+        # Where a problem has no closed form, the library polishes a solver's point, or iterates.
+        name = "closed form" if paths == {"closed-form"} else "the library's own path"
+        handles.append(_handle(name, "black", "*", size=11))
     for solver, look in looks.items():
         handles.append(_handle(solver, look.colour, look.marker, filling="none", line=look.line))
-    for accuracy in dict.fromkeys(row.accuracy for row in rows if row.path == "conic"):
+    for accuracy in dict.fromkeys(row.accuracy for row in rows if not row.is_own_path):
         size = _MARKER_SIZES[accuracy]
         handles.append(_handle(f"accuracy {accuracy}", "0.4", "o", filling="none", size=size))
     if any(row.status == "inaccurate" for row in rows):

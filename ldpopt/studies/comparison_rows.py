@@ -59,6 +59,11 @@ class ComparisonRow:
     iterations: int | None = None
     is_reference: bool = False
 
+    @property
+    def is_own_path(self) -> bool:
+        """Whether this is the path that the library takes by itself, which has no setting."""
+        return not self.accuracy
+
 
 def to_csv(rows: Sequence[ComparisonRow]) -> str:
     """Return rows as CSV with a header; a missing number is empty."""
