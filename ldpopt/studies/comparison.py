@@ -218,6 +218,11 @@ def comparing(
     """Check the arguments of ``compare``, and return an iterator over its rows.
 
     Without a closed form a problem's rows come together, once the reference is known.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError, SolverError
+        As ``compare``.
     """
     start = FrequencyEstimate.of(estimate)
     if start.frequencies.ndim != 1:
