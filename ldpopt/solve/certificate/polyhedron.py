@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import cone
-from ldpopt.solve.certificate.active_rows import explaining_multipliers, rows_at_bounds
+from ldpopt.solve.certificate.active_rows import (
+    NormalEquations,
+    explaining_multipliers,
+    rows_at_bounds,
+)
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import no_bound, stated
 from ldpopt.solve.certificate.cone_gap import TARGET
@@ -41,8 +45,8 @@ _NEARNESS = (1e-6, 1e-9, 1e-13)
 # Multipliers below this, relative to the largest, are what a program's tolerances leave.
 _NOISE = 1e-7
 
-# Entries up to which the prices of auxiliary variables are cleaned by a dense system.
-_LARGEST = 1 << 21
+# How much of their diagonal is added to the equations for prices of auxiliary variables.
+_REGULAR = 1e-12
 
 # A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it.
 _SUFFICIENT = 1e-11
@@ -241,13 +245,13 @@ def _without_auxiliary_prices(multipliers: Array, system: LinearInequalities, d:
     largest = np.max(np.abs(multipliers), initial=0.0)
     used = np.flatnonzero(np.abs(multipliers) > _NOISE * largest)
     cleaned = np.zeros(len(multipliers))
-    further = system.matrix.shape[1] - d
-    if not 0 < len(used) * further <= _LARGEST:
+    if not len(used):
         return cleaned
-    prices_of = system.matrix[used][:, d:].toarray().T
+    prices_of = system.matrix[used][:, d:].T
     cleaned[used] = multipliers[used]
-    for _ in range(2):  # the second time for what rounding left of the first
-        cleaned[used] -= np.linalg.lstsq(prices_of, prices_of @ cleaned[used])[0]
+    equations = NormalEquations(prices_of, np.ones(len(used)), _REGULAR)
+    for _ in range(3):  # again for what damping and rounding left
+        cleaned[used] -= prices_of.T @ equations.solve(prices_of @ cleaned[used])
     return cleaned
 
 
