@@ -16,10 +16,13 @@ from ldpopt.constraints import (
     Fixed,
     GroupTotals,
     Hierarchy,
+    HierarchyTotals,
     Linear,
+    Margins,
     Monotone,
     NonNegative,
     SumsTo,
+    TopSet,
     Unimodal,
 )
 from ldpopt.errors import (
@@ -95,6 +98,11 @@ INSTANCES = {
     Unimodal: lambda d: Unimodal(d // 2),
     Hierarchy: lambda d: Hierarchy((np.arange(d) - 1) // 3),
     GroupTotals: groups,
+    Margins: lambda d: Margins((2 - d % 2, d // (2 - d % 2)), 0, [[0.75, 0.25], [1.0]][d % 2]),
+    HierarchyTotals: lambda d: HierarchyTotals(
+        [np.arange(d) * 2 // d, [0, 0]], [[0.5, np.nan], [1.0]]
+    ),
+    TopSet: lambda d: TopSet(range(d // 2)),
 }
 
 
