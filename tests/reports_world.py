@@ -31,13 +31,14 @@ def header_of(path):
     return json.loads(pq.read_metadata(path).metadata[METADATA])
 
 
-def rewrite(path, table, header=None, **options):
+def rewrite(path, table, header=None, row_group_size=None, **options):
     """Write a file of reports as another program would: any columns under any header."""
     text = json.dumps(header_of(path)) if header is None else header
-    metadata = {METADATA: text} if text else None
-    pq.write_table(
-        table.replace_schema_metadata(metadata), path, write_page_checksum=True, **options
-    )
+    plain = table.replace_schema_metadata(None)
+    with pq.ParquetWriter(path, plain.schema, write_page_checksum=True, **options) as writer:
+        writer.write_table(plain, row_group_size)
+        if text:
+            writer.add_key_value_metadata({METADATA: text})
     if has_place(path.read_bytes()):
         seal_footer(path)
 

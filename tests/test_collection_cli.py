@@ -499,8 +499,9 @@ def test_labels_that_cannot_be_right_are_refused(name, content, words, world):
         ("{}", "object of lists"),
         ('{"s": 1}', "object of lists"),
         ('{"s": [1, 1]}', "more than once"),
+        ('{"s": [1], "s": [2]}', "the name 's' occurs twice"),
     ],
-    ids=["label", "index", "bool", "none", "number", "twice"],
+    ids=["label", "index", "bool", "none", "number", "twice", "name twice"],
 )
 def test_sets_that_cannot_be_right_are_refused(content, words, world):
     perturb(world)

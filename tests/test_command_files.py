@@ -378,3 +378,39 @@ def test_output_to_a_full_disk_is_an_error_in_a_sentence(command, tmp_path):
         )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("happens", ["renamed", "removed"])
+def test_a_file_that_was_another_runs_draft_is_not_taken_for_ours(happens, tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    path = tmp_path / "x.json"
+    lock = fcntl.flock
+    pending = [happens]
+
+    def flock(descriptor, operation):
+        # Between the opening and the lock, the other run ends: our file is its result, or gone.
+        if pending:
+            pending.clear()
+            draft = draft_of(path)
+            draft.rename(path) if happens == "renamed" else draft.unlink()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with drafted(path) as draft:
+        # The lock is that of the file which has the draft's name now.
+        with pytest.raises(InvalidInputError, match="another run"), drafted(path):
+            pass
+        draft.write_bytes(b"ours")
+    assert path.read_bytes() == b"ours"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_system_without_locks_is_written_to(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write_whole(tmp_path / "x.json", b"x")
+    assert (tmp_path / "x.json").read_bytes() == b"x"

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from ldpopt.cli.shared import drop_output, errors, leave_pipe
+from ldpopt.cli.shared import errors, leave_pipe
 from ldpopt.errors import LdpoptError
 from ldpopt.printable import printable
 
@@ -76,11 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        try:
-            app(args=arguments)
-        finally:
-            # Now and not at the end of the process, where nobody could tell of a full disk.
-            sys.stdout.flush()
+        app(args=arguments)
     except LdpoptError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -88,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except MemoryError:
         _fail("there is not enough memory")
     except OSError as error:
-        _fail(_system_error(error))
+        # Of a full disk behind standard output there is no name.
+        place = "cannot read or write" if error.filename is None else error.filename
+        _fail(f"{place}: {error.strerror or error}")
     except Exception:
         _report(sys.argv[1:] if arguments is None else arguments)
         sys.exit(DEFECT)
@@ -99,15 +97,6 @@ def _fail(sentence: str) -> None:
     shown = "\n".join(escape(printable(line)) for line in sentence.split("\n"))
     errors.print(f"[bold red]Error:[/] {shown}", highlight=False, soft_wrap=True)
     sys.exit(FAILED)
-
-
-def _system_error(error: OSError) -> str:
-    """Return what the system refused, in a sentence."""
-    reason = error.strerror or str(error)
-    if error.filename is None:
-        drop_output()
-        return f"cannot read or write: {reason}"
-    return f"{error.filename}: {reason}"
 
 
 def _report(arguments: Sequence[str]) -> None:

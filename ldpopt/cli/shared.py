@@ -46,15 +46,11 @@ class _Output(Console):
 
 def leave_pipe() -> NoReturn:
     """Leave after the reader of the output went away."""
-    drop_output()
-    raise SystemExit(CLOSED)
-
-
-def drop_output() -> None:
-    """Let what is still to be printed go nowhere, since it would fail when the process ends."""
-    # A stream that is no file has nothing to flush then.
+    # What is still to be printed would fail when the process ends; a stream that is not a file has
+    # nothing left then.
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    raise SystemExit(CLOSED)
 
 
 output = _Output()  # results alone, so that they can be piped

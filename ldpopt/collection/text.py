@@ -26,10 +26,11 @@ from ldpopt.oracles.forms import Reports
 
 _MARK = "# ldpopt reports "
 _END = "# rows "
-_ROWS = 1 << 12  # rows of text held at a time
+_ROWS = 1 << 12  # rows of text held at a time,
+_BYTES = 1 << 24  # or so many bytes of reports, where they are wide
 
-# Letters of a line: more than a report of the largest domain takes, in hexadecimal digits.
-_LONGEST = 1 << 23
+# Bytes of a line beside its report: a client id, or what is not a report and is set aside.
+_MORE = 1 << 17
 
 
 class CsvReports:
@@ -41,8 +42,8 @@ class CsvReports:
     def __init__(self, path: Path) -> None:
         self.path = path
         with readable(path), path.open("rb") as file:
-            first = file.readline(_LONGEST)
-            columns = file.readline(_LONGEST).decode().strip()
+            first = file.readline(_MORE)
+            columns = file.readline(_MORE).decode().strip()
         if not first.startswith(_MARK.encode()):
             raise InvalidInputError(
                 f"{path} does not say which oracle made its reports: the first line must begin "
@@ -94,7 +95,8 @@ class CsvReports:
     def _chunks(self, first: int, last: int) -> Iterator[list[list[str]]]:
         # A CSV file is one row group: all of it, or nothing.
         rows = self._rows() if last > first else iter(())
-        while chunk := list(islice(rows, _ROWS)):
+        size = max(1, min(_ROWS, _BYTES // self.layout.width))
+        while chunk := list(islice(rows, size)):
             yield chunk
 
     def _seal(self, first: bytes) -> Seal:
@@ -108,11 +110,12 @@ class CsvReports:
     def _rows(self) -> Iterator[list[str]]:
         n = 0
         # Python's own limit is less than a report of a large domain takes.
-        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+        longest = _MORE + 16 * self.layout.width
+        csv.field_size_limit(max(csv.field_size_limit(), longest))
         with readable(self.path), self.path.open("rb") as file:
-            seal = self._seal(file.readline(_LONGEST))
+            seal = self._seal(file.readline(_MORE))
             # Strict: an open quote would otherwise join rows silently.
-            rows = csv.reader(islice(_lines(file, seal), 1, None), strict=True)
+            rows = csv.reader(islice(_lines(file, seal, longest), 1, None), strict=True)
             try:
                 for row in rows:
                     # No report begins with a hash sign, so that the last line cannot be mistaken
@@ -134,11 +137,14 @@ class CsvReports:
         )
 
 
-def _lines(file: BinaryIO, seal: Seal) -> Iterator[str]:
-    """Yield the lines of a file, which its seal sees too."""
-    while line := file.readline(_LONGEST):
-        if len(line) == _LONGEST:
-            raise OSError(f"a line has more than {_LONGEST:,} bytes")
+def _lines(file: BinaryIO, seal: Seal, longest: int) -> Iterator[str]:
+    """Yield the lines of a file, which its seal sees too.
+
+    Raises OSError if one is longer than any row: without an end it would fill the memory.
+    """
+    while line := file.readline(longest):
+        if len(line) == longest:
+            raise OSError(f"a line has {longest:,} bytes or more")
         seal.add(line)
         yield line.decode()
 
