@@ -66,7 +66,7 @@ def evidence(
         proof = _of_tangent(tangent, limits, variable, forms, sufficient)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        proof = _of_kinked_loss(tangent, limits, variable, forms)
+        proof = _of_kinked_loss(tangent, limits, variable, forms, sufficient)
     multipliers = _row_multipliers(rows.system, linear, proof.duals)
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
@@ -117,7 +117,11 @@ def _of_tangent(
 
 
 def _of_kinked_loss(
-    loss: KinkedLoss | MixedLoss, limits: Box, variable: Any, forms: Sequence[Any]
+    loss: KinkedLoss | MixedLoss,
+    limits: Box,
+    variable: Any,
+    forms: Sequence[Any],
+    sufficient: float,
 ) -> _Proof:
     """Return the proof of a loss with kinks, as a program whose objective it is."""
     import cvxpy as cp
@@ -126,7 +130,7 @@ def _of_kinked_loss(
     problem = cp.Problem(cp.Minimize(loss.objective(variable, limits)), [*forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     values = {other: np.zeros(other.shape) for other in problem.variables()}
-    whole = certify_program(problem, {**values, variable: loss.f})
+    whole = certify_program(problem, {**values, variable: loss.f}, sufficient)
     duals = {form.id: value for form, value in whole.duals.items()}
     gap = whole.gap + loss.rounding(limits)
     if np.isinf(gap):

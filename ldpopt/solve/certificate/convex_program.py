@@ -99,7 +99,9 @@ class ProgramCertificate:
 
 
 def certify_program(
-    problem: cp.Problem, point: Mapping[cp.Variable, ArrayLike] | None = None
+    problem: cp.Problem,
+    point: Mapping[cp.Variable, ArrayLike] | None = None,
+    sufficient: float = _TARGET,
 ) -> ProgramCertificate:
     """Return the certificate of a point for any convex cvxpy problem.
 
@@ -109,6 +111,8 @@ def certify_program(
         A problem that follows cvxpy's rules (DCP), minimised or maximised.
     point
         The value of every variable; those that the variables hold if left out.
+    sufficient
+        The search for a better bound ends at a gap of this size, relative to the objective's terms.
 
     Raises
     ------
@@ -147,7 +151,7 @@ def certify_program(
         reason = f"the objective is {value} at the point"
     if reason:
         return _with(nothing, reason=reason)
-    return _bounded_by_program(problem, values, sign, nothing)
+    return _bounded_by_program(problem, values, sign, nothing, sufficient)
 
 
 def _with(certificate: ProgramCertificate, **changes: Any) -> ProgramCertificate:
@@ -279,6 +283,7 @@ def _bounded_by_program(
     values: Mapping[cp.Variable, Any],
     sign: float,
     nothing: ProgramCertificate,
+    sufficient: float,
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives."""
     compiled = compiled_problem(problem)
@@ -308,7 +313,7 @@ def _bounded_by_program(
             attained = level - program.value(usable(solved.x, HUGE))[0]
         return solved._replace(x=inside, attained=attained)
 
-    result = best(program, box, program.curvature, _TARGET * terms, solve)
+    result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
     point, rise = result

@@ -123,7 +123,7 @@ def _of_trial(
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
         # Which slopes its kinks take is for a program to find.
-        return cone.evidence(tangent, rows, source.curved, bounds)
+        return cone.evidence(tangent, rows, source.curved, bounds, max(sufficient, TARGET))
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
