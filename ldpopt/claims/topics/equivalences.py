@@ -52,6 +52,7 @@ def _against_least_squares(
 
     ``joined`` stands for the problem where vectors are joined.
     """
+    # Joined vectors are one problem, in which a bound may have to be stated anew.
     case = Case(joined or problem, solution)
     parts = [
         compare_with_solvers(
@@ -123,6 +124,7 @@ def norm_sub_delta(instances: InstanceSet) -> Finding:
         active = solution > 0
         size = np.maximum(np.count_nonzero(active, axis=-1, keepdims=True), 1)
         mass = np.sum(raw, axis=-1, keepdims=True, where=active)
+        # The sum has d terms of the size of δ, whose rounding adds up.
         scale = 1 + np.abs(delta) * raw.shape[-1]
         sums.append(largest((_lifted(raw, delta) - 1) / scale))
         differences.append(largest((delta + (mass - 1) / size) / scale))
@@ -164,6 +166,7 @@ def cls_partition(instances: InstanceSet) -> Finding:
     errors = []
     for instance in [*instances.random, *instances.adversarial]:
         for f in instance.estimate.frequencies:
+            # Vector by vector: each has its own number of rounds.
             answer, _ = repeated_partition(f)
             errors.append(largest(answer - closed_form.norm_sub(f)))
     return Finding(
@@ -204,6 +207,7 @@ def mle_apx(instances: InstanceSet) -> Finding:
         # With κ = 0 the signs do not matter.
         if abs(instance.estimate.noise.kappa) >= IDENTITY:
             errors.add(instance.estimate)
+    # Both ways to read the print: it holds only if neither is off.
     printed_error = largest([*errors.printed_line, *errors.printed_mass])
     corrected_error = largest(errors.corrected)
     return Finding(
@@ -270,6 +274,7 @@ class _FormulaErrors:
         """Evaluate the formulas on the active sets of an estimate's solutions."""
         loss = WEIGHTED_MLE.loss
         best = _apply_mle_apx(estimate)
+        # On the true active set, so that the formulas alone are judged and not the search for it.
         fraction, line = _formulas(estimate, best > 0, sign=-1)
         self.printed_mass.append(largest(fraction.sum(axis=-1) - 1))
         self.printed_line.append(largest(line - best))
@@ -384,6 +389,7 @@ def mle_cls_identical(instances: InstanceSet) -> Finding:
     estimates = [i.estimate for i in instances.all if isinstance(i.estimate.oracle, SUE)]
     for epsilon in (0.1, 1.0, 4.0):
         # GRR has κ = 0 on two values alone.
+        # Most of these have a value outside [0, 1], where the two could differ.
         stack = rng.normal(0.5, 1.0, size=(200, 2))
         estimates.append(FrequencyEstimate(stack, 1_000, binary_response(epsilon), is_raw=True))
     differences = []
@@ -392,6 +398,7 @@ def mle_cls_identical(instances: InstanceSet) -> Finding:
     for estimate in estimates:
         cls = closed_form.norm_sub(estimate.frequencies)
         differences.append(largest(_apply_mle_apx(estimate) - cls))
+        # In the other problem than the one it is the closed form of.
         gaps.append(largest(certify(WEIGHTED_MLE, estimate, cls).gap))
         vectors += int(np.prod(estimate.frequencies.shape[:-1]))
     return Finding(
@@ -510,6 +517,7 @@ def norm_mul_kl(instances: InstanceSet) -> Finding:
     """
     problem = Problem(KullbackLeibler(), [SumsTo(1.0)])
     positive = [i for i in instances.all if (i.estimate.frequencies > 0).any(axis=-1).all()]
+    # Row by row here: no solver gets these, so that a stack may lose some.
     crowd = [i.where(i.estimate.frequencies.max(axis=-1) > 0) for i in instances.crowd]
 
     def norm_mul(estimate: FrequencyEstimate) -> Array:

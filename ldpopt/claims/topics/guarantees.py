@@ -344,6 +344,7 @@ def order_norm_hyb(instances: InstanceSet) -> Finding:
     """
     estimate = np.array([0.31, 0.29, 0.29])
     answer = postprocess(estimate, "norm-hyb", top_k=1).frequencies
+    # The statement is refuted by one vector, whose answer follows from the definition.
     as_derived = np.allclose(answer, [0.31, 0.345, 0.345], rtol=0, atol=IDENTITY)
     # Beside the counter-example: how rare inversions are.
     inversions = 0
@@ -416,6 +417,7 @@ def norm_hyb_norm_cut(instances: InstanceSet) -> Finding:
     """
     # .6 + .3 + .2 exceeds 1: Norm-Cut keeps the first two and leaves .1.
     example = np.array([0.6, 0.3, 0.2, -0.1])
+    # By hand first: on real data a fault of both methods could look like agreement.
     cut = closed_form.norm_cut(example)
     hyb = closed_form.norm_hyb(example, 0.3)
     as_derived = np.allclose(cut, [0.6, 0.3, 0, 0]) and np.allclose(hyb, [0.6, 0.3, 0.1, 0])
