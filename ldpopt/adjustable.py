@@ -50,6 +50,7 @@ class Recipe(Immutable):
     def build(self, start: FrequencyEstimate | None, values: Values) -> Any:
         """Return the object for some values; those of the other parameters are the present ones."""
         args, kwargs = _present((self.args, self.kwargs), start, values)
+        # Compiled problems and certificates are kept by object, so that equal values share one.
         key = _key((args, kwargs))
         if key != self._latest.key:
             self._latest.built = self._plain(args, kwargs)._altered(_recipe=self, _is_fixed=True)
@@ -76,6 +77,7 @@ class _TakesParameters(SealsInstances):
     """Lets constructors see numbers where parameters were given."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        # Most arguments are plain, and nothing has to be remembered of them.
         is_plain = not (any(map(_varies, args)) or any(map(_varies, kwargs.values())))
         if is_plain or not getattr(cls, "_adjusts", True):
             return super().__call__(*args, **kwargs)
@@ -167,6 +169,7 @@ def number_of(expression: cp.Expression, values: Values) -> Any:
             f"{expression} has variables: where a number is expected only parameters may stand; "
             "state the constraint with Custom"
         )
+    # cvxpy evaluates an expression at what its parameters hold.
     with holding(expression.parameters(), values):
         result = np.asarray(expression.value, dtype=np.float64)
     return float(result) if result.ndim == 0 else result
@@ -213,6 +216,7 @@ def _parameters_in(value: Any, start: FrequencyEstimate) -> list[Any]:
         parameters = value.parameters_for(start)
     elif is_expression(value):
         parameters = value.parameters()
+    # By id: cvxpy's == builds a constraint.
     return list({parameter.id: parameter for parameter in parameters}.values())
 
 
@@ -226,4 +230,5 @@ def _key(value: Any) -> Any:
         return (value.shape, value.dtype.str, value.tobytes())
     if isinstance(value, bool | int | float | str | type(None)):
         return value
+    # The object that was built last holds it, so that no other one gets its id meanwhile.
     return id(value)

@@ -49,6 +49,7 @@ def substituted(node: Node, replacements: Mapping[int, Any]) -> Node:
     leaves = [*node.variables(), *node.parameters()]
     if not any(leaf.id in replacements for leaf in leaves):
         return node
+    # A new node of the same kind: users may go on with the old one.
     copied = node.copy([substituted(arg, replacements) for arg in node.args])
     # Some functions hold a parameter beside their arguments, as cp.huber does its threshold.
     for name, value in vars(node).items():
@@ -88,7 +89,7 @@ def _traced(node: Node, named: Mapping[int, str]) -> Iterator[bytes]:
     elif isinstance(node, np.ndarray | np.generic):
         yield f"{node.dtype.str}{node.shape}".encode()
         yield node.tobytes()
-    elif hasattr(node, "tocoo"):
+    elif hasattr(node, "tocoo"):  # a sparse matrix, of cvxpy or scipy
         coo = node.tocoo()
         yield from _traced([coo.data, *coo.coords], named)
         yield str(coo.shape).encode()
@@ -189,6 +190,7 @@ def why_no_convex_set(form: cp.Constraint) -> str:
 
 def _culprit(expression: Node) -> Node | None:
     """Return the innermost part that is neither convex nor concave by the rules, or None."""
+    # From the inside out: what is around a wrong part is wrong because of it.
     for arg in expression.args:
         inner = _culprit(arg)
         if inner is not None:

@@ -142,6 +142,25 @@ def test_parameters_pickle_with_what_holds_them_and_show_their_value():
     assert repr(pickle.loads(pickle.dumps(lam))) == "Parameter('lam', 0.1)"
 
 
+def variation_within(f):
+    return cp.tv(f) <= 0.2
+
+
+def squares(f, y):
+    return cp.sum_squares(f - y)
+
+
+def test_solutions_pickle_with_what_they_were_solved_for():
+    lam = Parameter("lam", 0.1)
+    functions = Problem(losses.Custom(squares), [*SIMPLEX, Custom(variation_within)])
+    for problem in (functions, Problem(*places(lam)["variation"])):
+        solution = problem.solve(Y)
+        restored = pickle.loads(pickle.dumps(solution))
+        assert restored.certificate.is_optimal(1e-6, relative=True)
+        again = pickle.loads(pickle.dumps(problem)).solve(Y)
+        assert_allclose(again.frequencies, solution.frequencies, rtol=0, atol=1e-12)
+
+
 # --- along a grid ---------------------------------------------------------------------------------
 
 GRID = [0.05, 0.1, 0.2]

@@ -173,6 +173,7 @@ class StatedConstraint(Constraint):
         self._values = tuple(
             np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in self._parameters
         )
+        # The caller may change a parameter at any time: certificates come later.
         numbers = {
             parameter.id: cp.Constant(value)
             for parameter, value in zip(self._parameters, self._values, strict=True)
@@ -187,6 +188,7 @@ class StatedConstraint(Constraint):
         """Return the constraints with parameters of their own."""
         import cvxpy as cp
 
+        # With the same signs and shapes, by which cvxpy's rules judge.
         open_numbers = [cp.Parameter(p.shape, **p.attributes) for p in self._parameters]
         replacements: dict[int, Any] = {self._variable.id: f}
         for parameter, number in zip(self._parameters, open_numbers, strict=True):

@@ -57,6 +57,7 @@ class Near(Constraint):
     """
 
     def __init__(self, reference: ArrayLike, radius: float, norm: Norm = 2) -> None:
+        # True equals 1 in Python, but says nothing about a norm.
         if isinstance(norm, bool) or norm not in _NORMS:
             raise InvalidInputError(f'norm must be 1, 2, inf or "kl", got {norm!r}')
         self.norm = norm
@@ -104,6 +105,7 @@ class Near(Constraint):
             return LinearInequalities(sparse.eye_array(d, format="csr"), *box)
         if self.norm != 1:
             return None
+        # In f alone a sum of d absolute values would take 2^d rows.
         eye = sparse.eye_array(d)
         nothing = sparse.csr_array((d, d))
         # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
@@ -132,6 +134,8 @@ class Near(Constraint):
 
         if self._recipe is None or self.rows(f.size) is not None:
             return super().adjustable_form(f)
+        # The reference stays a number: it multiplies f in a divergence, which cvxpy would compile
+        # anew for each value of a parameter.
         radius = cp.Parameter(nonneg=True)
         return self._within(f, radius), [radius]
 
@@ -160,6 +164,7 @@ class Near(Constraint):
         # Times the reciprocal: exponential cones are solved best with arguments near 1.
         ratio = cp.multiply(1 / weights, f[positive])
         forms = [(d * weights) @ (-cp.entr(ratio) - ratio + 1) <= radius]
+        # The divergence would be infinite there.
         if len(zero):
             forms.append(d * f[zero] == 0)
         return forms

@@ -409,6 +409,7 @@ class WeightedSum(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the weighted sum of the gradients; ``inf`` where one of them is."""
         total = np.zeros(f.shape)
+        # Where one term forbids a value, no other one matters.
         held = np.zeros(f.shape, dtype=np.bool_)
         # -inf beside inf would be NaN: a value that must be zero stays so.
         with np.errstate(invalid="ignore"):
@@ -639,6 +640,7 @@ class WeightedSum(SeparableLoss):
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the weighted sum of the terms' forms, in the unit of the finest."""
         d = f.size
+        # The finest unit of all terms, so that none of them vanishes in a solver's tolerance.
         common = self.cone_factor(d, constants)
         weights: dict[int, Any] = dict(enumerate(self.weights))
         open_weights = self._open_weights

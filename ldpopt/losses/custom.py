@@ -188,6 +188,7 @@ class Custom(Loss):
         """Raise an error if the function returns what is convex for no estimate."""
         import cvxpy as cp
 
+        # There is no estimate yet whose noise it could get.
         if self._arguments == 3:
             return
         f = cp.Variable(_PROBE, name="f")

@@ -175,6 +175,7 @@ class Huber(Loss):
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1 where the bounds leave no deviation above δ, else 0."""
+        # A single deviation beyond δ is on the straight part, which does not bend.
         low = np.asarray(lower) - estimate.frequencies
         high = np.asarray(upper) - estimate.frequencies
         return np.where((low >= -self.delta) & (high <= self.delta), 1.0, 0.0)
@@ -234,6 +235,7 @@ class MaxAbsolute(Loss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return a subgradient: the sign of the largest deviation in its place, else 0."""
         deviations = f - estimate.frequencies
+        # Of several largest deviations one is enough for a subgradient.
         place = np.argmax(np.abs(deviations), axis=-1)[..., None]
         slope = np.zeros(f.shape)
         sign = np.sign(np.take_along_axis(deviations, place, axis=-1))

@@ -36,6 +36,7 @@ class _Penalty(Loss):
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the penalty of d f: frequencies in units of the uniform one."""
+        # A norm of d f is d times that of f: solvers get numbers of order 1.
         return self._of(f.size * f), []
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
@@ -108,6 +109,7 @@ class TotalVariation(_Penalty):
         slope[..., :-1] -= sign
         if self.order is None:
             return slope
+        # Values outside the order have no neighbour, and no slope.
         placed = np.zeros(f.shape)
         placed[..., self.order] = slope
         return placed
@@ -153,6 +155,7 @@ class GroupNorm(_Penalty):
         empty = [i for i, group in enumerate(self.groups) if not len(group)]
         if empty:
             raise InvalidInputError(f"group {empty[0]} is empty: every group needs a member")
+        # The same weight for all: groups of different sizes then count by their norms alone.
         given = np.ones(len(self.groups)) if weights is None else weights
         self.weights = validate.vector("weights", given)
         if len(self.weights) != len(self.groups) or np.any(self.weights < 0):
@@ -178,6 +181,7 @@ class GroupNorm(_Penalty):
         slope = np.zeros(f.shape)
         for weight, group in zip(self.weights, self.groups, strict=True):
             norm = np.linalg.norm(f[..., group], axis=-1, keepdims=True)
+            # At 0 any vector of at most unit length is a subgradient, and 0 is one of them.
             slope[..., group] += weight * f[..., group] / np.where(norm > 0, norm, 1.0)
         return slope
 
@@ -188,6 +192,7 @@ class GroupNorm(_Penalty):
             weight * cp.norm(f[group])
             for weight, group in zip(self.weights, self.groups, strict=True)
         ]
+        # One sum of many norms: cvxpy compiles a chain of additions slowly.
         return cp.sum(cp.hstack(parts))
 
     def __repr__(self) -> str:
