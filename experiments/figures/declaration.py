@@ -39,7 +39,8 @@ class Experiment:
     populations
         Names in ``cells.populations.POPULATIONS``.
     oracle, epsilons
-        A name in ``cells.protocols.ORACLES``, and budgets; none where the data themselves are shown.
+        A name in ``cells.protocols.ORACLES``, and budgets; none where the data themselves are
+        shown.
     methods
         Names in ``cells.treatments.TREATMENTS``.
     measures
