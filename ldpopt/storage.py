@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ldpopt.errors import InvalidInputError
@@ -17,6 +18,9 @@ except ImportError:  # Windows has no such locks: two runs cannot notice each ot
 
 # What systems answer for a file system without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+_ABANDONED = 60.0  # seconds without a change, after which a draft may be that of a killed run
 
 
 def draft_of(path: Path) -> Path:
@@ -75,6 +79,18 @@ def check_draft(path: Path) -> None:
     _let_go(descriptor)
 
 
+def clear_drafts(folder: Path) -> None:
+    """Remove the drafts of a folder's parts that killed runs left."""
+    for draft in folder.glob(".part-*.part"):
+        # A younger one may be of a run that has not locked it yet, or has just ended.
+        with suppress(OSError, InvalidInputError):
+            if time.time() - draft.stat().st_mtime > _ABANDONED:
+                descriptor = _opened_alone(draft, draft)
+                if descriptor is not None:
+                    draft.unlink()
+                _let_go(descriptor)
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Keep an output for this run alone until the block ends; it need not exist.
@@ -118,10 +134,10 @@ def _opened_alone(name: Path, target: Path) -> int | None:
                 f"another run is writing {target}: wait for its end, or choose another name"
             ) from None
         except OSError as error:
+            os.close(descriptor)
             if error.errno not in _NO_LOCKS:
-                os.close(descriptor)
                 raise
-            return descriptor
+            return None
         # The run that held it may have renamed or removed the file since it was opened.
         if _has_name(descriptor, name):
             return descriptor

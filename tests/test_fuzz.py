@@ -104,7 +104,7 @@ def test_every_reader_survives_the_corpus(name, tmp_path):
 
 
 @given(st.sampled_from(NAMES), fields)
-@cases(600)
+@cases(450)
 def test_any_header_is_read_or_refused(name, changes):
     record = changed(Header(MAKERS[name](D)).record(), changes)
     header = survives(Header.from_record, record, "here")
@@ -348,7 +348,7 @@ def line_of(names, numbers):
 
 
 @given(st.lists(choices, min_size=40, max_size=40))
-@cases(200)
+@cases(150)
 def test_no_line_of_arguments_ends_in_a_traceback_or_loses_its_inputs(arena, numbers):
     line = line_of(arena.names, numbers)
     before = arena.stamps()

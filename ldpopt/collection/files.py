@@ -28,7 +28,7 @@ from ldpopt.collection.parquet import (
 from ldpopt.collection.text import CsvReports, CsvWriter
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import FrequencyOracle
-from ldpopt.storage import cannot_write, drafted
+from ldpopt.storage import cannot_write, clear_drafts, drafted
 
 ReportFile = ParquetReports | CsvReports
 
@@ -326,6 +326,8 @@ def next_part(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInputError(f"cannot write to {folder}: {error.strerror}") from None
+    # Names of parts are random: no later run would write over what a killed one left.
+    clear_drafts(folder)
     parts = sorted(folder.glob("[!.]*.parquet"))
     if parts:
         last = open_reports(parts[-1])
