@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
+from ldpopt.solve.certificate.cone_gap import TARGET, target_of
 from ldpopt.solve.certificate.conic_program import Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
@@ -51,9 +52,6 @@ _SMALL_VALUES = 2.0**-6
 
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
-
-# What a solution is worth polishing to, relative to the size of the objective's terms.
-_TARGET = 5e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ class ProgramCertificate:
 def certify_program(
     problem: cp.Problem,
     point: Mapping[cp.Variable, ArrayLike] | None = None,
-    sufficient: float = _TARGET,
+    sufficient: float = TARGET,
 ) -> ProgramCertificate:
     """Return the certificate of a point for any convex cvxpy problem.
 
@@ -313,7 +311,7 @@ def _bounded_by_program(
             attained = level - program.value(usable(solved.x, HUGE))[0]
         return solved._replace(x=inside, attained=attained)
 
-    result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
+    result = best(program, box, program.curvature, target_of(sufficient, terms), solve, sufficient)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
     point, rise = result
