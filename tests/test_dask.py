@@ -21,6 +21,7 @@ from ldpopt.studies.engine.store import Store
 from tests.experiment_worlds import bits, few_tasks
 from tests.reports_world import reports_of
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 ROOT = Path(__file__).parent.parent
 ORACLE = OLH(1.0, 64)
@@ -28,22 +29,28 @@ ORACLE = OLH(1.0, 64)
 
 @pytest.fixture(scope="module")
 def whole_cluster():
-    with distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=2,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=":0",
-        silence_logs=50,
-        env={"PYTHONPATH": str(ROOT)},
-    ) as cluster:
+    # A cluster gives up a worker that is not back within 15 s, which a loaded machine may need.
+    patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+    with (
+        dask.config.set(patient),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=2,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=":0",
+            silence_logs=50,
+            env={"PYTHONPATH": str(ROOT)},
+        ) as cluster,
+    ):
         yield cluster
 
 
 @pytest.fixture
 def cluster(whole_cluster):
     """The cluster with all its workers: one that was killed is started again meanwhile."""
-    whole_cluster.wait_for_workers(2)
+    # The limit is a safety net: without one, a worker that never comes would hang the tests.
+    whole_cluster.wait_for_workers(2, timeout=300)
     return whole_cluster
 
 
