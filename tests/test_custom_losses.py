@@ -216,3 +216,18 @@ def test_a_function_that_returns_the_same_again_compiles_nothing_anew():
     # The certificate is about the limit that the solution was computed with.
     assert kept.certificate.is_optimal(1e-6)
     assert kept.certificate.violation <= 1e-6
+
+
+def test_a_function_is_compiled_by_what_it_returns():
+    centre = [np.array([0.2, 0.4, 0.4])]
+    near = CustomConstraint(lambda f: cp.norm(f - centre[0]) <= 0.1)
+    loss = losses.Custom(lambda f, y: cp.norm(f - y + centre[0]))
+    start = FrequencyEstimate([0.5, 0.4, 0.1])
+
+    def keys():
+        return near.at(start, {}).compiled_key(3), loss.at(start, {}).compiled_key
+
+    before = keys()
+    assert keys() == before
+    centre[0] = np.array([0.2, 0.4, 0.5])
+    assert not set(keys()) & set(before)

@@ -177,6 +177,10 @@ def test_a_path_is_its_solutions_one_by_one_and_they_stay(solver):
     solutions = problem.path(Y, solver=solver, lam=GRID)
     assert lam.value == 7.0
     assert len(problem._planner.conic.compiled) == 1
+    # What is kept does not grow with the number of values.
+    bounds = Problem(losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=lam)])
+    bounds.path(Y, solver=solver, lam=GRID)
+    assert not bounds._planner.conic._feasible
     lam.value = 3.0
     for value, solution in zip(GRID, solutions, strict=True):
         expected = fused(value).solve(Y)

@@ -219,6 +219,16 @@ def test_a_factor_changes_the_units_and_no_minimiser():
     assert Problem(posterior, SIMPLEX).plan(ESTIMATE).name == "norm-sub of the posterior mean"
 
 
+def test_a_point_as_far_from_its_kinks_as_solvers_stop_has_a_small_gap():
+    loss = losses.LeastSquares() + 0.1 * losses.L1To(REFERENCE)
+    problem = Problem(loss, SIMPLEX)
+    best = problem.solve(ESTIMATE).frequencies
+    beside = best + 2e-6 * np.array([1, -1, 1, -1, 1, -1])
+    certificate = certify(problem, ESTIMATE, beside)
+    rise = float(loss.value(beside, ESTIMATE) - loss.value(best, ESTIMATE))
+    assert rise <= certificate.gap <= 1e-5
+
+
 def test_soft_thresholding_is_the_closed_form_of_squares_and_a_reference():
     y = np.array([0.9, 0.28, 0.2, 0.1, -0.2, 0.1])
     loss = losses.LeastSquares() + 0.1 * losses.L1To(REFERENCE)
