@@ -12,7 +12,7 @@ import pytest
 
 from ldpopt.claims import LEDGER
 from ldpopt.claims.figures import STATEMENTS
-from tools.site import check, reference, stage
+from tools.site import back_links, check, reference, stage
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -102,6 +102,19 @@ def test_the_reference_lists_each_public_object_once():
     assert ("ldpopt.oracles", "OUE") in names
     assert ("ldpopt.studies.poisoning", "ldp_recover") in names
     assert not any(name.startswith("_") for _, name in names)
+
+
+def test_back_links_lead_to_the_page_of_their_object(tmp_path):
+    (tmp_path / "_modules").mkdir()
+    page = tmp_path / "_modules" / "comparison.html"
+    before = "reference/generated/ldpopt.studies.comparison.Case.html#ldpopt.Case.solve"
+    right = "reference/generated/ldpopt.compare.html#ldpopt.compare"
+    page.write_text(f'<a href="../{before}"></a><a href="../{right}"></a>')
+    back_links.repair(tmp_path)
+    after = "ldpopt.studies.comparison.Case.html#ldpopt.studies.comparison.Case.solve"
+    assert page.read_text() == (
+        f'<a href="../reference/generated/{after}"></a><a href="../{right}"></a>'
+    )
 
 
 def test_broken_links_are_named(tmp_path):

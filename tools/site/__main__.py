@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import check, stage
+from tools.site import back_links, check, stage
 from tools.texts import ROOT
 
 BUILD = ROOT / "build" / "docs"
@@ -40,6 +40,7 @@ def main() -> int:
     built = subprocess.run([sys.executable, *command], check=False)
     if built.returncode:
         return built.returncode
+    back_links.repair(html)
     broken = list(check.broken_links(html))
     for line in broken:
         print(line)
