@@ -108,7 +108,7 @@ def test_back_links_lead_to_the_page_of_their_object(tmp_path):
     (tmp_path / "_modules").mkdir()
     page = tmp_path / "_modules" / "comparison.html"
     before = "reference/generated/ldpopt.studies.comparison.Case.html#ldpopt.Case.solve"
-    right = "reference/generated/ldpopt.compare.html#ldpopt.compare"
+    right = "reference/generated/ldpopt.studies.audit.audit.html#ldpopt.studies.audit.audit"
     page.write_text(f'<a href="../{before}"></a><a href="../{right}"></a>')
     back_links.repair(tmp_path)
     after = "ldpopt.studies.comparison.Case.html#ldpopt.studies.comparison.Case.solve"

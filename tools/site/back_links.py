@@ -21,5 +21,5 @@ def _repaired(link: re.Match[str]) -> str:
     page, documented, anchor = link.groups()
     # The page of an object is named as its anchor; a member's anchor goes on from there.
     name = documented.rpartition(".")[2]
-    member = re.search(rf"(?:^|\.){name}((?:\.\w+)*)$", anchor)
-    return f"{page}#{documented}{member[1]}" if member else link[0]
+    member = re.fullmatch(rf"(?:.*\.)?{name}(\.\w+)?", anchor)
+    return f"{page}#{documented}{member[1] or ''}" if member else link[0]
