@@ -23,7 +23,7 @@ from concurrent.futures import Executor as Pool
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
 
 from ldpopt import validate
@@ -133,9 +133,7 @@ class Processes:
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         pool = ProcessPoolExecutor(
             self.workers,
-            # Spawned, not forked: a forked child inherits the locks of the threads of Arrow and
-            # BLAS.
-            get_context("spawn"),
+            _Spawning(),
             initializer=_prepare_worker,
             initargs=(threads,),
         )
@@ -149,6 +147,28 @@ class Processes:
         finally:
             # Also when the caller stops early: calls that have not begun are dropped.
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _ShieldedProcess(SpawnProcess):
+    """A process that Ctrl-C does not reach while it starts, before it can ignore it."""
+
+    def start(self) -> None:
+        """Start with the signal blocked: a process inherits that, and prints no traceback."""
+        if not hasattr(signal, "pthread_sigmask"):
+            super().start()  # on Windows
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            # What arrived meanwhile is raised here, in the parent.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Spawning(SpawnContext):
+    """Spawned processes, not forked: a fork inherits the locks of the threads of Arrow and BLAS."""
+
+    Process = _ShieldedProcess
 
 
 def _prepare_worker(threads: int) -> None:
