@@ -277,6 +277,10 @@ def test_bounds_are_compared_as_numbers():
     assert sentence.startswith("numba>=0.61,<1 was tested from 0.61.2 alone")
 
 
+def test_bounds_of_what_is_not_installed_are_passed_over():
+    assert environments.untested_bounds(["sphinx>=8.1"], {"numpy": "2.2"}) == []
+
+
 def test_the_newest_environment_has_no_upper_bounds_and_lists_what_is_new(
     monkeypatch, tmp_path, capsys
 ):
