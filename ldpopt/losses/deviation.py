@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Kinks, Loss
+from ldpopt.losses.base import Kinks
+from ldpopt.losses.targets import Deviation, FromReference
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-class LeastAbsolute(Loss):
+class LeastAbsolute(Deviation):
     """Σ |f_v - f̃_v|.
 
     Its minimiser is rarely unique; the closed form returns the one nearest to f̃ in least squares.
@@ -31,10 +32,6 @@ class LeastAbsolute(Loss):
     """
 
     has_kinks = True
-
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point from which the deviations are measured, shape (..., d): f̃."""
-        return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_v - f̃_v|."""
@@ -52,10 +49,6 @@ class LeastAbsolute(Loss):
         slope = np.ones(place.shape)
         return (Kinks(place, -slope, slope),)
 
-    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
-        return (self.target(estimate),)
-
     def cone_form(
         self,
         f: cp.Expression,
@@ -65,16 +58,11 @@ class LeastAbsolute(Loss):
         """Return ‖d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
         import cvxpy as cp
 
-        # Times d: solvers' tolerances are absolute, and frequencies of order 1/d.
         (target,) = data
         return cp.norm1(f.size * (f - target)), []
 
-    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return d."""
-        return float(d)
 
-
-class L1To(LeastAbsolute):
+class L1To(FromReference, LeastAbsolute):
     """Σ |f_v - r_v| with a reference r, such as last month's frequencies.
 
     It is meant as a part of a sum: ``LeastSquares() + 0.01 * L1To(r)`` moves a value away from its
@@ -99,32 +87,13 @@ class L1To(LeastAbsolute):
     array([0.675, 0.25 , 0.075])
     """
 
-    def __init__(self, reference: ArrayLike) -> None:
-        self.reference = validate.vector("reference", reference)
-
     @property
     def family(self) -> type[LeastAbsolute]:
         """Absolute deviations: the reference takes the place of f̃."""
         return LeastAbsolute
 
-    @property
-    def compiled_key(self) -> Hashable:
-        """The parameters that it was built with: the reference is data."""
-        return self._recipe_or_self
 
-    def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless the reference has one number per value."""
-        validate.one_per_value("reference", self.reference, estimate.d)
-
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the reference, of the frequencies' shape."""
-        return np.broadcast_to(self.reference, estimate.frequencies.shape)
-
-    def __repr__(self) -> str:
-        return f"L1To(<{len(self.reference)} values>)"
-
-
-class Huber(Loss):
+class Huber(Deviation):
     """Σ h(f_v - f̃_v) with h(r) = ½ r² up to |r| = δ, and δ |r| - ½ δ² beyond (Huber 1964).
 
     On bounds with at most one total the least squares solution minimises it too, as every convex
@@ -146,6 +115,7 @@ class Huber(Loss):
     0.125
     """
 
+    degree = 2  # small deviations count as squares
     nonnegative_data = 1
 
     def __init__(self, delta: float) -> None:
@@ -155,10 +125,6 @@ class Huber(Loss):
     def compiled_key(self) -> Hashable:
         """The parameters that it was built with: δ is data."""
         return self._recipe_or_self
-
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point from which the deviations are measured, shape (..., d): f̃."""
-        return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ h(f_v - f̃_v)."""
@@ -202,15 +168,11 @@ class Huber(Loss):
         linear = cp.sum(cp.multiply(f.size * delta, cp.abs(outlying)))
         return 0.5 * cp.sum_squares(inner) + linear, [parts]
 
-    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return d²."""
-        return float(d) ** 2
-
     def __repr__(self) -> str:
         return f"Huber({self.delta:g})"
 
 
-class MaxAbsolute(Loss):
+class MaxAbsolute(Deviation):
     """max_v |f_v - f̃_v|: the largest deviation is as small as it can be.
 
     Its minimiser is rarely unique; on bounds with at most one total the closed form returns the
@@ -223,10 +185,6 @@ class MaxAbsolute(Loss):
     """
 
     has_shared_kinks = True
-
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point from which the deviations are measured, shape (..., d): f̃."""
-        return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the largest |f_v - f̃_v|."""
@@ -248,10 +206,6 @@ class MaxAbsolute(Loss):
 
         return cp.norm_inf(f - estimate.frequencies)
 
-    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
-        return (estimate.frequencies,)
-
     def cone_form(
         self,
         f: cp.Expression,
@@ -263,7 +217,3 @@ class MaxAbsolute(Loss):
 
         (target,) = data
         return cp.norm_inf(f.size * (f - target)), []
-
-    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return d."""
-        return float(d)

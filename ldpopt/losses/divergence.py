@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss, ones
+from ldpopt.losses.targets import FromReference
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -35,18 +35,18 @@ class _Divergence(SeparableLoss):
     nonnegative_data = 1  # the logarithm of the mass may be negative
 
     @abstractmethod
-    def reference(self, estimate: FrequencyEstimate) -> Array:
+    def target(self, estimate: FrequencyEstimate) -> Array:
         """Return r, of the frequencies' shape; negative numbers count as 0."""
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ f log(f/r), ``inf`` outside its domain."""
-        reference = np.maximum(self.reference(estimate), 0.0)
+        reference = np.maximum(self.target(estimate), 0.0)
         # rel_entr knows that 0 log 0 is 0, and is infinite where f > 0 meets a reference of 0.
         return np.asarray(np.sum(rel_entr(f, reference), axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return 1 + log(f/r); -inf at f = 0, inf where r is 0."""
-        reference = np.broadcast_to(self.reference(estimate), f.shape)
+        reference = np.broadcast_to(self.target(estimate), f.shape)
         allowed = reference > 0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             slope = np.maximum(f, 0.0)
@@ -62,11 +62,11 @@ class _Divergence(SeparableLoss):
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return where r > 0."""
-        return self.reference(estimate) > 0
+        return self.target(estimate) > 0
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return r over its sum, and the logarithm of that sum, once per value."""
-        positive = np.maximum(self.reference(estimate), 0.0)
+        positive = np.maximum(self.target(estimate), 0.0)
         # Without its mass the reference is of order 1/d, whatever the scale of the estimate.
         mass = positive.sum(axis=-1, keepdims=True)
         log_mass = np.broadcast_to(np.log(mass), positive.shape)
@@ -118,7 +118,7 @@ class _Divergence(SeparableLoss):
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the two logarithms, which may cancel."""
-        reference = np.broadcast_to(self.reference(estimate), f.shape)
+        reference = np.broadcast_to(self.target(estimate), f.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.abs(np.log(np.maximum(f, 0.0))) + np.abs(np.log(np.maximum(reference, 0.0)))
         # Where a logarithm is infinite so is the gradient, which has no error.
@@ -149,12 +149,12 @@ class KullbackLeibler(_Divergence):
                 "with all <= 0 every value must be zero; use norm-sub"
             )
 
-    def reference(self, estimate: FrequencyEstimate) -> Array:
+    def target(self, estimate: FrequencyEstimate) -> Array:
         """Return f̃."""
         return estimate.frequencies
 
 
-class KLTo(_Divergence):
+class KLTo(FromReference, _Divergence):
     """Σ f_v log(f_v / r_v) with a reference r, such as last month's frequencies.
 
     As a part of a sum it pulls towards the reference: ``LeastSquares() + 0.01 * KLTo(r)``. Where
@@ -177,31 +177,15 @@ class KLTo(_Divergence):
     """
 
     def __init__(self, reference: ArrayLike) -> None:
-        self._reference = validate.vector("reference", reference)
-        negative = self._reference < 0
+        super().__init__(reference)
+        negative = self.reference < 0
         if negative.any():
             at = validate.first(negative)
             raise InvalidInputError(
-                f"reference must be >= 0, found {self._reference[at]:g} at {validate.where(at)}"
+                f"reference must be >= 0, found {self.reference[at]:g} at {validate.where(at)}"
             )
-        if not self._reference.any():
+        if not self.reference.any():
             raise InvalidInputError("reference must have a positive value, all are 0")
-
-    @property
-    def compiled_key(self) -> Hashable:
-        """The parameters that it was built with: the reference is data."""
-        return self._recipe_or_self
-
-    def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless the reference has one number per value."""
-        validate.one_per_value("reference", self._reference, estimate.d)
-
-    def reference(self, estimate: FrequencyEstimate) -> Array:
-        """Return the reference, of the frequencies' shape."""
-        return np.broadcast_to(self._reference, estimate.frequencies.shape)
-
-    def __repr__(self) -> str:
-        return f"KLTo(<{len(self._reference)} values>)"
 
 
 class Entropy(_Divergence):
@@ -217,6 +201,6 @@ class Entropy(_Divergence):
 
     formula: ClassVar[str] = "Σf log f"
 
-    def reference(self, estimate: FrequencyEstimate) -> Array:
+    def target(self, estimate: FrequencyEstimate) -> Array:
         """Return ones."""
         return ones(estimate.frequencies.shape)

@@ -13,6 +13,7 @@ from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss, ones
+from ldpopt.losses.targets import Deviation
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -26,7 +27,7 @@ _COARSE = 30
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class LeastSquares(SeparableLoss):
+class LeastSquares(Deviation, SeparableLoss):
     """½ ‖f - f̃‖² (N IV-C).
 
     Examples
@@ -36,16 +37,13 @@ class LeastSquares(SeparableLoss):
     0.125
     """
 
+    degree = 2
     is_square = True
 
     weights: ClassVar[None] = None
     """All squares count the same."""
 
     formula: ClassVar[str] = "½‖f-f̃‖²"
-
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point from which the distance is measured, shape (..., d): f̃."""
-        return estimate.frequencies
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ (f_v - f̃_v)²."""
@@ -55,10 +53,6 @@ class LeastSquares(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃."""
         return f - self.target(estimate)
-
-    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
-        return (self.target(estimate),)
 
     def cone_form(
         self,
@@ -70,13 +64,8 @@ class LeastSquares(SeparableLoss):
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
         (target,) = data
-        # Solvers' tolerances are absolute, and frequencies of order 1/d.
         residual = f.size * (f - target)
         return 0.5 * cp.sum_squares(residual), []
-
-    def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return d²."""
-        return float(d) ** 2
 
     def response(
         self,
@@ -95,7 +84,7 @@ class LeastSquares(SeparableLoss):
         return ones(estimate.frequencies.shape)
 
 
-class WeightedLeastSquares(SeparableLoss):
+class WeightedLeastSquares(Deviation, SeparableLoss):
     """½ Σ w_v (f_v - f̃_v)².
 
     Parameters
@@ -143,10 +132,6 @@ class WeightedLeastSquares(SeparableLoss):
                 f"there are {len(self.weights)} weights for {estimate.d} values"
             )
 
-    def target(self, estimate: FrequencyEstimate) -> Array:
-        """Return the point from which the distance is measured, shape (..., d): f̃."""
-        return estimate.frequencies
-
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ w (f - f̃)²."""
         squares = (f - estimate.frequencies) ** 2
@@ -155,10 +140,6 @@ class WeightedLeastSquares(SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return w (f - f̃)."""
         return np.asarray(self.weights * (f - estimate.frequencies))
-
-    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return f̃."""
-        return (estimate.frequencies,)
 
     def cone_form(
         self,
