@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import ldpopt
-from ldpopt import FrequencyEstimate, datasets
+from ldpopt import FrequencyEstimate, datasets, style
 from ldpopt.oracles import GRR, OLH, OUE, FrequencyOracle
 from ldpopt.studies import poisoning
 
@@ -41,13 +41,12 @@ ORACLES = (GRR, OUE, OLH)
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.1)
 """Malicious users among all."""
 METHODS = {
-    "base": ("raw estimate", "#999999"),
-    "norm-sub": ("Norm-Sub", "#0072B2"),
-    "ldp-recover": ("LDPRecover", "#E69F00"),
-    "ldp-recover-targets": ("LDPRecover, targets known", "#009E73"),
-    "ldp-recover-attack": ("LDPRecover, attack known", "#CC79A7"),
+    "base": "raw estimate",
+    "norm-sub": "Norm-Sub",
+    "ldp-recover": "LDPRecover",
+    "ldp-recover-targets": "LDPRecover, targets known",
+    "ldp-recover-attack": "LDPRecover, attack known",
 }
-_STYLES = ("-", "-", "--", "-", ":")  # LDPRecover lies on Norm-Sub
 
 
 def recovered(raw: FrequencyEstimate, method: str, eta: float, targets: list[int]) -> np.ndarray:
@@ -114,6 +113,7 @@ def poisoned_counts(
     return oracle.support_counts(poisoning.ATTACKS[attack](oracle, m, targets, rng))
 
 
+@style.styled
 def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
     """Return the picture: error and gain against the share of malicious users, per oracle."""
     figure = Figure(figsize=(10, 5.6), layout="constrained")
@@ -122,27 +122,20 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
         # Error above, gain below: the panels of a column share their oracle.
         for line, metric in enumerate(("mse", "gain")):
             axes = panels[line, column]
-            for (method, (label, colour)), style in zip(METHODS.items(), _STYLES, strict=True):
+            for method, label in METHODS.items():
                 points = [
                     (row["parameter"], float(str(row["mean"])))
                     for row in table
                     if (row["oracle"], row["panel"], row["method"], row["metric"])
                     == (make.__name__, attack, method, metric)
                 ]
-                axes.plot(
-                    *zip(*points, strict=True),
-                    style,
-                    color=colour,
-                    marker="o",
-                    markersize=3,
-                    label=label,
-                )
-            axes.spines[["top", "right"]].set_visible(False)
+                look = style.of(method).options()
+                axes.plot(*zip(*points, strict=True), label=label, **look)
             if metric == "mse":
                 axes.set(title=make.__name__, yscale="log")
             else:
                 # Gains may be negative after recovery: the axis is linear around 0.
-                axes.axhline(0, color="0.7", linewidth=0.6, zorder=0)
+                axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
                 axes.set(xlabel="malicious users among all", yscale="symlog", ylim=(-0.3, None))
     panels[0, 0].set_ylabel("mean squared error")
     panels[1, 0].set_ylabel("gain of ten targets")
@@ -150,7 +143,6 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
         *panels[0, 0].get_legend_handles_labels(),
         loc="outside lower center",
         ncols=5,
-        frameon=False,
     )
     return figure
 

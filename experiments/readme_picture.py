@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import ldpopt
-from ldpopt import datasets, oracles
+from ldpopt import datasets, oracles, style
 
 PATH = Path(__file__).parent / "results" / "emoji.png"
 _PANELS = {"base": "raw estimate", "norm-sub": "Norm-Sub", "power-ns": "PowerNS"}
 
 
+@style.styled
 def draw() -> Figure:
     """Return the picture: one panel per method, values by true rank, the truth in black."""
     data = datasets.load("emoji").scaled(884_427)
@@ -29,17 +30,17 @@ def draw() -> Figure:
     for axes, (method, title) in zip(panels, _PANELS.items(), strict=True):
         f = ldpopt.postprocess(raw, method).frequencies
         error = float(np.mean((f - data.frequencies) ** 2))
-        axes.plot(rank, f[order], ".", color="#0072B2", markersize=3, alpha=0.6, label="estimate")
-        axes.plot(rank, data.frequencies[order], color="black", linewidth=1.2, label="truth")
+        colour = style.of(method).colour
+        axes.plot(rank, f[order], ".", color=colour, markersize=3, alpha=0.6, label="estimate")
+        axes.plot(rank, data.frequencies[order], color=style.foreground(), label="truth")
         # Negative estimates must be seen, as well as frequencies that differ by orders of
         # magnitude.
         axes.set_yscale("symlog", linthresh=1e-3)
         axes.set(xscale="log", xlabel="emoji by true rank")
-        axes.set_title(f"{title}: sum {f.sum():.2f}, MSE {error:.1e}", fontsize=10)
-        axes.axhline(0, color="0.7", linewidth=0.6, zorder=0)
-        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(f"{title}: sum {f.sum():.2f}, MSE {error:.1e}")
+        axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
     panels[0].set_ylabel("frequency")
-    panels[0].legend(frameon=False, fontsize=9)
+    panels[0].legend()
     return figure
 
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ldpopt import constraints, datasets, losses, oracles, priors
+    from ldpopt import constraints, datasets, losses, oracles, priors, style
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
@@ -75,6 +75,7 @@ __all__ = [
     "priors",
     "select_method",
     "study",
+    "style",
 ]
 
 

@@ -11,7 +11,7 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors", "printable"},
+    {"errors", "printable", "style"},
     {"immutable"},
     {"validate", "storage", "executors", "covariance", "proofs", "expressions"},
     {"parameter", "protocol"},
@@ -46,7 +46,17 @@ SOLVE_LAYERS = [
 ]
 """The same for the modules of ldpopt.solve, which hold the way from a problem to its solution."""
 
-LATE = ["cvxpy", "numba", "matplotlib", "pooch", "typer", "pyarrow", "distributed"]
+LATE = [
+    "cvxpy",
+    "numba",
+    "matplotlib",
+    "pooch",
+    "typer",
+    "pyarrow",
+    "distributed",
+    "pandas",
+    "tqdm",
+]
 
 
 def module_name(path, root):

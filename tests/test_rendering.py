@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
 from rich.console import Console
 
 from ldpopt.claims import LEDGER
@@ -30,7 +29,7 @@ from ldpopt.solve.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.studies.comparison import CASES
 from ldpopt.studies.comparison_rows import ComparisonRow
-from ldpopt.studies.solver_looks import looks_of
+from ldpopt.style import solver_looks_of
 
 SEVEN = ["CLARABEL", "OSQP", "QOCO", "SCS", "PIQP", "HIGHS", "SCIPY"]
 TWENTY = [*SEVEN, *(f"SOLVER{i}" for i in range(13))]
@@ -65,28 +64,6 @@ def row(solver, accuracy="high", status="optimal", **numbers):
 CLOSED = ComparisonRow(
     "CLS", 8, "closed-form", "norm-sub", "", "optimal", seconds=0.0013, gap=0.0, violation=0.0
 )
-
-
-# --- looks ----------------------------------------------------------------------------------------
-
-
-def test_every_solver_has_a_look_of_its_own():
-    names = [*(f"SOLVER{i}" for i in range(77)), *SOLVERS]
-    looks = looks_of(names)
-    assert list(looks) == names
-    assert len({(look.colour, look.marker) for look in looks.values()}) == len(names)
-    lines = [(looks[name].colour, looks[name].line) for name in [*SOLVERS, *names[:21]]]
-    assert len(set(lines)) == len(lines)  # those of a histogram, which has no markers
-
-
-def test_every_marker_can_be_filled():
-    for look in looks_of([*SOLVERS, *(f"SOLVER{i}" for i in range(11))]).values():
-        assert look.marker in Line2D.filled_markers
-
-
-def test_a_known_solver_looks_the_same_in_every_picture():
-    assert looks_of(["NEW", "OSQP"])["OSQP"] == looks_of(SEVEN)["OSQP"]
-    assert looks_of(["OSQP", "OSQP", "SCS"]).keys() == {"OSQP", "SCS"}
 
 
 # --- the picture of a comparison ------------------------------------------------------------------
@@ -182,7 +159,7 @@ def test_markers_grow_with_the_accuracy_and_labels_do_not_overlap(span, figure_o
     named = [text.get_text() for text in figure.legends[0].get_texts()]
     assert named == ["closed form", "OSQP", *(f"accuracy {name}" for name in ACCURACIES)]
     axes = figure.axes[0]
-    look = looks_of(["OSQP"])["OSQP"]
+    look = solver_looks_of(["OSQP"])["OSQP"]
     sizes = [line.get_markersize() for line in axes.lines if line.get_marker() == look.marker]
     assert sizes == sorted(set(sizes))
     assert len(sizes) == len(ACCURACIES)

@@ -13,7 +13,7 @@ import ldpopt
 from experiments.bench import populations
 from experiments.bench.row import Row
 from experiments.bench.timing import measure
-from ldpopt import FrequencyEstimate, datasets, oracles
+from ldpopt import FrequencyEstimate, datasets, oracles, style
 from ldpopt.priors import PowerLaw
 
 DIRECT = "direct summation over ±10 s"
@@ -109,6 +109,7 @@ def many(trials: int, epsilon: float) -> Row:
     )
 
 
+@style.styled
 def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:
     """Return the cost against n and against d, both on logarithmic axes."""
     seconds = {row.what: row.seconds for row in rows}
@@ -116,9 +117,11 @@ def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     users = settings["users"]
     sizes = settings["sizes"]
-    left.plot(users, [1e3 * seconds[named(settings["d"], n)] for n in users], "o-", color="#0072B2")
+    left.plot(
+        users, [1e3 * seconds[named(settings["d"], n)] for n in users], "o-", color=style.BLUE
+    )
     right.plot(
-        sizes, [1e3 * seconds[named(d, settings["n"])] for d in sizes], "o-", color="#0072B2"
+        sizes, [1e3 * seconds[named(d, settings["n"])] for d in sizes], "o-", color=style.BLUE
     )
     left.set(
         xscale="log",
@@ -129,6 +132,4 @@ def picture(settings: Mapping[str, Any], rows: list[Row]) -> Figure:
     )
     right.set(xscale="log", yscale="log", xlabel="values d", title=f"Power, n = {settings['n']:,}")
     left.set_ylim(1, 100)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -17,8 +17,9 @@ from experiments.cells.treatments import TREATMENTS
 from experiments.figures import Figure, Panel
 from experiments.pictures.style import LOOKS, PAGE, shades
 from experiments.tables import Row
+from ldpopt import style
 from ldpopt.printable import printable
-from ldpopt.studies.looks import Look, looks_of
+from ldpopt.style import Look
 
 _LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
@@ -39,12 +40,12 @@ def _look(figure: Figure, method: str) -> Look:
 
 
 def _additions(figure: Figure) -> dict[str, Look]:
-    return looks_of(candidate.name for candidate in figure.experiment.additions)
+    return style.looks_of(candidate.name for candidate in figure.experiment.additions)
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
     """Return the picture as SVG and PNG; panels whose data are missing say so."""
-    with mpl.rc_context(PAGE):
+    with style.context(), mpl.rc_context(PAGE):
         page, axes = _grid(figure, {row.panel for row in rows})
         for panels, row in zip(figure.rows, axes, strict=True):
             # A row may have fewer panels than the widest one.
@@ -108,7 +109,6 @@ def _name_lines(figure: Figure, axes: np.ndarray) -> None:
             above = axes[0, axes.shape[1] // 2 if alike else column]
             above.legend(
                 *named[0].get_legend_handles_labels(),
-                frameon=False,
                 ncols=4 if alike else 3,
                 loc="lower center",
                 bbox_to_anchor=(0.5, 1.0),
@@ -204,22 +204,23 @@ def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
         # Values that nobody has, have no place on a logarithmic axis.
         ax.plot(x[mean > 0], mean[mean > 0], color=LOOKS[TRUTH].colour)
     else:
-        _dots(ax, panel, rows)
+        _dots(ax, figure, panel, rows)
     for row in rows:
         if row.metric == "bias sum (counts)":
             ax.set_title(f"{panel.title}, sum {_signed(row.mean)}")
     _scale_ranks(ax, figure)
 
 
-def _dots(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
+def _dots(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     """Dots for the methods, and the truth as a line above them."""
     for method in panel.methods:
         x, mean, _ = _points(panel, rows, method)
         if method == TRUTH:
-            ax.plot(x, mean, color="black", linewidth=1.2, label="truth")
-            ax.legend(frameon=False)
+            ax.plot(x, mean, color=LOOKS[TRUTH].colour, label="truth")
+            ax.legend()
         else:
-            ax.plot(x, mean, ".", color="#117733", markersize=3, label=label(method), zorder=1)
+            colour = _look(figure, method).colour
+            ax.plot(x, mean, ".", color=colour, markersize=3, label=label(method), zorder=1)
 
 
 def _scale_ranks(ax: Axes, figure: Figure) -> None:
@@ -253,7 +254,9 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     # The other rows are the numbers in the corner.
     density = [r for r in rows if r.metric == "density"]
     x, mean, _ = _points(panel, density, "oue")
-    ax.bar(x, mean, width=float(x[1] - x[0]), color="#88CCEE", label="empirical")
+    ax.bar(
+        x, mean, width=float(x[1] - x[0]), color=LOOKS["oue"].colour, alpha=0.6, label="empirical"
+    )
     x, mean, _ = _points(panel, density, "predicted")
     ax.plot(x, mean, color=LOOKS["predicted"].colour, label="N(0, n q(1-q)/(p-q)²)")
     moments = {(r.method, r.metric.split()[0]): r.mean for r in rows if r.metric != "density"}
@@ -269,7 +272,7 @@ def _noise(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
         va="top",
         fontsize=8,
     )
-    ax.legend(frameon=False, loc="center right")
+    ax.legend(loc="center right")
 
 
 def _thresholds(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
@@ -277,7 +280,7 @@ def _thresholds(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> 
     _curves(ax, figure, panel, rows)
     # The multiples of the threshold are symmetric around 1.
     thresholds = sorted({r.parameter for r in rows})
-    ax.axvline(thresholds[len(thresholds) // 2], color="0.4", linestyle=":", linewidth=1)
+    ax.axvline(thresholds[len(thresholds) // 2], color=style.GREY, linestyle=":", linewidth=1)
     ax.set_ylim(-0.03, 1.03)  # precision and recall at 0 and at 1 are drawn whole
 
 
@@ -323,7 +326,6 @@ def _choices(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> Non
     ax.set_ylim(0, 1.5)  # the upper third is for the legend
     ax.set_yticks([0, 0.5, 1])
     ax.legend(
-        frameon=False,
         ncols=3,
         loc="upper center",
         fontsize=7,
@@ -338,9 +340,9 @@ def _regrets(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
         x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
         ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
     ax.set_ylabel("regret in %")
-    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.axhline(0, color=style.GREY, linewidth=0.8)
     ax.set_ylim(top=1.35 * ax.get_ylim()[1])  # the legend covers no line
-    ax.legend(frameon=False, loc="upper center", ncols=1)
+    ax.legend(loc="upper center", ncols=1)
 
 
 _NAMED_ABOVE = ("curves", "thresholds", "improvement", "selection")

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from experiments.cells.measures import SELECTED, TRUTH
-from ldpopt.studies.looks import METHOD_LOOKS, Look
+from ldpopt.style import GREY, METHODS, Look
+
+BLACK = "#000000"  # of the truth: kept pictures have a white background
 
 LOOKS = {
-    **METHOD_LOOKS,
-    TRUTH: Look("#000000", "", "-"),
-    SELECTED: Look("#000000", "o"),
-    "predicted": Look("#D55E00", "", "-"),
-    "oue": Look("#332288", "o"),
-    "oue-zero": Look("#44AA99", "<"),
-    "oue-calibrate": Look("#CC6677", "*"),
-    "oue-calibrate-zero": Look("#AA4499", "s", "--", filled=False),
+    **METHODS,
+    TRUTH: Look(BLACK, "", "-"),
+    SELECTED: Look(BLACK, "o"),
+    "predicted": Look("#CC3054", "", "-"),
 }
-
 
 _SHADES = 14  # of a colour, for the edges of lines
 
@@ -28,7 +25,7 @@ def shades(additions: Iterable[Look] = ()) -> bytes:
     ``additions`` are looks of methods that are not the papers'.
     """
     looks = [*LOOKS.values(), *additions]
-    colours = sorted({look.colour for look in looks} - {"#000000"})
+    colours = sorted({look.colour for look in looks} - {BLACK, GREY})
     greys = 256 - len(colours) * _SHADES
     # No grey near white: the search for the nearest entry is coarse, and white must stay white.
     palette = bytearray(b"\xff\xff\xff")
@@ -41,21 +38,8 @@ def shades(additions: Iterable[Look] = ()) -> bytes:
 
 
 PAGE = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9,
-    "legend.fontsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.6,
     "svg.fonttype": "none",  # text stays text: small files that can be searched
     "svg.hashsalt": "ldpopt",  # the same picture gives the same bytes
     "figure.dpi": 150,
 }
+"""What the pages of figures need beside the library's style."""

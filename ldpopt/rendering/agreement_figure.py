@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
+from ldpopt import style
 from ldpopt.claims.engine.agreement import Agreement, SolverRecord
 from ldpopt.rendering.picture import figure_bytes
-from ldpopt.studies.solver_looks import Look, looks_of
+from ldpopt.style import Look
 
 _FREQUENCY_FLOOR = 1e-12  # solvers leave noise of this size where the closed form has zeros
 _DIFFERENCE_FLOOR = 1e-18  # far below rounding: exact agreement is drawn here, not left out
@@ -18,30 +19,33 @@ _BINS = np.logspace(np.log10(_DIFFERENCE_FLOOR), -2, 33)
 
 def agreement_figure(agreement: Agreement) -> bytes:
     """Return closed form against every solver, and their differences, as a PNG picture."""
+    return figure_bytes(_draw(agreement))
+
+
+@style.styled
+def _draw(agreement: Agreement) -> Figure:
     figure = Figure(figsize=(9.5, 3.6))
     # Fixed margins: a layout that measures every tick label takes longer than the drawing.
     margins = {"left": 0.08, "right": 0.985, "bottom": 0.15, "top": 0.9, "wspace": 0.2}
     left, right = figure.subplots(1, 2, gridspec_kw=margins)
-    left.plot([_FREQUENCY_FLOOR, 2], [_FREQUENCY_FLOOR, 2], color="0.6", linewidth=0.8, zorder=0)
+    equal = [_FREQUENCY_FLOOR, 2]
+    left.plot(equal, equal, color=style.GREY, linewidth=0.8, zorder=0)
     plotted = 0
-    for solver, look in looks_of(agreement.solvers).items():
+    for solver, look in style.solver_looks_of(agreement.solvers).items():
         _draw_solver(left, right, solver, agreement.solvers[solver], look)
         plotted = max(plotted, agreement.solvers[solver].closed.size)
     left.set(xlabel="closed form, frequency", ylabel="solver, frequency")
     right.set(xlabel="|solver - closed form|", ylabel="number of values")
-    left.set_title(
-        f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)", fontsize=10
-    )
+    left.set_title(f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)")
     # What is below the axis would vanish from it without a word.
-    right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)", fontsize=10)
+    right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log")
         for axis in (axes.xaxis, axes.yaxis):
             # As 1e-12, like the titles: to set powers of ten takes half of the drawing's time.
             axis.set_major_formatter(LogFormatter())
-        axes.legend(frameon=False, fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure_bytes(figure)
+        axes.legend()
+    return figure
 
 
 def _draw_solver(

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ldpopt.printable import printable
 from ldpopt.rendering.picture import figure_bytes
-from ldpopt.studies.solver_looks import BLUE
+from ldpopt.style import BLUE
 
 LARGEST = 40  # values that can still be read below each other
 _NOTE = 100  # characters of 8 points that fit the width

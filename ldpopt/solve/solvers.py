@@ -33,9 +33,6 @@ class Solver:
         As cvxpy spells it.
     low, high
         Settings for these accuracies; ``"default"`` leaves all to the solver.
-    colour, marker
-        Its look in pictures, as matplotlib spells it. Markers have an inside, which is filled for
-        inaccurate solutions.
     package
         The distribution that holds it, as pip and ``importlib.metadata.version`` name it.
     time_limit
@@ -50,8 +47,6 @@ class Solver:
     name: str
     low: Settings
     high: Settings
-    colour: str
-    marker: str
     package: str
     time_limit: str | None = None
     extra: str | None = None
@@ -74,15 +69,12 @@ _EPS = ("eps_abs", "eps_rel")
 _PIQP = (*_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel")
 _QOCO = ("abstol", "reltol")
 
-# "high" is the tightest that each solver reaches on real estimates. Colours are those of Okabe and
-# Ito, which readers with any colour vision can tell apart.
+# "high" is the tightest that each solver reaches on real estimates.
 _KNOWN = (
     Solver(
         "CLARABEL",
         low=_all(1e-4, *_CLARABEL),
         high=_all(1e-9, *_CLARABEL),
-        colour="#D55E00",
-        marker="D",
         package="clarabel",
         time_limit="time_limit",
         # With short steps allowed it solves likelihoods of a thousand values and more, on which
@@ -93,8 +85,6 @@ _KNOWN = (
         "HIGHS",
         low=_all(1e-4, *_HIGHS),
         high=_all(1e-10, *_HIGHS),
-        colour="#56B4E9",
-        marker="v",
         package="highspy",
         time_limit="time_limit",
         extra="solvers",
@@ -103,8 +93,6 @@ _KNOWN = (
         "OSQP",
         low=_all(1e-4, *_EPS),
         high=_all(1e-9, *_EPS, max_iter=100_000, polishing=True),
-        colour="#0072B2",
-        marker="o",
         package="osqp",
         time_limit="time_limit",
     ),
@@ -112,8 +100,6 @@ _KNOWN = (
         "PIQP",
         low=_all(1e-4, *_PIQP),
         high=_all(1e-10, *_PIQP),
-        colour="#E69F00",
-        marker="s",
         package="piqp",
         extra="solvers",
     ),
@@ -121,16 +107,12 @@ _KNOWN = (
         "QOCO",
         low=_all(1e-4, *_QOCO),
         high=_all(1e-8, *_QOCO),  # below that it often stops for numerical reasons
-        colour="#009E73",
-        marker="P",
         package="qoco",
     ),
     Solver(
         "SCS",
         low=_all(1e-4, *_EPS),
         high=_all(1e-10, *_EPS, max_iters=50_000),
-        colour="#CC79A7",
-        marker="^",
         package="scs",
         time_limit="time_limit_secs",
     ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
+from ldpopt import style
 from ldpopt.printable import printable
 from ldpopt.studies.comparison_rows import ComparisonRow
-from ldpopt.studies.solver_looks import Line, Look, looks_of
+from ldpopt.style import Line, Look
 
 _INEXACTNESS_FLOOR = 1e-18  # far below rounding: an exact point is drawn here, not left out
 _SECONDS_FLOOR = 1e-7  # below the time of a call: only a stopped clock gets here
@@ -23,6 +23,7 @@ _COLUMNS = 3  # panels beside each other; more would shrink their labels on a pa
 _LEGEND_LINE = 0.17  # inches that one entry of 8 points takes
 
 
+@style.styled
 def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     """Return inexactness against time, with one panel per problem and size.
 
@@ -39,7 +40,7 @@ def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     """
     panels = list(dict.fromkeys((row.problem, row.d) for row in rows))
     # From all panels: a solver looks the same in each of them.
-    looks = looks_of(row.solver for row in rows if not row.is_own_path)
+    looks = style.solver_looks_of(row.solver for row in rows if not row.is_own_path)
     handles = _legend_handles(rows, looks)
     columns = min(len(panels), _COLUMNS)
     lines = math.ceil(len(panels) / columns)
@@ -56,7 +57,7 @@ def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     for axes in figure.axes[::columns]:
         axes.set_ylabel(_inexactness_label(rows, ceiling))
     names = [str(handle.get_label()) for handle in handles]
-    figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(handles, names, loc="outside right upper")
     return figure
 
 
@@ -66,7 +67,7 @@ def _draw_panel(
     """Draw the closed form and all solvers on one problem of one size."""
     for row in rows:
         if row.is_own_path:
-            axes.plot(*_position(row, ceiling), "*", color="black", markersize=11)
+            axes.plot(*_position(row, ceiling), "*", color=style.foreground(), markersize=11)
     for solver, look in looks.items():
         # Without seconds there is no point to draw: the title names the solver.
         timed = [
@@ -78,8 +79,6 @@ def _draw_panel(
     axes.set(xscale="log", yscale="log", xlabel="seconds per repeated solve")
     _thin_out_ticks(axes)
     _entitle(axes, rows)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
 
 
 def _draw_solver(axes: Axes, rows: Sequence[ComparisonRow], look: Look, ceiling: float) -> None:
@@ -119,7 +118,7 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
         ha="center",
         va="bottom",
         fontsize=7,
-        color="0.35",
+        color=style.GREY,
     )
 
 
@@ -145,14 +144,14 @@ def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) ->
     if paths:
         # Where a problem has no closed form, the library polishes a solver's point, or iterates.
         name = "closed form" if paths == {"closed-form"} else "the library's own path"
-        handles.append(_handle(name, "black", "*", size=11))
+        handles.append(_handle(name, style.foreground(), "*", size=11))
     for solver, look in looks.items():
         handles.append(_handle(solver, look.colour, look.marker, filling="none", line=look.line))
     for accuracy in dict.fromkeys(row.accuracy for row in rows if not row.is_own_path):
         size = _MARKER_SIZES[accuracy]
-        handles.append(_handle(f"accuracy {accuracy}", "0.4", "o", filling="none", size=size))
+        handles.append(_handle(f"accuracy {accuracy}", style.GREY, "o", filling="none", size=size))
     if any(row.status == "inaccurate" for row in rows):
-        handles.append(_handle("inaccurate", "0.4", "o"))
+        handles.append(_handle("inaccurate", style.GREY, "o"))
     return handles
 
 
@@ -163,7 +162,7 @@ def _handle(
     *,
     filling: str | None = None,
     size: float = 6,
-    line: Line | Literal[""] = "",
+    line: Line = "",
 ) -> Line2D:
     """Return one entry of the legend; without a filling the marker is filled with its colour."""
     return Line2D(

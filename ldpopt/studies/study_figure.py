@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ldpopt import validate
+from ldpopt import style, validate
 from ldpopt.printable import printable
-from ldpopt.studies.looks import Look, looks_of
 from ldpopt.studies.study_rows import StudyRow
+from ldpopt.style import Look
 
 _COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 
 
+@style.styled
 def study_figure(
     table: Sequence[StudyRow], candidates: Sequence[str], baseline: str, metric: str | None
 ) -> Figure:
@@ -31,7 +32,7 @@ def study_figure(
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     columns = min(len(panels), _COLUMNS)
     lines = -(-len(panels) // columns)
-    looks = looks_of(candidates)
+    looks = style.looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
     height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
     figure = Figure(figsize=(4.4 * columns, height * lines + 0.4), layout="constrained")
@@ -42,14 +43,12 @@ def study_figure(
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
-        axes.set_title(printable(", ".join(part for part in map(str, panel) if part)), fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
+        axes.set_title(printable(", ".join(part for part in map(str, panel) if part)))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     if axis:
         handles, names = grid[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8)
+        figure.legend(handles, names, loc="outside right upper")
     return figure
 
 
@@ -86,8 +85,6 @@ def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[st
             yerr=ends,
             label=printable(name),
             elinewidth=0.6,
-            markersize=4.5,
-            linewidth=1.1,
             **look.options(),
         )
     if all(row.low > 0 for row in rows):
@@ -110,7 +107,7 @@ def _draw_ratios(
             capsize=2,
             **(look.options() | {"linestyle": ""}),
         )
-    axes.axvline(1, color="0.4", linewidth=0.8, zorder=0)
+    axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
     axes.set_yticks([*places.values()], [printable(name) for name in places], fontsize=8)
     axes.set_ylim(0.5 - len(places), 0.5)
     axes.set_xlabel(f"{rows[0].metric} over that of {printable(baseline)}")
