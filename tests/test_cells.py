@@ -20,7 +20,7 @@ from ldpopt.studies.engine import measures
 from ldpopt.studies.engine.candidate import apply
 from ldpopt.studies.engine.cell import Cell, Task, compute, digest_of, provenance_of
 from ldpopt.studies.engine.measures import Setting
-from ldpopt.studies.engine.moments import Moments, Values, dumps, loads
+from ldpopt.studies.engine.moments import Values, dumps, loads
 from tests.experiment_worlds import D, small
 from tests.tolerances import SIGMAS
 
@@ -59,8 +59,11 @@ def by_name(outcome):
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**31))
 def test_merged_moments_are_those_of_all_trials(first, second, seed):
     values = np.random.default_rng(seed).normal(3.0, 1.0, (first + second, 2, 3))
-    parts = [Moments.of("q", "m", "ab", "xyz", part) for part in (values[:first], values[first:])]
-    whole = Moments.of("q", "m", "ab", "xyz", values)
+    parts = [
+        Values.of("q", "m", "ab", "xyz", part).moments()
+        for part in (values[:first], values[first:])
+    ]
+    whole = Values.of("q", "m", "ab", "xyz", values).moments()
     merged = parts[0].merged(parts[1])
     assert merged.count == whole.count == first + second
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
@@ -75,8 +78,8 @@ def test_merged_moments_are_those_of_all_trials(first, second, seed):
 def test_moments_survive_their_bytes():
     values = np.random.default_rng(0).normal(size=(4, 2, 3))
     originals = [
-        Moments.of("q", "m", [1, 2.5], "xyz", values),
-        Moments.of("r", "m", ["a", ""], "xyz", values + 1),
+        Values.of("q", "m", [1, 2.5], "xyz", values).moments(),
+        Values.of("r", "m", ["a", ""], "xyz", values + 1).moments(),
     ]
     assert dumps(originals) == dumps(originals)
     for before, after in zip(originals, loads(dumps(originals)), strict=True):
@@ -100,7 +103,7 @@ def test_values_survive_their_bytes_and_have_the_moments_of_their_trials():
 
 
 def test_one_trial_has_no_spread():
-    assert np.isnan(Moments.of("q", "m", "a", "x", np.ones((1, 1, 1))).std).all()
+    assert np.isnan(Values.of("q", "m", "a", "x", np.ones((1, 1, 1))).moments().std).all()
 
 
 # --- randomness -----------------------------------------------------------------------------------

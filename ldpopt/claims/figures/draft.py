@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ldpopt.claims.engine.claim import Verdict
-from ldpopt.claims.figures.bounds import ANY, TIE
-from ldpopt.claims.figures.checks import Against, Growth, Ratio, Some, Spread
-from ldpopt.claims.figures.statement import Correction, Statement
+from ldpopt.claims.figures import shared
+from ldpopt.claims.figures.bounds import ANY
+from ldpopt.claims.figures.checks import Against, Ratio, Some, Spread
+from ldpopt.claims.figures.shared import Place
+from ldpopt.claims.figures.statement import Statement
 
 _ALL = (
     "base",
@@ -23,11 +25,16 @@ _ALL = (
 # Those whose answers sum to 1, Norm-Cut's almost.
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "norm-hyb")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
-_ZIPF = {"dataset": "zipf"}
 _CITIES = {"dataset": "us-cities"}
 _BETA = {"dataset": "beta"}
 _STATE = {"query": "state sets"}
 _DIVISION = {"query": "division sets"}
+_FOUR_DATA_SETS = "D shows it on four data sets, of which Beta alone is here."
+_OTHER_CITIES = "The census sample of D is not free; what US cities of today show decides nothing."
+_FIG_1 = Place("draft", "fig1", "D 4.2")
+_FIG_2 = Place("draft", "fig2", "D 4.3")
+_FIG_3 = Place("draft", "fig3", "D 4.3")
+_FIG_5 = Place("draft", "fig5", "D 4.4")
 
 
 def _without(*names: str) -> tuple[str, ...]:
@@ -36,14 +43,7 @@ def _without(*names: str) -> tuple[str, ...]:
 
 STATEMENTS = (
     # --- full domain ---
-    Statement(
-        id="d-fig1-base-norm",
-        source="D 4.2",
-        text="Base performs very close to Norm.",
-        figure="draft-fig1",
-        how="Ratio of MSEs within 2 % of 1",
-        checks=(Ratio("draft-fig1", "norm", "base", 0.98, 1.02),),
-    ),
+    shared.base_like_norm(_FIG_1),
     Statement(
         id="d-fig1-base-pos-half",
         source="D 4.2",
@@ -62,35 +62,8 @@ STATEMENTS = (
         expected=Verdict.INCONCLUSIVE,
         why="From 19 at ε = 0.2 to 4.9 at ε = 2: at both ends the interval has a bound inside.",
     ),
-    Statement(
-        id="d-fig1-norm-mul-slow",
-        source="D 4.2",
-        text="For Norm-Mul the MSE decreases much slower than for other methods.",
-        figure="draft-fig1",
-        how=(
-            "Norm-Mul over every other method of the left column: this ratio at ε = 2 at least "
-            "twice that at ε = 0.2"
-        ),
-        checks=(
-            Growth(
-                "draft-fig1",
-                "norm-mul",
-                ("base", "base-pos", "post-pos", "norm", "norm-sub"),
-                0.2,
-                2.0,
-                2,
-                ANY,
-            ),
-        ),
-    ),
-    Statement(
-        id="d-fig1-mle-norm-sub",
-        source="D 4.2",
-        text="Norm-Sub and MLE-Apx perform almost exactly the same.",
-        figure="draft-fig1",
-        how="Ratio of MSEs within 5 % of 1",
-        checks=(Ratio("draft-fig1", "mle-apx", "norm-sub", 0.95, 1.05),),
-    ),
+    shared.norm_mul_slow(_FIG_1, 2.0),
+    shared.mle_like_norm_sub(_FIG_1),
     Statement(
         id="d-fig1-mle-best",
         source="D 4.2",
@@ -120,35 +93,17 @@ STATEMENTS = (
         ),
     ),
     # --- sets ---
-    Statement(
-        id="d-fig2-normalised",
-        source="D 4.3",
-        text=(
-            "Overall, as the results are normalized, the norm-based approaches perform well, "
-            "especially when ρ is large."
-        ),
-        figure="draft-fig2",
-        how="At ρ = 90, the MSE of each over each of the others', below 1",
-        checks=(Ratio("draft-fig2", _NORMALISED, _FREE, 0, 1, "parameter", at=lambda r: r == 90),),
+    shared.normalised_win(
+        _FIG_2,
+        "Overall, as the results are normalized, the norm-based approaches perform well, "
+        "especially when ρ is large.",
+        _NORMALISED,
+        _FREE,
         expected=Verdict.INCONCLUSIVE,
         why="Norm-Mul's error at ρ = 90 is 0.5 to 1.02 times Base's; for all other pairs it holds.",
     ),
-    Statement(
-        id="d-fig2-symmetric",
-        source="D 4.3",
-        text="The MSE of the norm-based approaches is symmetric with ρ = 50.",
-        figure="draft-fig2",
-        how="MSE at ρ over that at 100 − ρ, between 2/3 and 3/2 (200 sets for each ρ and trial)",
-        checks=(
-            Against(
-                "draft-fig2",
-                _NORMALISED,
-                2 / 3,
-                3 / 2,
-                partner=lambda r: 100 - r,
-                at=lambda r: r > 50,
-            ),
-        ),
+    shared.symmetric(
+        _FIG_2, "The MSE of the norm-based approaches is symmetric with ρ = 50.", _NORMALISED
     ),
     Statement(
         id="d-fig2-norm-hyb-90",
@@ -196,19 +151,8 @@ STATEMENTS = (
         expected=Verdict.FAILS,
         why="1.7 times Norm-Mul's at ρ = 10, and 9,000 times Norm-Hyb's at ρ = 90.",
     ),
-    Statement(
-        id="d-fig2-post-pos",
-        source="D 4.3",
-        text="Post-Pos is slightly better than Base, as most of the query results are positive.",
-        figure="draft-fig2",
-        how=(
-            "Ratio at least 0.5, at no ρ above 1 by more than 1 % (where no answer is negative "
-            "they are the same) and at some below 1"
-        ),
-        checks=(
-            Ratio("draft-fig2", "post-pos", "base", 0.5, 1.01, "parameter"),
-            Some(Ratio("draft-fig2", "post-pos", "base", 0.5, 1, "parameter")),
-        ),
+    shared.post_pos_like_base(
+        _FIG_2, "Post-Pos is slightly better than Base, as most of the query results are positive."
     ),
     Statement(
         id="d-fig2-base-cut",
@@ -248,79 +192,14 @@ STATEMENTS = (
         ),
         data=("us-cities",),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
-    Statement(
-        id="d-fig3-rises",
-        source="D 4.3",
-        text="Within ρ = 1 to 10, the errors of all methods increase with ρ.",
-        figure="draft-fig3",
-        how=(
-            "MSE at ρ = 10 over that at ρ = 1, and at 2, 4, 8 and 10 over that at half of it, "
-            "above 1, for every method"
-        ),
-        checks=(
-            Against("draft-fig3", _ALL, 1, ANY, partner=1.0, at=lambda r: r == 10),
-            Against(
-                "draft-fig3",
-                _ALL,
-                1,
-                ANY,
-                partner=lambda r: r / 2,
-                at=lambda r: r in (2, 4, 8, 10),
-            ),
-        ),
+    shared.errors_rise(_FIG_3, _ALL),
+    shared.norm_cut_on_sets(
+        _FIG_3, "At ρ = 1 it is 36 % worse, give or take 11, and at ρ = 2 as good."
     ),
-    Statement(
-        id="d-fig3-norm-cut",
-        source="D 4.3",
-        text="Norm-Cut is better than Base-Cut, especially when ρ ≥ 2.",
-        figure="draft-fig3",
-        how="Norm-Cut over Base-Cut below 1 at every ρ from 1 to 10",
-        checks=(Ratio("draft-fig3", "norm-cut", "base-cut", 0, 1, "parameter"),),
-        expected=Verdict.CORRECTED,
-        why="At ρ = 1 it is 36 % worse, give or take 11, and at ρ = 2 as good.",
-        correction=Correction(
-            text="From ρ = 3 on.",
-            checks=(
-                Ratio("draft-fig3", "norm-cut", "base-cut", 0, 1, "parameter", at=lambda r: r >= 3),
-            ),
-        ),
-    ),
-    Statement(
-        id="d-fig3-norm-mul",
-        source="D 4.3",
-        text="Intuitively, the norm-based methods should perform better. But Norm-Mul does not.",
-        figure="draft-fig3",
-        how="Norm-Mul over Base, and over every other normalised method, above 1",
-        checks=(
-            Ratio(
-                "draft-fig3",
-                "norm-mul",
-                ("base", "norm", "norm-sub", "mle-apx", "norm-cut", "norm-hyb"),
-                1,
-                ANY,
-                "parameter",
-            ),
-        ),
-    ),
-    Statement(
-        id="d-fig3-small-sets",
-        source="D 4.3",
-        text=(
-            "When ρ becomes small, the performance of different methods approaches to that of "
-            "full-domain estimation."
-        ),
-        figure="draft-fig3",
-        how=(
-            "MSE of Base-Pos, Post-Pos, Base-Cut and Power over Base's, which is larger for large "
-            "sets than for single values: at ρ = 10 above that at ρ = 1"
-        ),
-        checks=tuple(
-            Growth("draft-fig3", method, "base", 1, 10, 1, ANY, along="parameter")
-            for method in ("base-pos", "post-pos", "base-cut", "power")
-        ),
-    ),
+    shared.norm_mul_worst(_FIG_3, _NORMALISED),
+    shared.small_sets(_FIG_3),
     Statement(
         id="d-fig4-best",
         source="D 4.3",
@@ -346,7 +225,7 @@ STATEMENTS = (
             ),
         ),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     Statement(
         id="d-fig4-region-norm-mul",
@@ -356,7 +235,7 @@ STATEMENTS = (
         how="Ratio between 0.5 and 2 on divisions",
         checks=(Ratio("draft-fig4", "norm-mul", "norm-sub", 0.5, 2, only=_DIVISION),),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     Statement(
         id="d-fig4-power",
@@ -366,7 +245,7 @@ STATEMENTS = (
         how="Power over Norm-Sub, above 1",
         checks=(Ratio("draft-fig4", "power", "norm-sub", 1, ANY),),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     Statement(
         id="d-fig4-base-pos",
@@ -376,7 +255,7 @@ STATEMENTS = (
         how="Base-Pos over Base, above 1",
         checks=(Ratio("draft-fig4", "base-pos", "base", 1, ANY),),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     Statement(
         id="d-fig4-post-pos",
@@ -389,7 +268,7 @@ STATEMENTS = (
             Ratio("draft-fig4", "post-pos", "base", 0.5, 1, only=_DIVISION),
         ),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     # --- the most frequent values ---
     Statement(
@@ -402,14 +281,7 @@ STATEMENTS = (
         expected=Verdict.INCONCLUSIVE,
         why="The errors of the two most frequent values vary too much in 30 trials.",
     ),
-    Statement(
-        id="d-fig5-norm-mul-10",
-        source="D 4.4",
-        text="Norm-Mul performs at least 10× worse than any other methods.",
-        figure="draft-fig5",
-        how="Norm-Mul over every other method, at least 10 at every k",
-        checks=(Ratio("draft-fig5", "norm-mul", _without("norm-mul"), 10, ANY, "parameter"),),
-    ),
+    shared.norm_mul_tenfold(_FIG_5, _without("norm-mul")),
     Statement(
         id="d-fig5-norm-sub",
         source="D 4.4",
@@ -442,62 +314,14 @@ STATEMENTS = (
             "neighbouring k apart: n-fig10-grow judges N's same sentence on 5,000."
         ),
     ),
-    Statement(
-        id="d-fig5-norm",
-        source="D 4.5",
-        text="When frequent values are desired and k is not available, use Norm.",
-        figure="draft-fig5",
-        how=(
-            "MSE of Norm over every other method's, at most 1.05 at every k (Base and Norm differ"
-            " by chance)"
-        ),
-        checks=(Ratio("draft-fig5", "norm", _without("norm"), 0, TIE, "parameter"),),
-        expected=Verdict.INCONCLUSIVE,
-        why=(
-            "At k ≥ 30 Base-Pos is better by 4 %, give or take 3: 30 trials do not tell whether by "
-            "more than 5 %."
-        ),
+    shared.norm_on_top(
+        Place("draft", "fig5", "D 4.5"),
+        "d-fig5-norm",
+        "When frequent values are desired and k is not available, use Norm.",
+        _without("norm"),
     ),
-    Statement(
-        id="d-fig5-ten-values",
-        source="D 4.4",
-        text="At ε = 1, around 10 values can be reliably estimated.",
-        figure="draft-fig5",
-        how="Base-Cut over Base within 0.5 .. 2 for k ≤ 10, above 2 at k = 32, on Zipf's",
-        checks=(
-            Ratio(
-                "draft-fig5",
-                "base-cut",
-                "base",
-                0.5,
-                2,
-                "parameter",
-                at=lambda k: k <= 10,
-                only=_ZIPF,
-            ),
-            Ratio(
-                "draft-fig5",
-                "base-cut",
-                "base",
-                2,
-                ANY,
-                "parameter",
-                at=lambda k: k == 32,
-                only=_ZIPF,
-            ),
-        ),
-    ),
-    Statement(
-        id="d-fig5-norm-cut",
-        source="D 4.4",
-        text="Norm-Cut is better than Base-Cut.",
-        figure="draft-fig5",
-        how="Ratio at most 1.05 at every k (up to k = 10 they are the same), below 1 at some",
-        checks=(
-            Ratio("draft-fig5", "norm-cut", "base-cut", 0, TIE, "parameter"),
-            Some(Ratio("draft-fig5", "norm-cut", "base-cut", 0, 1, "parameter")),
-        ),
-    ),
+    shared.ten_values(_FIG_5),
+    shared.norm_cut_on_top(_FIG_5),
     Statement(
         id="d-fig5-power",
         source="D 4.4",
@@ -518,7 +342,7 @@ STATEMENTS = (
         ),
         data=("us-cities",),
         expected=Verdict.UNCHECKED,
-        why="The census sample of D is not free; what US cities of today show decides nothing.",
+        why=_OTHER_CITIES,
     ),
     # --- more data sets ---
     Statement(
@@ -542,7 +366,7 @@ STATEMENTS = (
             Ratio("draft-fig7", ("norm-sub", "mle-apx", "norm-cut", "norm-hyb"), "base", 0, 1),
         ),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig7-base-cut-30-50",
@@ -552,7 +376,7 @@ STATEMENTS = (
         how="Base-Cut over Norm-Hyb between 0.5 and 0.7 at every ε, on the data sets that are here",
         checks=(Ratio("draft-fig7", "base-cut", "norm-hyb", 0.5, 0.7),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-power-slow",
@@ -587,7 +411,7 @@ STATEMENTS = (
         how="Base-Pos over every other method, above 3",
         checks=(Ratio("draft-fig8", "base-pos", _without("base-pos"), 3, ANY),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig8-base-cut",
@@ -597,7 +421,7 @@ STATEMENTS = (
         how="Base-Cut over Base, below 1 at ε ≤ 0.4",
         checks=(Ratio("draft-fig8", "base-cut", "base", 0, 1, at=lambda e: e <= 0.4),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig9-base-best",
@@ -615,7 +439,7 @@ STATEMENTS = (
             ),
         ),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig9-base-cut-2x",
@@ -631,7 +455,7 @@ STATEMENTS = (
             Ratio("draft-fig9", "base-cut", "base", 0.8, 1.3, at=lambda e: e == 2.0),
         ),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig9-norm-sub",
@@ -644,7 +468,7 @@ STATEMENTS = (
         how="Over Base, above 1 at every ε",
         checks=(Ratio("draft-fig9", ("norm-sub", "mle-apx", "norm-mul"), "base", 1, ANY),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig9-norm-cut",
@@ -654,7 +478,7 @@ STATEMENTS = (
         how="Ratio to Base-Cut between 0.5 and 2",
         checks=(Ratio("draft-fig9", ("norm-cut", "norm-hyb"), "base-cut", 0.5, 2),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
     Statement(
         id="d-fig9-power",
@@ -664,6 +488,6 @@ STATEMENTS = (
         how="Power over both, between 1 and 2",
         checks=(Ratio("draft-fig9", "power", ("norm-cut", "norm-hyb"), 1, 2),),
         expected=Verdict.UNCHECKED,
-        why="D shows it on four data sets, of which Beta alone is here.",
+        why=_FOUR_DATA_SETS,
     ),
 )

@@ -16,8 +16,8 @@ Label = str | int | float
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
-    """One quantity for several parameters and methods, trial by trial.
+class Labels:
+    """What a quantity is called, for several parameters and methods.
 
     Attributes
     ----------
@@ -25,14 +25,31 @@ class Values:
         The query, and the measure of its error.
     parameters, methods
         Labels of the axes.
-    values
-        Shape (trials, parameters, methods).
     """
 
     query: str
     metric: str
     parameters: tuple[Label, ...]
     methods: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, str, tuple[Label, ...], tuple[str, ...]]:
+        """The four labels, as constructors take them."""
+        return self.query, self.metric, self.parameters, self.methods
+
+
+@dataclass(frozen=True, eq=False)
+class Values(Labels):
+    """One quantity for several parameters and methods, trial by trial.
+
+    Attributes
+    ----------
+    query, metric, parameters, methods
+        See `Labels`.
+    values
+        Shape (trials, parameters, methods).
+    """
+
     values: Array
 
     @classmethod
@@ -53,19 +70,21 @@ class Values:
 
     def moments(self) -> Moments:
         """Return mean and covariance over the trials."""
-        return Moments.of(self.query, self.metric, self.parameters, self.methods, self.values)
+        mean = self.values.mean(axis=0)
+        off = self.values - mean
+        # einsum and not a matrix product: its sums do not depend on the number of threads
+        scatter = np.einsum("tkm,tkl->kml", off, off)
+        return Moments(*self.labels, len(self.values), mean, scatter)
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Labels):
     """One quantity for several parameters and methods, measured on the same trials.
 
     Attributes
     ----------
-    query, metric
-        The query, and the measure of its error.
-    parameters, methods
-        Labels of the axes.
+    query, metric, parameters, methods
+        See `Labels`.
     count
         Number of trials.
     mean
@@ -75,29 +94,9 @@ class Moments:
         difference and ratio of two methods has a paired interval.
     """
 
-    query: str
-    metric: str
-    parameters: tuple[Label, ...]
-    methods: tuple[str, ...]
     count: int
     mean: Array
     scatter: Array
-
-    @classmethod
-    def of(
-        cls,
-        query: str,
-        metric: str,
-        parameters: Sequence[Label],
-        methods: Sequence[str],
-        values: Array,
-    ) -> Moments:
-        """Return the moments of values of shape (trials, parameters, methods)."""
-        mean = values.mean(axis=0)
-        off = values - mean
-        # einsum and not a matrix product: its sums do not depend on the number of threads
-        scatter = np.einsum("tkm,tkl->kml", off, off)
-        return cls(query, metric, tuple(parameters), tuple(methods), len(values), mean, scatter)
 
     def merged(self, other: Moments) -> Moments:
         """Return the moments of both groups of trials (Chan, Golub and LeVeque 1983)."""
@@ -116,11 +115,10 @@ class Moments:
     @property
     def covariance(self) -> Array:
         """Unbiased covariance of the methods, (parameters, methods, methods); NaN for one trial."""
-        return (
-            self.scatter / (self.count - 1)
-            if self.count > 1
-            else np.full_like(self.scatter, np.nan)
-        )
+        if self.count < 2:
+            # One trial says nothing of how trials differ.
+            return np.full_like(self.scatter, np.nan)
+        return self.scatter / (self.count - 1)
 
     @property
     def std(self) -> Array:
