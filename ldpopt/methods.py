@@ -657,7 +657,7 @@ def _users_method(name: str, description: str, **how: Any) -> Method:
 
 
 def markdown_table() -> str:
-    """Return Table I as the README shows it: a row per method with its guarantees."""
+    """Return Table I as the documentation shows it: a row per method with its guarantees."""
     rows = ["| name | what it does | ≥ 0 | Σ = 1 | keeps order |", "|---|---|---|---|---|"]
     for method in METHODS.values():
         order = "yes" if method.preserves_order else "no"

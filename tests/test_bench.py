@@ -224,8 +224,8 @@ def test_a_factor_has_two_digits_or_three(value, text):
     assert readme.factor(value) == text
 
 
-def test_the_readme_shows_the_table_of_the_kept_run():
-    assert readme.table(readme.Results(readme.KEPT)) in readme.README.read_text(encoding="utf-8")
+def test_the_page_shows_the_table_of_the_kept_run():
+    assert readme.table(readme.Results(readme.KEPT)) in readme.PAGE.read_text(encoding="utf-8")
 
 
 def test_a_new_table_takes_the_place_of_the_old_one():

@@ -70,12 +70,12 @@ def test_methods_prints_table_one():
     assert "alpha=2.0" in words
 
 
-def test_methods_as_markdown_is_the_table_of_the_readme():
+def test_methods_as_markdown_is_the_table_of_the_explanation():
     shown = run("methods", "--markdown")
-    readme = Path(__file__).parent.parent / "README.md"
+    page = Path(__file__).parent.parent / "docs" / "explanation" / "methods.md"
     assert shown.out.startswith("| name | what it does |")
     assert shown.out.count("\n") == len(METHODS) + 2
-    assert f"\n\n{shown.out}\n" in readme.read_text(encoding="utf-8")
+    assert f"\n\n{shown.out}\n" in page.read_text(encoding="utf-8")
     both = run("methods", "--markdown", "--json")
     assert (both.status, both.out) == (2, "")
     assert "give one of them" in both.err

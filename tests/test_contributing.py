@@ -22,7 +22,7 @@ MAX_PLACES = {
     "A claim": 1,
     "A theorem": 1,
 }
-COPIED = ("ldpopt", "README.md")
+COPIED = ("ldpopt", "docs")
 BLOCK = re.compile(r"^(?P<lead>[^\n]*):\n\n```\w+\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 TRIAL = re.compile(r"^Try it:\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
 

@@ -1,4 +1,4 @@
-"""README and docstrings say what the code does."""
+"""README, pages and docstrings say what the code does."""
 
 import ast
 import contextlib
@@ -7,42 +7,131 @@ import inspect
 import io
 import pkgutil
 import re
+import shlex
 import textwrap
 from pathlib import Path
 
+import click
+import pytest
+from typer.main import get_command
+
 import ldpopt
+from experiments.command import app as experiments_app
+from ldpopt.cli.app import app as ldpopt_app
 from ldpopt.methods import markdown_table
 from ldpopt.oracles import ORACLES
+from tools.site import stage
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+# The recipes are applied to a copy of the package, by tests of their own.
+WITH_CODE = [
+    page
+    for page in PAGES
+    if page.name != "CONTRIBUTING.md" and "```python" in page.read_text("utf-8")
+]
+# A snippet ends at its own fence: one without output is not run together with the next.
+EXAMPLE = re.compile(r"```python\n((?:(?!```).)*)```\s*```text\n(.*?)```", re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*(?:\n {4,}.*)*)", re.MULTILINE)
 
 
-def test_readme_examples_print_what_the_readme_says():
-    # A snippet ends at its own fence: one without output is not run together with the next.
-    pattern = r"```python\n((?:(?!```).)*)```\s*```text\n(.*?)```"
-    snippets = re.findall(pattern, README, flags=re.S)
-    assert len(snippets) == 8
+def name_of(page):
+    return page.relative_to(ROOT).with_suffix("").as_posix()
+
+
+# --- every block of code on every page ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_examples_print_what_the_page_shows(page):
+    text = page.read_text("utf-8")
+    examples = EXAMPLE.findall(text)
+    # A block without its output would be one that nobody runs.
+    assert len(examples) == text.count("```python")
     names: dict[str, object] = {}
-    for code, expected in snippets:
+    for code, expected in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), names)
+            exec(compile(code, str(page), "exec"), names)
         assert printed.getvalue() == expected
 
 
-def test_the_readme_shows_the_methods_table_as_it_is_derived():
-    assert markdown_table() in README
+def commands_of(page):
+    """Return the commands that a page shows, each as its words without brackets and remarks."""
+    blocks = re.findall(
+        r"^```console\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    lines = [line for block in blocks for line in COMMAND.findall(block)]
+    return [shlex.split(re.sub(r"[\[\]]", "", line), comments=True) for line in lines]
 
 
-def test_readme_names_every_oracle():
-    assert all(f"`{oracle.__name__}`" in README for oracle in ORACLES.values())
+COMMANDS = [(page, words) for page in PAGES for words in commands_of(page)]
 
 
-def test_readme_files_exist():
-    targets = re.findall(r"\]\(([^)#]+)\)", README)
-    assert targets
-    assert all((ROOT / target).exists() for target in targets)
+def test_pages_show_commands_of_each_kind():
+    assert {words[0] for _, words in COMMANDS} >= {"make", "ldpopt", "python", "pip"}
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS, ids=[f"{name_of(p)}: {' '.join(w[:3])}" for p, w in COMMANDS]
+)
+def test_commands_exist_with_the_options_that_a_page_shows(page, words):
+    program, first, *rest = words
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text("utf-8")
+        assert re.search(rf"^{first}:", makefile, re.MULTILINE)
+    elif program == "ldpopt":
+        assert_takes(get_command(ldpopt_app).commands[first], rest)
+    elif words[:3] == ["python", "-m", "experiments"]:
+        assert_takes(get_command(experiments_app).commands[rest[1]], rest[2:])
+    elif program == "python":
+        assert first == "-m"
+        assert importlib.util.find_spec(rest[0])
+    else:
+        assert words[:2] == ["pip", "install"]
+
+
+def assert_takes(command, words):
+    """Raise an error of click if a command has no such option, or no place for an argument."""
+    context = click.Context(command, resilient_parsing=True)
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+    command.make_parser(context).parse_args(args=list(words))
+
+
+# --- links and tables -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files(page):
+    parts = re.split(r"(^```.*?^```$)", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    # What looks like a link in code is none.
+    text = "".join(part for part in parts if not part.startswith("```") or "{image}" in part)
+    targets = re.findall(r"(?:\]\(|\{image\} |src(?:set)?=\")(?!https?:|#)([^)#\s\"]+)", text)
+    for target in targets:
+        path = (page.parent / target).resolve()
+        # Pages that results and docstrings give have no file.
+        if path.parent.parent != DOCS or path.parent.name not in stage.GENERATED:
+            assert path.exists(), target
+
+
+def test_the_readme_is_two_screens_and_leads_on():
+    text = README.read_text("utf-8")
+    assert text.count("\n") <= 110
+    for part in ("Two commands", "An example", "Where to go", "How to cite", "Licence"):
+        assert f"## {part}\n" in text
+    assert "](docs/start.md)" in text
+
+
+def test_the_explanation_has_the_methods_table_as_it_is_derived():
+    assert markdown_table() in (DOCS / "explanation" / "methods.md").read_text("utf-8")
+
+
+def test_the_explanation_names_every_oracle():
+    text = (DOCS / "explanation" / "oracles.md").read_text("utf-8")
+    assert all(f"`{oracle.__name__}`" in text for oracle in ORACLES.values())
 
 
 def test_version_has_one_value():

@@ -66,15 +66,16 @@ def test_every_verdict_on_the_kept_run_is_the_expected_one(kept):
     assert not set(BY_ID) & set(LEDGER)
 
 
-def test_the_readme_states_the_verdicts_of_the_kept_run(kept):
+def test_the_explanation_states_the_verdicts_of_the_kept_run(kept):
     ended = Counter(r.finding.verdict for r in kept.results)
-    readme = " ".join((KEPT_RUN.parent.parent / "README.md").read_text("utf-8").split())
+    page = KEPT_RUN.parent.parent / "docs" / "explanation" / "ledger.md"
+    text = " ".join(page.read_text("utf-8").split())
     assert (
         f"126 statements on their figures are judged on the tables of a stored run: "
         f"{ended[Verdict.HOLDS]} hold, {ended[Verdict.CORRECTED]} hold as corrected, "
         f"{ended[Verdict.FAILS]} fail, {ended[Verdict.INCONCLUSIVE]} are inconclusive and "
         f"{ended[Verdict.UNCHECKED]} cannot be checked here."
-    ) in readme
+    ) in text
 
 
 def test_no_statement_of_a_paper_is_lost(monkeypatch, kept):

@@ -15,7 +15,7 @@ from tests.tolerances import CERTIFIED, PRINTED, RESIDUE_FACTOR
 
 ROOT = Path(__file__).parent.parent
 PATHS = notebooks.paths()
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIALS = (ROOT / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 OF_THE_MACHINE = re.compile(
     r"<Figure size \d+x\d+"  # pixels follow from the fonts of the machine
@@ -204,5 +204,5 @@ def test_stored_outputs_exist_and_name_no_machine(path):
 
 
 @every_notebook
-def test_readme_points_to_it(path):
-    assert f"](notebooks/{path.name})" in README
+def test_the_tutorials_point_to_it(path):
+    assert f"](../../notebooks/{path.name})" in TUTORIALS

@@ -115,9 +115,8 @@ def test_a_claim_says_what_it_is(arguments, message):
         claim(*arguments)
 
 
-def test_the_example_of_the_readme_is_a_file_of_claims(folder):
-    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
-    (example,) = (block for block in blocks if "@claim(" in block)
+def test_the_example_of_the_page_is_a_file_of_claims(folder):
+    page = Path(__file__).parent.parent / "docs" / "how-to" / "own-claims.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.S)
     (added,) = read_claims(written(folder, example)).values()
     assert added.check(InstanceSet(quick=True)).verdict is Verdict.HOLDS

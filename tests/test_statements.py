@@ -51,11 +51,12 @@ def test_a_lost_statement_and_a_lost_claim_are_defects(monkeypatch):
     ]
 
 
-def test_the_readme_states_how_many_there_are_and_how_many_have_no_verdict():
-    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+def test_the_explanation_states_how_many_there_are_and_how_many_have_no_verdict():
+    page = Path(__file__).parent.parent / "docs" / "explanation" / "ledger.md"
+    text = page.read_text("utf-8")
     without = sum(bool(statement.reason) for statement in read_statements())
-    assert f"{len(read_statements())} in three files" in readme
-    assert f"({without} have none)" in readme
+    assert f"{len(read_statements())} in three files" in text
+    assert f"({without} have none)" in text
 
 
 def test_every_statement_has_a_claim_or_a_reason_and_not_both():

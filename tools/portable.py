@@ -49,8 +49,8 @@ NOT_NUMERICAL = (
 """Test files that add whole numbers alone, or that test files and commands."""
 
 CORE = ("ldpopt", "tests/test_docs.py", "tests/test_mixture.py", "tests/test_mixture_weights.py")
-"""What the short run runs: every doctest, the README, and what is most sensitive to rounding,
-maximum likelihood over a continuum of priors."""
+"""What the short run runs: every doctest, the pages' examples, and what is most sensitive
+to rounding, maximum likelihood over a continuum of priors."""
 
 
 @dataclass(frozen=True)

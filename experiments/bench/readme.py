@@ -1,4 +1,4 @@
-"""The README's speed table out of a run of all benchmarks.
+"""The speed table of the benchmarks' page out of a run of all benchmarks.
 
     python -m experiments.bench.readme [build/bench]    # after python -m experiments.bench
 
@@ -18,7 +18,7 @@ from ldpopt.storage import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "experiments" / "results" / "bench.csv"
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "benchmarks" / "speed.md"
 
 BEGIN = "| what | time | in comparison |\n"
 END = "\n\n"
@@ -259,7 +259,7 @@ def factor(value: float) -> str:
 
 
 def in_text(text: str, new: str) -> str:
-    """Return the README's text with another speed table."""
+    """Return the page's text with another speed table."""
     # The table ends at the first blank line.
     begin = text.index(BEGIN)
     end = text.index(END, begin)
@@ -267,10 +267,10 @@ def in_text(text: str, new: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Keep the rows of a run, and write their table into the README."""
+    """Keep the rows of a run, and write their table into the page."""
     shutil.copyfile(folder / "bench.csv", KEPT)
-    text = in_text(README.read_text(encoding="utf-8"), table(Results(KEPT)))
-    write_whole(README, text.encode())
+    text = in_text(PAGE.read_text(encoding="utf-8"), table(Results(KEPT)))
+    write_whole(PAGE, text.encode())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from ldpopt.methods import METHODS, Method, markdown_table
 def methods(
     as_json: Json = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the table of the README, in Markdown.")
+        bool, typer.Option("--markdown", help="Print the documentation's table, in Markdown.")
     ] = False,
 ) -> None:
     """Show Table I: every method with its problem, its guarantees and its options.

@@ -1,43 +1,42 @@
-"""Collect what the site is made of in one folder, where Sphinx finds it."""
+"""Stage the pages of the site in one folder, from the files that hold their text.
+
+A text has one home: a page of ``docs/``, or a file of the repository that is a page as it is. Links
+between files become links between pages.
+"""
 
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.site import figures, ledger, reference
 from tools.site.ledger import Record
 from tools.texts import ROOT
 
-# Files of the repository that are pages as they are, and where.
+# Files outside docs/ that are pages as they are, and where.
 PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "how-to/extend.md",
     "CERTIFICATES.md": "explanation/certificates.md",
     "SECURITY.md": "explanation/security.md",
-    "docs/protocol.md": "protocol.md",
     "ldpopt/proofs/README.md": "explanation/proofs.md",
+    "ldpopt/datasets/data/README.md": "how-to/bundled-data.md",
     "experiments/results/priors.md": "benchmarks/priors.md",
     "experiments/results/priors-tables.md": "benchmarks/priors-tables.md",
 }
 
-# Sections of the README that are pages, by heading.
-SECTIONS = {
-    "From reports to estimates": "how-to/own-reports.md",
-    "Which method for my queries": "how-to/select-method.md",
-    "Command line": "how-to/command-line.md",
-    "Data": "how-to/data-sets.md",
-    "Methods and their guarantees": "explanation/methods.md",
-    "Losses and constraints": "explanation/losses-and-constraints.md",
-    "Priors": "explanation/priors.md",
-    "Oracles": "explanation/oracles.md",
-    "Intervals": "explanation/intervals.md",
-    "Poisoning": "explanation/poisoning.md",
-    "Speed": "benchmarks/speed.md",
-}
+GENERATED = ("ledger", "figures", "reference")
+"""Folders of pages that results and docstrings give: no file of the repository holds them."""
 
-_LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+PICTURES = "pictures"
+
+_NOWHERE = "nowhere"  # the target of a link to a file that is no page, until it becomes words
+
+# A link or a picture, in Markdown or in a directive for pictures: what leads to it, its target.
+_LINK = re.compile(r"(\]\(|^```\{image\} )(?!https?:|#)([^)#\s]+)(#[^)\s]*)?", re.MULTILINE)
+_DEAD_LINK = re.compile(rf"\[([^\]\[]+)\]\({_NOWHERE}\)")
+_FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def stage(folder: Path, records: Sequence[Record]) -> None:
@@ -53,26 +52,26 @@ def stage(folder: Path, records: Sequence[Record]) -> None:
     # What an earlier build left would be served on: a page that was deleted since, for example.
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
-    _notebooks(folder / "tutorials")
-    shutil.copy(ROOT / "experiments" / "results" / "emoji.png", folder)
-    for name, page in PAGES.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        _write(folder / page, _with_links_inside(text, Path(name), Path(page)))
-    for heading, text in _readme_sections():
-        if heading in SECTIONS:
-            page = SECTIONS[heading]
-            _write(folder / page, _with_links_inside(text, Path("README.md"), Path(page)))
+    pages = homes()
+    for file, page in pages.items():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        if file.suffix == ".ipynb":
+            text = _notebook(text, file, pages, folder)
+        else:
+            text = linked(text, file, pages, folder)
+        _write(folder / page, text)
     reference.write(folder / "reference")
     ledger.write(folder / "ledger", records)
     figures.write(folder / "figures", records)
 
 
-def _readme_sections() -> Iterator[tuple[str, str]]:
-    """Yield the README's sections as pages: heading, and text that begins with it as a title."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        heading = section.partition("\n")[0]
-        yield heading, f"# {section}"
+def homes() -> dict[Path, Path]:
+    """Return the page of each file of the repository that is one, both relative."""
+    docs = ROOT / "docs"
+    pages = {path.relative_to(ROOT): path.relative_to(docs) for path in sorted(docs.rglob("*.md"))}
+    pages |= {Path(file): Path(page) for file, page in PAGES.items()}
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    return pages | {path.relative_to(ROOT): Path("tutorials", path.name) for path in notebooks}
 
 
 def _write(target: Path, text: str) -> None:
@@ -83,32 +82,42 @@ def _write(target: Path, text: str) -> None:
     target.write_text(text, encoding="utf-8")
 
 
-def _notebooks(folder: Path) -> None:
-    """Copy the notebooks, whose kept outputs the site shows."""
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        content = json.loads(notebook.read_text(encoding="utf-8"))
-        for cell in content["cells"]:
-            if cell["cell_type"] == "markdown":
-                text = "".join(cell["source"])
-                page = Path("tutorials", notebook.name)
-                cell["source"] = _with_links_inside(text, notebook.relative_to(ROOT), page)
-        _write(folder / notebook.name, json.dumps(content))
+def _notebook(text: str, file: Path, pages: dict[Path, Path], folder: Path) -> str:
+    """Return a notebook with the links of its text changed; the site shows its kept outputs."""
+    content = json.loads(text)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = linked("".join(cell["source"]), file, pages, folder)
+    return json.dumps(content)
 
 
-def _with_links_inside(text: str, file: Path, page: Path) -> str:
-    """Return a file's text with its links to other files changed to links to their pages.
+def linked(text: str, file: Path, pages: dict[Path, Path], folder: Path) -> str:
+    """Return a file's text with links to files changed to links to their pages.
 
-    A link to a file that is no page becomes plain text: readers of the site do not have it.
+    Pictures are copied beside the pages. A link to a file that is no page becomes plain text:
+    readers of the site do not have it.
     """
+    up = "../" * len(pages[file].parent.parts)
 
     def changed(match: re.Match[str]) -> str:
-        target = (ROOT / file.parent / match.group(1)).resolve()
-        name = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else ""
-        if name not in PAGES:
-            return "]"
-        up = "../" * len(page.parent.parts)
-        return f"]({up}{PAGES[name]}{match.group(2) or ''})"
+        opening, address, anchor = match.groups()
+        target = (ROOT / file.parent / address).resolve()
+        name = target.relative_to(ROOT) if target.is_relative_to(ROOT) else Path()
+        if name in pages:
+            return f"{opening}{up}{pages[name].as_posix()}{anchor or ''}"
+        if name.suffix in (".png", ".svg") and target.is_file():
+            (folder / PICTURES).mkdir(exist_ok=True)
+            shutil.copy(target, folder / PICTURES)
+            return f"{opening}{up}{PICTURES}/{target.name}"
+        inside = target.relative_to(ROOT / "docs") if target.is_relative_to(ROOT / "docs") else None
+        if inside is not None and inside.parts[0] in GENERATED:
+            return match[0]
+        return f"{opening}{_NOWHERE}"
 
-    linked = _LINK.sub(changed, text)
-    # "[words]" alone would be read as a reference that leads nowhere.
-    return re.sub(r"(?<!!)\[([^\]\[]+)\](?![\(\[:])", r"\1", linked) if linked != text else linked
+    return "".join(
+        # Code keeps its brackets: what looks like a link there is none.
+        part
+        if part.startswith("```") and not part.startswith("```{image}")
+        else _DEAD_LINK.sub(r"\1", _LINK.sub(changed, part))
+        for part in _FENCED.split(text)
+    )
