@@ -19,6 +19,7 @@ MODULES = (
     "ldpopt.studies.comparison",
     "ldpopt.studies.poisoning",
     "ldpopt.claims",
+    "ldpopt.style",
     "ldpopt.errors",
 )
 """In the order of the page: what every user needs first."""
