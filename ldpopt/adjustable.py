@@ -169,8 +169,9 @@ def number_of(expression: cp.Expression, values: Values) -> Any:
             f"{expression} has variables: where a number is expected only parameters may stand; "
             "state the constraint with Custom"
         )
-    # cvxpy evaluates an expression at what its parameters hold.
-    with holding(expression.parameters(), values):
+    # cvxpy evaluates an expression at what its parameters hold. That a place takes no infinite
+    # number is for the place to say.
+    with holding(expression.parameters(), values), np.errstate(all="ignore"):
         result = np.asarray(expression.value, dtype=np.float64)
     return float(result) if result.ndim == 0 else result
 
@@ -191,7 +192,7 @@ class holding:
             if value is None:
                 raise InvalidInputError(
                     f"the parameter {parameter.name()} has no value: set {parameter.name()}.value "
-                    "first"
+                    "first, to any number that the place allows (Problem.path replaces it)"
                 )
         self._values = values
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import cvxpy as cp
@@ -100,10 +102,6 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
             )
         return number
 
-    # Losses are multiplied by their own rules, which cvxpy would not let them state.
-    def __mul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Immutable) else super().__mul__(other)
-
     def __reduce__(self) -> tuple[Any, ...]:
         state = (self.name(), self.value, self.is_nonneg(), self.shape)
         return _restored, state
@@ -111,6 +109,21 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
     def __repr__(self) -> str:
         value = "" if self.value is None else f", {np.asarray(self.value).tolist()!r}"
         return f"Parameter({self.name()!r}{value})"
+
+
+def _leaving_losses(multiply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return cvxpy's product, which leaves that with a loss to the loss."""
+
+    @wraps(multiply)
+    def product(self: cp.Expression, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Immutable) else multiply(self, other)
+
+    return product
+
+
+# cvxpy makes a constant of whatever it multiplies by, and fails on a loss before Python can ask the
+# loss. In the base class, since 2 * lam is an expression, and no parameter.
+cp.Expression.__mul__ = _leaving_losses(cp.Expression.__mul__)
 
 
 def _restored(name: str, value: Any, nonneg: bool, shape: tuple[int, ...]) -> Parameter:

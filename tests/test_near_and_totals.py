@@ -18,7 +18,7 @@ from ldpopt.constraints import (
     TopSet,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
-from ldpopt.losses import Huber, LeastSquares, TotalVariation
+from ldpopt.losses import Huber, KLTo, LeastAbsolute, LeastSquares, TotalVariation
 from tests.tolerances import CERTIFIED, SOLVER, SUM
 
 D = 12
@@ -105,6 +105,26 @@ def test_a_zero_of_the_reference_stays_zero_in_a_divergence():
     assert abs(solution.frequencies[-1]) <= 1e-9
     assert near.violation(np.append(reference[:-1] / reference.sum(), 0.25)) == 0.25
     assert near.violation(np.append(-0.125, reference[1:])) >= 0.125
+
+
+@pytest.mark.parametrize("norm", [2, "kl"])
+def test_a_curved_ball_bounds_its_values_where_nothing_else_does(norm):
+    reference = np.array([0.5, 0.3, 0.2, 0.0])
+    near = Near(reference, 0.05, norm)
+    lower, upper = near.extent(4)
+    for v, step in ((0, 0.2), (1, -0.2), (2, 0.1)):
+        moved = reference.copy()
+        moved[v] += step
+        inside = near.violation(moved) == 0
+        assert not inside or lower[v] <= moved[v] <= upper[v]
+    # Along one axis the bounds are not far from the set.
+    edge = reference.copy()
+    edge[0] = upper[0]
+    assert 0 <= near.violation(edge) <= 0.05
+    # Without them no competitor would be bounded, and the gap infinite.
+    loss = LeastAbsolute() + 0.1 * KLTo([0.4, 0.3, 0.0, 0.3])
+    solution = Problem(loss, [Near(reference, 0.5, norm)]).solve([0.6, 0.2, 0.1, 0.1])
+    assert solution.certificate.gap <= 1e-4
 
 
 # --- top sets -------------------------------------------------------------------------------------

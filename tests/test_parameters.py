@@ -12,9 +12,14 @@ from ldpopt import FrequencyEstimate, Parameter, Problem, losses
 from ldpopt.constraints import (
     Bounds,
     Custom,
+    Fixed,
     GroupTotals,
+    Hierarchy,
+    HierarchyTotals,
     Linear,
+    Margins,
     Monotone,
+    Near,
     NonNegative,
     Smooth,
     SumsTo,
@@ -24,6 +29,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 D = 8
 Y = np.array([0.32, 0.22, 0.18, 0.12, 0.08, 0.05, 0.03, -0.02])
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
+REFERENCE = np.linspace(1.0, 0.0, D)
 
 
 def places(lam):
@@ -44,6 +50,19 @@ def places(lam):
             [NonNegative(), GroupTotals([[0, 1], [1, 2]], [2 * lam, 0.1])],
         ),
         "variation": (losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=lam)]),
+        "weights": (
+            losses.WeightedLeastSquares(lam * np.arange(1.0, 9.0)) + losses.TotalVariation(),
+            SIMPLEX,
+        ),
+        "weights of groups": (
+            losses.LeastSquares() + losses.GroupNorm([[0, 1], [2, 3, 4]], lam * np.ones(2)),
+            SIMPLEX,
+        ),
+        "centre of a ball": (losses.Huber(0.1), [*SIMPLEX, Near(lam * REFERENCE + 0.075, 0.2)]),
+        "reference of a divergence": (
+            losses.Huber(0.1),
+            [*SIMPLEX, Near(lam * REFERENCE + 0.075, 0.2, "kl")],
+        ),
         "own constraint": (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.tv(f) <= lam)]),
     }
 
@@ -82,13 +101,47 @@ def test_closed_forms_read_parameters_too():
 def test_arrays_and_expressions_of_parameters_are_numbers_as_well():
     reference = Parameter("reference", np.full(D, 1 / D))
     lam = Parameter("lam", 0.1)
-    loss = losses.LeastSquares() + losses.L1To(reference) * (2 * lam)
+    loss = losses.LeastSquares() + (2 * lam) * losses.L1To(reference)
     problem = Problem(loss, [NonNegative(), SumsTo(1 - lam)])
     plain = losses.LeastSquares() + 0.2 * losses.L1To(np.full(D, 1 / D))
     expected = Problem(plain, [NonNegative(), SumsTo(0.9)]).solve(Y)
     assert_allclose(problem.solve(Y).frequencies, expected.frequencies, rtol=0, atol=1e-12)
     reference.value = np.linspace(0, 0.25, D)
     assert problem.solve(Y).objective != pytest.approx(expected.objective)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        lambda lam, loss: lam * loss,
+        lambda lam, loss: loss * lam,
+        lambda lam, loss: (2 * lam - 0.1) * loss,
+        lambda lam, loss: (1 / cp.inv_pos(lam)) * loss,
+        lambda lam, loss: loss / (10 * lam) / 10 / lam * lam,
+    ],
+)
+def test_losses_scale_by_what_is_made_of_parameters(scale):
+    lam = Parameter("lam", 0.1)
+    scaled = scale(lam, losses.LeastSquares())
+    assert repr(scaled) == "0.1 * LeastSquares()"
+    lam.value = 0.3
+    assert scaled.at(None, {}).weights != scaled.weights
+
+
+@pytest.mark.parametrize(
+    ("scale", "match"),
+    [
+        (lambda loss: loss / 0, "the divisor of a loss must be a finite number > 0, got 0"),
+        (lambda loss: -1 * loss, "the factor of a loss must be a finite number >= 0, got -1"),
+        (lambda loss: None * loss, "the factor of a loss must be a number, got None"),
+        (lambda loss: np.ones(2) * loss, r"must be a number, got array\(\[1., 1.\]\)"),
+        (lambda loss: loss / (Parameter("lam", 1.0) - 1), "must be a finite number >= 0, got inf"),
+        (lambda loss: cp.Variable() * loss, "has variables: .* only parameters may stand"),
+    ],
+)
+def test_what_a_loss_cannot_be_scaled_by_is_named(scale, match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        scale(losses.LeastSquares())
 
 
 def test_a_value_that_the_place_does_not_allow_is_refused_in_its_own_words():
@@ -103,12 +156,40 @@ def test_a_value_that_the_place_does_not_allow_is_refused_in_its_own_words():
         problem.solve(Y)
 
 
-def test_a_parameter_without_a_value_is_an_error_that_names_it():
+EVERY_NUMBER = {
+    "WeightedLeastSquares": lambda p: losses.WeightedLeastSquares([p, 1.0]),
+    "L1To": lambda p: losses.L1To([p, 1.0]),
+    "KLTo": lambda p: losses.KLTo([p, 1.0]),
+    "Huber": lambda p: losses.Huber(p),
+    "GroupNorm": lambda p: losses.GroupNorm([[0]], [p]),
+    "HardThreshold": lambda p: losses.HardThreshold(p),
+    "WeightedSum": lambda p: (2 * p) * losses.LeastSquares() + losses.Entropy(),
+    "Bounds": lambda p: Bounds(0.0, p),
+    "Fixed": lambda p: Fixed([0], [p]),
+    "SumsTo": lambda p: SumsTo(p),
+    "GroupTotals": lambda p: GroupTotals([[0, 1]], [p]),
+    "Margins": lambda p: Margins((2, 1), 0, [p, 0.5]),
+    "HierarchyTotals": lambda p: HierarchyTotals([[0, 0, 1]], [[p, 0.5]]),
+    "Hierarchy": lambda p: Hierarchy([-1, 0, 0], total=p),
+    "Linear": lambda p: Linear([[1.0, 2.0]], p),
+    "Near": lambda p: Near([0.5, 0.5], p, "kl"),
+    "Smooth": lambda p: Smooth(second_difference=p),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_NUMBER)
+def test_wherever_a_number_goes_a_parameter_does_and_needs_a_value(name):
+    lam = Parameter("lam", 0.5)
+    held = EVERY_NUMBER[name](lam)
+    assert held.varies
+    assert repr(held.at(None, {})) == repr(EVERY_NUMBER[name](0.5))
+    match = r"the parameter empty has no value: set empty\.value first, to any number"
+    with pytest.raises(InvalidInputError, match=match):
+        EVERY_NUMBER[name](Parameter("empty"))
+
+
+def test_a_parameter_of_a_function_without_a_value_is_named_before_any_solve():
     lam = Parameter("lam")
-    match = r"the parameter lam has no value: set lam\.value"
-    for build in (lambda: SumsTo(lam), lambda: lam * losses.LeastSquares()):
-        with pytest.raises(InvalidInputError, match=match):
-            build()
     problem = Problem(losses.LeastSquares(), [Custom(lambda f: cp.tv(f) <= lam)])
     with pytest.raises(InvalidInputError, match=r"the parameter lam in .* has no value"):
         problem.solve(Y)

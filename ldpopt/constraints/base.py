@@ -110,6 +110,13 @@ class Constraint(Adjustable):
         """Return (lower, upper), each (d,), if the constraint is nothing but bounds, else None."""
         return None
 
+    def extent(self, d: int) -> tuple[Array, Array] | None:
+        """Return bounds (lower, upper) that follow from a curved set, rounded outward, or None.
+
+        Certificates use them where nothing else bounds a value.
+        """
+        return None
+
     def total(self, d: int | None = None) -> float | None:
         """Return the sum of all d values if the constraint fixes it and nothing else, or None.
 

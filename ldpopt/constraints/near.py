@@ -21,6 +21,9 @@ Norm = float | Literal["kl"]
 
 _NORMS: tuple[Norm, ...] = (1, 2, np.inf, "kl")
 
+# Bounds that follow from a radius take a few operations, each rounded by half of eps.
+_OUTWARD = 1 + 8 * float(np.finfo(np.float64).eps)
+
 
 class Near(Constraint):
     """f is within a radius of a reference r, such as last month's frequencies.
@@ -93,6 +96,22 @@ class Near(Constraint):
             return None
         return self.reference - self.radius, self.reference + self.radius
 
+    def extent(self, d: int) -> tuple[Array, Array]:
+        """Return how far each value can be from its reference.
+
+        A single term of the divergence is at least x²/(2 (r + x/3)) with x = f - r >= 0 (Bennett's
+        inequality), so that x is at most ρ/3 + √(ρ²/9 + 2 ρ r) with the radius ρ.
+        """
+        reference = self.reference
+        if self.norm == "kl":
+            third = self.radius / 3
+            growth = third + np.sqrt(third**2 + 2 * self.radius * reference)
+            # Where r is 0, f is 0 too.
+            upper = np.where(reference > 0, (reference + growth) * _OUTWARD, 0.0)
+            return np.zeros(d), upper
+        margin = self.radius + (_OUTWARD - 1) * (self.radius + np.abs(reference))
+        return reference - margin, reference + margin
+
     def rows(self, d: int) -> LinearInequalities | None:
         """Return the rows of the two polyhedra among the balls.
 
@@ -126,48 +145,67 @@ class Near(Constraint):
         rows = self.rows(f.size)
         if rows is not None:
             return row_forms(rows, f, f.size)
-        return self._within(f, f.size * self.radius)
+        d = f.size
+        if self.norm == 2:
+            return self._ball(f, d * self.reference, d * self.radius)
+        masses = d * self.reference[self.reference > 0]
+        # Times the reciprocal: exponential cones are solved best with arguments near 1.
+        import cvxpy as cp
+
+        ratio = cp.multiply(d / masses, f[np.flatnonzero(self.reference > 0)])
+        return [self._divergence(masses, ratio) <= d * self.radius, *self._zeros(f)]
 
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
-        """Return the ball with a parameter for the radius, or for the bounds of its rows."""
+        """Return the ball with parameters for reference and radius, or for the bounds of rows."""
         import cvxpy as cp
 
         if self._recipe is None or self.rows(f.size) is not None:
             return super().adjustable_form(f)
-        # The reference stays a number: it multiplies f in a divergence, which cvxpy would compile
-        # anew for each value of a parameter.
         radius = cp.Parameter(nonneg=True)
-        return self._within(f, radius), [radius]
+        if self.norm == 2:
+            reference = cp.Parameter(f.size)
+            return self._ball(f, reference, radius), [reference, radius]
+        positive = np.flatnonzero(self.reference > 0)
+        masses = cp.Parameter(len(positive), nonneg=True)
+        # As variables: a parameter times a function of its reciprocal would be compiled anew.
+        ratio = cp.Variable(len(positive))
+        forms = [
+            f.size * f[positive] == cp.multiply(masses, ratio),
+            self._divergence(masses, ratio) <= radius,
+            *self._zeros(f),
+        ]
+        return forms, [masses, radius]
 
     def data(self, d: int) -> tuple[Array, ...]:
-        """Return the radius times d, if parameters may change it, or the bounds of rows."""
+        """Return reference and radius times d, or the bounds of rows, if parameters may change."""
         if self._recipe is None or self.rows(d) is not None:
             return super().data(d)
-        return (np.asarray(d * self.radius),)
+        used = self.reference > 0 if self.norm == "kl" else slice(None)
+        return d * self.reference[used], np.asarray(d * self.radius)
 
     def compiled_key(self, d: int) -> Hashable:
-        """Equal for the same reference, if parameters may change the radius."""
+        """Equal for the same zeros of the reference, if parameters may change its other values."""
         if self._recipe is None or self.rows(d) is not None:
             return super().compiled_key(d)
-        return (self._recipe, self.norm, self.reference.tobytes())
+        zeros = (self.reference == 0).tobytes() if self.norm == "kl" else b""
+        return (self._recipe, self.norm, zeros)
 
-    def _within(self, f: cp.Expression, radius: Any) -> list[cp.Constraint]:
-        """Return that d times the distance is at most a radius, for the curved balls."""
+    def _ball(self, f: cp.Expression, reference: Any, radius: Any) -> list[cp.Constraint]:
+        """Return that d f is within a radius of a reference, in the root of squares."""
         import cvxpy as cp
 
-        d = f.size
-        if self.norm == 2:
-            return [cp.norm(d * f - d * self.reference) <= radius]
-        positive = np.flatnonzero(self.reference > 0)
+        return [cp.norm(f.size * f - reference) <= radius]
+
+    def _divergence(self, masses: Any, ratio: cp.Expression) -> cp.Expression:
+        """Return Σ m (u log u - u + 1) of ratios u."""
+        import cvxpy as cp
+
+        return masses @ (-cp.entr(ratio) - ratio + 1)
+
+    def _zeros(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Return that f is 0 where the reference is: the divergence would be infinite there."""
         zero = np.flatnonzero(self.reference == 0)
-        weights = self.reference[positive]
-        # Times the reciprocal: exponential cones are solved best with arguments near 1.
-        ratio = cp.multiply(1 / weights, f[positive])
-        forms = [(d * weights) @ (-cp.entr(ratio) - ratio + 1) <= radius]
-        # The divergence would be infinite there.
-        if len(zero):
-            forms.append(d * f[zero] == 0)
-        return forms
+        return [f.size * f[zero] == 0] if len(zero) else []
 
     def __repr__(self) -> str:
         norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"

@@ -212,6 +212,8 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
     state besides is grouped in the classes above.
     """
 
+    __array_ufunc__ = None  # numpy would multiply a loss by each member of an array in turn
+
     nonnegative_data: ClassVar[int] = 0
     """How many of the first arrays of ``data`` are never negative: cvxpy's rules may need it."""
 
@@ -282,10 +284,17 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
         return self if other == 0 else NotImplemented
 
     def __mul__(self, factor: Any) -> WeightedSum:
+        if not is_expression(factor):
+            factor = validate.real("the factor of a loss", factor, minimum=0)
         terms, weights = _summands(self)
         return WeightedSum(terms, [factor * weight for weight in weights])
 
     __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> WeightedSum:
+        if not is_expression(divisor):
+            divisor = validate.real("the divisor of a loss", divisor, above=0)
+        return self.__mul__(1 / divisor)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,15 +185,40 @@ class GroupNorm(_Penalty):
             slope[..., group] += weight * f[..., group] / np.where(norm > 0, norm, 1.0)
         return slope
 
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with: then the weights are data."""
+        return self._recipe_or_self
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃ as a placeholder, and the weights where they are parameters."""
+        if self._recipe is None:
+            return super().data(estimate)
+        trials = estimate.frequencies.shape[:-1]
+        return estimate.frequencies, np.broadcast_to(self.weights, (*trials, len(self.weights)))
+
+    def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
+        """Return that f̃ may be negative, and the weights may not."""
+        return [i > 0 for i in range(count)]
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the penalty of d f, with the weights of the data if these are there."""
+        return self._weighted(f.size * f, *data[1:] or (self.weights,)), []
+
     def _of(self, f: cp.Expression) -> cp.Expression:
+        return self._weighted(f, self.weights)
+
+    def _weighted(self, f: cp.Expression, weights: Any) -> cp.Expression:
+        """Return the sum of the norms times weights, which may be a parameter."""
         import cvxpy as cp
 
-        parts: list[Any] = [
-            weight * cp.norm(f[group])
-            for weight, group in zip(self.weights, self.groups, strict=True)
-        ]
-        # One sum of many norms: cvxpy compiles a chain of additions slowly.
-        return cp.sum(cp.hstack(parts))
+        # One product with all norms: cvxpy compiles a chain of additions slowly.
+        return weights @ cp.hstack([cp.norm(f[group]) for group in self.groups])
 
     def __repr__(self) -> str:
         return f"GroupNorm(<{len(self.groups)} groups>)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -141,25 +142,50 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
         """Return w (f - f̃)."""
         return np.asarray(self.weights * (f - estimate.frequencies))
 
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with: then the weights are data."""
+        return self._recipe_or_self
+
+    def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
+        """Return f̃; where the weights are a parameter, their roots r and r f̃ too."""
+        target = estimate.frequencies
+        # As factors of the variable, parameters take memory: numbers stay numbers.
+        if self._recipe is None:
+            return (target,)
+        (unit,) = self.constants(estimate)
+        roots = np.broadcast_to(np.sqrt(self.weights / unit), target.shape)
+        # A product of two parameters would be compiled anew for each value.
+        return target, roots, roots * target
+
+    def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
+        """Return the unit of the weights: a power of four near their mean, whose root is exact."""
+        return (4.0 ** math.floor(math.log(float(self.weights.mean()), 4)),)
+
     def cone_form(
         self,
         f: cp.Expression,
         data: tuple[Any, ...],
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return ½ ‖d √w (f - f̃)‖² with the weights relative to their mean."""
+        """Return ½ ‖d √w (f - f̃)‖² with the weights in their unit."""
         import cvxpy as cp
 
-        (target,) = data
-        relative = self.weights / self.weights.mean()
-        factor = f.size * np.sqrt(relative)
+        (unit,) = constants
+        target, *open_roots = data
+        if open_roots:
+            roots, moved = open_roots
+        else:
+            roots = np.sqrt(self.weights / unit)
+            moved = cp.multiply(roots, target)
         # One factor for f and one for f̃: a product with their difference would not be DPP.
-        residual = cp.multiply(factor, f) - cp.multiply(factor, target)
+        residual = f.size * (cp.multiply(roots, f) - moved)
         return 0.5 * cp.sum_squares(residual), []
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return d² over the mean weight."""
-        return float(d) ** 2 / float(self.weights.mean())
+        """Return d² over the unit of the weights."""
+        (unit,) = constants
+        return float(d) ** 2 / float(unit)
 
     def response(
         self,
@@ -168,7 +194,7 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
         constants: tuple[float, ...],
     ) -> Array:
         """Return f̃ - μ/w."""
-        (target,) = data
+        target = data[0]
         return target - mu / self.weights
 
     def curvature(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.solve.jobs import Job, JobResult
-from ldpopt.solve.solver_data import Answer, SolverData
+from ldpopt.solve.solver_data import Answer, SolverData, takers
 from ldpopt.solve.solvers import COLD, DEFAULT_SOLVER, Running, settings
 
 if TYPE_CHECKING:
@@ -303,9 +303,11 @@ class ConeProgram:
                 options=options,
             )
         except cp.error.SolverError as error:
-            other = "" if self.solver == DEFAULT_SOLVER else f", such as {DEFAULT_SOLVER}"
-            message = f"{self.solver} cannot take this problem ({error}): use another solver{other}"
-            raise UnsupportedProblemError(message) from None
+            able = takers(self.problem)
+            remedy = f"these can: {', '.join(able)}" if able else "no solver installed here can"
+            raise UnsupportedProblemError(
+                f"{self.solver} cannot take this problem ({error}); {remedy}"
+            ) from None
         return self._data
 
     def solve(

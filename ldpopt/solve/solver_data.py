@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.jobs import Job, JobResult, pack, without_program
-from ldpopt.solve.solvers import COLD, Running
+from ldpopt.solve.solvers import COLD, SOLVERS, Running, installed_solvers
 from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
 
 if TYPE_CHECKING:
@@ -235,6 +235,22 @@ class SolverData:
         for reduction, inverse in reversed(pairs):
             solution = reduction.invert(solution, inverse)
         return solution
+
+
+def takers(problem: cp.Problem) -> list[str]:
+    """Return the known solvers on this machine that take a problem, without compiling it."""
+    import cvxpy as cp
+
+    able = []
+    for name in (name for name in SOLVERS if name in installed_solvers()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                problem._construct_chain(solver=name)
+            except cp.error.SolverError:
+                continue
+        able.append(name)
+    return able
 
 
 def _compiled(

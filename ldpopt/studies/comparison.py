@@ -171,7 +171,7 @@ def compare(
         One vector, shape (d,): an estimate, or frequencies where the losses need no noise.
     solvers
         Names of installed cvxpy solvers; by default all that this library knows. One that cannot
-        take a problem has a row with the status "unsupported", and a note that names another.
+        take a problem has a row with the status "unsupported", and a note that names all that can.
     accuracies
         Some of ``"low"``, ``"default"`` and ``"high"``.
     time_limit

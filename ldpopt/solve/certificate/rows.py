@@ -77,6 +77,8 @@ class RowsOfTrials:
         stated = [_rows_of(member, d) for member in members]
         linear = [rows for rows in stated if rows is not None]
         self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
+        extents = [one.extent(d) for one in self.curved]
+        self._extents = [Box(*extent) for extent in extents if extent is not None]
         self._d = d
         self._has_total = self._region.total is not None
         self._system = stacked([*_total_row(self._region.total, d), *linear], d)
@@ -90,7 +92,11 @@ class RowsOfTrials:
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
         """Return the rows with the bounds that a convex loss and one estimate leave."""
-        limits = self._propagated(reach(loss, estimate, self._region))
+        lower, upper = reach(loss, estimate, self._region)
+        for extent in self._extents:
+            lower = np.maximum(lower, extent.lower)
+            upper = np.minimum(upper, extent.upper)
+        limits = self._propagated(Box(lower, upper))
         return Rows(self._system, limits, self._has_total, self._sizes, self._forest)
 
     def _propagated(self, stated: Box) -> Box:
