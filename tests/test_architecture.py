@@ -13,7 +13,7 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors", "printable", "style"},
     {"immutable"},
-    {"validate", "storage", "executors", "covariance", "proofs", "expressions"},
+    {"validate", "storage", "executors", "covariance", "proofs", "expressions", "tables"},
     {"parameter", "protocol"},
     {"estimate"},
     {"adjustable"},

@@ -131,8 +131,8 @@ def test_rejects_name_files_that_no_spreadsheet_runs(tmp_path, monkeypatch):
 
 def test_an_estimate_shows_labels_that_do_not_act():
     shown = FrequencyEstimate([0.7, 0.3], labels=["\x1b[2J", "b"])
-    assert r"\x1b[2J: 0.7" in repr(shown)
-    assert "\x1b" not in shown._repr_html_()
+    assert r"\x1b[2J 0.7" in repr(shown)
+    assert "\x1b" not in shown._repr_html_() + str(shown)
 
 
 def test_only_newlines_end_a_label(tmp_path):

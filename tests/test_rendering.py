@@ -12,19 +12,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from rich.console import Console
 
+from ldpopt import style
 from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.agreement import Agreement, SolverRecord
 from ldpopt.claims.engine.claim import Finding, Verdict
 from ldpopt.claims.engine.run import Result
+from ldpopt.estimate import Shown
+from ldpopt.estimate.figure import estimate_figure
+from ldpopt.estimate.shown import interval_notes
 from ldpopt.rendering import agreement_figure as agreements
 from ldpopt.rendering import comparison_figure as comparisons
-from ldpopt.rendering import estimate_figure as estimates
 from ldpopt.rendering.audit_table import audit_table
 from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
-from ldpopt.rendering.interval_notes import interval_notes
 from ldpopt.solve.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.studies.comparison import CASES
@@ -199,26 +201,29 @@ def test_the_agreement_shows_every_solver_and_every_difference(figure_of):
 ABOUT = {"method": "norm-sub", "oracle": "oue", "epsilon": 0.5, "n": 1234, "interval": 0.999}
 
 
-def columns_of(d):
-    frequencies = [((7 * i) % d) / d for i in range(d)]
-    return {
-        "value": [f"${i}$" for i in range(d)],
-        "frequency": frequencies,
-        "lower": [f - 0.01 for f in frequencies],
-        "upper": [f + 0.02 for f in frequencies],
-    }
+def shown_of(d, number=40, **changes):
+    frequencies = np.array([((7 * i) % d) / d for i in range(d)])
+    indices = np.argsort(-frequencies)[:number]
+    top = frequencies[indices]
+    names = [f"${i}$" for i in indices]
+    return replace(Shown(names, top, d, top - 0.01, top + 0.02), **changes)
 
 
-def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
-    columns = columns_of(101)
-    notes = ["Intervals of 99.9 % confidence.", "one word " * 14]
-    axes = figure_of(estimates, columns, ABOUT, "png", notes).axes[0]
+def drawn(*arguments):
+    figure = estimate_figure(*arguments)
+    figure.draw_without_rendering()
+    return figure
+
+
+def test_the_picture_of_an_estimate_shows_the_largest_values():
+    notes = ("Intervals of 99.9 % confidence.", "one word " * 14)
+    shown = shown_of(101, notes=notes)
+    axes = drawn(shown, "values", "norm-sub, OUE", "norm-sub").axes[0]
     (points,) = axes.lines
-    assert points.get_xdata().tolist() == sorted(columns["frequency"], reverse=True)[:40]
-    title = axes.figure.get_suptitle()
-    assert title == "the 40 largest of 101 values: norm-sub, oue, ε = 0.5, n = 1,234"
-    best = columns["frequency"].index(max(columns["frequency"]))
-    assert axes.get_yticklabels()[0].get_text() == rf"\${best}\$"
+    assert points.get_xdata().tolist() == shown.frequencies.tolist()
+    assert points.get_color() == style.of("norm-sub").colour
+    assert axes.figure.get_suptitle() == "the 40 largest of 101 values: norm-sub, OUE"
+    assert axes.get_yticklabels()[0].get_text() == rf"\${shown.names[0][1:-1]}\$"
     (intervals,) = axes.collections
     first = intervals.get_segments()[0][:, 0]
     assert first == pytest.approx([100 / 101 - 0.01, 100 / 101 + 0.02])
@@ -229,39 +234,35 @@ def test_the_picture_of_an_estimate_shows_the_largest_values(figure_of):
 
 
 def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
-    columns = columns_of(50)
-    about = ABOUT | {"interval": 0.95}
-    (alone,) = interval_notes(columns, about, 50, 0.95)
+    shown = shown_of(50, 20)
+    (alone,) = interval_notes(shown, 0.95, 0.95, "norm-sub", simultaneous=False)
     assert alone == "Each interval has a level of 95 %."
-    (selected,) = interval_notes(columns, about, 20, 0.98)
+    (selected,) = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)
     assert selected.startswith("Each interval has a level of 98 %: values are shown because")
     assert "at most 5 % of those shown are expected to miss" in selected
-    (joint,) = interval_notes(columns, about | {"simultaneous": True}, 20, 0.98)
+    (joint,) = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=True)
     assert joint.endswith("hold at once at a level of 95 %.")
-    # The largest, one more of those shown, and one that is not shown.
-    for place, end in ((0, "upper"), (3, "lower"), (30, "upper")):
-        index = int(np.argsort(columns["frequency"])[::-1][place])
-        columns[end][index] = columns["frequency"][index]
-    _, outside = interval_notes(columns, about, 20, 0.98)
+    shown.upper[0] = shown.frequencies[0]
+    shown.lower[3] = shown.frequencies[3]
+    _, outside = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)
     assert outside.startswith(
         "2 of the 20 points lie at an end of their interval or outside: norm-"
     )
 
 
-def test_long_labels_leave_room_for_the_picture(figure_of):
-    names = ["a" * 40, "b" * 41]
-    axes = figure_of(estimates, {"value": names, "frequency": [0.7, 0.3]}, ABOUT, "png").axes[0]
-    shown = [label.get_text() for label in axes.get_yticklabels()]
-    assert shown == ["a" * 40, "b" * 39 + "…"]
+def test_long_labels_leave_room_for_the_picture():
+    shown = Shown(["a" * 40, "b" * 41], np.array([0.7, 0.3]), 2)
+    axes = drawn(shown, "values", "norm-sub", "norm-sub").axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["a" * 40, "b" * 39 + "…"]
     assert axes.get_window_extent().width > axes.figure.bbox.width / 3
     title = axes.figure._suptitle.get_window_extent()
     assert 0 < title.x0 < title.x1 < axes.figure.bbox.width
 
 
-def test_the_picture_of_a_small_estimate_says_that_it_shows_all(figure_of):
-    columns = {key: columns_of(40)[key] for key in ("value", "frequency")}
-    axes = figure_of(estimates, columns, ABOUT, "png").axes[0]
-    assert axes.figure.get_suptitle().startswith("all values: ")
+def test_the_picture_of_a_small_estimate_says_that_it_shows_all():
+    axes = drawn(shown_of(40), "values", "norm-sub", "").axes[0]
+    assert axes.figure.get_suptitle() == "all values: norm-sub"
     assert axes.get_legend() is None
 
 
@@ -385,14 +386,14 @@ def test_the_ledger_has_verdict_size_and_seconds_of_every_claim():
 
 
 def test_the_table_of_an_estimate_shows_the_largest_and_says_that_there_are_more():
-    columns = columns_of(101) | {"value": [f"[v{i}]" for i in range(101)]}
-    text = printed(estimate_table(columns, ABOUT))
+    names = [f"[v{i}]" for i in range(20)]
+    text = printed(estimate_table(shown_of(101, 20, names=names), "value", ABOUT))
     assert "norm-sub, oue, epsilon = 0.5, n = 1,234" in text
     assert "the 20 largest of 101; --out writes all" in text
     assert "0.99010" in text.splitlines()[4]
     assert "[v" in text.splitlines()[4]
     assert sum("[v" in line for line in text.splitlines()) == 20
-    assert "largest of" not in printed(estimate_table(columns_of(20), ABOUT))
+    assert "largest of" not in printed(estimate_table(shown_of(20), "value", ABOUT))
 
 
 def test_the_table_of_an_audit_says_what_passed():

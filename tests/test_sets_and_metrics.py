@@ -122,7 +122,7 @@ def test_queries_change_neither_sets_nor_frequencies():
             InvalidTypeError,
             r"set 1 is boolean: pass all boolean sets as one array",
         ),
-        ([["a", "b"]], InvalidTypeError, "set 0 must hold indices, got text: look up the index"),
+        ([["a", "b"]], InvalidTypeError, "set 0 must hold indices, got text, and"),
         (
             [[True, False]],
             InvalidTypeError,

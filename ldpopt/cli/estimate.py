@@ -100,7 +100,7 @@ def estimate(
     counted, labels = _counted(file, oracle, epsilon, domain, n)
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
-    processed = postprocess(counted.estimate, method)
+    processed = postprocess(counted.estimate.labelled(labels.names), method)
     groups = list(sets.values())
     about = _about(counted, method, interval, simultaneous)
     values = _columns("value", labels.names, processed, about)
@@ -110,20 +110,19 @@ def estimate(
     if answers is not None:
         write_columns(answers, queries, about)
     if plot is not None:
-        from ldpopt.rendering.estimate_figure import LARGEST, estimate_figure
+        from ldpopt.rendering.picture import figure_bytes
 
-        shown, notes = _shown(values, processed, about, LARGEST)
-        write_whole(plot, estimate_figure(shown, about, picture_kind(plot), notes))
+        picture = processed.plot(level=interval, simultaneous=simultaneous)
+        write_whole(plot, figure_bytes(picture, picture_kind(plot)))
     if as_json:
         _print_record(about, values, queries)
     # The values were just written to a file; the answers to the few sets are worth a look.
     elif queries or out is None:
         from ldpopt.rendering.estimate_table import LINES, estimate_table
 
-        of_sets = groups if queries else None
-        shown, notes = _shown(queries or values, processed, about, LINES, of_sets)
-        output.print(estimate_table(shown, about))
-        for note in notes:
+        shown = processed.shown(LINES, sets or None, level=interval, simultaneous=simultaneous)
+        output.print(estimate_table(shown, "set" if sets else "value", about))
+        for note in shown.notes:
             output.print(note, highlight=False, markup=False)
     report_written(out, answers, plot)
 
@@ -192,27 +191,6 @@ def _columns(
         # Numbers of Python, which JSON and CSV write whole.
         columns["lower"], columns["upper"] = (end.tolist() for end in ends)
     return columns
-
-
-def _shown(
-    columns: dict[str, Sequence[Any]],
-    processed: FrequencyEstimate,
-    about: dict[str, Any],
-    number: int,
-    sets: list[list[int]] | None = None,
-) -> tuple[dict[str, Sequence[Any]], list[str]]:
-    """Return columns with the intervals of so many largest rows, and notes about these."""
-    from ldpopt.estimate.intervals import level_of_selected
-    from ldpopt.rendering.interval_notes import interval_notes
-
-    if "interval" not in about:
-        return columns, []
-    level = about["interval"]
-    if "simultaneous" not in about:
-        lower, upper = processed.interval(level, sets, selected=number)
-        columns = {**columns, "lower": lower.tolist(), "upper": upper.tolist()}
-    each = level_of_selected(level, number, len(columns["frequency"]))
-    return columns, interval_notes(columns, about, number, each)
 
 
 def _print_record(

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.labels import is_pandas
+from ldpopt.estimate.shown import largest
 from ldpopt.immutable import locked
+from ldpopt.tables import html_of
+
+if TYPE_CHECKING:
+    from ldpopt.estimate import FrequencyEstimate
+    from ldpopt.oracles import FrequencyOracle
 
 _LARGEST = np.iinfo(np.int64).max
+_LISTED = 10  # values that a notebook shows
 
 
 def apportion(weights: NDArray[Any], total: int) -> NDArray[np.int64]:
@@ -124,6 +132,48 @@ class Dataset:
         object.__setattr__(self, "sets", families)
         object.__setattr__(self, "labels", tuple(self.labels))
 
+    @classmethod
+    def from_pandas(cls, data: Any, name: str = "", source: str = "given by the caller") -> Dataset:
+        """Return the data set of a pandas Series of counts, or of users' values.
+
+        Parameters
+        ----------
+        data
+            A Series of whole numbers, whose index has the labels; or a Categorical, or a Series of
+            one, with the value of each user: its categories are the domain.
+        name
+            Of the data set; that of the Series by default.
+        source
+            One line: origin and licence.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the data are something else, or a user has no value.
+
+        Examples
+        --------
+        >>> import pandas as pd  # doctest: +SKIP
+        >>> Dataset.from_pandas(pd.Series({"heads": 7, "tails": 3})).labels  # doctest: +SKIP
+        ('heads', 'tails')
+        """
+        is_series = is_pandas(data, "Series")
+        name = name or str(getattr(data, "name", None) or "counts")
+        users = data.array if is_series else data
+        if is_pandas(users, "Categorical"):
+            codes = np.asarray(users.codes)
+            if (codes < 0).any():
+                raise InvalidInputError(
+                    f"user {int(np.argmax(codes < 0))} has no value: drop missing ones (dropna)"
+                )
+            counts = np.bincount(codes, minlength=len(users.categories))
+            return cls(name, counts, tuple(map(str, users.categories)), source)
+        if not is_series:
+            raise InvalidTypeError(
+                f"from_pandas takes a Series of counts or a Categorical of values, got {data!r}"
+            )
+        return cls(name, np.asarray(data), tuple(map(str, data.index)), source)
+
     @property
     def n(self) -> int:
         """Number of users: the sum of the counts."""
@@ -141,6 +191,45 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, d={self.d}, n={self.n}, sets={list(self.sets)})"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: facts, the largest values and the families of sets."""
+        facts = [("users", f"{self.n:,}"), ("values", f"{self.d:,}"), ("source", self.source)]
+        facts += [(f"sets: {name}", f"{len(sets):,}") for name, sets in self.sets.items()]
+        indices = largest(self.counts, _LISTED)
+        rows = [
+            [self.labels[i], f"{self.counts[i]:,}", f"{self.counts[i] / self.n:.4g}"]
+            for i in indices
+        ]
+        more = [f"… {self.d - _LISTED:,} more"] if self.d > _LISTED else []
+        table = html_of(("value", "users", "frequency"), rows, more)
+        return html_of((), facts, title=f"Data set {self.name}") + table
+
+    def collect(
+        self,
+        oracle: FrequencyOracle,
+        rng: np.random.Generator | int | None = None,
+        trials: int | None = None,
+    ) -> FrequencyEstimate:
+        """Return the raw estimate from simulated reports of all users, with the labels.
+
+        Parameters
+        ----------
+        oracle
+            What every user reports through; its d is that of the data set.
+        rng, trials
+            As in ``oracle.simulate_counts``.
+
+        Examples
+        --------
+        >>> from ldpopt import datasets, oracles
+        >>> data = datasets.load("emoji")
+        >>> raw = data.collect(oracles.OUE(epsilon=4.0, d=data.d), rng=0)
+        >>> raw.n == data.n, raw.labels == data.labels
+        (True, True)
+        """
+        counts = oracle.simulate_counts(self.counts, rng, trials)
+        return oracle.estimate(counts, self.n, labels=self.labels)
 
     def scaled(self, n: int) -> Dataset:
         """Return ``n`` users with the same frequencies, up to rounding.

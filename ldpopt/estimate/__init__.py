@@ -10,11 +10,14 @@ from ldpopt.estimate.metrics import (
     mean_squared_error,
 )
 from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.shown import Shown, Value
 
 __all__ = [
     "FrequencyEstimate",
     "Identification",
     "Noise",
+    "Shown",
+    "Value",
     "accuracy_limit",
     "heavy_hitters",
     "identification",

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import intervals
+from ldpopt.estimate.labels import checked_labels, labels_of
 from ldpopt.estimate.noise import Noise
-from ldpopt.estimate.sets import Sets, answers, membership
+from ldpopt.estimate.sets import NamedSets, Sets, answers, membership, named_sets
+from ldpopt.estimate.shown import (
+    Shown,
+    Value,
+    interval_notes,
+    largest,
+    names_of,
+    set_errors,
+    standard_errors,
+    top_values,
+)
 from ldpopt.immutable import Immutable
 from ldpopt.printable import printable
 from ldpopt.protocol import PureProtocol
+from ldpopt.tables import data_frame, html_of, lines_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
-_SHOWN = 3  # values that a representation lists
+_SHOWN = 3  # values that a representation of one line names
+_LISTED = 10  # values that a table lists
+_LONG_FORM = ("sum", "smallest")  # facts that a representation of one line leaves out
+_PICTURED = 40  # values that can still be read below each other in a picture
 
 # By how many units in the last place of n a support count may differ from a whole number: the
 # estimate of a count, and the count of that estimate, round about six times. Beyond 2**40
@@ -56,7 +74,8 @@ class FrequencyEstimate(Immutable):
         True if nothing was done to the frequencies since they were computed from counts, False
         if something was. If it is not stated, see the attribute ``is_raw``.
     labels
-        Names of the d values, kept by whatever processes the estimate.
+        Names of the d values, kept by whatever processes the estimate; of a pandas Series its
+        index, unless they are given.
     method
         Name of what produced the frequencies: a label for readers, on which nothing depends.
     clip_answers
@@ -109,7 +128,9 @@ class FrequencyEstimate(Immutable):
         self.oracle: PureProtocol | None = oracle
         if self._noise is not None:
             self.oracle = self._noise.protocol
-        self.labels = None if labels is None else _labels(labels, self.d)
+        if labels is None:
+            labels = labels_of(frequencies)
+        self.labels = None if labels is None else checked_labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
         self._stated = _state(is_raw)
@@ -135,7 +156,7 @@ class FrequencyEstimate(Immutable):
         oracle
             The protocol of the reports.
         labels
-            Names of the d values.
+            Names of the d values; of a pandas Series its index, unless they are given.
 
         Raises
         ------
@@ -153,12 +174,14 @@ class FrequencyEstimate(Immutable):
             )
         _check_sums(whole, n, oracle)
         frequencies = (whole / n - oracle.q) / (oracle.p - oracle.q)
+        if labels is None:
+            labels = labels_of(counts)
         return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
 
     @classmethod
     def of(cls, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         """Return an estimate as it is, and plain frequencies as an estimate without noise."""
-        return estimate if isinstance(estimate, cls) else cls(estimate)  # type: ignore[arg-type]
+        return estimate if isinstance(estimate, cls) else cls(estimate)
 
     @property
     def d(self) -> int:
@@ -346,20 +369,73 @@ class FrequencyEstimate(Immutable):
             raise InvalidTypeError("this estimate is one vector, not a stack of trials")
         return (self[i] for i in range(len(self.frequencies)))
 
-    def query(self, sets: Sets) -> NDArray[np.float64]:
+    @overload
+    def query(self, sets: Sets) -> NDArray[np.float64]: ...
+    @overload
+    def query(self, sets: NamedSets) -> dict[str, Any]: ...
+    def query(self, sets: Sets | NamedSets) -> NDArray[np.float64] | dict[str, Any]:
         """Return the total frequency of each set of values.
 
         Parameters
         ----------
         sets
-            Boolean array of shape (m, d), or a sequence of m arrays of distinct indices.
+            Boolean array of shape (m, d), or a sequence of m arrays of distinct indices or labels;
+            or a mapping from the names of sets to such arrays.
 
         Returns
         -------
-        Answers of shape (..., m): the leading axes are those of the frequencies.
+        Answers of shape (..., m): the leading axes are those of the frequencies. Of a mapping the
+        answers by name, each of shape (...).
+
+        Examples
+        --------
+        >>> estimate = FrequencyEstimate([0.5, 0.25, 0.125], labels=["cat", "dog", "cow"])
+        >>> estimate.query([["cat", "dog"]]), estimate.query({"pets": ["cat", "dog"]})
+        (array([0.75]), {'pets': np.float64(0.75)})
         """
-        total = answers(self.frequencies, sets)
-        return np.maximum(total, 0.0) if self.clip_answers else total
+        names, rows = named_sets(sets, self.labels)
+        total = answers(self.frequencies, rows)
+        if self.clip_answers:
+            total = np.maximum(total, 0.0)
+        if not isinstance(sets, Mapping):
+            return total
+        # The index () makes a number of an array without axes.
+        return {name: total[..., i][()] for i, name in enumerate(names)}
+
+    def top(self, k: int | None = None, *, above: float | None = None) -> list[Value]:
+        """Return the largest values of one vector, the largest first, with their labels.
+
+        Parameters
+        ----------
+        k
+            How many; 10 by default, or all that are above the threshold.
+        above
+            Only values with a larger frequency, as in ``heavy_hitters``.
+
+        Returns
+        -------
+        Values with ``label``, ``index`` and ``frequency``; of equal frequencies the first in the
+        domain comes first.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the estimate is a stack, k is no whole number >= 0, or the threshold is not finite.
+
+        Notes
+        -----
+        Cost: a few passes, and a sort of k values.
+
+        Examples
+        --------
+        >>> estimate = FrequencyEstimate([0.25, 0.5, 0.125], labels=["cat", "dog", "cow"])
+        >>> estimate.top(1)
+        [Value(label='dog', index=1, frequency=0.5)]
+        >>> [value.label for value in estimate.top(above=0.2)]
+        ['dog', 'cat']
+        """
+        self._require_vector("top")
+        return top_values(self.frequencies, self.labels, k, above)
 
     def heavy_hitters(self, threshold: float) -> NDArray[np.bool_]:
         """Return which values have a frequency above the threshold (K II-A).
@@ -387,6 +463,7 @@ class FrequencyEstimate(Immutable):
         """
         return np.asarray(self.frequencies > validate.real("threshold", threshold))
 
+    @overload
     def interval(
         self,
         level: float = 0.95,
@@ -394,7 +471,24 @@ class FrequencyEstimate(Immutable):
         *,
         simultaneous: bool = False,
         selected: int | None = None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    @overload
+    def interval(
+        self,
+        level: float = 0.95,
+        *,
+        sets: NamedSets,
+        simultaneous: bool = False,
+        selected: int | None = None,
+    ) -> dict[str, tuple[Any, Any]]: ...
+    def interval(
+        self,
+        level: float = 0.95,
+        sets: Sets | NamedSets | None = None,
+        *,
+        simultaneous: bool = False,
+        selected: int | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | dict[str, tuple[Any, Any]]:
         """Return ends (lower, upper) of confidence intervals for true frequencies.
 
         Raw estimates get score intervals with the protocol's exact variance, and
@@ -423,7 +517,7 @@ class FrequencyEstimate(Immutable):
 
         Returns
         -------
-        Two arrays of shape (..., d), or (..., m).
+        Two arrays of shape (..., d), or (..., m); of a mapping of sets the ends by name.
 
         Raises
         ------
@@ -450,6 +544,17 @@ class FrequencyEstimate(Immutable):
         [array([0.683, 0.251, 0.   ]), array([0.749, 0.315, 0.033])]
         """
         level = validate.real("level", level, above=0, below=1)
+        names, rows = ([], None) if sets is None else named_sets(sets, self.labels)
+        ends = self._ends(level, rows, simultaneous=simultaneous, selected=selected)
+        if not isinstance(sets, Mapping):
+            return ends
+        lower, upper = ends
+        return {name: (lower[..., i][()], upper[..., i][()]) for i, name in enumerate(names)}
+
+    def _ends(
+        self, level: float, sets: Sets | None, *, simultaneous: bool, selected: int | None
+    ) -> tuple[Array, Array]:
+        """Return the ends of the intervals of values, or of sets of indices."""
         noise = self.noise
         raw = self.require_raw("intervals need")
         members = None if sets is None else membership(sets, raw.d)
@@ -469,48 +574,288 @@ class FrequencyEstimate(Immutable):
             return intervals.on_simplex(lower, upper)
         return lower, upper
 
-    def _largest(self) -> list[tuple[str, float]]:
-        """Return the labels (or indices) and frequencies of the largest values of one vector."""
-        # Stable: of equal values the first in the domain is shown.
-        order = np.argsort(-self.frequencies, kind="stable")[:_SHOWN]
-        names = self.labels or [str(v) for v in range(self.d)]
-        # Of any origin, and shown in terminals: escape sequences in them must not act.
-        return [(printable(names[v]), float(self.frequencies[v])) for v in order]
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the frequencies as numpy takes them: ``np.asarray(estimate)`` copies nothing.
 
+        The array is read-only unless it is a copy. What is known beside the numbers is not in it.
+
+        Raises
+        ------
+        ValueError
+            If ``copy`` is False and another type needs a copy.
+        """
+        values = self.frequencies
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            if copy is False:
+                raise ValueError(f"frequencies are float64: as {np.dtype(dtype)} they are a copy")
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def labelled(self, labels: Sequence[str]) -> FrequencyEstimate:
+        """Return the same estimate with other names of its values.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If they are not d names.
+
+        Examples
+        --------
+        >>> FrequencyEstimate([0.5, 0.25]).labelled(["cat", "dog"]).top(1)[0].label
+        'cat'
+        """
+        names = checked_labels(labels, self.d)
+        ancestor = None if self._ancestor is None else self._ancestor.labelled(names)
+        return self._altered(labels=names, _ancestor=ancestor)
+
+    def to_frame(
+        self,
+        sets: Sets | NamedSets | None = None,
+        *,
+        level: float | None = None,
+        simultaneous: bool = False,
+        selected: int | None = None,
+    ) -> Any:
+        """Return one vector as a DataFrame of pandas: one row per value, or per set.
+
+        Parameters
+        ----------
+        sets
+            As in ``query``; None for the values.
+        level
+            Of the intervals; None for none.
+        simultaneous, selected
+            As in ``interval``.
+
+        Returns
+        -------
+        A DataFrame with the columns ``label``, ``frequency``, ``standard_error`` (of the raw
+        estimates; if their noise is known) and, with a level, ``lower`` and ``upper``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If pandas is not installed or the estimate is a stack; and as ``interval``.
+
+        Examples
+        --------
+        >>> estimate = FrequencyEstimate([0.5, 0.25], labels=["cat", "dog"])
+        >>> estimate.to_frame()  # doctest: +SKIP
+          label  frequency
+        0   cat       0.50
+        1   dog       0.25
+        """
+        self._require_vector("to_frame")
+        columns: dict[str, Any] = {}
+        if sets is None:
+            rows = None
+            columns["label"] = names_of(self.labels, np.arange(self.d))
+            columns["frequency"] = self.frequencies
+        else:
+            columns["label"], rows = named_sets(sets, self.labels)
+            columns["frequency"] = self.query(rows)
+        if self._noise is not None:
+            columns["standard_error"] = (
+                standard_errors(self.frequencies, self._noise)
+                if rows is None
+                else set_errors(self.frequencies, self._noise, rows)
+            )
+        if level is not None:
+            columns["lower"], columns["upper"] = self.interval(
+                level, rows, simultaneous=simultaneous, selected=selected
+            )
+        return data_frame(columns, "np.asarray(estimate), top and interval")
+
+    def shown(
+        self,
+        number: int,
+        sets: Sets | NamedSets | None = None,
+        *,
+        level: float | None = None,
+        simultaneous: bool = False,
+    ) -> Shown:
+        """Return so many largest values, or sets, of one vector as tables and pictures show them.
+
+        Intervals of what is shown because its estimate is large keep the false coverage rate of
+        what is shown (``selected`` of ``interval``); simultaneous ones hold for all answers.
+
+        Parameters
+        ----------
+        number
+            How many.
+        sets, level, simultaneous
+            As in ``to_frame``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the estimate is a stack; and as ``interval``.
+
+        Examples
+        --------
+        >>> estimate = FrequencyEstimate([0.25, 0.5, 0.125], labels=["cat", "dog", "cow"])
+        >>> estimate.shown(2).names
+        ['dog', 'cat']
+        """
+        self._require_vector("a list of the largest values")
+        titles, rows = ([], None) if sets is None else named_sets(sets, self.labels)
+        numbers = self.frequencies if rows is None else self.query(rows)
+        indices = largest(numbers, number)
+        names = names_of(self.labels if rows is None else titles, indices)
+        result = Shown(names, numbers[indices], len(numbers))
+        # An empty list of sets has no intervals.
+        if level is None or not names:
+            return result
+        selected = None if simultaneous else len(names)
+        lower, upper = self.interval(level, rows, simultaneous=simultaneous, selected=selected)
+        result = replace(result, lower=lower[indices], upper=upper[indices])
+        each = intervals.level_of_selected(level, len(names), result.count)
+        notes = interval_notes(result, level, each, self.method, simultaneous=simultaneous)
+        return replace(result, notes=notes)
+
+    def plot(
+        self,
+        sets: Sets | NamedSets | None = None,
+        *,
+        level: float | None = 0.95,
+        largest: int = _PICTURED,
+        simultaneous: bool = False,
+    ) -> Figure:
+        """Return a picture of the largest values of one vector, or of sets, with intervals.
+
+        Parameters
+        ----------
+        sets
+            As in ``query``; None for the values.
+        level
+            Of the intervals, which keep the false coverage rate of the values shown; None for none.
+            There are none either where the noise or the raw estimate is not known, and a note
+            below the picture states that.
+        largest
+            How many values are shown.
+        simultaneous
+            Whether the intervals of all values, shown or not, hold at once.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the estimate is a stack; and as ``interval``.
+
+        Examples
+        --------
+        >>> from ldpopt import oracles
+        >>> oracle = oracles.OUE(epsilon=1.0, d=3)
+        >>> raw = oracle.estimate([4_300, 3_300, 2_650], 10_000, labels=["cat", "dog", "cow"])
+        >>> raw.plot().get_suptitle()
+        'all values: base, OUE, ε = 1, n = 10,000'
+        """
+        from ldpopt.estimate.figure import estimate_figure  # loads matplotlib
+
+        number = validate.integer("largest", largest, minimum=1)
+        missing = "" if level is None else self._why_no_intervals
+        shown = self.shown(
+            number, sets, level=None if missing else level, simultaneous=simultaneous
+        )
+        notes = (f"Without intervals: {missing}.",) if missing else ()
+        what = "sets" if sets is not None else "values"
+        about = ", ".join(part for part in (self.method, *self._origin) if part)
+        return estimate_figure(replace(shown, notes=shown.notes + notes), what, about, self.method)
+
+    @property
+    def _why_no_intervals(self) -> str:
+        if self._noise is None:
+            return "the noise of this estimate is not known"
+        is_known = self.raw is not None and self.raw.is_raw
+        return "" if is_known else "the raw estimate behind this one is not known"
+
+    def _require_vector(self, what: str) -> None:
+        if self.frequencies.ndim > 1:
+            raise InvalidInputError(
+                f"{what} takes one vector, not a stack of trials: use estimate[0], say"
+            )
+
+    @property
+    def _origin(self) -> list[str]:
+        """The oracle, the budget and n, as far as they are known."""
+        parts = []
+        if self.oracle is not None:
+            parts += [type(self.oracle).__name__, f"ε = {self.oracle.epsilon:g}"]
+        if self.n is not None:
+            parts.append(f"n = {self.n:,}")
+        return parts
+
+    @property
     def _facts(self) -> dict[str, str]:
-        """Return what a representation shows besides the largest values."""
-        trials = "".join(f"{size} trials x " for size in self.frequencies.shape[:-1])
+        """What a representation shows besides the largest values."""
+        trials = "".join(f"{size:,} trials of " for size in self.frequencies.shape[:-1])
         sums = self.frequencies.sum(axis=-1)
-        low, high = f"{sums.min():.4g}", f"{sums.max():.4g}"
-        state = {True: "yes", False: "no", None: "not known"}[self.is_raw]
-        return {
-            "d": f"{trials}d={self.d}",
-            "n": str(self.n),
-            "oracle": repr(self.oracle),
-            "method": repr(self.method),
-            "raw": state,
-            "sum": low if low == high else f"{low} .. {high}",
-            "min": f"{self.frequencies.min():.4g}",
-        }
+        facts = {"values": f"{trials}{self.d:,}"}
+        if self._origin:
+            facts["reports"] = ", ".join(self._origin)
+        if self.method:
+            facts["method"] = self.method
+        facts["raw"] = {True: "yes", False: "no", None: "not known"}[self.is_raw]
+        facts["sum"] = _range(sums.min(), sums.max())
+        facts["smallest"] = f"{self.frequencies.min():.4g}"
+        if self._noise is not None:
+            sd = np.sqrt(self._noise.constant)
+            # Of values that nobody has: the smallest number of all, and nearly that of most.
+            facts["standard error at 0"] = _range(np.min(sd), np.max(sd))
+        return facts
+
+    def _largest_texts(self, number: int) -> list[list[str]]:
+        """Return label, frequency and, if it is known, standard error of the largest values."""
+        indices = largest(self.frequencies, number)
+        columns = [names_of(self.labels, indices)]
+        columns.append([f"{value:.4g}" for value in self.frequencies[indices]])
+        if self._noise is not None:
+            errors = standard_errors(self.frequencies, self._noise, indices)
+            columns.append([f"{error:.2g}" for error in errors])
+        return [list(row) for row in zip(*columns, strict=True)]
 
     def __repr__(self) -> str:
-        facts = self._facts()
-        shown = [facts.pop("d"), *(f"{name}={value}" for name, value in facts.items())]
+        facts = [
+            f"{name}: {value}" for name, value in self._facts.items() if name not in _LONG_FORM
+        ]
         if self.frequencies.ndim == 1:
-            largest = ", ".join(f"{name}: {value:.4g}" for name, value in self._largest())
-            shown.append(f"largest={{{largest}}}")
-        return f"FrequencyEstimate({', '.join(shown)})"
+            # Of any origin, and shown in terminals: escape sequences in them must not act.
+            pairs = ", ".join(
+                f"{printable(row[0])} {' ± '.join(row[1:])}" for row in self._largest_texts(_SHOWN)
+            )
+            facts.append(f"largest: {pairs}{', …' if self.d > _SHOWN else ''}")
+        return f"FrequencyEstimate({'; '.join(facts)})"
+
+    def __str__(self) -> str:
+        """Return the largest values as lines of text, below what is known of all."""
+        facts = [f"{name}: {value}" for name, value in self._facts.items()]
+        if self.frequencies.ndim > 1:
+            return "\n".join(facts)
+        table = lines_of(self._headings, self._largest_texts(_LISTED))
+        more = [f"… {self.d - _LISTED:,} more"] if self.d > _LISTED else []
+        return "\n".join([*facts, *table, *more])
 
     def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        rows = list(self._facts().items())
-        if self.frequencies.ndim == 1:
-            rows += [(f"f of {name}", f"{value:.4g}") for name, value in self._largest()]
-        cells = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in rows
-        )
-        return f"<table>{cells}</table>"
+        """Return the largest values as a table, below what is known of all."""
+        title = "Frequency estimate"
+        facts = html_of((), list(self._facts.items()), title=title)
+        if self.frequencies.ndim > 1:
+            return facts
+        more = [f"… {self.d - _LISTED:,} more"] if self.d > _LISTED else []
+        return facts + html_of(self._headings, self._largest_texts(_LISTED), more)
+
+    @property
+    def _headings(self) -> list[str]:
+        headings = ["value", "frequency"]
+        if self._noise is None:
+            return headings
+        # Processing changes the noise of frequencies, and nobody knows how.
+        return [*headings, "standard error" if self.is_raw else "standard error, raw"]
+
+
+def _range(low: float, high: float) -> str:
+    """Return one number for two that look the same."""
+    ends = dict.fromkeys((f"{low:.4g}", f"{high:.4g}"))
+    return " .. ".join(ends)
 
 
 def _level_of_each(level: float, count: int, simultaneous: bool, selected: int | None) -> float:
@@ -625,17 +970,6 @@ def _state(is_raw: object) -> bool | None:
     if not isinstance(is_raw, bool | np.bool_):
         raise InvalidTypeError(f"is_raw must be True, False or None, got {is_raw!r}")
     return bool(is_raw)
-
-
-def _labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
-    if isinstance(labels, str):  # a sequence too, of letters: of d letters, perhaps
-        raise InvalidInputError(f"labels must be a sequence of {d} names, got the text {labels!r}")
-    if not np.iterable(labels):
-        raise InvalidTypeError(f"labels must be a sequence of {d} names, got {labels!r}")
-    names = tuple(str(label) for label in labels)
-    if len(names) != d:
-        raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")
-    return names
 
 
 def _check_raw(raw: object, shape: tuple[int, ...], is_raw: bool | None) -> None:

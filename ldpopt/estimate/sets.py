@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Sets = NDArray[np.bool_] | Sequence[ArrayLike]
+NamedSets = Mapping[str, ArrayLike]
 Indices = NDArray[np.int64]
 
 
@@ -49,6 +50,62 @@ def membership(sets: Sets, d: int) -> csr_array:
     return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(indices), d))
 
 
+def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[list[str], Sets]:
+    """Return the name of each set, and the sets as indices.
+
+    Parameters
+    ----------
+    sets
+        As in ``membership``, or a mapping from names to sets; their members may be labels.
+    labels
+        Names of the values, if there are any.
+
+    Raises
+    ------
+    InvalidInputError
+        If a set has a text that is no label.
+
+    Examples
+    --------
+    >>> named_sets({"pets": ["cat", "dog"]}, ("cow", "cat", "dog"))
+    (['pets'], [[1, 2]])
+    """
+    if isinstance(sets, Mapping):
+        return [str(name) for name in sets], _indexed(list(sets.values()), list(sets), labels)
+    if isinstance(sets, np.ndarray) and sets.dtype.kind not in "USO":
+        return [f"set {i}" for i in range(len(sets))], sets
+    rows = _rows(sets)
+    return [f"set {i}" for i in range(len(rows))], _indexed(rows, list(range(len(rows))), labels)
+
+
+def _indexed(
+    rows: list[ArrayLike], names: Sequence[object], labels: Sequence[str] | None
+) -> list[ArrayLike]:
+    """Return sets with the index of each label; those of indices stay as they are."""
+    if labels is None or not any(_has_text(row) for row in rows):
+        return rows
+    # The first of equal labels, as a search from the beginning would find it.
+    index = {label: i for i, label in reversed(list(enumerate(labels)))}
+    return [
+        [_index(member, index, name) for member in row] if _has_text(row) else row  # type: ignore[union-attr]
+        for row, name in zip(rows, names, strict=True)
+    ]
+
+
+def _has_text(row: ArrayLike) -> bool:
+    # Arrays of numbers need no look at each of them.
+    is_numeric = isinstance(row, np.ndarray) and row.dtype.kind not in "USO"
+    return not is_numeric and np.iterable(row) and any(isinstance(member, str) for member in row)
+
+
+def _index(member: object, index: Mapping[str, int], name: object) -> int:
+    if isinstance(member, str) and member in index:
+        return index[member]
+    raise InvalidInputError(
+        f"set {name!r} has {member!r}, which is no label of this estimate: see estimate.labels"
+    )
+
+
 def _rows(sets: Sets) -> list[ArrayLike]:
     """Return the sets as a list, or raise an error for a single set or none of indices."""
     rows = list(sets) if np.iterable(sets) else None
@@ -71,7 +128,8 @@ def _members(i: int, row: ArrayLike, d: int) -> Indices:
         raise InvalidInputError(f"set {i} must be a one-dimensional array of indices, got {row!r}")
     if members.dtype.kind in "US":
         raise InvalidTypeError(
-            f"set {i} must hold indices, got text: look up the index of each label first"
+            f"set {i} must hold indices, got text, and this estimate has no labels: look up the "
+            "index of each, or pass labels=... where the estimate is made"
         )
     # An empty list becomes an array of floats, and an empty set is allowed.
     members = members if members.size else np.empty(0, dtype=np.int64)

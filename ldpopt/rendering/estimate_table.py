@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from ldpopt.estimate import Shown
 from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
 
 
-def estimate_table(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> Table:
+def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Table:
     """Return the largest frequencies of values or sets, and a caption if there are more.
 
     Parameters
     ----------
-    columns
-        ``value`` or ``set``, ``frequency`` and, with intervals, ``lower`` and ``upper``.
+    shown
+        What is listed.
+    heading
+        Of the names: value or set.
     about
         At least ``method``, ``oracle``, ``epsilon`` and ``n``, for the title.
     """
-    heading, *numbers = columns
-    # Sets, too, by their frequency: what a reader looks for first is large.
-    rows = sorted(zip(*columns.values(), strict=True), key=lambda row: -row[1])
     title = (
         f"{about['method']}, {about['oracle']}, epsilon = {about['epsilon']:g}, n = {about['n']:,}"
     )
     caption = None
-    if len(rows) > LINES:
-        caption = f"the {LINES} largest of {len(rows):,}; --out writes all"
+    if len(shown.names) < shown.count:
+        caption = f"the {len(shown.names)} largest of {shown.count:,}; --out writes all"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=caption)
     table.add_column(heading)
-    for number in numbers:
+    columns = {"frequency": shown.frequencies}
+    if shown.lower is not None and shown.upper is not None:
+        columns |= {"lower": shown.lower, "upper": shown.upper}
+    for number in columns:
         table.add_column(number, justify="right", no_wrap=True)
-    for name, *values in rows[:LINES]:
+    for name, *values in zip(shown.names, *columns.values(), strict=True):
         # Labels are the user's own: brackets in them are no markup.
-        table.add_row(escape(printable(str(name))), *(f"{value:.5f}" for value in values))
+        table.add_row(escape(printable(name)), *(f"{value:.5f}" for value in values))
     return table

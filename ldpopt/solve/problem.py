@@ -15,7 +15,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.estimate import warn_unless_raw_noise
-from ldpopt.estimate.sets import Sets
+from ldpopt.estimate.sets import Sets, named_sets
 from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.acceptance import judge
@@ -392,4 +392,5 @@ class Problem(Formulation):
         feasibility.require_feasible(problem.constraints, start.d)
         raw = start.require_raw("intervals need")
         probability = validate.real("level", level, above=0, below=1)
-        return constrained_intervals.interval(problem.constraints, raw, probability, sets)
+        rows = None if sets is None else named_sets(sets, start.labels)[1]
+        return constrained_intervals.interval(problem.constraints, raw, probability, rows)

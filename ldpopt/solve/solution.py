@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.estimate.sets import Sets
+from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import closed
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify
@@ -111,7 +111,7 @@ class Solution:
         """
         return self.certificate.duals
 
-    def query(self, sets: Sets) -> Array:
+    def query(self, sets: Sets | NamedSets) -> Any:
         """Return the total frequency of each set of values: see ``FrequencyEstimate.query``.
 
         Examples
@@ -127,18 +127,20 @@ class Solution:
     def interval(
         self,
         level: float = 0.95,
-        sets: Sets | None = None,
+        sets: Sets | NamedSets | None = None,
         *,
         simultaneous: bool = False,
         selected: int | None = None,
-    ) -> tuple[Array, Array]:
+    ) -> Any:
         """Return confidence intervals for values or sets: see ``FrequencyEstimate.interval``.
 
         They are those of the raw estimate, with f >= 0 and Σf = 1. For intervals that use the
         problem's own constraints see ``Problem.interval``. An error is raised where the start is
         not known to be raw, or its noise is unknown.
         """
-        return self.estimate.interval(level, sets, simultaneous=simultaneous, selected=selected)
+        # As its own type states it, a mapping of sets is passed by name.
+        options: dict[str, Any] = {"simultaneous": simultaneous, "selected": selected}
+        return self.estimate.interval(level, sets=sets, **options)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{value:.4g}" for value in self.frequencies.ravel()[:_SHOWN])

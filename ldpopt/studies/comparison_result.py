@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpopt.storage import write_whole
 from ldpopt.studies.comparison_rows import ComparisonRow, to_csv
-from ldpopt.studies.text_table import data_frame, html_of, lines_of
+from ldpopt.tables import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ class Comparison:
 
     def to_pandas(self) -> Any:
         """Return the rows as a DataFrame; the error of a missing pandas names the remedy."""
-        return data_frame([asdict(row) for row in self.rows])
+        return data_frame([asdict(row) for row in self.rows], "to_csv")
 
     def plot(self) -> Figure:
         """Return a picture of inexactness against time, a panel per problem."""

@@ -33,7 +33,7 @@ def rehearse(
     """
     rng = np.random.default_rng(seed)
     counts = oracle.simulate_counts(data.counts, rng, trials=1)
-    raw = oracle.estimate(counts, data.n)
+    raw = oracle.estimate(counts, data.n, labels=data.labels)
     setting = Setting(data, oracle, tuple(candidates))
     for measure in measures:
         measure.start(setting)(raw, {candidates[0].name: raw}, rng)

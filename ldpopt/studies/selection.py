@@ -16,7 +16,7 @@ from ldpopt import validate
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
-from ldpopt.estimate.sets import Sets, membership, totals
+from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
 
@@ -94,7 +94,7 @@ class Selection:
 
 def select_method(
     est: FrequencyEstimate,
-    sets: Sets,
+    sets: Sets | NamedSets,
     candidates: Any = None,
     fit: Any = "norm-sub",
     trials: int = 100,
@@ -113,7 +113,7 @@ def select_method(
     est
         One raw estimate, shape (d,), with its n and an oracle that can be simulated.
     sets
-        The queries: boolean (m, d), or m arrays of distinct indices; at least one.
+        The queries, as ``FrequencyEstimate.query`` takes them; at least one.
     candidates
         What ``named_methods`` takes: distinct names in ``METHODS``, problems and functions of your
         own, or a dictionary from names to them; all of ``METHODS`` by default. One that has no
@@ -157,7 +157,7 @@ def select_method(
     trials = validate.integer("trials", trials, minimum=2)
     # One generator for all batches, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
-    members = membership(sets, est.d)
+    members = membership(named_sets(sets, est.labels)[1], est.d)
     if not members.shape[0]:
         raise InvalidInputError("select_method needs at least one set")
     true_counts = _synthetic_counts(est, n, fitted_by)
@@ -167,7 +167,7 @@ def select_method(
     for start in range(0, trials, batch):
         stop = min(start + batch, trials)
         counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
-        raw = oracle.estimate(counts, n)
+        raw = oracle.estimate(counts, n, labels=est.labels)
         # The truth of the simulation is the rounded distribution, not the fitted one.
         true_answers = totals(true_counts / n, members)
         for name in list(errors):

@@ -13,6 +13,7 @@ import numpy as np
 from ldpopt import datasets, validate
 from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.labels import is_pandas
 from ldpopt.oracles import ORACLES, FrequencyOracle
 from ldpopt.studies.engine.measures import METRICS, Measure, Metric
 
@@ -82,6 +83,8 @@ def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
         what = datasets.load(what)
     if isinstance(what, Dataset):
         return replace(what, name=name) if name else what
+    if is_pandas(what, "Series") or is_pandas(what, "Categorical"):
+        return Dataset.from_pandas(what, name)
     if not isinstance(what, np.ndarray | list | tuple):
         raise InvalidTypeError(
             "data are the name of a data set, a Dataset, a CSV file with the columns label and "

@@ -16,7 +16,7 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.printable import cell
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
-from ldpopt.studies.text_table import data_frame, html_of, lines_of
+from ldpopt.tables import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +127,7 @@ class Study:
 
     def to_pandas(self) -> Any:
         """Return the table as a DataFrame; the error of a missing pandas names the remedy."""
-        return data_frame([asdict(row) for row in self.rows])
+        return data_frame([asdict(row) for row in self.rows], "to_csv")
 
     def plot(self, metric: str | None = None) -> Figure:
         """Return a picture of one metric, by default the first: a panel per data set and oracle.

@@ -261,7 +261,7 @@ def _simulated(task: Task, number: int, trials: int) -> FrequencyEstimate:
     assert task.oracle is not None  # compute has returned if there is no oracle
     rng = task.cell.generator(task.seed, "reports", number)
     counts = task.oracle.simulate_counts(task.data.counts, rng, trials=trials)
-    return task.oracle.estimate(counts, task.data.n)
+    return task.oracle.estimate(counts, task.data.n, labels=task.data.labels)
 
 
 def _measured(

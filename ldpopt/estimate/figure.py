@@ -1,0 +1,62 @@
+"""A picture of an estimate: its largest values, with their intervals if there are any."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ldpopt import style
+from ldpopt.estimate.shown import Shown
+from ldpopt.printable import printable
+
+_NOTE = 100  # characters of 8 points that fit the width
+_LONGEST_LABEL = 40  # characters: two fifths of the width
+
+
+@style.styled
+def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
+    """Return a picture of the largest values or sets.
+
+    Parameters
+    ----------
+    shown
+        What is drawn; its notes stand below the picture.
+    what
+        What the answers belong to: values, or sets.
+    about
+        The rest of the title: method, oracle, budget, n.
+    method
+        Whose colour and marker the points have.
+    """
+    rows = np.arange(len(shown.names))
+    lines = [line for note in shown.notes for line in textwrap.wrap(note, _NOTE)]
+    # Inches: the axis and its title, then one line per value and per line of the notes.
+    height = 1.2 + 0.22 * len(rows) + 0.14 * len(lines)
+    figure = Figure(figsize=(6.5, height), layout="constrained")
+    axes = figure.subplots()
+    look = style.of(method or "base")
+    if shown.lower is not None and shown.upper is not None:
+        axes.hlines(rows, shown.lower, shown.upper, color=style.GREY, linewidth=1.5)
+    axes.plot(shown.frequencies, rows, look.marker, color=look.colour, markersize=4)
+    axes.set_yticks(rows, [_label(name) for name in shown.names])
+    axes.invert_yaxis()  # the largest on top
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("estimated frequency")
+    # Below the axes, where no point or interval can be behind it.
+    figure.supxlabel("\n".join(lines), fontsize=8)
+    # Of the figure, not of the axes: long labels leave the axes narrower than the title.
+    number = len(rows)
+    title = f"the {number} largest of {shown.count:,} {what}"
+    if number == shown.count:
+        title = f"all {what}"
+    figure.suptitle(f"{title}: {about}" if about else title)
+    return figure
+
+
+def _label(name: str) -> str:
+    """Return a label that leaves room for the picture and that matplotlib takes as it is."""
+    name = printable(name)
+    short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+    return short.replace("$", r"\$")  # a dollar sign would start a formula

@@ -1,0 +1,181 @@
+"""The values that people look at: the largest ones, with names, intervals and what these promise.
+
+Tables, pictures and representations of an estimate all show what is chosen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.sets import Sets, membership, totals
+
+Array = NDArray[np.float64]
+
+_TOP = 10  # values that ``top`` returns unless their number is given
+_ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of an estimate.
+
+    Attributes
+    ----------
+    label
+        Its name; its number as text where the estimate has no labels.
+    index
+        Its place in the domain.
+    frequency
+        Its estimate.
+    """
+
+    label: str
+    index: int
+    frequency: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The largest of some answers, the largest first.
+
+    Attributes
+    ----------
+    names
+        Of values or sets, as their origin wrote them.
+    frequencies
+        Their estimates.
+    count
+        Of how many answers they are the largest.
+    lower, upper
+        The ends of their intervals; None without intervals.
+    notes
+        What the intervals promise, in sentences.
+    """
+
+    names: list[str]
+    frequencies: Array
+    count: int
+    lower: Array | None = None
+    upper: Array | None = None
+    notes: tuple[str, ...] = ()
+
+
+def largest(numbers: NDArray[Any], k: int) -> NDArray[np.intp]:
+    """Return the places of the k largest numbers, the largest first; of equal ones the first.
+
+    Costs one pass and a sort of k numbers, however many there are.
+
+    Examples
+    --------
+    >>> largest(np.array([0.25, 0.5, 0.0, 0.25, 0.0]), 4)
+    array([1, 0, 3, 2])
+    """
+    k = min(k, len(numbers))
+    if not k:
+        return np.empty(0, dtype=np.intp)
+    smallest = np.partition(numbers, len(numbers) - k)[len(numbers) - k]
+    above = np.flatnonzero(numbers > smallest)
+    # Post-processing leaves many zeros: those that fill up the k are the first in the domain.
+    equal = np.flatnonzero(numbers == smallest)[: k - len(above)]
+    ordered = above[np.argsort(-numbers[above], kind="stable")]
+    return np.concatenate([ordered, equal])
+
+
+def names_of(labels: Sequence[str] | None, indices: NDArray[np.intp]) -> list[str]:
+    """Return the labels of some values, or their numbers where there are no labels."""
+    return [str(i) if labels is None else labels[i] for i in indices.tolist()]
+
+
+def top_values(
+    frequencies: Array, labels: Sequence[str] | None, k: int | None, above: float | None
+) -> list[Value]:
+    """Return the largest values of one vector: see ``FrequencyEstimate.top``."""
+    if k is not None:
+        k = validate.integer("k", k, minimum=0)
+    if above is not None:
+        threshold = validate.real("above", above)
+        # All that are larger, unless k is smaller.
+        larger = int(np.count_nonzero(frequencies > threshold))
+        k = larger if k is None else min(k, larger)
+    indices = largest(frequencies, _TOP if k is None else k)
+    names = names_of(labels, indices)
+    shown = zip(names, indices.tolist(), frequencies[indices].tolist(), strict=True)
+    return [Value(*value) for value in shown]
+
+
+def standard_errors(
+    frequencies: Array, noise: Noise, indices: NDArray[np.intp] | slice = _ALL
+) -> Array:
+    """Return the standard errors that raw estimates of these values have.
+
+    True frequencies lie in 0 .. 1, where estimates may not: the nearest ones stand in their place.
+    """
+    f = np.clip(frequencies[indices], 0.0, 1.0)
+    # Without the variances of all other values.
+    constant, slope = (
+        np.broadcast_to(part, frequencies.shape)[indices] for part in (noise.constant, noise.slope)
+    )
+    return np.sqrt(constant + slope * f)
+
+
+def set_errors(frequencies: Array, noise: Noise, sets: Sets) -> Array:
+    """Return the same for sets of values."""
+    f = np.clip(frequencies, 0.0, 1.0)
+    members = membership(sets, len(f))
+    constant, slope = noise.answer_variance(f, members)
+    return np.sqrt(constant + slope * totals(f, members))
+
+
+def interval_notes(
+    rows: Shown, level: float, each: float, method: str, *, simultaneous: bool
+) -> tuple[str, ...]:
+    """Return what the intervals shown promise, and why points may lie outside them.
+
+    Parameters
+    ----------
+    rows
+        With intervals.
+    level, each
+        The level that was requested, and that of each interval shown.
+    method
+        Name of what produced the frequencies.
+    simultaneous
+        Whether all intervals hold at once.
+    """
+    promise = _promise(level, each, simultaneous=simultaneous)
+    if rows.lower is None or rows.upper is None:
+        return ()
+    # A point on an end is half outside: its error bar, too, goes to one side alone.
+    is_outside = (rows.frequencies <= rows.lower) | (rows.frequencies >= rows.upper)
+    outside = int(is_outside.sum())
+    if not outside:
+        return (promise,)
+    return (
+        promise,
+        f"{outside} of the {len(rows.names)} points lie at an end of their interval or outside: "
+        f"{method or 'post-processing'} moves estimates until they fit together, and intervals "
+        "are made from the reports alone.",
+    )
+
+
+def _promise(level: float, each: float, *, simultaneous: bool) -> str:
+    # Percent without trailing zeros; a level of one interval may have many nines.
+    percent = f"{100 * level:.6g} %"
+    if simultaneous:
+        return (
+            f"All intervals, also those that are not shown, hold at once at a level of {percent}."
+        )
+    if each > level:
+        return (
+            f"Each interval has a level of {100 * each:.6g} %: values are shown because their "
+            f"estimates are large, and so at most {100 * (1 - level):.3g} % of those shown are "
+            "expected to miss (false coverage rate)."
+        )
+    return f"Each interval has a level of {percent}."

@@ -1,0 +1,113 @@
+"""Tables as lines of text, as a notebook shows them, and as data frames.
+
+Everything that shows itself in a notebook does so by ``html_of``: its tables inherit colours, so
+that they can be read on light and dark pages, and scroll within their own width.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ldpopt.errors import InvalidInputError
+from ldpopt.printable import printable
+
+# What stands to the right in its column, so that digits are below digits.
+_NUMBER = re.compile(r"[-−+±]?[\d.,∞]+(e[-+]?\d+)?( ?[±%s]?| \.\. .*)|–|nan|-?inf", re.IGNORECASE)
+
+_FRAME = "max-width:100%;overflow-x:auto"
+_TABLE = "border-collapse:collapse;width:auto;margin:0.4em 0;color:inherit;background:none"
+_CELL = "padding:0.15em 0.7em;vertical-align:top;white-space:pre-wrap;overflow-wrap:break-word"
+_TITLE = "caption-side:top;padding:0.2em 0.7em;font-weight:bold;text-align:left;color:inherit"
+# A line of the text's own colour: a fixed grey would vanish on one of the two pages.
+_RULE = "border-bottom:1px solid currentColor"
+_NOTE = "margin:0.2em 0.7em;font-size:90%"
+
+
+def lines_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table as lines of columns of equal width.
+
+    Examples
+    --------
+    >>> lines_of(["name", "sum"], [["norm", "1"], ["base-pos", "1.2"]])
+    ['name      sum', 'norm      1', 'base-pos  1.2']
+    """
+    shown = [[printable(text) for text in line] for line in (headings, *rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in shown
+    ]
+
+
+def html_of(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    notes: Sequence[str] = (),
+    *,
+    title: str = "",
+) -> str:
+    """Return a table in HTML, with a title above and notes below it.
+
+    Parameters
+    ----------
+    headings
+        Of the columns; none for a list of facts, whose first column then names them.
+    rows, notes, title
+        Texts of any origin: what would act in HTML or on a terminal is shown as its escape.
+
+    Examples
+    --------
+    >>> "<b>" in html_of(["a"], [["<b>"]]), "&lt;b&gt;" in html_of(["a"], [["<b>"]])
+    (False, True)
+    """
+    caption = _element("caption", _TITLE, title) if title else ""
+    head = f"<thead>{_line(headings, 'col', _RULE)}</thead>" if headings else ""
+    body = "".join(_line(row, "" if headings else "row") for row in rows)
+    below = "".join(_element("p", _NOTE, note) for note in notes)
+    table = f'<table style="{_TABLE}">{caption}{head}<tbody>{body}</tbody></table>'
+    return f'<div style="{_FRAME}">{table}{below}</div>'
+
+
+def _line(texts: Sequence[str], scope: str, rule: str = "") -> str:
+    """Return a row: of headings alone, with the first as the heading of its row, or of neither."""
+    cells = []
+    for place, text in enumerate(texts):
+        is_heading = scope == "col" or (scope == "row" and not place)
+        side = "right" if _NUMBER.fullmatch(text) and not is_heading else "left"
+        style = ";".join(filter(None, (_CELL, f"text-align:{side}", rule)))
+        cells.append(_element("th" if is_heading else "td", style, text, scope * is_heading))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _element(kind: str, style: str, text: str, scope: str = "") -> str:
+    # Line feeds are layout here; all other control characters become escapes.
+    shown = "\n".join(html.escape(printable(line)) for line in text.split("\n"))
+    scoped = f' scope="{scope}"' if scope else ""
+    return f'<{kind}{scoped} style="{style}">{shown}</{kind}>'
+
+
+def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], instead: str) -> Any:
+    """Return columns, or records, as a DataFrame of pandas.
+
+    Parameters
+    ----------
+    columns
+        Sequences by name, or one mapping per row.
+    instead
+        What to use without pandas, for the message.
+
+    Raises
+    ------
+    InvalidInputError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        raise InvalidInputError(
+            f"a DataFrame needs the package pandas: pip install pandas, or use {instead}"
+        ) from None
+    return pd.DataFrame(columns)

@@ -1,0 +1,304 @@
+"""Results that people look at: estimates as tables, pictures, arrays and data frames."""
+
+import sys
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import ldpopt
+from ldpopt import FrequencyEstimate, datasets, oracles, style, tables
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.shown import largest, standard_errors
+
+PETS = ["cat", "dog", "cow", "<script>alert(1)</script>\x1b[2J"]
+OUE = oracles.OUE(epsilon=1.0, d=4)
+RAW = OUE.estimate([4_300, 3_300, 2_650, 2_600], 10_000, labels=PETS)
+POST = ldpopt.postprocess(RAW, "norm-sub")
+STACK = OUE.estimate([[4_300, 3_300, 2_650, 2_600]] * 2, 10_000, labels=PETS)
+PLAIN = FrequencyEstimate([0.5, 0.25])
+
+
+# --- labels go with every answer ------------------------------------------------------------------
+
+
+def test_labels_reach_every_answer():
+    simplex = [ldpopt.constraints.NonNegative(), ldpopt.constraints.SumsTo(1.0)]
+    solution = ldpopt.Problem(ldpopt.losses.LeastSquares(), simplex).solve(RAW)
+    for estimate in (RAW, POST, solution.estimate, STACK[0], POST.raw):
+        assert estimate.labels == tuple(PETS)
+        assert estimate.top(2)[1].label == "dog"
+        assert [value.label for value in estimate.top(above=0.15)] == ["cat", "dog"]
+        sets = {"pets": ["cat", "dog"], "all": [0, 1, 2, 3]}
+        assert_array_equal([*estimate.query(sets).values()], estimate.query([[0, 1], range(4)]))
+        lower, upper = estimate.interval(sets=[["cat", "dog"]])
+        assert estimate.interval(sets=sets)["pets"] == (lower[0], upper[0])
+    assert solution.query({"pets": ["cat"]}) == {"pets": solution.frequencies[0]}
+    assert solution.interval(sets={"pets": ["cat"]}).keys() == {"pets"}
+    assert STACK.query({"pets": ["cat", "dog"]})["pets"].shape == (2,)
+
+
+def test_labels_go_from_a_data_set_to_the_candidates_of_a_study():
+    data = datasets.Dataset("pets", [700, 200, 100, 50], tuple(PETS), "")
+    seen = set()
+
+    def candidate(estimate):
+        seen.add(estimate.labels)
+        return estimate.frequencies
+
+    ldpopt.study({"mine": candidate}, data, draws=2)
+    assert seen == {tuple(PETS)}
+    assert data.collect(OUE, rng=0).labels == tuple(PETS)
+    assert data.collect(OUE, rng=0, trials=3).frequencies.shape == (3, 4)
+
+
+def test_a_set_of_labels_that_the_estimate_does_not_have_is_named():
+    with pytest.raises(InvalidInputError, match="set 'pets' has 'hen', which is no label"):
+        RAW.query({"pets": ["cat", "hen"]})
+    with pytest.raises(InvalidInputError, match="set 0 has 1, which is no label"):
+        RAW.query([["cat", 1]])
+    with pytest.raises(InvalidTypeError, match="this estimate has no labels"):
+        PLAIN.query([["cat"]])
+
+
+def test_other_labels_are_those_of_the_raw_estimate_too():
+    named = POST.labelled("abcd"[i] for i in range(4))
+    assert named.labels == named.raw.labels == ("a", "b", "c", "d")
+    with pytest.raises(InvalidInputError, match="4 names, got 2"):
+        POST.labelled(["a", "b"])
+
+
+# --- the largest values ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 5, 7, 9])
+@pytest.mark.parametrize("numbers", [[0.5, 0, 0, 0.25, 0, 0.5, 0], [0] * 7, [3, 1, 2, 7, 5, 6, 4]])
+def test_the_largest_are_those_of_a_stable_sort(numbers, k):
+    numbers = np.array(numbers, dtype=float)
+    assert_array_equal(largest(numbers, k), np.argsort(-numbers, kind="stable")[:k])
+
+
+def test_top_takes_a_number_and_a_threshold():
+    estimate = FrequencyEstimate(np.arange(20) / 20)
+    assert len(estimate.top()) == 10
+    assert [value.index for value in estimate.top(2)] == [19, 18]
+    assert estimate.top(1)[0] == ldpopt.estimate.Value("19", 19, 0.95)
+    assert len(estimate.top(above=0.3)) == np.count_nonzero(estimate.heavy_hitters(0.3)) == 13
+    assert len(estimate.top(5, above=0.3)) == 5
+    assert estimate.top(5, above=0.95) == []
+    with pytest.raises(InvalidInputError, match="k must be"):
+        estimate.top(-1)
+    with pytest.raises(InvalidInputError, match="top takes one vector"):
+        STACK.top()
+
+
+def test_what_is_shown_keeps_the_false_coverage_rate_of_what_is_shown():
+    shown = POST.shown(2, level=0.9)
+    lower, upper = POST.interval(0.9, selected=2)
+    assert_array_equal([shown.lower, shown.upper], [lower[:2], upper[:2]])
+    assert "95 %" in shown.notes[0]  # 1 - .1 * 2/4
+    assert "at most 10 %" in shown.notes[0]
+    joint = POST.shown(2, level=0.9, simultaneous=True)
+    assert_array_equal(joint.upper, POST.interval(0.9, simultaneous=True)[1][:2])
+    sets = POST.shown(1, {"rest": ["cow"], "pets": ["cat", "dog"]}, level=0.9)
+    assert sets.names == ["pets"]
+    assert sets.count == 2
+    assert POST.shown(1, [], level=0.9).names == []
+
+
+# --- representations ------------------------------------------------------------------------------
+
+
+def test_a_representation_shows_what_matters():
+    text = repr(RAW)
+    assert "values: 4; reports: OUE, ε = 1, n = 10,000; method: base; raw: yes; " in text
+    assert "standard error at 0: 0.01919; largest: cat 0.697 ± 0.021, dog 0.2643 ± 0.02" in text
+    assert r"\x1b[2J" not in text  # the smallest, which is not shown
+    assert "\n" not in text
+    assert len(text) < 250
+    assert "raw: no" in repr(POST)
+    assert "method: norm-sub" in repr(POST)
+    stack = repr(FrequencyEstimate([[0.5, 0.25], [0.5, 0.5]]))
+    assert "2 trials of 2" in stack
+    assert "sum: 0.75 .. 1" in str(FrequencyEstimate([[0.5, 0.25], [0.5, 0.5]]))
+    assert "largest" not in stack
+    assert "standard error" not in repr(PLAIN)
+
+
+def test_the_text_of_an_estimate_lists_the_largest_values():
+    lines = str(RAW).splitlines()
+    assert lines[-5].split() == ["value", "frequency", "standard", "error"]
+    assert lines[-4].split() == ["cat", "0.697", "0.021"]
+    assert str(FrequencyEstimate(np.arange(12) / 12)).splitlines()[-1] == "… 2 more"
+
+
+class Page(HTMLParser):
+    """The elements, attributes and texts of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.attributes = []
+        self.texts = []
+        self.open = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_hostile_labels_do_not_act_in_a_notebook():
+    page = Page(RAW._repr_html_())
+    assert set(page.tags) <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert {name for name, _ in page.attributes} <= {"style", "scope"}
+    assert r"<script>alert(1)</script>\x1b[2J" in page.texts
+    table = Page(tables.html_of(["<b>", "\x9b"], [['" onload="x', "a\nb"]], ["</p><i>"], title="&"))
+    assert table.texts == ["&", "<b>", r"\x9b", '" onload="x', "a\nb", "</p><i>"]
+
+
+def test_tables_inherit_colours_and_stay_within_their_page():
+    page = tables.html_of(["a"], [["1"]], ["note"], title="t")
+    assert "#" not in page
+    assert "background:none" in page
+    assert page.startswith('<div style="max-width:100%;overflow-x:auto">')
+
+
+def test_an_estimate_of_a_million_values_is_shown_at_once(monkeypatch):
+    d = 1_000_000
+    rng = np.random.default_rng(0)
+    estimate = FrequencyEstimate(
+        np.maximum(rng.normal(0, 1e-3, d), 0), n=10**6, oracle=oracles.OUE(1.0, d), is_raw=False
+    )
+    sort = np.argsort
+    monkeypatch.setattr(np, "argsort", lambda x, **how: sort(x, **how) if len(x) < 99 else 1 / 0)
+    monkeypatch.setattr(type(estimate.noise), "covariance", None)
+    began = time.process_time()
+    shown = (repr(estimate), str(estimate), estimate._repr_html_(), estimate.top(5))
+    assert all(shown)
+    assert time.process_time() - began < 2
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_an_array_of_its_frequencies():
+    same = np.asarray(RAW)
+    assert same is RAW.frequencies
+    assert not same.flags.writeable
+    copy = np.array(RAW)
+    copy[0] = 7
+    assert RAW.frequencies[0] != 7
+    assert np.asarray(RAW, dtype=np.float32).dtype == np.float32
+    assert np.asarray(RAW, dtype=np.float64, copy=False) is RAW.frequencies
+    with pytest.raises(ValueError, match="as float32 they are a copy"):
+        np.asarray(RAW, dtype=np.float32, copy=False)
+    assert np.asarray(STACK).shape == (2, 4)
+    assert_array_equal(np.abs(RAW - np.asarray(POST)), np.abs(RAW.frequencies - POST.frequencies))
+
+
+# --- standard errors ------------------------------------------------------------------------------
+
+
+def test_standard_errors_are_those_of_the_noise():
+    f = np.clip(RAW.frequencies, 0, 1)
+    expected = np.sqrt(RAW.noise.variance(f))
+    assert_array_equal(standard_errors(RAW.frequencies, RAW.noise), expected)
+    some = np.array([2, 0])
+    assert_array_equal(standard_errors(RAW.frequencies, RAW.noise, some), expected[some])
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def test_a_picture_shows_values_with_intervals_in_the_look_of_the_method():
+    figure = POST.plot(largest=2)
+    axes = figure.axes[0]
+    assert figure.get_suptitle() == ("the 2 largest of 4 values: norm-sub, OUE, ε = 1, n = 10,000")
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", "dog"]
+    (points,) = axes.lines
+    assert points.get_color() == style.of("norm-sub").colour
+    assert points.get_marker() == style.of("norm-sub").marker
+    (intervals,) = axes.collections
+    lower, upper = POST.interval(0.95, selected=2)
+    ends = [segment[:, 0].tolist() for segment in intervals.get_segments()]
+    assert_array_equal(ends, np.stack([lower, upper], axis=1)[:2])
+    assert "false coverage rate" in figure.get_supxlabel().replace("\n", " ")
+
+
+def test_a_picture_of_sets_and_one_without_intervals():
+    figure = POST.plot({"pets": ["cat", "dog"], "others": [2, 3]}, simultaneous=True)
+    assert figure.get_suptitle().startswith("all sets: norm-sub")
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["pets", "others"]
+    assert "hold at once" in figure.get_supxlabel()
+    plain = PLAIN.plot()
+    assert not plain.axes[0].collections
+    assert plain.get_supxlabel() == "Without intervals: the noise of this estimate is not known."
+    assert plain.get_suptitle() == "all values"
+    unknown = FrequencyEstimate([0.5, 0.25, 0.1, 0.1], n=100, oracle=OUE, is_raw=False)
+    assert "raw estimate behind this one is not known" in unknown.plot().get_supxlabel()
+    assert RAW.plot(level=None).get_supxlabel() == ""
+    with pytest.raises(InvalidInputError, match="one vector"):
+        STACK.plot()
+
+
+# --- pandas ---------------------------------------------------------------------------------------
+
+
+def test_without_pandas_a_sentence_names_the_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InvalidInputError, match=r"pip install pandas, or use np\.asarray"):
+        RAW.to_frame()
+
+
+def test_a_frame_has_labels_errors_and_intervals():
+    pytest.importorskip("pandas", reason="pandas is an optional package")
+    frame = RAW.to_frame(level=0.9, selected=2)
+    assert [*frame.columns] == ["label", "frequency", "standard_error", "lower", "upper"]
+    assert frame["label"].tolist() == PETS
+    assert_array_equal(frame["lower"], RAW.interval(0.9, selected=2)[0])
+    sets = RAW.to_frame({"pets": ["cat", "dog"]}, level=0.9)
+    assert sets["label"].tolist() == ["pets"]
+    # Two values whose counts are independent: their variances add up.
+    assert sets["standard_error"][0] == pytest.approx(
+        np.sqrt((frame["standard_error"][:2] ** 2).sum()), rel=0.02
+    )
+    assert [*PLAIN.to_frame().columns] == ["label", "frequency"]
+    assert PLAIN.to_frame()["label"].tolist() == ["0", "1"]
+    with pytest.raises(InvalidInputError, match="to_frame takes one vector"):
+        STACK.to_frame()
+
+
+def test_what_pandas_names_stays_named():
+    pd = pytest.importorskip("pandas", reason="pandas is an optional package")
+    counts = pd.Series([4_300, 3_300, 2_650, 2_600], index=PETS)
+    assert OUE.estimate(counts, 10_000).labels == tuple(PETS)
+    assert FrequencyEstimate(counts / 10_000).labels == tuple(PETS)
+    assert ldpopt.postprocess(FrequencyEstimate(pd.Series([0.5, 0.6])), "norm").labels is None
+    given = OUE.estimate(counts, 10_000, labels=list("abcd"))
+    assert given.labels == tuple("abcd")
+    data = datasets.Dataset.from_pandas(counts)
+    assert data.labels == tuple(PETS)
+    assert data.counts.tolist() == counts.tolist()
+    values = pd.Categorical(["dog", "cat", "dog"], categories=["cat", "cow", "dog"])
+    for users in (values, pd.Series(values, name="pets")):
+        data = datasets.Dataset.from_pandas(users)
+        assert data.counts.tolist() == [1, 0, 2]
+        assert data.labels == ("cat", "cow", "dog")
+    assert data.name == "pets"
+    missing = pd.Categorical(["dog", None])
+    with pytest.raises(InvalidInputError, match="user 1 has no value"):
+        datasets.Dataset.from_pandas(missing)
+    with pytest.raises(InvalidTypeError, match="a Series of counts or a Categorical"):
+        datasets.Dataset.from_pandas([1, 2])
+    assert next(iter(ldpopt.study("base", counts, draws=2).values)).data == "counts"
