@@ -221,7 +221,9 @@ class Dask:
             ) from None
         with _closed_in_silence(self._client()) as client:
             cluster = _Cluster(client, self)
-            # Not pure: the result of an equal call may not be taken from an earlier run.
+            # Not pure: the result of an equal call may not be taken from an earlier run. The pool
+            # needs no end of its own: calls that are no longer needed are cancelled when the
+            # connection is closed.
             pool = client.get_executor(pure=False)
             try:
                 outcomes = _ahead(
@@ -236,9 +238,11 @@ class Dask:
                         yield item, outcome
             except CancelledError:
                 raise self.gone() from None
-            finally:
-                # Without waiting: calls that are no longer needed are cancelled.
-                pool.shutdown(wait=False)
+            except Exception:
+                # What Dask raises over a connection that is lost differs by its version.
+                if client.status == "closed":
+                    raise self.gone() from None
+                raise
 
     def _client(self) -> Any:
         """Return a connection to a cluster that has a worker."""

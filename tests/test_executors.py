@@ -159,6 +159,24 @@ def test_a_scheduler_that_dies_is_named(start_cluster, in_order):
         list(outcomes)
 
 
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_connection_that_is_lost_is_named_whatever_dask_raises(
+    start_cluster, monkeypatch, is_noticed
+):
+    """Dask refuses to submit and to cancel calls over it, with an error of its own."""
+
+    def lose(self):
+        self._client.close()
+        if is_noticed:
+            raise self._dask.gone()
+        return 1
+
+    monkeypatch.setattr(executors._Cluster, "calls", lose)
+    cluster = start_cluster(1)
+    with pytest.raises(WorkersError, match="went away: start it, then run again"):
+        list(Dask(cluster.scheduler_address, 0.5).run(half, [1, 2, 3]))
+
+
 def test_a_connection_that_is_given_up_leaves_no_traceback_in_the_log(caplog):
     logger = logging.getLogger("distributed.client")
 
