@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from ldpopt import Problem
 from ldpopt.constraints import Custom, NonNegative, SumsTo
-from ldpopt.errors import InvalidInputError, SolverError
+from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.executors import InProcess
 from ldpopt.losses import KullbackLeibler, LeastSquares
 from ldpopt.solve import jobs
@@ -56,6 +56,18 @@ def test_an_error_of_a_solver_is_the_same_wherever_it_runs(ran):
     with pytest.raises(SolverError, match="no_such_option"):
         problem.solve(STACK, path="conic", workers=2, no_such_option=1)
     assert ran
+
+
+def test_workers_that_died_end_the_solve(monkeypatch):
+    """The trial that killed them may not be tried again in the caller's process."""
+
+    class Killed:
+        def run(self, function, work, *, in_order):
+            return ((job, WorkersError("a worker process died")) for job in work)
+
+    monkeypatch.setattr(conic, "executor_for", lambda workers: Killed())
+    with pytest.raises(WorkersError, match="a worker process died"):
+        Problem(LeastSquares(), [*SIMPLEX, BALL]).solve(STACK, path="conic", workers=2)
 
 
 def test_one_vector_and_one_worker_need_no_other_process(ran):
