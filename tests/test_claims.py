@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from ldpopt import closed_form
 from ldpopt.claims import (
@@ -39,6 +40,7 @@ from ldpopt.oracles import OUE, subset
 from ldpopt.oracles.forms import HashForm
 from ldpopt.priors import PowerLaw
 from ldpopt.rendering.claims_page import HEADLINES, claims_page
+from ldpopt.rendering.page import papers_of
 
 ROOT = Path(__file__).parent.parent
 KEPT_RUN = ROOT / "experiments" / "results"
@@ -234,24 +236,40 @@ def test_page_shows_the_statements_of_a_figures_run_with_their_verdicts(one, run
 
 def test_the_first_screen_says_in_words_what_is_known(results, run, page):
     page = " ".join(page.split())
-    first = page[: page.index("<table")]
+    first = page[: page.index('<h2 id="statements"')]
     ended = Counter(r.finding.verdict for r in [*results, *run.results])
-    headings = {
-        Verdict.HOLDS: "Checked",
-        Verdict.CORRECTED: "True after a correction",
-        Verdict.FAILS: "False",
-        Verdict.INCONCLUSIVE: "Open",
-        Verdict.UNCHECKED: "Not known here",
-    }
-    for verdict, heading in headings.items():
-        assert f"{heading}: {ended[verdict]} claims" in first
+    for verdict, number in ended.items():
+        card = f'<span class="count">{number}</span> <a href="#statements" data-show="{verdict}">'
+        assert card in first
     assert "of the claims compare a closed form with" in first
     # What is proved is shown before anything is opened, and so is what is wrong.
-    proved = first[first.index("Proved: ") : first.index("</summary>")]
-    assert "solves constrained least squares</a>" in proved
+    questions = first[first.index("What readers of the papers ask first") :]
+    assert "solves constrained least squares.</a>" in questions[: questions.index("<details")]
     assert set(HEADLINES) <= set(LEDGER)
     assert "Kosarak (" in first
-    assert all(f'href="#{identifier}"' in first for identifier in LEDGER)
+
+
+def test_the_page_sets_print_and_correction_side_by_side(results, run, page):
+    corrected = [r for r in [*results, *run.results] if r.finding.verdict is Verdict.CORRECTED]
+    # A verdict without the words of its correction would leave a reader with half of it.
+    assert [r.claim.id for r in corrected if not r.finding.correction] == []
+    page = " ".join(page.split())
+    assert f"{len(corrected)} corrections" in page
+    for result in corrected:
+        pair = (
+            f"<strong>As printed</strong>{escape(result.claim.statement)}</div> "
+            f"<div><strong>Corrected</strong>{escape(result.finding.correction)}</div>"
+        )
+        assert page.count(pair) >= 2, result.claim.id  # two papers may share one
+
+
+def test_every_claim_can_be_filtered_by_paper_and_verdict(results, run, page):
+    page = " ".join(page.split())
+    for result in [*results, *run.results]:
+        papers = " ".join(papers_of(result.claim.source))
+        item = f'id="{result.claim.id}" data-verdict="{result.finding.verdict}" data-papers='
+        assert f'{item}"{papers}"' in page
+    assert set(re.findall(r'data-papers="([^"]*)"', page)) >= {"N", "D", "K", "N D", "other"}
 
 
 def test_page_names_a_verdict_that_differs(results):

@@ -398,7 +398,8 @@ def test_the_comparison_has_every_statement(tmp_path, tiny, undrawn):
     result = invoke("run", *figures, "--quick", "--out", tmp_path, "--compare", "--workers", 2)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "compare.html").read_text("utf-8")
-    assert page.count("<tr id=") == len(STATEMENTS)
+    assert all(f'id="{statement.id}" data-verdict="' in page for statement in STATEMENTS)
+    assert all(f'<details class="group figure" id="{name}">' in page for name in FIGURES)
     run = read_figure_run(tmp_path)
     judged = {
         result.finding.evidence["figure"]

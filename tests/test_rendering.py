@@ -442,10 +442,10 @@ def test_the_page_shows_evidence_pictures_and_versions():
     agreement = Agreement(solvers={"SCS": SolverRecord(closed=np.ones(1), solved=np.ones(1))})
     finding = Finding(True, 2, evidence, agreement=agreement)
     page = claims_page([Result(LEDGER["oue-flip"], finding, 0.1)])
-    assert '<td class="number">0.3333</td>' in page
-    assert '<td class="number">12,345</td>' in page
-    assert f'<td class="words">{"x" * 41}</td>' in page
-    assert '<td class="text">&lt;b&gt;</td>' in page
+    assert "<td>0.3333</td>" in page
+    assert "<td>12,345</td>" in page
+    assert f"<td>{'x' * 41}</td>" in page
+    assert "<td>&lt;b&gt;</td>" in page
     assert page.count("data:image/png;base64,") == 1
     assert f"numpy {np.__version__}" in page
     assert "clarabel " in page

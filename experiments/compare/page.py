@@ -19,6 +19,8 @@ from ldpopt.claims.figures.judge import Judged, OnData, judge
 from ldpopt.claims.figures.results import Results
 from ldpopt.claims.figures.run import spoken
 from ldpopt.errors import InvalidInputError
+from ldpopt.rendering.page import MEANINGS, papers_among, papers_of
+from ldpopt.rendering.page import environment as page_environment
 from ldpopt.storage import write_whole
 
 _SHOWN = 6  # readings of a statement on one data set that are shown
@@ -32,10 +34,13 @@ def write_page(out: Path) -> None:
         _environment()
         .get_template("compare.html.j2")
         .render(
-            sections=[_section(figure, judged, results) for figure in FIGURES.values()],
-            verdicts=Counter(str(one.verdict) for one in judged),
-            Verdict=Verdict,
-            statements=len(judged),
+            title="The papers' figures, and ours",
+            places={"summary": "Summary", "statements": "Contents", "N": "N", "D": "D", "K": "K"},
+            papers_here=papers_among(one.statement.source for one in judged),
+            judged=judged,
+            papers=_papers([_section(figure, judged, results) for figure in FIGURES.values()]),
+            verdicts=Counter(one.verdict for one in judged),
+            corrected=_corrected(judged),
         )
     )
     try:
@@ -45,33 +50,48 @@ def write_page(out: Path) -> None:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        # A misspelt name in the template is an error, not an empty place on the page.
-        undefined=jinja2.StrictUndefined,
-    )
-    # The name of a class has no spaces, the words of a verdict do.
-    environment.filters["class"] = lambda verdict: verdict.replace(" ", "-")
+    environment = page_environment(Path(__file__).parent / "templates")
     environment.globals |= {
         "extremes": extremes,
         "spoken": spoken,
         "names": NAMES,
         "stand_ins": STAND_INS,
+        "meanings": MEANINGS,
+        "corrected_verdict": Verdict.CORRECTED,
     }
     return environment
+
+
+def _papers(sections: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the figures of each paper, by its letter."""
+    papers: dict[str, list[dict[str, Any]]] = {}
+    for section in sections:
+        (letter,) = papers_of(section["figure"].source)
+        papers.setdefault(letter, []).append(section)
+    return list(papers.items())
+
+
+def _corrected(judged: Sequence[Judged]) -> list[tuple[str, str, str, str]]:
+    """Return id, source, print and correction of what holds as corrected."""
+    return [
+        (one.statement.id, one.statement.source, one.statement.text, one.statement.correction.text)
+        for one in judged
+        if one.verdict is Verdict.CORRECTED and one.statement.correction is not None
+    ]
 
 
 def _section(figure: Figure, judged: Sequence[Judged], results: Results) -> dict[str, Any]:
     """Return what the template shows of a figure, whose table may be absent or incomplete."""
     rows = results.rows(figure.name)
     notes, missing = _notes_and_missing(figure, {row.dataset for row in rows})
+    of_figure = [one for one in judged if one.statement.figure == figure.name]
     return {
         "figure": figure,
         "trials": sorted({row.trials for row in rows}),
         "notes": notes,
         "missing": missing,
-        "judged": [one for one in judged if one.statement.figure == figure.name],
+        "judged": of_figure,
+        "counts": Counter(one.verdict for one in of_figure),
     }
 
 

@@ -10,14 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-import jinja2
-
 from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
 from ldpopt.claims.figures import FigureRun
 from ldpopt.claims.statements import (
-    PAPERS,
     PaperStatement,
     Tally,
     read_own_chapters,
@@ -26,12 +23,16 @@ from ldpopt.claims.statements import (
 )
 from ldpopt.proofs import accepted_theorems
 from ldpopt.rendering.agreement_figure import agreement_figure
+from ldpopt.rendering.claims_table import tally_rows
+from ldpopt.rendering.page import MEANINGS, environment, papers_among
 from ldpopt.solve.solvers import SOLVERS
+
+_PLACES = {"summary": "Summary", "statements": "Claims", "papers": "Papers"}
 
 _PACKAGES = ("ldpopt", "numpy", "scipy", "cvxpy")
 
-# Claims that the first screen states in full, under the verdict that they reach: what readers of
-# the papers ask first, the equivalence of CLS, Norm-Sub and the MLE and what does not hold.
+# Claims that the first screen states in full, with their verdicts: what readers of the papers ask
+# first, the equivalence of CLS, Norm-Sub and the MLE and what does not hold.
 HEADLINES = (
     "cls-norm-sub",
     "mle-apx",
@@ -64,18 +65,14 @@ def claims_page(
     if figure_run is not None:
         # Statements about figures are results like all others: they count in the summary too.
         results = [*results, *figure_run.results]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpopt.rendering", "templates"),
-        autoescape=True,
-        # A name that the template misspells is an error, and not an empty place on the page.
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["evidence"] = _evidence
-    # The name of a class has no spaces, the words of a verdict do.
-    environment.filters["class"] = lambda verdict: verdict.replace(" ", "-")
+    template = environment().get_template("claims.html.j2")
     if pictures is None:
         pictures = pictures_of(results)
-    return environment.get_template("claims.html.j2").render(
+    by_id = {result.claim.id: result for result in results}
+    return template.render(
+        title="ldpopt: claims ledger",
+        places=_PLACES,
+        papers_here=papers_among(result.claim.source for result in results),
         results=results,
         # As text inside the page: it is one file, which can be sent on.
         pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
@@ -85,11 +82,15 @@ def claims_page(
         lost=lost,
         surprises=[result for result in results if not result.as_expected],
         summary=_summary(results),
+        headlines=[by_id[name] for name in HEADLINES if name in by_id],
         accuracy=_accuracy(results),
+        corrected=_corrected(results),
+        topics=_topics(results),
+        counted=_counted,
+        shown=_shown,
         papers=_papers(results),
+        tally_rows=tally_rows(results),
         chapters=read_own_chapters(),
-        titles=PAPERS,
-        every_verdict=list(Verdict),
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
     )
@@ -133,16 +134,11 @@ def _papers(results: Sequence[Result]) -> list[_Paper]:
 
 @dataclass(frozen=True)
 class _Part:
-    """One sentence of the first screen, with the results that it opens."""
+    """A verdict with its words on the first screen, and the results that it opens."""
 
-    heading: str
+    verdict: Verdict
     words: str
     results: list[Result]
-
-    @property
-    def headlines(self) -> list[Result]:
-        """Those of the results that the first screen states in full."""
-        return [result for result in self.results if result.claim.id in HEADLINES]
 
 
 def _summary(results: Sequence[Result]) -> list[_Part]:
@@ -151,26 +147,33 @@ def _summary(results: Sequence[Result]) -> list[_Part]:
     for result in results:
         by_verdict[result.finding.verdict].append(result)
     words = {
-        Verdict.PROVED: (
-            "Proved",
-            "true for every input, by theorems that a proof checker accepted; the code agrees with "
-            "them wherever it was tried.",
-        ),
-        Verdict.HOLDS: ("Checked", _tried(by_verdict[Verdict.HOLDS])),
-        Verdict.CORRECTED: (
-            "True after a correction",
-            "false as printed, by a misprint or a missing condition, and true in a version that "
-            "stands beside each.",
-        ),
-        Verdict.FAILS: ("False", "false as printed, with the numbers that contradict them."),
-        Verdict.INCONCLUSIVE: (
-            "Open",
-            "measured, with intervals that allow the statement and its opposite.",
-        ),
-        Verdict.UNCHECKED: ("Not known here", _needed(by_verdict[Verdict.UNCHECKED])),
+        **MEANINGS,
+        Verdict.HOLDS: _tried(by_verdict[Verdict.HOLDS]),
+        Verdict.UNCHECKED: _needed(by_verdict[Verdict.UNCHECKED]),
     }
     # A sentence about no statement would only be in a reader's way.
-    return [_Part(*words[verdict], ended) for verdict, ended in by_verdict.items() if ended]
+    return [_Part(verdict, words[verdict], ended) for verdict, ended in by_verdict.items() if ended]
+
+
+def _corrected(results: Sequence[Result]) -> list[tuple[str, str, str, str]]:
+    """Return id, source, print and correction of what holds as corrected."""
+    return [
+        (result.claim.id, result.claim.source, result.claim.statement, result.finding.correction)
+        for result in results
+        if result.finding.correction
+    ]
+
+
+def _topics(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    """Return the topics in their order, each with its results."""
+    topics: dict[str, list[Result]] = {}
+    for result in results:
+        topics.setdefault(result.claim.topic, []).append(result)
+    return list(topics.items())
+
+
+def _counted(results: Sequence[Result]) -> Counter[Verdict]:
+    return Counter(result.finding.verdict for result in results)
 
 
 def _tried(results: Sequence[Result]) -> str:
@@ -225,7 +228,7 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _evidence(value: float | int | str) -> str:
+def _shown(value: float | int | str) -> str:
     # Four digits: the page is read, and claims.json has all of them.
     if isinstance(value, float):
         return f"{value:.4g}"

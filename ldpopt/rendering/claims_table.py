@@ -50,18 +50,24 @@ def papers_table(results: Iterable[Result]) -> Table:
     title = "Statements of the papers, each by the weakest of its claims"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("verdict", no_wrap=True)
-    papers = list(tallies({result.claim.id: result.finding.verdict for result in results}))
-    for tally in papers:
-        table.add_column(f"{tally.paper}: {PAPERS[tally.paper]}", justify="right")
+    for letter, title in PAPERS.items():
+        table.add_column(f"{letter}: {title}", justify="right")
     table.add_column("all", justify="right")
-    # In the order of the verdicts, so that empty rows show too.
-    rows = {str(v): [tally.verdicts[v] for tally in papers] for v in Verdict}
-    rows["not run"] = [tally.not_run for tally in papers]
-    rows["no claim, with the reason"] = [tally.without_claim for tally in papers]
-    rows["all"] = [tally.total for tally in papers]
-    for heading, numbers in rows.items():
+    for heading, numbers in tally_rows(results):
         table.add_row(heading, *map(str, [*numbers, sum(numbers)]))
     return table
+
+
+def tally_rows(results: Iterable[Result]) -> list[tuple[str, list[int]]]:
+    """Return how the papers' statements ended: a heading, and a number per paper."""
+    papers = list(tallies({result.claim.id: result.finding.verdict for result in results}))
+    # In the order of the verdicts, so that empty rows show too.
+    return [
+        *((str(verdict), [tally.verdicts[verdict] for tally in papers]) for verdict in Verdict),
+        ("not run", [tally.not_run for tally in papers]),
+        ("no claim, with the reason", [tally.without_claim for tally in papers]),
+        ("all", [tally.total for tally in papers]),
+    ]
 
 
 def _verdict(result: Result) -> str:

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ldpopt.claims import LEDGER, Claim, Verdict
+from ldpopt.claims.statements import PAPERS
 from ldpopt.proofs import accepted_theorems
+from ldpopt.rendering.page import OTHER, papers_of
 
 Record = dict[str, Any]
 """A claim as `ldpopt verify` writes it: id, source, statement, verdict, evidence, ..."""
-
-PAPERS = {
-    "N": "Wang et al., NDSS 2020",
-    "D": "its draft of 2019",
-    "K": "Jia and Gong, INFOCOM 2019",
-}
 
 _ABOUT = """# Claims ledger
 
@@ -75,7 +71,7 @@ def table(records: Sequence[Record], links: dict[str, str]) -> Iterator[str]:
     """
     yield "```{raw} html"
     yield '<form class="filter" role="search" aria-label="Claims">'
-    yield _choice("paper", "all papers", {**PAPERS, "other": "derived here"})
+    yield _choice("paper", "all papers", {**PAPERS, OTHER: "derived here"})
     yield _choice("verdict", "all verdicts", {str(v): str(v) for v in Verdict})
     yield '<input type="search" name="words" placeholder="words" aria-label="Words">'
     yield '<output class="count"></output></form>'
@@ -83,8 +79,9 @@ def table(records: Sequence[Record], links: dict[str, str]) -> Iterator[str]:
     yield "<th>Claim</th><th>Source</th><th>Statement</th><th>Verdict</th></tr></thead><tbody>"
     for record in records:
         name = record["id"]
+        papers = " ".join(papers_of(record["source"]))
         yield (
-            f'<tr data-paper="{" ".join(papers_of(record))}" data-verdict="{record["verdict"]}">'
+            f'<tr data-paper="{papers}" data-verdict="{record["verdict"]}">'
             f'<td><a href="{links[name]}.html#{name}"><code>{name}</code></a></td>'
             f"<td>{html.escape(record['source'])}</td><td>{html.escape(record['statement'])}</td>"
             f"<td>{badge(record['verdict'])}</td></tr>"
@@ -99,13 +96,6 @@ def _choice(name: str, everything: str, options: dict[str, str]) -> str:
         f'<select name="{name}" aria-label="{name.capitalize()}">'
         f'<option value="">{everything}</option>{listed}</select>'
     )
-
-
-def papers_of(record: Record) -> list[str]:
-    """Return the letters of the papers that a record's source names, or "other"."""
-    parts = record["source"].replace(";", ",").split(",")
-    letters = [part.strip()[:1] for part in parts if part.strip()[:2].strip() in PAPERS]
-    return list(dict.fromkeys(letters)) or ["other"]
 
 
 def _claims(records: Sequence[Record]) -> Iterator[str]:

@@ -123,6 +123,13 @@ class Finding:
         return Verdict.CORRECTED if self.corrected else Verdict.FAILS
 
     @property
+    def correction(self) -> str:
+        """What holds in the place of a statement that holds as corrected; empty otherwise."""
+        if self.verdict is not Verdict.CORRECTED:
+            return ""
+        return str(self.evidence.get("correction", ""))
+
+    @property
     def _has_nan(self) -> bool:
         """Whether a number of the evidence is undefined."""
         return any(isinstance(x, float) and math.isnan(x) for x in self.evidence.values())

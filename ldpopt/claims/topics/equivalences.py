@@ -226,9 +226,9 @@ def mle_apx(instances: InstanceSet) -> Finding:
             "with the printed γ and δ the objective exceeds the minimum by up to": largest(
                 errors.printed_excess
             ),
-            "correction, D1 the values with f' > 0": (
-                "x_v = (p-q)(1 - Σ_D1 f̃) / (|D1|q(1-q) + (p-q)(1-p-q)); "
-                "γ and δ over p-q - (p-q)(1-p-q)x_v"
+            "correction": (
+                "with x_v = (p-q)(1 - Σ_D1 f̃) / (|D1|q(1-q) + (p-q)(1-p-q)), D1 the values with "
+                "f' > 0, and γ and δ over p-q - (p-q)(1-p-q)x_v"
             ),
             "largest difference of the corrected formulas to the closed form": corrected_error,
             "largest error against exact arithmetic, values up to 1e17": exact_error,

@@ -64,6 +64,7 @@ def olh_p(instances: InstanceSet) -> Finding:
             "printed p": printed,
             "p = e^ε/(e^ε + g - 1)": corrected,
             "standard deviation of the share": sd,
+            "correction": "p = e^ε/(e^ε + g - 1)",
         },
     )
 
@@ -99,6 +100,7 @@ def oue_estimator(instances: InstanceSet) -> Finding:
                 printed
             ),
             "largest error of (c_v/n - q)/(p - q), in standard deviations": corrected,
+            "correction": "(c_v/n - q)/(1/2 - q) with q = 1/(e^ε + 1)",
         },
     )
 
@@ -202,6 +204,8 @@ def oue_flip(instances: InstanceSet) -> Finding:
                 [loss - epsilon for epsilon, loss in corrected.items()]
             ),
             "p and q of OUE and OLH, at ε = ln 2, ln 3, ln 7": "equal" if same else "different",
+            "correction": "with probability 1/(e^ε + 1); then p and q are those of OLH with g = "
+            "e^ε + 1",
         },
     )
 
@@ -298,6 +302,8 @@ def norm_sub_words(instances: InstanceSet) -> Finding:
         evidence={
             "[.5, .2, -.01] by the words": as_text(example_words[0]),
             "[.5, .2, -.01] by max(f̃ + δ, 0)": as_text(example_formula[0]),
+            "correction": "max(f̃ + δ, 0) with the δ for which the sum is 1: a negative value may "
+            "end above 0",
             "gap of the words' answer in constrained least squares": words_gap,
             f"wrong on simulated reports, of {_DRAWS} (OUE, ε = 1, Zipf(3), d = 8, n = 10,000)": (
                 wrong
@@ -380,6 +386,7 @@ def norm_delta(instances: InstanceSet) -> Finding:
             "largest difference of δ to 1/d ± the average noise (d = 16)": printed,
             "largest difference of δ to minus the average noise": corrected,
             "mean of δ": float(delta.mean()),
+            "correction": "minus the average of the d noises: there is no 1/d",
         },
     )
 

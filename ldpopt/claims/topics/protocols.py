@@ -405,7 +405,8 @@ def olh_best_g(instances: InstanceSet) -> Finding:
             "g = e^ε + 1 is the minimum of the variance as a continuous function of g, up to": (
                 largest(above_minimum)
             ),
-            "the best integer": "g where sqrt((g-1)(g-2)) <= e^ε <= sqrt(g(g-1))",
+            "correction": "of the integers the best is the g where sqrt((g-1)(g-2)) <= e^ε <= "
+            "sqrt(g(g-1)), which is not always the closest one",
             "budgets of the grid at which the closest integer is not the best": int(
                 np.count_nonzero(np.array(excess["nearest"]) > FORMULA)
             ),
@@ -457,6 +458,7 @@ def olh_oue(instances: InstanceSet) -> Finding:
             "with the floor, ε from 0.05 to 5": float(floor.max()),
             "at ε = 1 with the closest integer (g = 4)": _olh_over_oue(1.0),
             "at ε = 1 with the floor (g = 3)": _olh_over_oue(1.0, rounding="floor"),
+            "correction": "where e^ε is an integer; otherwise OLH's variance is a little larger",
         },
     )
 
