@@ -306,12 +306,17 @@ def protocol_arithmetic(source):
             }
             if names & {"p", "q"}:
                 lines.append(node.lineno)
-        elif isinstance(node, ast.Call):
-            if {keyword.arg for keyword in node.keywords} & {"p", "q"} or (
-                called(node) == "exp" and "epsilon" in " ".join(map(ast.unparse, node.args))
-            ):
-                lines.append(node.lineno)
+        elif isinstance(node, ast.Call) and (_passes_p_or_q(node) or _is_exp_of_epsilon(node)):
+            lines.append(node.lineno)
     return lines
+
+
+def _passes_p_or_q(call):
+    return bool({keyword.arg for keyword in call.keywords} & {"p", "q"})
+
+
+def _is_exp_of_epsilon(call):
+    return called(call) == "exp" and "epsilon" in " ".join(map(ast.unparse, call.args))
 
 
 HOME = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,32 +71,28 @@ def read_table(path: Path, kind: type[Kind]) -> list[Kind]:
     ValueError
         If a column is missing or a number cannot be read; the message names the line.
     """
+    columns = [(column.name, _READERS[str(column.type)]) for column in fields(kind)]
     with path.open(encoding="utf-8", newline="") as file:
         rows = []
         # The first line has the names of the columns.
         for line, record in enumerate(csv.DictReader(file), start=2):
             try:
-                rows.append(kind(**{f.name: _parse(f.type, record[f.name]) for f in fields(kind)}))
+                rows.append(kind(*[read(record[name]) for name, read in columns]))
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"line {line} of {path} is not of a figure: {error!r}") from None
     return rows
 
 
-def _parse(kind: object, text: str) -> Any:
-    """Return a number or text from a cell; an empty number is NaN."""
-    match kind:
-        case "int":
-            return int(text)
-        case "float":
-            return float(text) if text else math.nan
-        case "Label":
-            return _label(text)
-        case _:
-            return text
+def _number(text: str) -> float:
+    """Return a number from a cell; an empty one is NaN."""
+    return float(text) if text else math.nan
 
 
 def _label(text: str) -> Label:
     """Return a parameter: a number where it reads as one."""
+    # Most figures have none, and a failed attempt at a number takes longer than all the rest.
+    if not text:
+        return text
     # int first: every whole number would be read by float as well.
     for kind in (int, float):
         try:
@@ -103,3 +100,12 @@ def _label(text: str) -> Label:
         except ValueError:
             pass
     return text
+
+
+# How a cell is read, by the type of its column as the classes above write it.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": _number,
+    "Label": _label,
+}

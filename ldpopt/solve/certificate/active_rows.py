@@ -114,11 +114,13 @@ def _steepness(tangent: Minorant, free: Mask) -> Array:
 def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
     """Return the ν of smallest Σ w (g - Aᵀν)², by normal equations that are refined."""
     equations = NormalEquations(matrix, weights, _REGULAR)
+    # Once: of a small system, a transpose takes longer than a product.
+    columns = matrix.T
     solution = np.zeros(matrix.shape[0])
     residual = slope
     for _ in range(_STEPS):
         solution = solution + equations.solve(equations.weighted @ residual)
-        residual = slope - matrix.T @ solution
+        residual = slope - columns @ solution
     return solution
 
 
@@ -142,15 +144,18 @@ class NormalEquations:
         from scipy.sparse.linalg import splu
 
         rows = sparse.csr_array(matrix)
-        self.weighted = rows.multiply(weights[None, :]).tocsr()
+        # Not rows.multiply, which lists all entries twice on its way.
+        weighted_entries = rows.data * weights[rows.indices]
+        self.weighted = sparse.csr_array((weighted_entries, rows.indices, rows.indptr), rows.shape)
         self.gram = (self.weighted @ rows.T).tocsc()
         diagonal = self.gram.diagonal()
         # Of every row its own size: steep and flat rows stand side by side. A row whose values all
         # have the weight 0 gets any size, so that its multiplier is 0.
         sizes = np.where(diagonal > 0, diagonal, diagonal.max(initial=0.0) or 1.0)
-        damped = (self.gram + sparse.diags_array(damping * sizes)).tocsc()
+        places = np.arange(len(sizes) + 1)
+        ridge = sparse.csc_array((damping * sizes, places[:-1], places))
         # The usual order of columns is for matrices that are not symmetric: several times slower.
-        self._factor = splu(damped, permc_spec="MMD_AT_PLUS_A")
+        self._factor = splu(self.gram + ridge, permc_spec="MMD_AT_PLUS_A")
 
     def solve(self, right: Array) -> Array:
         """Return y for a right side b."""
