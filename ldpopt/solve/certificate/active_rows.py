@@ -146,7 +146,8 @@ class NormalEquations:
         rows = sparse.csr_array(matrix)
         # Not rows.multiply, which lists all entries twice on its way.
         weighted_entries = rows.data * weights[rows.indices]
-        self.weighted = sparse.csr_array((weighted_entries, rows.indices, rows.indptr), rows.shape)
+        scaled = (weighted_entries, rows.indices, rows.indptr)
+        self.weighted: Any = sparse.csr_array(scaled, rows.shape)
         self.gram = (self.weighted @ rows.T).tocsc()
         diagonal = self.gram.diagonal()
         # Of every row its own size: steep and flat rows stand side by side. A row whose values all
