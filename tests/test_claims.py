@@ -22,6 +22,7 @@ from ldpopt.claims import (
     topics,
 )
 from ldpopt.claims.checking import check_ledger
+from ldpopt.claims.engine import draws
 from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.reference import published
 from ldpopt.claims.topics import (
@@ -33,6 +34,8 @@ from ldpopt.claims.topics import (
     noise,
     protocols,
     tasks,
+    thresholds,
+    values,
 )
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.datasets import Dataset
@@ -338,9 +341,9 @@ BREAKS = {
     "kkt-equation": lambda patch: patch.setattr(derivations, "_x", lambda point, y, f: y - f),
     "x-inverse": lambda patch: patch.setattr(derivations, "_x", lambda point, y, f: y - f),
     "kkt-sign": lambda patch: patch.setattr(derivations, "_stationary", _without_signs),
-    "no-best-method": lambda patch: patch.setattr(tasks, "_is_larger", lambda *_: False),
+    "no-best-method": lambda patch: patch.setattr(tasks, "is_larger", lambda *_: False),
     "sets-exceed-values": lambda patch: patch.setattr(
-        tasks, "_set_errors", lambda errors, rho: np.zeros(len(errors))
+        draws, "set_errors", lambda errors, rho: np.zeros(len(errors))
     ),
     "hash-uniform": lambda patch: patch.setattr(
         HashForm, "buckets", lambda self, seeds, values: seeds % np.uint64(self.g)
@@ -364,7 +367,7 @@ BREAKS = {
     ),
     "raw-sums-far": lambda patch: patch.setattr(closed_form, "norm_sub", lambda f: f),
     "power-changes-low": lambda patch: patch.setattr(
-        tasks, "_answers", lambda instances, method: tasks.zipf_draws(instances)[1].frequencies
+        values, "answers_of", lambda instances, method: draws.zipf_draws(instances)[1].frequencies
     ),
     "norm-cut-sum": lambda patch: patch.setattr(
         closed_form, "norm_cut", lambda f, crossing="cut": 0.9 * closed_form.norm_sub(f)
@@ -448,7 +451,7 @@ MENDED = {
         closed_form, "norm_cut", lambda f, crossing="cut": np.maximum(f, 0.0)
     ),
     "mostly-zeros": lambda patch: patch.setattr(
-        tasks, "_answers", lambda instances, method: np.zeros((2, 1_024))
+        values, "answers_of", lambda instances, method: np.zeros((2, 1_024))
     ),
     "cut-sum-nearer": lambda patch: patch.setattr(
         closed_form, "base_cut", lambda f, threshold: closed_form.norm_sub(f)
@@ -473,7 +476,9 @@ TRUE_AS_PRINTED = {
     "variance-approximation": lambda patch: patch.setattr(noise.datasets, "load", _flat),
     "noise-common": lambda patch: patch.setattr(noise.datasets, "load", _flat),
     # Errors that do not depend on T.
-    "known-k": lambda patch: patch.setattr(tasks, "_errors", lambda *_, **__: np.ones((3, 1_024))),
+    "known-k": lambda patch: patch.setattr(
+        thresholds, "errors_of", lambda *_, **__: np.ones((3, 1_024))
+    ),
     "norm-cut-sum": lambda patch: patch.setattr(
         closed_form, "norm_cut", lambda f, crossing="cut": closed_form.norm_sub(f)
     ),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ldpopt.claims import LEDGER, Verdict
+from ldpopt.claims.engine import draws
 from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference import published
@@ -27,7 +28,6 @@ from ldpopt.claims.topics import (
     posterior,
     protocols,
     shapes,
-    tasks,
     variants,
 )
 from ldpopt.closed_form import significance_threshold
@@ -91,20 +91,20 @@ def test_points_of_the_printed_conditions_by_hand():
 def test_paired_errors_are_larger_only_beyond_their_noise():
     rng = np.random.default_rng(0)
     others = rng.random(100)
-    assert tasks._is_larger(others + 0.1 + 0.01 * rng.standard_normal(100), others)
-    assert not tasks._is_larger(others + rng.standard_normal(100), others)
-    assert not tasks._is_larger(others, others)
+    assert draws.is_larger(others + 0.1 + 0.01 * rng.standard_normal(100), others)
+    assert not draws.is_larger(others + rng.standard_normal(100), others)
+    assert not draws.is_larger(others, others)
 
 
 def test_errors_on_sets_by_hand():
-    sets = tasks._sets(100, 10)
+    sets = draws.random_sets(100, 10)
     assert set(sets.sum(axis=1)) == {10.0}
     # An error of 0.1 at every value adds up to 1 on ten values.
-    assert tasks._set_errors(np.full((2, 100), 0.1), 10) == pytest.approx([1.0, 1.0])
+    assert draws.set_errors(np.full((2, 100), 0.1), 10) == pytest.approx([1.0, 1.0])
     # All sets of two of four values, one by one.
     errors = np.array([0.3, -0.1, 0.2, 0.5])
     pairs = [(errors[i] + errors[j]) ** 2 for i, j in itertools.combinations(range(4), 2)]
-    assert tasks._set_errors(errors, 50) == pytest.approx(np.mean(pairs))
+    assert draws.set_errors(errors, 50) == pytest.approx(np.mean(pairs))
 
 
 # --- authors --------------------------------------------------------------------------------------

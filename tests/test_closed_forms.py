@@ -254,13 +254,13 @@ def test_newton_gives_up_in_favour_of_the_sort(monkeypatch):
 
 
 def high_where_the_sample_looks():
-    """Values -i/50,000 at every tenth place, which the sample of 2,048 takes for a tenth of all.
+    """Values -i/50,000 at every tenth place, which the sample takes for all of them.
 
     The level that it suggests has Σ 10 (u - i/50,000) = 1 and 100 positive values, the true one
     Σ (u - i/50,000) = 1 and 316: beyond the margin of 8 + 4·√100 ranks.
     """
-    f = np.full(20_480, -1.0)
-    f[::10] = -np.arange(2048) / 50_000
+    f = np.full(10 * water_level._SAMPLE, -1.0)
+    f[::10] = -np.arange(water_level._SAMPLE) / 50_000
     return f
 
 
@@ -270,8 +270,8 @@ def low_where_the_sample_does_not_look():
     From the sample alone the level would lie between 0.95 and 0.91 of the largest value, with 200
     positive values: all others are at 0.90.
     """
-    f = np.full(20_480, 0.0090)
-    seen = np.arange(0, 20_480, 10)
+    f = np.full(10 * water_level._SAMPLE, 0.0090)
+    seen = np.arange(0, len(f), 10)
     f[seen] = 0.0091
     f[seen[:100]] = 0.0100
     f[seen[100:200]] = 0.0095
@@ -280,7 +280,10 @@ def low_where_the_sample_does_not_look():
 
 @pytest.mark.parametrize(
     ("vector", "positive"),
-    [(high_where_the_sample_looks, 316), (low_where_the_sample_does_not_look, 20_480)],
+    [
+        (high_where_the_sample_looks, 316),
+        (low_where_the_sample_does_not_look, 10 * water_level._SAMPLE),
+    ],
     ids=["high where it looks", "low where it does not"],
 )
 def test_the_filter_looks_again_when_its_first_level_was_too_high(monkeypatch, vector, positive):

@@ -25,7 +25,7 @@ LARGE = {  # target in seconds, and the solvers of which the best one has it
     "CLS": (losses.LeastSquares, 2.0, ("CLARABEL", "OSQP", "QOCO", "PIQP")),
     "MLE": (losses.GaussianMLE, 10.0, ("CLARABEL", "QOCO")),
 }
-OVERHEAD = 1.3
+OVERHEAD = 1.2
 FASTER = 100.0
 
 

@@ -28,8 +28,10 @@ _LONG = 1 << 13
 _NEWTON_STEPS = 40
 # The largest values of the sample, which bound the head of the whole vector.
 _HEAD = 8
-# Size of the sample whose level is the guess from which the filter starts.
-_SAMPLE = 1 << 11
+# Size of the sample whose level is the guess from which the filter starts. Half of it would leave
+# a third more candidates, and to pick them out is the dearest step; twice as much costs more to
+# sort than it saves.
+_SAMPLE = 1 << 12
 # From this share of positive values in the sample on (one in 8), picking them out costs more than
 # passing over all values.
 _DENSE = 8
@@ -179,17 +181,27 @@ def _fill_each(
     origins = np.reshape(origin, trials)
     volumes = np.reshape(volume, (*trials, 1))
     ceilings = np.reshape(ceiling, trials)
-    result = np.zeros(f.shape)
+
+    def fill(trial: tuple[int, ...]) -> Array:
+        top = float(tops[trial])
+        vessel = _Vessel(f[trial], top, float(origins[trial]), slope, volumes[trial])
+        return _filled_vector(vessel, float(ceilings[trial]))
+
+    if not trials:
+        return fill(trials)
+    result = np.empty(f.shape)
     for trial in np.ndindex(trials):
-        vessel = _Vessel(
-            f[trial],
-            float(tops[trial]),
-            float(origins[trial]),
-            slope,
-            volumes[trial],
-        )
-        index, filled = _fill_long(vessel, float(ceilings[trial]))
-        result[(*trial, index)] = filled
+        result[trial] = fill(trial)
+    return result
+
+
+def _filled_vector(vessel: _Vessel, ceiling: float) -> Array:
+    """Return one long vector filled."""
+    index, filled = _fill_long(vessel, ceiling)
+    # Allocated last: fresh memory costs more than arithmetic, and by now the memory of the search
+    # is free again.
+    result = np.zeros(len(vessel.values))
+    result[index] = filled
     return result
 
 

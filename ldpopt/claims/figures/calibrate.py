@@ -8,6 +8,7 @@ from ldpopt.claims.figures.checks import Against, Growth, Ratio, Size, Some, Val
 from ldpopt.claims.figures.statement import Correction, Statement
 
 _RETAIL = {"dataset": "retail"}
+# K's larger data set, whose source is gone; statements on it keep their rule nevertheless.
 _ABSENT = "Kosarak is not here."
 _METRICS = ("precision", "recall", "f-score")
 
@@ -39,6 +40,7 @@ def _improvement(
                 "oue-zero",
                 low,
                 high,
+                # K states a number at two budgets only, the smallest and the largest of the axis.
                 at=lambda e: e == epsilon,
                 only={"dataset": data},
             ),
@@ -76,6 +78,7 @@ def _score(
             figure=figure,
             how="Ratio of precisions at least 1, of recalls at most 1, at every point",
             checks=(
+                # "Higher" at no point excludes a tie: where nothing is reported both are alike.
                 ratio("oue-calibrate", "oue", "precision", 1, ANY),
                 ratio("oue-calibrate", "oue", "recall", 0, 1),
             ),
@@ -92,6 +95,7 @@ def _score(
             figure=figure,
             how="Ratio of F-scores at least 1/1.05 at every point, above 1 at some",
             checks=(
+                # "Overall" allows for ties along the axis, but asks for a gain somewhere.
                 ratio("oue-calibrate", "oue", "f-score", 1 / TIE, ANY),
                 ratio("oue-calibrate", "oue-zero", "f-score", 1 / TIE, ANY),
                 Some(ratio("oue-calibrate", "oue", "f-score", 1, ANY)),
@@ -112,6 +116,7 @@ def _halved(metric: str, low: float, high: float) -> Against:
         low,
         high,
         partner=lambda t: t / 2,
+        # Above it OUE-Zero no longer changes with the threshold: its own is larger.
         at=lambda t: t < 900,
         only={"metric": metric},
     )
@@ -171,8 +176,11 @@ STATEMENTS = (
             Against(
                 "calibrate-fig3",
                 "truth",
+                # "Close to a line" on two logarithmic axes: no doubling departs from one slope by
+                # more.
                 *_SLOPES,
                 partner=lambda f: f / 2,
+                # Doublings up to 32, beyond which items are few.
                 at=lambda f: f in (2, 4, 8, 16, 32),
                 only=_RETAIL,
             ),
@@ -182,6 +190,7 @@ STATEMENTS = (
                 0,
                 0.05,
                 partner=1.0,
+                # A range, since no item need have the frequency 100 itself.
                 at=lambda f: 80 <= f <= 120,
                 only=_RETAIL,
             ),
@@ -197,6 +206,7 @@ STATEMENTS = (
             "Mean of the noise within ±20 counts: 4 standard errors of 30 trials, and less than "
             "one of the single collection that K fitted"
         ),
+        # K fitted one collection; the mean of 30 is nearer to 0 if the noise has the mean 0.
         checks=(Value("calibrate-fig4", "oue", -20, 20, only={"metric": "mean (counts)"}),),
         expected=Verdict.UNCHECKED,
         why=_ABSENT,
@@ -215,6 +225,7 @@ STATEMENTS = (
             Value(
                 "calibrate-fig4",
                 "predicted",
+                # 5,434 is printed to four digits, so that its square is known to 4 in 10,000.
                 0.999,
                 1.001,
                 unit=5_434**2,
@@ -224,6 +235,7 @@ STATEMENTS = (
                 "calibrate-fig4",
                 "oue",
                 "predicted",
+                # K's own two numbers differ by half a per cent in the standard deviation.
                 0.98,
                 1.02,
                 only={"metric": "variance (counts)"},
@@ -238,6 +250,7 @@ STATEMENTS = (
         text="Both OUE-Zero and OUE-Calibrate outperform OUE by orders of magnitude.",
         figure="calibrate-fig7",
         how="Error of OUE over each, at least 10 at every ε",
+        # "Orders" is one order at the least, at every budget.
         checks=(Ratio("calibrate-fig7", "oue", ("oue-zero", "oue-calibrate"), 10, ANY),),
         expected=Verdict.FAILS,
         why="On Retail by two orders at ε = 1, by 3 and 5 times at ε = 5.",
@@ -248,6 +261,7 @@ STATEMENTS = (
         text="OUE-Calibrate outperforms OUE-Zero.",
         figure="calibrate-fig7",
         how="Ratio of errors below 1 at every ε",
+        # At every ε: the sentence names none.
         checks=(Ratio("calibrate-fig7", "oue-calibrate", "oue-zero", 0, 1),),
         expected=Verdict.INCONCLUSIVE,
         why=(
@@ -265,6 +279,7 @@ STATEMENTS = (
             "= 1, and larger at each ε than at the one before"
         ),
         checks=(
+            # "More significant" must be more than chance: a fifth from end to end.
             Growth("calibrate-fig7", "oue-zero", "oue-calibrate", 1.0, 5.0, 1.2, ANY),
             *(
                 Growth("calibrate-fig7", "oue-zero", "oue-calibrate", before, before + 1, 1, ANY)
@@ -272,12 +287,15 @@ STATEMENTS = (
             ),
         ),
     ),
+    # 16 % less is 0.84 times as much; 5 points to either side.
     _improvement("kosarak", 1, 16, (0.79, 0.89), Verdict.UNCHECKED, _ABSENT),
+    # 0.03, and twice of that: relative to so small an error 5 points would be anything.
     _improvement("kosarak", 5, 97, (0.01, 0.06), Verdict.UNCHECKED, _ABSENT),
     _improvement(
         "retail",
         1,
         2.4,
+        # 0.976 with 2 points to either side, so that the gain itself stays visible.
         (0.95, 0.995),
         Verdict.INCONCLUSIVE,
         "Between 0.5 % better and 3.8 % worse: the interval has the upper bound at its end.",
@@ -292,6 +310,7 @@ STATEMENTS = (
         ),
         figure="calibrate-fig7",
         how="Ratio of errors within 5 % of 1 at every ε",
+        # A "negligible impact" is read as a twentieth.
         checks=(Ratio("calibrate-fig7", "oue-calibrate-zero", "oue-calibrate", 0.95, 1.05),),
         expected=Verdict.FAILS,
         why="On Retail it costs 18 % at ε = 2 and 59 % at ε = 5.",
@@ -317,6 +336,8 @@ STATEMENTS = (
                         1 / TIE,
                         ANY,
                         "parameter",
+                        # The first threshold of the axis at which the precision is no longer a
+                        # tenth.
                         at=lambda t: t > 200,
                         only={"metric": "f-score"},
                     )
@@ -336,6 +357,7 @@ STATEMENTS = (
         figure="calibrate-fig9",
         how="Ratio of precisions, of recalls and of F-scores exactly 1",
         checks=tuple(
+            # "Exactly the same" has no tolerance but the digits of the tables.
             Ratio("calibrate-fig9", "oue-zero", "oue", *EQUAL, only={"metric": metric})
             for metric in _METRICS
         ),
@@ -359,6 +381,7 @@ STATEMENTS = (
                 "oue",
                 *EQUAL,
                 "parameter",
+                # Strictly above: at the significance threshold itself Figure 9 is the place.
                 side=1,
                 only={"metric": metric},
             )
@@ -385,6 +408,7 @@ STATEMENTS = (
                 1.05,
                 ANY,
                 "parameter",
+                # On either side of the threshold its own half of the sentence.
                 side=-1,
                 only={"metric": "f-score"},
             ),
@@ -415,6 +439,7 @@ STATEMENTS = (
             "not below it by more than 1 %, and above it at some"
         ),
         checks=(
+            # Precision may stay where it is for a step, but not fall; it must rise somewhere.
             _halved("precision", 0, 1.01),
             Some(_halved("precision", 0, 1)),
             _halved("recall", 1, ANY),

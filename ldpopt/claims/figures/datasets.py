@@ -19,6 +19,7 @@ NAMES = {
 }
 """Data sets as the papers call them, by their names in the tables."""
 
+# Groups of data sets that several figures share.
 _ZIPF = ("zipf",)
 _NDSS = ("zipf", "emoji")
 _EMOJI = ("emoji",)
@@ -41,6 +42,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "draft-fig3": _DRAFT,
     "draft-fig4": ("us-cities",),
     "draft-fig5": _DRAFT,
+    # It shows the data sets themselves.
     "draft-fig6": ("us-cities", "kosarak-sessions", "pos", "fire", "beta", "zipf"),
     "draft-fig7": _APPENDIX,
     "draft-fig8": _APPENDIX,

@@ -26,9 +26,10 @@ _ALL = (
 _NORMALISED = ("norm", "norm-mul", "norm-sub", "mle-apx", "norm-cut", "norm-hyb")
 _FREE = ("base", "base-pos", "post-pos", "base-cut", "power")
 _CITIES = {"dataset": "us-cities"}
-_BETA = {"dataset": "beta"}
+# Of US cities, whose states and divisions are the sets of D's Fig. 4.
 _STATE = {"query": "state sets"}
 _DIVISION = {"query": "division sets"}
+# Reasons that several statements share.
 _FOUR_DATA_SETS = "D shows it on four data sets, of which Beta alone is here."
 _OTHER_CITIES = "The census sample of D is not free; what US cities of today show decides nothing."
 _FIG_1 = Place("draft", "fig1", "D 4.2")
@@ -50,6 +51,7 @@ STATEMENTS = (
         text="As Base-Pos converts negative results to 0, its MSE is around half that of Base.",
         figure="draft-fig1",
         how="Ratio of MSEs between 0.4 and 0.6",
+        # Of noise around 0 clipping leaves half of the square; "around" is read as a fifth of it.
         checks=(Ratio("draft-fig1", "base-pos", "base", 0.4, 0.6),),
     ),
     Statement(
@@ -58,6 +60,7 @@ STATEMENTS = (
         text="Norm-Sub is able to reduce the MSE of Base by about a factor of 10.",
         figure="draft-fig1",
         how="Base over Norm-Sub between 5 and 20 at every ε",
+        # "About" is read as a factor of two to either side.
         checks=(Ratio("draft-fig1", "base", "norm-sub", 5, 20),),
         expected=Verdict.INCONCLUSIVE,
         why="From 19 at ε = 0.2 to 4.9 at ε = 2: at both ends the interval has a bound inside.",
@@ -73,6 +76,8 @@ STATEMENTS = (
         checks=(
             Ratio(
                 "draft-fig1",
+                # "Other methods" are those of the same column of the figure: the other column was
+                # just compared.
                 ("norm-sub", "mle-apx"),
                 ("base-cut", "norm-cut", "norm-hyb", "power"),
                 0,
@@ -89,6 +94,7 @@ STATEMENTS = (
         figure="draft-fig1",
         how="Each over Norm-Sub between 0.5 and 2 at every ε, little on the logarithmic axis",
         checks=(
+            # A factor of two is little on an axis that covers several orders of magnitude.
             Ratio("draft-fig1", ("mle-apx", "power", "norm-hyb", "base-cut"), "norm-sub", 0.5, 2),
         ),
     ),
@@ -122,6 +128,7 @@ STATEMENTS = (
                 "draft-fig2",
                 _FREE,
                 "norm-hyb",
+                # Half a step of the printed numbers to either side: 1.5 - 0.25 and 4 + 0.25 orders.
                 10**1.25,
                 10**4.25,
                 "parameter",
@@ -136,6 +143,7 @@ STATEMENTS = (
         figure="draft-fig2",
         how="Norm-Hyb over every other normalised method, at most 1",
         checks=(
+            # Norm-Hyb is among them too: its ratio to itself is 1, which is allowed.
             Ratio("draft-fig2", "norm-hyb", _NORMALISED, 0, 1, "parameter", at=lambda r: r == 90),
         ),
     ),
@@ -146,6 +154,8 @@ STATEMENTS = (
         figure="draft-fig2",
         how="Base-Pos over every other method, between 10^0.5 and 10^2.5, to the nearest order",
         checks=(
+            # "1 to 2 orders" with half an order to either side, as whole orders are read from an
+            # axis.
             Ratio("draft-fig2", "base-pos", _without("base-pos"), 10**0.5, 10**2.5, "parameter"),
         ),
         expected=Verdict.FAILS,
@@ -160,6 +170,7 @@ STATEMENTS = (
         text="In some cases, Base-Cut performs better than Base.",
         figure="draft-fig2",
         how="Ratio below 1 at some ρ",
+        # "In some cases" is true if there is one.
         checks=(Some(Ratio("draft-fig2", "base-cut", "base", 0, 1, "parameter")),),
     ),
     Statement(
@@ -168,6 +179,7 @@ STATEMENTS = (
         text="Power performs better than Base especially when ρ is small.",
         figure="draft-fig2",
         how="Ratio below 1 at every ρ",
+        # "Especially" claims a gain at every ρ; how it changes with ρ is left open.
         checks=(Ratio("draft-fig2", "power", "base", 0, 1, "parameter"),),
         expected=Verdict.INCONCLUSIVE,
         why="Better up to ρ = 30; beyond, 30 trials do not tell.",
@@ -209,6 +221,7 @@ STATEMENTS = (
         checks=(
             Ratio(
                 "draft-fig4",
+                # All pairs: "consistently" leaves out no method and no query.
                 ("norm-sub", "mle-apx", "norm-hyb"),
                 (
                     "base",
@@ -233,6 +246,7 @@ STATEMENTS = (
         text="In the Region query, Norm-Mul performs comparable to Norm-Sub.",
         figure="draft-fig4",
         how="Ratio between 0.5 and 2 on divisions",
+        # D's regions are the census divisions; "comparable" is read as a factor of two.
         checks=(Ratio("draft-fig4", "norm-mul", "norm-sub", 0.5, 2, only=_DIVISION),),
         expected=Verdict.UNCHECKED,
         why=_OTHER_CITIES,
@@ -243,6 +257,7 @@ STATEMENTS = (
         text="Power performs poor, as the distribution is different from Power-Law.",
         figure="draft-fig4",
         how="Power over Norm-Sub, above 1",
+        # D measures "poor" by the methods that it finds good.
         checks=(Ratio("draft-fig4", "power", "norm-sub", 1, ANY),),
         expected=Verdict.UNCHECKED,
         why=_OTHER_CITIES,
@@ -253,6 +268,7 @@ STATEMENTS = (
         text="Base-Pos is generally higher as it introduces systematic bias.",
         figure="draft-fig4",
         how="Base-Pos over Base, above 1",
+        # By how much is not said: any excess agrees.
         checks=(Ratio("draft-fig4", "base-pos", "base", 1, ANY),),
         expected=Verdict.UNCHECKED,
         why=_OTHER_CITIES,
@@ -264,6 +280,7 @@ STATEMENTS = (
         figure="draft-fig4",
         how="Over Base at most 1 on states and divisions, and further below 1 on states",
         checks=(
+            # Small sets, where answers are negative more often: the gain must be visible.
             Ratio("draft-fig4", "post-pos", "base", 0.3, 0.98, only=_STATE),
             Ratio("draft-fig4", "post-pos", "base", 0.5, 1, only=_DIVISION),
         ),
@@ -277,6 +294,7 @@ STATEMENTS = (
         text="Base, Base-Pos, Post-Pos and Norm perform consistently well for different k.",
         figure="draft-fig5",
         how="Largest over smallest MSE along k, at most 2",
+        # "Consistently" is read as a factor of two over all k.
         checks=(Spread("draft-fig5", ("base", "base-pos", "post-pos", "norm"), 1, 2),),
         expected=Verdict.INCONCLUSIVE,
         why="The errors of the two most frequent values vary too much in 30 trials.",
@@ -289,6 +307,7 @@ STATEMENTS = (
         figure="draft-fig5",
         how="Over Base above 1, over Norm-Mul below 1",
         checks=(
+            # A sentence with two halves: both must agree.
             Ratio("draft-fig5", ("norm-sub", "mle-apx"), "base", 1, ANY, "parameter"),
             Ratio("draft-fig5", ("norm-sub", "mle-apx"), "norm-mul", 0, 1, "parameter"),
         ),
@@ -305,6 +324,7 @@ STATEMENTS = (
                 ("base-cut", "norm-cut", "norm-hyb", "power"),
                 1,
                 ANY,
+                # The k before: a curve that grows does so at every step.
                 partner=lambda k: k - 2,
             ),
         ),
@@ -374,6 +394,7 @@ STATEMENTS = (
         text="Base-Cut performs 30 % to 50 % better than Norm-Hyb (in MAE).",
         figure="draft-fig7",
         how="Base-Cut over Norm-Hyb between 0.5 and 0.7 at every ε, on the data sets that are here",
+        # 30 % to 50 % less is 0.5 to 0.7 times as much.
         checks=(Ratio("draft-fig7", "base-cut", "norm-hyb", 0.5, 0.7),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,
@@ -409,6 +430,7 @@ STATEMENTS = (
         text="The MSE for Base-Pos is about 1 order of magnitude greater than other methods.",
         figure="draft-fig8",
         how="Base-Pos over every other method, above 3",
+        # An order of magnitude, to the nearest half: 10^0.5 is about 3.
         checks=(Ratio("draft-fig8", "base-pos", _without("base-pos"), 3, ANY),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,
@@ -419,6 +441,7 @@ STATEMENTS = (
         text="Base-Cut performs well when ε is small.",
         figure="draft-fig8",
         how="Base-Cut over Base, below 1 at ε ≤ 0.4",
+        # The two smallest budgets of the axis.
         checks=(Ratio("draft-fig8", "base-cut", "base", 0, 1, at=lambda e: e <= 0.4),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,
@@ -433,6 +456,7 @@ STATEMENTS = (
             Ratio(
                 "draft-fig9",
                 "base",
+                # Base-Pos is named as good as Base, and Norm differs from Base by chance.
                 ("norm-mul", "norm-sub", "mle-apx", "base-cut", "norm-cut", "norm-hyb", "power"),
                 0,
                 1.05,
@@ -451,7 +475,9 @@ STATEMENTS = (
         figure="draft-fig9",
         how="Base-Cut over Base between 1.3 and 3 for ε < 1, between 0.8 and 1.3 at ε = 2",
         checks=(
+            # "Around 2" is between 1.3 and 3: a factor of 1.5 to either side.
             Ratio("draft-fig9", "base-cut", "base", 1.3, 3, at=lambda e: e < 1),
+            # "High enough" is the largest budget of the axis.
             Ratio("draft-fig9", "base-cut", "base", 0.8, 1.3, at=lambda e: e == 2.0),
         ),
         expected=Verdict.UNCHECKED,
@@ -466,6 +492,7 @@ STATEMENTS = (
         ),
         figure="draft-fig9",
         how="Over Base, above 1 at every ε",
+        # The baselines differ little from Base, which stands for them.
         checks=(Ratio("draft-fig9", ("norm-sub", "mle-apx", "norm-mul"), "base", 1, ANY),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,
@@ -476,6 +503,7 @@ STATEMENTS = (
         text="Norm-Cut and Norm-Hyb perform similarly to Base-Cut.",
         figure="draft-fig9",
         how="Ratio to Base-Cut between 0.5 and 2",
+        # "Similarly" is read as in Fig. 1.
         checks=(Ratio("draft-fig9", ("norm-cut", "norm-hyb"), "base-cut", 0.5, 2),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,
@@ -486,6 +514,7 @@ STATEMENTS = (
         text="Power performs a little worse than Norm-Cut and Norm-Hyb in this task.",
         figure="draft-fig9",
         how="Power over both, between 1 and 2",
+        # "A little" is read as less than twice.
         checks=(Ratio("draft-fig9", "power", ("norm-cut", "norm-hyb"), 1, 2),),
         expected=Verdict.UNCHECKED,
         why=_FOUR_DATA_SETS,

@@ -106,6 +106,7 @@ def _on_data(dataset: str, checks: tuple[Check, ...], by_check: list[list[Readin
         # Some checks are about one data set alone.
         if check.only.get("dataset", dataset) == dataset
     ]
+    # Over all checks together: any of the readings could refute the statement by chance.
     number = sum(len(readings) for _, readings in parts)
     if not number:
         return OnData(dataset, Verdict.UNCHECKED)
@@ -178,6 +179,7 @@ def _combined(on_data: tuple[OnData, ...]) -> Verdict:
         for part in on_data
         if part.dataset not in STAND_INS and part.verdict is not Verdict.UNCHECKED
     ]
+    # A sentence about four data sets says little of one.
     if not present or 2 * len(present) < len(on_data):
         return Verdict.UNCHECKED
     return _all_of(present)

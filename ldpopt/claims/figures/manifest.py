@@ -14,6 +14,7 @@ from ldpopt.storage import write_whole
 FILE_NAME = "manifest.json"
 """SHA-256 of every table, by its name."""
 
+# Counted once on the kept run, which no code can recount without computing it again.
 ROWS = {
     "ndss-fig1": 1980,
     "ndss-fig2": 999,
@@ -51,6 +52,7 @@ def write_manifest(folder: Path) -> None:
     InvalidInputError
         If the file cannot be written.
     """
+    # By content: times and sizes of files change when a folder is copied.
     sums = {path.name: _digest(path) for path in _tables(folder)}
     write_whole(folder / FILE_NAME, f"{json.dumps(sums, indent=1)}\n".encode())
 
@@ -62,6 +64,7 @@ def defects_of(results: Results) -> list[str]:
 
 def _shortened(results: Results) -> Iterator[str]:
     for figure, rows in ROWS.items():
+        # More rows are no defect: they come from data sets that this machine has in addition.
         present = len(results.rows(figure))
         if not present:
             yield f"{figure}.csv is missing or empty"
@@ -88,6 +91,7 @@ def _altered(folder: Path) -> Iterator[str]:
 def _read(folder: Path) -> Mapping[str, str] | None:
     try:
         sums = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+    # Whatever cannot be read as a manifest was not written by a run.
     except (OSError, ValueError):
         return None
     return sums if isinstance(sums, dict) else None
@@ -95,6 +99,7 @@ def _read(folder: Path) -> Mapping[str, str] | None:
 
 def _tables(folder: Path) -> list[Path]:
     """Return the tables of figures that are there: others may lie in the same folder."""
+    # Paired differences decide ratios of methods: they are as much a part of the run as the means.
     names = [f"{figure}{suffix}" for figure in DATA for suffix in (".csv", ".paired.csv")]
     return [folder / name for name in names if (folder / name).exists()]
 

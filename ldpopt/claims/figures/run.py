@@ -150,6 +150,7 @@ def _evidence(judged: Judged) -> dict[str, float | int | str]:
     statement = judged.statement
     evidence: dict[str, float | int | str] = {
         "figure": statement.figure,
+        # First of all, so that a reader sees the rule before the numbers.
         "how it is judged": statement.how,
     }
     # A reason that was written for another verdict would mislead.

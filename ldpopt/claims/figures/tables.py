@@ -73,6 +73,7 @@ def read_table(path: Path, kind: type[Kind]) -> list[Kind]:
     """
     columns = [(column.name, _READERS[str(column.type)]) for column in fields(kind)]
     with path.open(encoding="utf-8", newline="") as file:
+        # All or nothing: a table with an unreadable line is not the one that was written.
         rows = []
         # The first line has the names of the columns.
         for line, record in enumerate(csv.DictReader(file), start=2):

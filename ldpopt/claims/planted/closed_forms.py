@@ -37,6 +37,7 @@ def _mass_moved(answer: Array, mass: float) -> Array:
     largest = np.argmax(answer, axis=-1, keepdims=True)
     positive = np.where(answer > 0, answer, np.inf)
     smallest = np.argmin(positive, axis=-1, keepdims=True)
+    # The sum stays 1, so that no check of sums can notice.
     for place, step in ((smallest, mass), (largest, -mass)):
         value = np.take_along_axis(result, place, axis=-1)
         np.put_along_axis(result, place, value + step, axis=-1)
@@ -48,7 +49,8 @@ def norm_sub_shift() -> None:
     """Shift a little too far, so that the sum is no longer 1."""
 
     def change(f: Array, answer: Array) -> Array:
-        # The difference of answer and estimate is δ wherever the answer is positive.
+        # The difference of answer and estimate is δ wherever the answer is positive; in frequency
+        # the change is 1e-7 of δ.
         shifted = np.maximum(answer + 1e-7 * (answer - f), 0.0)
         return np.where(answer > 0, shifted, 0.0)
 

@@ -11,6 +11,7 @@ Plant = Callable[[], None]
 
 
 @dataclass(frozen=True)
+# Errors that do not raise anything: one that does is noticed by any test.
 class PlantedError:
     """An error that the ledger must notice.
 
@@ -82,6 +83,7 @@ def replace_attribute(owner: Any, name: str, replacement: Any) -> None:
     AttributeError
         If there is none of this name: the error would be planted where nothing looks.
     """
+    # Looked up first: setattr would create what nobody calls.
     getattr(owner, name)
     setattr(owner, name, replacement)
 
@@ -94,9 +96,11 @@ def replace_function(function: Callable[..., Any], replacement: Callable[..., An
     LookupError
         If no module has it.
     """
+    # `from x import f` copies the name, so that one assignment would not reach all callers.
     places = [
         (module, name)
         for module_name, module in list(sys.modules.items())
+        # In this package alone: the same function elsewhere is not part of what is checked.
         if module_name.partition(".")[0] == "ldpopt"
         for name, value in list(vars(module).items())
         if value is function

@@ -69,6 +69,7 @@ def olh_p() -> None:
     """Compute p from e^ε - 1."""
 
     def change(self: OLH, epsilon: float, d: int, *_: Fraction) -> Probabilities:
+        # Through the same rational bounds: only the formula is wrong.
         ratio = exp_below(epsilon)
         p = word_below((ratio - 1) / (ratio + self.g - 1))
         return p, Fraction(1, self.g), p / self.g
@@ -85,6 +86,7 @@ def olh_g() -> None:
     def wrong(self: OLH, epsilon: float, d: int, *, rounding: str = "nearest") -> None:
         right(self, epsilon, d, rounding="floor")
 
+    # In the class, so that instances which are built later have it too.
     replace_attribute(OLH, "__init__", wrong)
 
 
@@ -95,6 +97,7 @@ def ss_q() -> None:
     def change(
         self: SubsetSelection, epsilon: float, d: int, p: Fraction, q: Fraction, both: Fraction
     ) -> Probabilities:
+        # As if the user's value were like any other.
         return p, Fraction(self.k, d), both
 
     _change_probabilities(SubsetSelection, change)
@@ -134,6 +137,7 @@ def oue_q() -> None:
     def change(
         self: OUE, epsilon: float, d: int, p: Fraction, q: Fraction, both: Fraction
     ) -> Probabilities:
+        # A multiple of 2⁻⁶⁴, as coins need it.
         q = word_below(q * Fraction(101, 100))
         return p, q, p * q
 
@@ -183,6 +187,7 @@ def unary_no_noise() -> None:
     """Draw no bit of another value."""
 
     def wrong(rng: randomness.Rng, probability: Fraction, n: int, d: int) -> NDArray[np.uint8]:
+        # Packed bits of all zeros, of the right shape.
         return np.zeros((n, -(-d // 8)), dtype=np.uint8)
 
     _change_draws(unary, "packed_bernoulli", wrong)
@@ -191,6 +196,7 @@ def unary_no_noise() -> None:
 @planted("ss-own-always", _PRIVACY, "subset selection: the own value is always in", "pure-private")
 def ss_own_always() -> None:
     """Put the user's value into every subset."""
+    # The coin that decides about the user's own value always shows heads.
     _change_draws(subset, "bernoulli", lambda _rng, _p, size: np.ones(size, dtype=bool))
 
 
@@ -239,6 +245,7 @@ def hr_rows() -> None:
     def sums(self: HadamardForm, f: Array) -> Array:
         rows = np.zeros((*f.shape[:-1], self.size))
         rows[..., : self.d] = f
+        # A column supports (1 + sign)/2 of a value: the constant row carries the 1.
         rows[..., 0] += f.sum(axis=-1)
         return walsh_hadamard(rows) / 2
 
@@ -296,6 +303,7 @@ def estimate_q() -> None:
     ) -> FrequencyEstimate:
         # The checks of the counts are those of the right function.
         exact = right(counts, n, oracle, labels=labels)
+        # So small that single estimates look right: sums over the domain must show it.
         shift = 1e-4 * oracle.q / (oracle.p - oracle.q)
         frequencies = exact.frequencies - shift
         return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
@@ -311,6 +319,7 @@ def variance_without_f() -> None:
     right = PureProtocol.variance
 
     def wrong(self: PureProtocol, n: int, frequency: Any = 0.0) -> Array:
+        # The shape stays, so that nothing fails but the number.
         return right(self, n, np.zeros_like(np.asarray(frequency, dtype=np.float64)))
 
     replace_attribute(PureProtocol, "variance", wrong)

@@ -28,6 +28,7 @@ _LEDGER = "ledger"
 
 def _change_field(name: str, change: Callable[[Array], Array]) -> None:
     """Change a number that all certificates are built with."""
+    # At the constructor, where every path to a certificate passes.
     right = certificate.Certificate
 
     def wrong(**fields: Any) -> certificate.Certificate:
@@ -56,6 +57,7 @@ def violation_0() -> None:
 
 def _change_multipliers(name: str, change: Callable[[Array], Array]) -> None:
     """Change what certificates say of the multipliers."""
+    # From the class's own dictionary: getattr would evaluate the property.
     right: Any = vars(certificate.Certificate)[name]
     wrong = property(lambda self: change(right.fget(self)))
     replace_attribute(certificate.Certificate, name, wrong)
@@ -91,6 +93,7 @@ def _change_instances(change: Callable[[Array], Array], *, adversarial: bool) ->
         self: Instance, name: str, kind: Any, estimate: FrequencyEstimate, joined: int = 1
     ) -> None:
         if adversarial or kind != "adversarial":
+            # Adversarial instances are negative by design, and may have to stay so.
             frequencies = change(estimate.frequencies)
             estimate = FrequencyEstimate(frequencies, estimate.n, estimate.oracle, is_raw=True)
         right(self, name, kind, estimate, joined)
@@ -148,6 +151,7 @@ def solver_is_closed_form() -> None:
 @planted("agreement-always", _LEDGER, "every comparison agrees", "comparisons-refuse")
 def agreement_always() -> None:
     """Let a comparison hold whatever it measured."""
+    # The verdict alone: all numbers in the evidence stay right.
     replace_attribute(Agreement, "holds", property(lambda _: True))
 
 
@@ -159,6 +163,7 @@ def solvers_given_nothing() -> None:
     def wrong(
         problem: Any, closed_form: Any, instances: Any, solvers: tuple[str, ...], **named: Any
     ) -> Agreement:
+        # No vector is that small, so that each solver is left out of every comparison.
         limits = dict.fromkeys(solvers, 0)
         return right(problem, closed_form, instances, solvers, **{**named, "largest": limits})
 
@@ -180,6 +185,7 @@ def gradient_half() -> None:
 
     def wrong(self: GaussianMLE, f: Array, estimate: FrequencyEstimate) -> Array:
         noise = estimate.noise
+        # The first term of the quotient rule: right where f = f̃, wrong elsewhere.
         return np.asarray(2 * (f - estimate.frequencies) / (noise.a + noise.b * f))
 
     replace_attribute(GaussianMLE, "gradient", wrong)

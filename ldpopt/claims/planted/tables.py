@@ -75,6 +75,7 @@ def figures_mse(folder: Path) -> None:
 
     def change(row: Record) -> None:
         if row["method"] == "power-ns":
+            # To six digits, as tables are written.
             row["mean"] = f"{100 * float(row['mean']):.6g}"
 
     _change_rows(folder, _FIGURE, change)
@@ -95,6 +96,7 @@ def figures_two_trials(folder: Path) -> None:
 @in_tables("figures-table-lost", "the table of N Figure 4 is missing")
 def figures_table_lost(folder: Path) -> None:
     """Delete one table."""
+    # The manifest is written anew: the missing rows must be noticed, not the checksum.
     (folder / _FIGURE).unlink()
     write_manifest(folder)
 
@@ -119,6 +121,7 @@ def _change_judge(change: Callable[[Statement, Results], Judged]) -> None:
 @in_tables("figures-unmeasured", "no statement finds a reading")
 def figures_unmeasured(folder: Path) -> None:
     """Judge every statement on a folder without tables."""
+    # The tables themselves stay, so that no other check sees a difference.
     nothing = Results(folder / "nowhere")
     _change_judge(lambda statement, _: judge(statement, nothing))
 
@@ -127,6 +130,7 @@ def figures_unmeasured(folder: Path) -> None:
 def figures_expectation(_: Path) -> None:
     """Change what the ledger expects of one statement."""
     changed = list(run.STATEMENTS)
+    # Any that fails will do: the first one is found without naming it.
     at = next(i for i, one in enumerate(changed) if one.expected is Verdict.FAILS)
     changed[at] = replace(changed[at], expected=Verdict.HOLDS)
     replace_attribute(run, "STATEMENTS", tuple(changed))

@@ -25,6 +25,7 @@ class Dual:
     @classmethod
     def of(cls, number: Dual | Exact) -> Dual:
         """Return a number as one with a slope; a constant has the slope 0."""
+        # Formulas mix both kinds, as on paper.
         return number if isinstance(number, Dual) else cls(Fraction(number), Fraction(0))
 
     def __add__(self, other: Dual | Exact) -> Dual:
@@ -37,6 +38,7 @@ class Dual:
 
     def __mul__(self, other: Dual | Exact) -> Dual:
         other = Dual.of(other)
+        # The product rule, and below the quotient rule in terms of the quotient itself.
         slope = self.slope * other.value + self.value * other.slope
         return Dual(self.value * other.value, slope)
 

@@ -153,10 +153,12 @@ def defects_of_list(identifiers: Iterable[str]) -> Iterator[str]:
     """
     present = Counter(statement.paper for statement in read_statements())
     for paper, number in NUMBER.items():
+        # An entry that a careless edit drops would otherwise be missed by nobody.
         if present[paper] != number:
             yield f"{present[paper]} statements of {paper} are listed, and not {number}"
     existing = set(identifiers)
     listed = {claim for statement in read_statements() for claim in statement.claims}
+    # Every claim has one place: with a statement, or in a chapter of its own.
     listed.update(claim for claims in read_own_chapters().values() for claim in claims)
     # A statement whose claims are gone would look like one that was not run.
     for claim in sorted(listed - existing):
@@ -181,6 +183,7 @@ def tallies(verdicts: Mapping[str, Verdict]) -> list[Tally]:
     result = []
     for paper in PAPERS:
         of_paper = [statement for statement in read_statements() if statement.paper == paper]
+        # The rest has a reason in place of a claim.
         judged = [statement for statement in of_paper if statement.claims]
         reached = [statement.verdict(verdicts) for statement in judged]
         counts = Counter(verdict for verdict in reached if verdict is not None)

@@ -30,6 +30,7 @@ _QUICK_FITTED_TRIALS = 2
 def _draws(instances: InstanceSet) -> list[tuple[Array, FrequencyEstimate]]:
     """Return true frequencies and raw estimates of random populations through every oracle."""
     rng = instances.rng()
+    # Few users: methods differ most where the noise is large.
     d = 32
     n = 2_000
     trials = 10 if instances.quick else 100
@@ -46,6 +47,7 @@ def _draws(instances: InstanceSet) -> list[tuple[Array, FrequencyEstimate]]:
 def _sets(rng: np.random.Generator, d: int, number: int) -> NDArray[np.bool_]:
     """Return random sets of values of all sizes, after all single values."""
     sets = rng.random((number, d)) < rng.uniform(0.02, 0.98, (number, 1))
+    # Single values first, so that a slice finds them again.
     return np.vstack([np.eye(d, dtype=np.bool_), sets])
 
 
@@ -112,6 +114,7 @@ def post_pos_queries(instances: InstanceSet) -> Finding:
         single_differences.append(largest(post_pos[:, : raw.d] - base_pos[:, : raw.d]))
         beyond = (post_pos < base - IDENTITY) | (post_pos > base_pos + IDENTITY)
         outside += int(np.count_nonzero(beyond))
+        # Against the truth as well: being between two answers does not make one accurate.
         exact = sets @ truth
         errors = np.abs(post_pos - exact)
         worse += int(np.count_nonzero(errors > np.abs(base - exact) + IDENTITY))
@@ -173,6 +176,7 @@ def norm_sub_nearer(instances: InstanceSet) -> Finding:
     vectors = 0
     for raw, distributions in pairs:
         f = closed_form.norm_sub(raw)
+        # The third side of the triangle, which makes the inequality sharper than "not farther".
         moved = np.sum((raw - f) ** 2, axis=-1)
         for g in distributions:
             before = np.sum((raw - g) ** 2, axis=-1)
@@ -205,6 +209,7 @@ def set_symmetry(instances: InstanceSet) -> Finding:
     less under Base-Pos or Base-Cut, whose answers do not.
     """
     rng = instances.rng()
+    # By the library's own table: a new method that sums to 1 is checked without being listed here.
     normalised = [name for name, method in METHODS.items() if method.sums_to_one == "yes"]
     fitted_trials = _QUICK_FITTED_TRIALS if instances.quick else _FITTED_TRIALS
     differences = []
@@ -222,6 +227,7 @@ def set_symmetry(instances: InstanceSet) -> Finding:
             errors = postprocess(estimate, name).frequencies - truth
             differences.append(_asymmetry(errors, sets))
             answers += len(errors) * len(sets)
+        # Without these the check would pass for any errors at all.
         for name in ("base-pos", "base-cut"):
             errors = postprocess(raw, name).frequencies - truth
             other_differences.append(_asymmetry(errors, sets))
@@ -269,6 +275,7 @@ def norm_cut_threshold(instances: InstanceSet) -> Finding:
         for epsilon in epsilons:
             oracle = OLH(epsilon=epsilon, d=data.d)
             raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
+            # θ is not returned by the method: it is read off the answer.
             kept = closed_form.norm_cut(raw.frequencies)
             theta = np.min(np.where(kept > 0, kept, np.inf), axis=-1)
             # Where Norm-Cut keeps nothing θ is infinite here, and counts as not below.
@@ -315,6 +322,7 @@ def oue_zero_sets(instances: InstanceSet) -> Finding:
         if factor >= 1:
             expected = raw.frequencies > factor * significance
         wrong += int(np.count_nonzero(hitters != expected))
+    # Half of the threshold is where the two must differ: Base reports noise there.
     plain_hitters = np.count_nonzero(raw.frequencies > 0.5 * significance)
     lost = int(plain_hitters - np.count_nonzero(zeroed > 0.5 * significance))
     return Finding(

@@ -74,6 +74,7 @@ def _draws(instances: InstanceSet) -> FrequencyEstimate:
     """Return raw estimates of N's setting: OLH, ε = 1, Zipf(1.5), d = 1,024, n = 10⁶."""
     data = datasets.load("zipf")
     oracle = OLH(epsilon=1.0, d=data.d)
+    # Power's sum has a spread of 13,000 counts: so many runs bring it to 750 and 300.
     trials = 300 if instances.quick else 2_000
     counts = oracle.simulate_counts(data.counts, instances.rng(), trials=trials)
     return oracle.estimate(counts, data.n)
@@ -86,6 +87,7 @@ def _sum_of_biases(instances: InstanceSet, method: str, *, by_code: bool) -> Sum
     # An answer that sums to 1 in every draw needs no thousand of them.
     if METHODS[method].sums_to_one == "yes":
         raw = raw[:50]
+    # Options of the library, since the code itself is not part of it.
     options = _VARIANTS[method] if by_code else {}
     totals = postprocess(raw, method, **options).frequencies.sum(axis=-1)
     # True frequencies sum to 1: the errors of all values add up to the sum of the answers less 1.
@@ -115,6 +117,7 @@ def authors_fig2(instances: InstanceSet) -> Finding:
     evidence: dict[str, float | int | str] = {}
     scores = []
     for method, printed in _PRINTED.items():
+        # Beside the code's: where the two differ, the figure tells which of them drew it.
         words = _sum_of_biases(instances, method, by_code=False)
         code = words
         if method in _VARIANTS:
@@ -186,6 +189,7 @@ def authors_norm_sub(instances: InstanceSet) -> Finding:
     outside = [0.0]
     gaps = [0.0]
     for instance in [*instances.all, *instances.crowd]:
+        # On other vectors the code never ends.
         positive = instance.where(instance.estimate.frequencies.max(axis=-1) > 0)
         f = positive.estimate.frequencies
         if not len(f):
@@ -199,6 +203,7 @@ def authors_norm_sub(instances: InstanceSet) -> Finding:
         short += int(is_short.sum())
         vectors += len(f)
         if is_short.any():
+            # Where they differ a certificate says which of the two is the minimiser.
             gaps.append(
                 largest(certify(CLS, positive.estimate[is_short], projection[is_short]).gap)
             )
@@ -232,10 +237,12 @@ def authors_norm_cut(instances: InstanceSet) -> Finding:
     an answer of the code does not sum to 1, or if it does not keep more values than the words do:
     one, or all that are tied at the cut.
     """
+    # A hundred: factors and sums are the same in every draw but for digits.
     raw = _draws(instances)[:100]
     f = raw.frequencies
     words = closed_form.norm_cut(f)
     code = closed_form.norm_cut(f, crossing="keep")
+    # Unchanged values would have the factor 1.
     factors = code[code != 0] / f[code != 0]
     more = np.count_nonzero(code, axis=-1) - np.count_nonzero(words, axis=-1)
     truth = datasets.load("zipf").frequencies

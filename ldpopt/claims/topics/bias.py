@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import closed_form, datasets
+from ldpopt import closed_form
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
+from ldpopt.claims.engine.draws import SETTING, zipf_draws
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.engine.measures import largest, relative_error, smallest
 from ldpopt.claims.engine.tolerances import FORMULA, IDENTITY, SIGMAS
 from ldpopt.claims.reference.channels import count_law, marginal_law
-from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import postprocess
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, FrequencyOracle
 
@@ -31,8 +30,6 @@ _ALWAYS_NORMALISED = ("norm", "norm-sub", "mle-apx")
 _NORMALISED_ON_GRR = ("norm-mul", "power-ns")
 _NOT_NORMALISED = ("base-pos", "base-cut", "norm-cut")
 
-_SETTING = "OLH, ε = 1, Zipf(1.5), d = 1,024, n = 1,000,000"
-
 
 def _expected(oracle: FrequencyOracle, method: str, users: NDArray[np.int64] = _USERS) -> Array:
     """Return E f' of a method, exactly: every count vector with its probability."""
@@ -40,16 +37,6 @@ def _expected(oracle: FrequencyOracle, method: str, users: NDArray[np.int64] = _
     estimate = oracle.estimate(counts, int(users.sum()))
     # The probabilities sum to 1 up to rounding, which is divided out.
     return np.asarray(weights @ postprocess(estimate, method).frequencies / weights.sum())
-
-
-@cache
-def zipf_draws(instances: InstanceSet) -> tuple[Array, FrequencyEstimate]:
-    """Return the true frequencies and raw estimates of N's setting."""
-    data = datasets.load("zipf")
-    oracle = OLH(epsilon=1.0, d=data.d)
-    trials = 60 if instances.quick else 400
-    counts = oracle.simulate_counts(data.counts, instances.rng(), trials=trials)
-    return data.frequencies, oracle.estimate(counts, data.n)
 
 
 @claim(
@@ -71,12 +58,14 @@ def lemma_1(instances: InstanceSet) -> Finding:
     ratios = []
     for name, make in ORACLES.items():
         oracle = make(1.0, d)
+        # E max(f̃, 0) itself would be a difference of two numbers of order f.
         negative_part = np.maximum(oracle.q - np.arange(n + 1) / n, 0.0) / (oracle.p - oracle.q)
         for owners in (0, 1, 20, 100, 400):
             biases[name, owners] = float(marginal_law(oracle, n, owners) @ negative_part)
         if name in ("oue", "olh", "sue", "hr"):  # at this n the others' counts are too skewed
             gaussian_bias = oracle.sd(n) / math.sqrt(2 * math.pi)
             ratios.append(biases[name, 0] / gaussian_bias)
+    # A unit that readers know from the noise of an estimate.
     sd = OUE(epsilon=1.0, d=d).sd(n)
     return Finding(
         holds=min(biases.values()) > 0,
@@ -108,6 +97,7 @@ def base_pos_variance(instances: InstanceSet) -> Finding:
     n = 400
     ratios: dict[tuple[str, int], float] = {}
     for name, make in ORACLES.items():
+        # d matters to some oracles alone, and ε = 1 is the papers' usual budget.
         oracle = make(1.0, 64)
         estimates = (np.arange(n + 1) / n - oracle.q) / (oracle.p - oracle.q)
         clipped = np.maximum(estimates, 0.0)
@@ -147,6 +137,8 @@ def lemma_2(instances: InstanceSet) -> Finding:
     truth = _USERS / _USERS.sum()
     sums = []
     for make in ORACLES.values():
+        # Enumerated, not simulated: an identity must hold to rounding, and draws would show it to 1
+        # %.
         for method in _ALWAYS_NORMALISED:
             sums.append(float(np.sum(_expected(make(1.0, 3), method) - truth)))
     for method in _NORMALISED_ON_GRR:
@@ -187,6 +179,7 @@ def lemma_3(instances: InstanceSet) -> Finding:
     a simulated one by SIGMAS standard deviations or more.
     """
     truth = _USERS / _USERS.sum()
+    # d = 3 and 12 users: few enough count vectors to add up all of them.
     biases = [largest(_expected(make(1.0, 3), "norm") - truth) for make in ORACLES.values()]
     zipf_truth, raw = zipf_draws(instances)
     mean = postprocess(raw, "norm").frequencies.mean(axis=0)
@@ -229,6 +222,7 @@ def lemma_4(instances: InstanceSet) -> Finding:
         biases.append(float(_expected(GRR(epsilon=1.0, d=3), method)[-1]))
     oracle = OUE(epsilon=1.0, d=3)
     counts, weights = count_law(oracle, _USERS)
+    # The simplest answer that satisfies both requirements and ignores the reports.
     constant = np.broadcast_to([1.0, 0.0, 0.0], counts.shape)
     signs = _bias_signs(oracle)
     return Finding(
@@ -268,6 +262,7 @@ def consistent_has_bias(instances: InstanceSet) -> Finding:
         # Six users: none of them, or two, have the last value.
         without, _ = count_law(oracle, np.array([3, 3, 0]))
         with_owners, _ = count_law(oracle, np.array([2, 2, 2]))
+        # As sets: with which probability a vector occurs does not matter here, only whether.
         possible = set(map(tuple, without))
         extra[name] = len(set(map(tuple, with_owners)) - possible)
         vectors += len(possible)
@@ -293,6 +288,7 @@ def _bias_signs(oracle: FrequencyOracle) -> str:
     for owners in range(n // 2 + 1):
         users = np.array([n - owners, 0, owners])
         bias = float(_expected(oracle, "norm-sub", users)[-1]) - owners / n
+        # A sign of rounding would be no sign.
         if abs(bias) <= FORMULA:
             signs += "0"
         else:
@@ -332,6 +328,8 @@ def norm_mul_bias(instances: InstanceSet) -> Finding:
     truth, raw = zipf_draws(instances)
     answers = postprocess(raw, "norm-mul").frequencies
     bias, rare_score = _bias(answers, truth)
+    # Eight values whose true frequencies are far above the noise, so that chance does not order
+    # them.
     top = bias[:8]
     # Norm-Mul scales: the largest value, which is positive, shows its factor.
     gamma = answers.max(axis=-1) / raw.frequencies.max(axis=-1)
@@ -346,7 +344,7 @@ def norm_mul_bias(instances: InstanceSet) -> Finding:
             ),
             "share of draws with γ in [0, 1]": share,
             "mean γ": float(gamma.mean()),
-            "data": _SETTING,
+            "data": SETTING,
         },
     )
 
@@ -366,6 +364,7 @@ def norm_sub_bias(instances: InstanceSet) -> Finding:
     truth, raw = zipf_draws(instances)
     sub, rare_score = _bias(postprocess(raw, "norm-sub").frequencies, truth)
     mul, _ = _bias(postprocess(raw, "norm-mul").frequencies, truth)
+    # "More evenly" is read as less spread over all values.
     sub_spread = float(np.std(sub))
     mul_spread = float(np.std(mul))
     return Finding(
@@ -399,6 +398,7 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     """
     n = 4_000
     d = 1_024
+    # One oracle is enough for a shape; OUE's counts are plain binomials.
     oracle = OUE(epsilon=1.0, d=d)
     sigma = oracle.sd(n)
     threshold = closed_form.significance_threshold(d, sigma)
@@ -410,6 +410,7 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     bias = np.array([-float(marginal_law(oracle, n, k) @ cut_part) for k in owners]) / sigma
     f = np.array(owners) / n
     sign_changes = np.flatnonzero(np.diff(np.sign(bias)))
+    # The part that is left falls with a Gaussian tail: by orders of magnitude per step.
     above = {k: largest(bias[f >= threshold + k * sigma]) for k in (2, 4, 6)}
     return Finding(
         holds=(
@@ -509,6 +510,7 @@ def _simulated_false_positives(
     # All values but one are empty.
     users = np.zeros(oracle.d, dtype=np.int64)
     users[0] = n
+    # Everything through the library: a wrong threshold in Base-Cut would be seen here.
     raw = oracle.estimate(oracle.simulate_counts(users, rng, trials=trials), n)
     kept = postprocess(raw, "base-cut").frequencies[:, 1:]
     mean = float(np.count_nonzero(kept, axis=-1).mean())
@@ -531,6 +533,7 @@ def significance_threshold(instances: InstanceSet) -> Finding:
     items or more above the threshold in a setting, where β/d each would be 0.05.
     """
     numbers = {}
+    # Sizes as K prints them: Kosarak itself is not needed for a tail.
     for name, d, n in (("Kosarak", 41_270, 8_019_015), ("Retail", 16_470, 908_576)):
         for epsilon in (1.0, 2.0, 3.0, 4.0, 5.0):
             oracle = OUE(epsilon=epsilon, d=d)
@@ -565,6 +568,7 @@ def false_positive_share(instances: InstanceSet) -> Finding:
     alpha = 0.05
     oracle = OUE(epsilon=1.0, d=d)
     empty = _tail(oracle, n, alpha)
+    # Two users each: far below T, and still more likely to be seen than nobody's value.
     rare = _tail(oracle, n, alpha, owners=2)
     share = empty / (empty + rare)  # there are as many of either kind
     # OUE's bits are independent: so are the events of two empty values.

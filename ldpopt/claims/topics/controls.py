@@ -21,6 +21,7 @@ from ldpopt.claims.engine.tolerances import IDENTITY, ULPS
 from ldpopt.claims.engine.wrong_points import is_accepted, wrong_points
 from ldpopt.claims.reference.multipliers import multiplier
 from ldpopt.claims.topics.equivalences import CLS, WEIGHTED_MLE
+from ldpopt.closed_form import water_level
 from ldpopt.constraints import GroupTotals, NonNegative
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares
@@ -63,6 +64,7 @@ def instances_cover(instances: InstanceSet) -> Finding:
     those of oracles without a fixed size a sum that differs from 1 by 1e-6; if the random ones have
     fewer than three sizes, or not all oracles are there; or if κ is not positive, negative and 0.
     """
+    # Adversarial ones are left out of the shares: they are extreme by design.
     estimates = [i.estimate for i in [*instances.random, *instances.crowd, *instances.real]]
     large = [estimate for estimate in estimates if estimate.d > 2]
     negative = np.concatenate([e.frequencies.min(axis=-1) < 0 for e in large])
@@ -166,6 +168,7 @@ def certificates_refuse(instances: InstanceSet) -> Finding:
     one to IDENTITY.
     """
     refusals = _Refusals()
+    # Two groups of different sizes, interleaved so that an index out of place would show.
     groups = [np.array([0, 2]), np.array([1, 3, 4, 5, 6])]
     totals = np.array([0.7, 0.3])
     by_group = Problem(LeastSquares(), [NonNegative(), GroupTotals(groups, totals)])
@@ -206,6 +209,7 @@ def certificates_refuse(instances: InstanceSet) -> Finding:
 
 def _slope(problem: Problem, points: Array, estimate: FrequencyEstimate) -> Array:
     """Return the gradient of least squares or of the weighted likelihood, from their definition."""
+    # Written anew: the losses' own gradients are under test.
     residual = points - estimate.frequencies
     if problem is CLS:
         return residual
@@ -284,9 +288,11 @@ def multipliers(instances: InstanceSet) -> Finding:
     vectors = 0
     for instance in [*instances.random, *instances.adversarial]:
         estimate = instance.estimate
+        # Both problems on one instance: κ is what tells them apart.
         checked.add(CLS, instance, _norm_sub(estimate), kappa=0.0)
         checked.add(WEIGHTED_MLE, instance, _mle_apx(estimate), estimate.noise.kappa)
         vectors += 2 * instance.vectors
+    # Rounding of slopes over some thousand values, with room to spare.
     tolerance = 1e-9
     return Finding(
         holds=(
@@ -310,6 +316,7 @@ def multipliers(instances: InstanceSet) -> Finding:
 def _zeroed_first(estimate: FrequencyEstimate) -> Array:
     """Return what N IV-B says in words: negative values stay 0, and the others are shifted."""
     f = estimate.frequencies
+    # -inf marks values that must be zero, whatever the shift.
     return closed_form.norm_sub(np.where(f > 0, f, -np.inf))
 
 
@@ -370,13 +377,13 @@ def comparisons_refuse(instances: InstanceSet) -> Finding:
 
 
 def _hidden_from_the_sample() -> Array:
-    """Return values that mislead a sample with an even stride: 20,480 positive ones look like 200.
+    """Return values that mislead a sample with an even stride: all are positive, 200 look so.
 
     Every tenth value, which is what the sample of the fast path sees, is at least 1 % above the
     others: from these alone the level would lie between them and the rest.
     """
-    # Above 8,192, from where on the fast path takes a sample.
-    d = 20_480
+    # So that the sample takes every tenth value.
+    d = 10 * water_level._SAMPLE
     top = 0.01
     f = np.full(d, 0.90 * top)
     seen = np.arange(0, d, 10)
@@ -389,13 +396,14 @@ def _hidden_from_the_sample() -> Array:
 def _rare_in_the_sample() -> Array:
     """Return values at every ninth place, so that an even stride meets few of them."""
     # Negative values: the level lies among the few at the ninth places.
-    f = np.full(20_480, -1.0)
+    f = np.full(10 * water_level._SAMPLE, -1.0)
     f[::9] = -np.arange(len(f[::9])) / 50_000
     return f
 
 
 def _estimate(d: int, rng: np.random.Generator, oracle: FrequencyOracle, n: int) -> Array:
     """Return one raw estimate of a power law."""
+    # Flat for a power law, so that many values are near the level.
     weights = np.arange(1, d + 1) ** -1.1
     users = rng.multinomial(n, weights / weights.sum())
     return oracle.estimate(oracle.simulate_counts(users, rng), n).frequencies

@@ -57,6 +57,7 @@ class Point:
 
     def shares(self) -> list[Fraction]:
         """Return c/n of each value, which D writes in place of f̃."""
+        # From f̃ = (c/n - q)/(p - q).
         return [self.q + (self.p - self.q) * f for f in self.f]
 
 
@@ -94,6 +95,7 @@ def _identity(instances: InstanceSet, wrong: Callable[[Point], bool]) -> Finding
 
 def _target(point: Point, y: Dual | Fraction, f: Fraction) -> Dual:
     """Return a value's term (f'-f̃)²(p-q)²/(q(1-q) + f'(p-q)(1-p-q)), with its derivative."""
+    # As numbers with a slope: a derivative by hand would be what is under test.
     move = Dual.of(y) - f
     variance = Dual.of(y) * point.slope + point.constant
     return move * move * (point.p - point.q) ** 2 / variance
@@ -130,6 +132,7 @@ def cls_derivation(instances: InstanceSet) -> Finding:
     def wrong(point: Point) -> bool:
         size = len(point.active)
         mass = sum(point.f[v] for v in point.active)
+        # The printed line solved for μ.
         mu = 2 * (mass - 1) / Fraction(size)
         solution = [point.f[v] - (mass - 1) / size for v in point.active]
         slopes = []
@@ -224,7 +227,8 @@ def likelihood_coefficient(instances: InstanceSet) -> Finding:
     Red if the printed form is right to FORMULA for all numbers of values (then the statement
     holds), or if (2π)^d in place of 2π is not.
     """
-    # Away from 1, where a power would not show.
+    # Away from 1, where a power would not show, and different from each other, since equal ones
+    # could hide an exchange of sum and product.
     variances = instances.rng().uniform(0.1, 2.0, size=8)
     sizes = range(1, len(variances) + 1)
     product = np.cumprod(1 / np.sqrt(2 * math.pi * variances))
@@ -261,6 +265,7 @@ def likelihood_exponent(instances: InstanceSet) -> Finding:
 
     def wrong(point: Point) -> bool:
         p, q = point.p, point.q
+        # Any n: it multiplies all three forms.
         n = 1_000
         of_variance = Fraction(0)
         in_estimates = Fraction(0)
@@ -298,8 +303,9 @@ def likelihood_derivative(instances: InstanceSet) -> Finding:
             spread = point.constant + y * point.slope
             ndss = -((y - f) ** 2) * (p - q) ** 2 * point.slope / spread**2
             ndss += 2 * (y - f) * (p - q) ** 2 / spread
-            # D's numerator, in shares of reports instead of estimates.
+            # D's numerator, in shares of reports instead of estimates: c/n less its mean.
             miss = share - q - y * (p - q)
+            # With D's own factor, which `variance-difference` shows to be N's.
             draft = -(miss**2) * (p * (1 - p) - q * (1 - q)) / spread**2
             draft += 2 * miss * (q - p) / spread
             if not exact == ndss == draft:
@@ -324,6 +330,7 @@ def kkt_equation(instances: InstanceSet) -> Finding:
 
     def wrong(point: Point) -> bool:
         for f, y in zip(point.f, point.y, strict=True):
+            # At random f', which need not be a solution: Eq. 15 is an identity in f'.
             x = _x(point, y, f)
             polynomial = point.slope * x**2 - 2 * (point.p - point.q) * x
             if polynomial != -_target(point, Dual(y, Fraction(1)), f).slope:
@@ -387,6 +394,7 @@ def x_root(instances: InstanceSet) -> Finding:
             # Both roots must belong to one μ: otherwise they would be of two equations.
             same_mu = _multiplier(point, x) == _multiplier(point, other)
             refuted += same_mu and other != x
+            # What excludes the other root is the variance at its f', which must be positive.
             at_other = _from_x(point, other, f)
             excluded += point.constant + at_other * point.slope < 0
             vectors += 1
@@ -432,6 +440,7 @@ def draft_gamma_delta(instances: InstanceSet) -> Finding:
         x = (mass - size * q - (p - q)) / (point.slope + size * point.constant)
         below = p - q + (p * (1 - p) - q * (1 - q)) * x
         by_equation = [(shares[v] - q - point.constant * x) / below for v in point.active]
+        # γ and δ are the same for all values of D1, as a line needs them.
         gamma = (p - q) / below
         delta = -point.constant * x / below
         by_line = [point.f[v] * gamma + delta for v in point.active]
@@ -473,6 +482,7 @@ def norm_formula(instances: InstanceSet) -> Finding:
 
     def wrong(point: Point) -> bool:
         d = len(point.f)
+        # Estimates that do not sum to 1: otherwise δ would be 0 and nothing be shown.
         total = sum(point.f)
         shifted = [f + (1 - total) / Fraction(d) for f in point.f]
         printed = [Fraction(1, d) + ((d - 1) * f - (total - f)) / Fraction(d) for f in point.f]
@@ -510,7 +520,7 @@ def uniform_prior(instances: InstanceSet) -> Finding:
         # Bayes' theorem as it stands, although the divisor moves no maximum.
         posterior = likelihood * prior / np.sum(likelihood * prior)
         equal += bool(np.argmax(posterior) == np.argmax(log_likelihood))
-        # A prior that is not uniform, as a control.
+        # A prior that is not uniform, as a control: strong enough to win against 30 reports.
         favouring = likelihood * np.exp(20 * grid[:, -1])
         moved += bool(np.argmax(favouring) != np.argmax(log_likelihood))
     return Finding(

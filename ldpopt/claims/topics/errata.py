@@ -23,6 +23,7 @@ ORDER = 120
 Array = NDArray[np.float64]
 
 _EPSILONS = (0.1, 0.4, 0.5, 0.69, 1.0, 2.0, 4.0)  # about ln 2, where 1/e^ε = 1/2, and on both sides
+# So many that 5 standard deviations of a share, 0.5 %, are far below the difference of both p.
 _REPORTS = 200_000
 _DRAWS = 300  # of the small population on which the words go wrong in one of three draws
 
@@ -40,6 +41,7 @@ def olh_p(instances: InstanceSet) -> Finding:
     p : (1-p)/(g-1) must be e^ε. Red if the printed p fits both (then the statement holds), or if
     e^ε/(e^ε + g - 1) is SIGMAS standard deviations or more from the share, or misses the ratio.
     """
+    # Any value will do: a hash treats all alike.
     value = 3
     oracle = OLH(epsilon=1.0, d=16)
     e = math.exp(oracle.epsilon)
@@ -84,6 +86,7 @@ def oue_estimator(instances: InstanceSet) -> Finding:
     d = 16
     rng = instances.rng()
     oracle = OUE(epsilon=1.0, d=d)
+    # Random frequencies of order 1/16, so that a wrong factor shows in every value.
     users = rng.multinomial(_REPORTS, rng.dirichlet(np.ones(d)))
     # By the client, user by user: nothing of the simulation of counts is used.
     counts = oracle.support_counts(oracle.perturb(np.repeat(np.arange(d), users), rng=rng))
@@ -119,6 +122,7 @@ def support_set(instances: InstanceSet) -> Finding:
     within SIGMAS standard deviations of the truth (then the statement holds), or if those from
     v ∈ Y_i are not.
     """
+    # Fewer than above: sets of values for all reports are a matrix of this many rows.
     n = 50_000
     d = 16
     oracle = OLH(epsilon=1.0, d=d)
@@ -170,6 +174,7 @@ def _oue_and_olh_agree(power: int) -> bool:
     """
     oue = OUE(epsilon=math.log(power), d=8)
     olh = OLH(epsilon=math.log(power), d=8)
+    # To rounding: e^ε comes back from its own logarithm.
     return math.isclose(oue.p, olh.p) and math.isclose(oue.q, olh.q)
 
 
@@ -261,6 +266,7 @@ def _zero_first(f: Array) -> Array:
 
 def _small_draws(instances: InstanceSet) -> FrequencyEstimate:
     """Return estimates of the small population whose negative values matter."""
+    # Few values and a sharp distribution: there the positive estimates sum to less than 1.
     oracle, users = small_reports()
     counts = oracle.simulate_counts(users, instances.rng(), trials=_DRAWS)
     return oracle.estimate(counts, int(users.sum()))
@@ -288,7 +294,9 @@ def norm_sub_words(instances: InstanceSet) -> Finding:
     estimate = _small_draws(instances)
     words = _zero_first(estimate.frequencies)
     formula = closed_form.norm_sub(estimate.frequencies)
+    # Random draws beside the example, to show that users would meet the difference.
     wrong = _differing(words, formula)
+    # A certificate decides which of the two is right: it knows neither.
     certified = certify(CLS, estimate, formula).is_optimal(GAP)
     example = np.array([[0.5, 0.2, -0.01]])
     example_words = _zero_first(example)
@@ -327,6 +335,7 @@ def mle_apx_words(instances: InstanceSet) -> Finding:
     estimate = _small_draws(instances)
     words = _zero_first(estimate.frequencies)
     formula = closed_form.mle_apx(estimate.frequencies, estimate.noise.kappa)
+    # The population of Norm-Sub's words, which have the same fault.
     wrong = _differing(words, formula)
     return Finding(
         holds=wrong == 0,
@@ -367,6 +376,7 @@ def norm_delta(instances: InstanceSet) -> Finding:
     users = rng.multinomial(n, rng.dirichlet(np.ones(d)))
     raw = oracle.estimate(oracle.simulate_counts(users, rng, trials=trials), n).frequencies
     normed = closed_form.norm(raw)
+    # One shift for all values: the first stands for it.
     delta = (normed - raw)[:, 0]
     average_noise = np.mean(raw - users / n, axis=-1)
     with_plus = largest(delta - (1 / d + average_noise))
@@ -412,6 +422,7 @@ def kkt_multiplier(instances: InstanceSet) -> Finding:
     for instance in instances.crowd:
         oracle = instance.estimate.noise.require_protocol()
         p, q = oracle.p, oracle.q
+        # The factor of f in the variance, as the papers write it.
         slope = (p - q) * (1 - p - q)
         raw = instance.estimate.frequencies
         f = closed_form.mle_apx(raw, oracle.kappa)

@@ -32,6 +32,7 @@ _PAPER_METHODS = [name for name in list(METHODS)[:12] if name not in {"base", "n
 
 def _instances(instances: InstanceSet, name: str) -> Iterable[Instance]:
     """Yield the instances of a method: norm-mul has no answer without a positive value."""
+    # No adversarial ones: estimates that no collection gives may break a method's own conditions.
     pool = instances.random + ([] if name in _SLOW else instances.real)
     for instance in pool:
         if name != "norm-mul" or (instance.estimate.frequencies > 0).any(axis=-1).all():
@@ -81,6 +82,7 @@ def table1_nonnegative(instances: InstanceSet) -> Finding:
     Red if the sign of a method's lowest answer is not the one that the library's table of methods
     states, without tolerance.
     """
+    # By answers, never by the definition of a method: a flag must be true of what users get.
     as_stated = True
     vectors = 0
     evidence: dict[str, float | int | str] = {}
@@ -131,8 +133,10 @@ def draft_table1(instances: InstanceSet) -> Finding:
     Red if a word of the two rows does not follow, without tolerance for signs and to SUM for sums.
     """
     evidence: dict[str, float | int | str] = {}
+    # D's table has two rows that N's has not.
     rows = {}
     for name in ("base", "norm-hyb"):
+        # By frequencies: neither method clips answers to queries.
         outputs = [result.frequencies for _, result in _outputs(instances, name)]
         lowest = min(smallest(f) for f in outputs)
         totals = np.concatenate([np.sum(f, axis=-1) for f in outputs])
@@ -149,6 +153,7 @@ def draft_table1(instances: InstanceSet) -> Finding:
 def _by_words(estimate: FrequencyEstimate, name: str) -> Array:
     """Return what Table I's description of a method gives, computed anew."""
     f = estimate.frequencies
+    # With T as the papers define it (α = 2): the words say "below T" and not which T.
     threshold = closed_form.significance_threshold(estimate.d, float(estimate.sigma))
     if name == "base-pos":
         return np.where(f < 0, 0.0, f)
@@ -159,6 +164,7 @@ def _by_words(estimate: FrequencyEstimate, name: str) -> Array:
     positive = np.where(f < 0, 0.0, f)
     if name == "norm-mul":
         return np.asarray(positive / positive.sum(axis=-1, keepdims=True))
+    # Norm-Cut alone needs a search for θ, and the bisection takes one vector at a time.
     rows = positive.reshape(-1, estimate.d)
     return np.array([published.bisected_cut(row) for row in rows]).reshape(f.shape)
 
@@ -188,10 +194,13 @@ def table1_words(instances: InstanceSet) -> Finding:
             differences.setdefault(name, []).append(largest(gaps) if len(gaps) else 0.0)
             vectors += len(gaps)
     for raw, result in _outputs(instances, "post-pos"):
+        # Post-Pos acts on answers: one value, two, and the whole domain, whose sum is hardly
+        # negative.
         first_values = [np.arange(size) for size in (1, 2, raw.d)]
         sums = raw.query(first_values)
         gap = largest(result.query(first_values) - np.maximum(sums, 0.0))
         differences.setdefault("post-pos", []).append(gap)
+    # Both leave out the same instances, so that the pairs belong together.
     pairs = zip(_outputs(instances, "power"), _outputs(instances, "power-ns"), strict=True)
     differences["power-ns"] = [
         largest(closed_form.norm_sub(power.frequencies) - result.frequencies)
@@ -222,8 +231,10 @@ def method_classes(instances: InstanceSet) -> Finding:
         sums = [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
         flag = _sum_flag(np.concatenate(sums))
         nonnegative = _lowest_answer(instances, name) >= 0
+        # "At most 1" is a class of its own: the sentence knows no "almost", as Table I does.
         kind = {"yes": "both" if nonnegative else "sum", "almost": "at most 1", "no": "sign"}[flag]
         classes[kind].add(name)
+    # The two classes on which the sentence and the correction agree.
     rest = classes["sum"] == {"norm"}
     rest &= classes["sign"] == {"base-pos", "post-pos", "base-cut", "power"}
     return Finding(
@@ -258,6 +269,7 @@ def norm_cut_unchanged(instances: InstanceSet) -> Finding:
         kept = result.frequencies > 0
         # To the last bit: "without changing" leaves no room for rounding.
         changed += int(np.count_nonzero(result.frequencies[kept] != raw.frequencies[kept]))
+        # A method that kept other values than the highest could still change none of them.
         lowest_kept = np.min(np.where(kept, raw.frequencies, np.inf), axis=-1)
         highest_cut = np.max(np.where(kept, -np.inf, raw.frequencies), axis=-1)
         misplaced += int(np.count_nonzero(highest_cut > lowest_kept))
@@ -271,6 +283,7 @@ def norm_cut_unchanged(instances: InstanceSet) -> Finding:
 
 def _sum_flag(totals: Array) -> str:
     """Return Table I's word for a method whose answers have these sums."""
+    # One vector is enough to lose the "yes": the column is about every input.
     if bool(np.all(np.abs(totals - 1) <= SUM)):
         return "yes"
     return "almost" if bool(np.all(totals <= 1 + SUM)) else "no"
@@ -284,6 +297,7 @@ def _inversions(before: Array, after: Array) -> int:
     # Neighbours suffice: answers that never fall from one to the next are in order altogether.
     order = np.argsort(before, axis=-1, kind="stable")
     steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
+    # Equal estimates have no order that an answer could invert.
     distinct = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1) > 0
     return int(np.count_nonzero(distinct & (steps < -IDENTITY)))
 
@@ -293,6 +307,7 @@ def _ties(before: Array, after: Array) -> int:
     order = np.argsort(before, axis=-1, kind="stable")
     gaps = np.diff(np.take_along_axis(before, order, axis=-1), axis=-1)
     steps = np.diff(np.take_along_axis(after, order, axis=-1), axis=-1)
+    # To the last bit: values that are set to 0 are equal, others differ by more than rounding.
     return int(np.count_nonzero((gaps > 0) & (steps == 0)))
 
 
@@ -316,6 +331,7 @@ def order(instances: InstanceSet) -> Finding:
 
     Red if one answer is below that of a smaller estimate by more than IDENTITY.
     """
+    # Counted over everything: one inversion anywhere refutes the statement.
     inversions = 0
     vectors = 0
     for name in _PAPER_METHODS:
@@ -352,6 +368,7 @@ def order_norm_hyb(instances: InstanceSet) -> Finding:
     for raw, result in _outputs(instances, "norm-hyb"):
         inversions += _inversions(raw.frequencies, result.frequencies)
         vectors += len(result.frequencies)
+    # Both: an answer as derived that kept the order would be a mistake of the derivation.
     refuted = as_derived and _inversions(estimate, answer) > 0
     return Finding(
         holds=not refuted,
@@ -501,6 +518,7 @@ def norm_idle_hr(instances: InstanceSet) -> Finding:
     equal share of the missing sum.
     """
     change, vectors = _largest_change_by_norm(instances, (HadamardResponse,))
+    # One estimate is enough to show where the change comes from; the claim itself is about all.
     raw = next(
         i.estimate for i in instances.real if isinstance(i.estimate.oracle, HadamardResponse)
     )
@@ -508,6 +526,7 @@ def norm_idle_hr(instances: InstanceSet) -> Finding:
     share = float((postprocess(raw, "norm").frequencies - raw.frequencies).max())
     # The change must be what Norm is defined to do.
     explained = math.isclose(raw.d * share, missing)
+    # Not one less than a power of two, where all columns would support equally many values.
     oracle = HadamardResponse(epsilon=1.0, d=5)
     columns = range(oracle.columns)
     sizes = [int(oracle.support_counts(np.array([column])).sum()) for column in columns]
@@ -539,6 +558,7 @@ def norm_changes_others(instances: InstanceSet) -> Finding:
     vectors = 0
     for instance in instances.random + instances.real:
         f = instance.estimate.frequencies
+        # By oracle, since the statement names the one that is left alone.
         name = type(instance.estimate.oracle).__name__
         changes.setdefault(name, []).append(largest(closed_form.norm(f) - f))
         vectors += instance.vectors

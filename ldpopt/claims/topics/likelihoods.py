@@ -43,6 +43,7 @@ class Setting:
 
 
 def _settings() -> list[Setting]:
+    # N's own size, which its sentence is about.
     d = 1_024
     grr_losses = (MultinomialMLE(), GaussianMLE())
     independent_losses = (BinomialMLE(), GaussianMLE())
@@ -69,6 +70,7 @@ class Excess:
     @classmethod
     def of(cls, errors: Array, others: Array) -> Excess:
         """Return the excess of errors over others, drawn in pairs: their difference varies less."""
+        # On the same draws: what both have in common is nearly all of their noise.
         difference = errors - others
         scale = float(others.mean())
         standard_error = float(difference.std(ddof=1)) / math.sqrt(len(errors))
@@ -101,6 +103,7 @@ def excess_over_norm_sub(
 
     Both are solved on the same draws.
     """
+    # The same shape with fewer users, so that n alone differs between the settings.
     data = datasets.load("zipf").scaled(setting.n)
     counts = setting.oracle.simulate_counts(data.counts, rng, trials=trials)
     raw = setting.oracle.estimate(counts, setting.n)
@@ -167,6 +170,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
     """
     rng = instances.rng()
     trials = 20 if instances.quick else 50
+    # Few users, since this likelihood has a term per report.
     n = 5_000
     d = 64
     # Few values and a large ε: there a report often supports its user's value and few others.
@@ -189,6 +193,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
             name = f"{type(oracle).__name__}, ε = {oracle.epsilon:g}"
             evidence[f"{name}: MSE above that of {other}"] = str(excess)
             if oracle.epsilon > 1:
+                # Where nothing is expected, at ε = 1, nothing is required.
                 better &= excess.is_negative
     return Finding(
         holds=not better,
@@ -202,6 +207,7 @@ def per_report_mle(instances: InstanceSet) -> Finding:
 
 def _both(estimate: FrequencyEstimate) -> tuple[Array, Array, Array]:
     """Return MLE-Apx's answer, Norm-Sub's, and the multiplier t of the first."""
+    # Both from one estimate: their distance is about the methods, not about draws.
     raw = estimate.frequencies
     kappa = estimate.noise.kappa
     mle = closed_form.mle_apx(raw, kappa)
@@ -233,7 +239,8 @@ def gamma_near_one(instances: InstanceSet) -> Finding:
             oracle = OLH(epsilon=epsilon, d=data.d)
             raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=trials), data.n)
             mle, cls, t = _both(raw)
-            # N's scale factor, written with the multiplier t.
+            # N's scale factor, written with the multiplier t: one per draw, since "γ ~ 1" should
+            # hold for every collection.
             gamma = 1 / (1 - oracle.kappa * t)
             departures.append(largest(gamma - 1))
             mle_error = np.mean((mle - data.frequencies) ** 2)
@@ -279,6 +286,7 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
     vectors = 0
     # Dominated; in between; not dominated with little noise, and with much.
     for epsilon, n in ((0.2, 10**6), (1.0, 10**6), (4.0, 10**8), (4.0, 10**4)):
+        # Zipf's top value has f = 0.39: where f's part matters it is seen there first.
         data = datasets.load("zipf").scaled(n)
         oracle = OUE(epsilon=epsilon, d=data.d)
         raw = oracle.estimate(oracle.simulate_counts(data.counts, rng, trials=5), n)
@@ -315,6 +323,7 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
 
 def _distances_at_small_kappa(rng: np.random.Generator) -> list[float]:
     """Return ‖f_MLE - f_CLS‖₁ of a random vector at κ = 1e-3 and 1e-6: proportional to κ."""
+    # So wide that some values become 0, as in a real answer.
     raw = rng.normal(1 / 8, 0.3, size=8)
     cls = closed_form.norm_sub(raw)
     return [float(np.sum(np.abs(closed_form.mle_apx(raw, k) - cls))) for k in (1e-3, 1e-6)]
@@ -362,6 +371,7 @@ def _maximum_with_coefficient(oracle: FrequencyOracle, raw: Array, n: int) -> fl
 
     On a grid that is refined around its best point twelve times, by a factor of 250 each.
     """
+    # Without a solver, and without the derivative that MLE-Apx is built on.
     low = 0.0
     high = 1.0
     for _ in range(12):
@@ -399,7 +409,8 @@ def mle_convex(instances: InstanceSet) -> Finding:
             oracle = make(epsilon, 16)
             f = rng.uniform(0.01, 0.99, 200)
             raw = rng.uniform(-0.5, 1.5, 200)
-            # Small beside the distance to the pole of the target, at f = -a/b.
+            # Small beside the distance to the pole of the target, at f = -a/b, but not too small:
+            # rounding counts with the inverse square of the step.
             step = 1e-3 * np.minimum(f, oracle.a / (oracle.a + abs(oracle.b)))
             before, here, after = (
                 (x - raw) ** 2 / (oracle.a + oracle.b * x) for x in (f - step, f, f + step)

@@ -37,6 +37,7 @@ _NEARLY_COMMON = 0.1
 
 def _truth(d: int) -> Array:
     """Return frequencies k/Σk: all different, and nobody has the last value."""
+    # Equal frequencies could hide an exchange of two values, and positive ones a wrong q.
     weights = np.arange(d)[::-1].astype(np.float64)
     return np.asarray(weights / weights.sum())
 
@@ -54,6 +55,7 @@ def _printed_variance(oracle: FrequencyOracle, f: Array) -> Array:
 
 def _exact_covariance(oracle: FrequencyOracle, f: Array) -> Array:
     """Return n times the covariance of the estimates, from all reports."""
+    # The estimate is the share of supporting reports, less q, over p - q.
     return channel(oracle).covariance(f) / (oracle.p - oracle.q) ** 2
 
 
@@ -149,6 +151,7 @@ def variance(instances: InstanceSet) -> Finding:
     errors = []
     for _, oracle in _small():
         f = _truth(oracle.d)
+        # By the channel of the reports, which knows nothing of Eq. 5.
         exact = np.diag(_exact_covariance(oracle, f))
         errors.append(relative_error(exact, _printed_variance(oracle, f)))
     scores = {
@@ -221,6 +224,7 @@ def counts_binomial(instances: InstanceSet) -> Finding:
     holds), or if the variance is not that of two binomials, or the difference not
     n (p-q)² f(1-f), each to FORMULA.
     """
+    # Any d: a count of OUE depends on its own bits alone.
     oracle = OUE(epsilon=1.0, d=8)
     n = 200
     owners = 80
@@ -272,6 +276,7 @@ def variance_approximation(instances: InstanceSet) -> Finding:
     as_derived = True
     for data_name in ("zipf", "emoji"):
         f = datasets.load(data_name).frequencies
+        # One whose κ depends on ε alone, and one whose κ hardly falls with d.
         for make in (OUE, GRR):
             for epsilon in (0.2, 1.0, 2.0, 4.0):
                 oracle = make(epsilon=epsilon, d=len(f))
@@ -282,6 +287,7 @@ def variance_approximation(instances: InstanceSet) -> Finding:
                     excess.max()
                 )
                 as_derived &= math.isclose(excess.mean(), oracle.kappa / len(f), rel_tol=1e-6)
+                # The others are "too large" for the statement, and are only shown.
                 if epsilon <= 1:
                     top_errors.append(float(excess.max()))
                     mean_errors.append(float(excess.mean()))
@@ -324,6 +330,7 @@ def independent(instances: InstanceSet) -> Finding:
     worst = {name: largest(values) for name, values in correlations.items()}
     uncorrelated = [n for n, make in ORACLES.items() if has_uncorrelated_counts(make(1.0, 4))]
     explained = (
+        # Zero correlation for some shows that the others' is no error of the enumeration.
         max(worst.values()) > 0.1 and largest([worst[name] for name in uncorrelated]) < ENUMERATED
     )
     return Finding(
@@ -384,6 +391,8 @@ def norm_variance(instances: InstanceSet) -> Finding:
     for simulation in _simulated(instances):
         # Two oracles are enough here: the enumeration covers all of them.
         if simulation.name in ("oue", "olh"):
+            # In the simulation estimates of hashing are uncorrelated too: its family is ideal
+            # there.
             predicted = _uncorrelated_norm_variance(simulation.printed_variance)
             normed = closed_form.norm(simulation.estimates)
             scores.append(simulation.variance_score(normed, predicted))
@@ -424,6 +433,7 @@ def noise_gaussian(instances: InstanceSet) -> Finding:
     ratios: list[float] = []
     falling = True
     for name, make in ORACLES.items():
+        # Every size by itself: the distance is a property of a law, not of draws.
         laws = [_distances_to_gaussian(make(1.0, 64), n) for n in sizes]
         distances = [largest([distance for distance, _ in law]) for law in laws]
         ratios += [distance / bound for law in laws for distance, bound in law]
@@ -475,6 +485,7 @@ def _distance_to_gaussian(oracle: FrequencyOracle, n: int, owners: int) -> tuple
     gaussian = ndtr((np.arange(n + 1) - mean) / sd)
     up_to = np.cumsum(law)
     distance = largest([up_to - gaussian, up_to - law - gaussian])  # at and before each jump
+    # Users are independent, so that their third moments add up as the variances do.
     third_moments = owners * _third_moment(oracle.p) + (n - owners) * _third_moment(oracle.q)
     return distance, _BERRY_ESSEEN * third_moments / sd**3
 
@@ -574,6 +585,7 @@ def mse_any_distribution(instances: InstanceSet) -> Finding:
     for _, oracle in _small():
         d = oracle.d
         formula = oracle.a + oracle.b / d
+        # The two extremes, one in between, and one that nobody has chosen.
         for f in (np.eye(d)[0], np.full(d, 1 / d), _truth(d), rng.dirichlet(np.ones(d))):
             # The estimate is unbiased: its expected MSE over the domain is its mean variance.
             errors.append(relative_error(np.trace(_exact_covariance(oracle, f)) / d, formula))

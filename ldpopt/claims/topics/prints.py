@@ -24,6 +24,7 @@ def kosarak_size(instances: InstanceSet) -> Finding:
 
     Red if they agree within a page: then there would be nothing to say.
     """
+    # As printed: there is nothing to compute.
     of_draft = 42_178
     of_calibrate = 41_270
     return Finding(
@@ -52,6 +53,7 @@ def area_sizes(instances: InstanceSet) -> Finding:
     Red if all printed numbers follow to _SHOWN (then the statement holds), or if those of states
     and regions do not.
     """
+    # D 4.1's number; 951 in D 4.3 is one of the two things in question.
     cities = 915
     shares = {areas: 100 / areas for areas in (370, 49, 9)}
     states_follow = math.isclose(shares[49], 2, rel_tol=_SHOWN)
@@ -83,6 +85,7 @@ def emoji_categories(instances: InstanceSet) -> Finding:
     than there are: then it fails.
     """
     emoji = 1_573
+    # A mean of one decimal: the product is right to half a per cent.
     in_categories = 68 * 10.4
     fits = in_categories > 0.9 * emoji
     return Finding(

@@ -36,6 +36,7 @@ _ROUNDINGS: tuple[Rounding, ...] = ("nearest", "floor")
 
 def _grid(instances: InstanceSet) -> list[tuple[float, int]]:
     """Return pairs (ε, d) that cover the papers' settings: ε up to 5, d up to Kosarak's."""
+    # Not on round numbers alone: whole g and k would make special cases of them.
     epsilons = np.linspace(0.1, 5.0, 15 if instances.quick else 99)
     # The four sizes of the papers' data are 915, 1,024, 1,573 and 42,178.
     sizes = [2, 3, 4, 5, 8, 16, 33, 100, 915, 1024, 1573, 42_178]
@@ -131,6 +132,7 @@ def grr_oue(instances: InstanceSet) -> Finding:
     a line to FORMULA.
     """
     grid = _grid(instances)
+    # Two counts: the claim is about the constant part, and f's part is shown beside.
     wrong = 0
     with_frequency = 0
     for epsilon, d in grid:
@@ -168,10 +170,12 @@ def post_processing_private(instances: InstanceSet) -> Finding:
     Red if the largest log-ratio of an outcome's probabilities under two values exceeds that of the
     reports by PROBABILITY or more, or if no map lowers it: then the maps would do nothing.
     """
+    # Random maps, since no list of methods could stand for "any post-processing".
     rng = instances.rng()
     excesses = []
     for make in ORACLES.values():
         for epsilon, d in SMALL:
+            # As a matrix: what a map does to the laws of reports is a product.
             law = channel(make(epsilon, d))
             reports = len(law.supports)
             # Columns are the laws of the outcome given a report: functions are their corners.
@@ -207,6 +211,7 @@ def hash_uniform(instances: InstanceSet) -> Finding:
     Neighbours, far values and multiples of the step. Red if the buckets of a pair depart from g²
     equally likely ones by SIGMAS standard deviations of χ² or more.
     """
+    # So many that a cell of the largest table, 1/81, has 600 of them.
     seeds = instances.rng().integers(0, 1 << 63, size=50_000, dtype=np.uint64)
     pairs = [(0, 1), (1, 2), (0, 1_023), (7, 8_191), (255, 256), (0, 42_177)]
     scores = []
@@ -218,6 +223,7 @@ def hash_uniform(instances: InstanceSet) -> Finding:
             # Pairs of buckets, since uniform buckets alone could still be the same for both values.
             cells = np.bincount(g * buckets[0].astype(int) + buckets[1].astype(int))
             expected = len(seeds) / g**2
+            # χ² has this mean and twice this variance; the counts sum to the number of seeds.
             freedom = g**2 - 1
             chi_square = float(np.sum((cells - expected) ** 2)) / expected
             scores.append((chi_square - freedom) / math.sqrt(2 * freedom))
@@ -254,6 +260,7 @@ def oue_faster(instances: InstanceSet) -> Finding:
     second takes no more than twice as many operations as the first.
     """
 
+    # What each server does per report and value, and nothing around it.
     def add(x: Array) -> Array:
         return x + 1.0
 
@@ -297,6 +304,7 @@ def hadamard_entry(instances: InstanceSet) -> Finding:
     d = 1_024
     # The constant column is left out, so that there are more columns than values.
     columns = HadamardResponse(epsilon=1.0, d=d).columns
+    # One count per report, and then a fast Walsh-Hadamard transform.
     transform = n + columns * math.log2(columns)
     hashes = n * d * of_hash
     return Finding(
@@ -326,6 +334,7 @@ def oue_ones(instances: InstanceSet) -> Finding:
     """
     epsilons = _budgets(instances, quick=20, full=200)
     d = 100
+    # Steps of a thousandth, so that 1/2 and its neighbours are on the grid.
     p = np.linspace(0.01, 0.99, 981)
     saved = []
     above_half = []
@@ -355,6 +364,7 @@ def oue_ones(instances: InstanceSet) -> Finding:
 
 def _hashing_variance(h: float, e: float) -> float:
     """Return n Var f̃ of local hashing with g = h + 1 buckets at f = 0, e = e^ε."""
+    # From a = q(1-q)/(p-q)² with q = 1/(h+1) and p = e/(e+h).
     return (e * e / h + 2 * e + h) / (e - 1) ** 2
 
 
@@ -420,6 +430,7 @@ def olh_best_g(instances: InstanceSet) -> Finding:
 
 def _olh_over_oue(epsilon: float, rounding: Rounding = "nearest") -> float:
     """Return by how much OLH's variance at f = 0 exceeds OUE's, relative."""
+    # d is of no consequence: hashing hides it.
     olh = OLH(epsilon=epsilon, d=8, rounding=rounding)
     return olh.a / OUE(epsilon=epsilon, d=8).a - 1
 
@@ -529,6 +540,7 @@ def ss_k(instances: InstanceSet) -> Finding:
     for epsilon, d in grid:
         constant, slope = _subset_variances(epsilon, d)
         # Frequencies sum to 1: the mean of a + b f over the domain is a + b/d for every population.
+        # It is what the library's choice of k minimises.
         error = constant + slope / d
         best = error.min()
         distances.append(abs(1 + int(np.argmin(error)) - max(1, d / (math.exp(epsilon) + 1))))
@@ -600,6 +612,7 @@ def ss_variance(instances: InstanceSet) -> Finding:
     d = 12
     # d, e and k are whole: nothing is rounded in this instance.
     k = d / (e + 1)
+    # q = p(k-1)/(d-1) + (1-p)k/(d-1) at p = 1/2.
     from_subsets = (2 * k - 1) / (2 * (d - 1))
     as_printed = (d - (e + 1) / 2) / ((e + 1) * (d - 1))
     derivation_holds = from_subsets == as_printed < 1 / (e + 1)
@@ -638,6 +651,7 @@ def blh_hr(instances: InstanceSet) -> Finding:
     olh_better_from = math.inf
     always_better_above = True
     for epsilon in epsilons:
+        # Again any d will do, as none of the four variances depends on it.
         blh = BLH(epsilon=epsilon, d=8)
         hadamard = HadamardResponse(epsilon=epsilon, d=8)
         olh = OLH(epsilon=epsilon, d=8)
@@ -773,6 +787,7 @@ def hr_half(instances: InstanceSet) -> Finding:
     Red if every column has d/2 (then the statement holds), or if one has not where d is a power of
     two. Counts are exact.
     """
+    # Up to 16: four powers of two, and four numbers between them.
     sizes = {d: _supported_rows(d) for d in range(2, 17, 2)}
     # All columns of a size: one that has another number refutes it.
     halved = {d for d, columns in sizes.items() if set(columns) == {d // 2}}
@@ -819,6 +834,7 @@ def communication(instances: InstanceSet) -> Finding:
     Red if OUE's or subset selection's exponent of d differs from 1 by 0.05 or more, or if OLH's is
     not 0.
     """
+    # Information, not bytes of a file: an encoding could always be wasteful.
     bits = {name: _report_bits(name) for name in ("oue", "ss", "olh")}
     exponents = {name: _exponent_of_d(of_oracle) for name, of_oracle in bits.items()}
     linear = abs(exponents["oue"] - 1) < 0.05 and abs(exponents["ss"] - 1) < 0.05

@@ -166,6 +166,7 @@ def monotone_simplex(instances: InstanceSet) -> Finding:
     """
 
     def make(d: int) -> Case:
+        # A chain, the longest order there is on d values.
         order = np.arange(d)
         problem = Problem(LeastSquares(), [Monotone(order), NonNegative(), SumsTo(1.0)])
         return Case(
@@ -223,6 +224,7 @@ def multinomial_mle(instances: InstanceSet) -> Finding:
 
     def water_filling(estimate: FrequencyEstimate) -> Array:
         oracle = estimate.noise.require_protocol()
+        # c/n, to which the estimates are brought back.
         shares = MultinomialMLE.shares(estimate)
         return closed_form.water_filling(shares, oracle.q / (oracle.p - oracle.q))
 
@@ -245,6 +247,7 @@ def binomial_mle(instances: InstanceSet) -> Finding:
     On the random and crowd instances of all other oracles but subset selection. Red if a gap
     exceeds GAP or a solver converges to a point that differs by more than its objective allows.
     """
+    # Counts of a fixed total would not be independent, as this likelihood takes them to be.
     problem = Problem(BinomialMLE(), [NonNegative(), SumsTo(1.0)])
     chosen = [i for i in instances.random if _fixed_size(i) is None]
     crowd = [i for i in instances.crowd if _fixed_size(i) is None]
@@ -266,6 +269,7 @@ def at_most(instances: InstanceSet) -> Finding:
     the best support of a solver differs in its objective by more than OBJECTIVE.
     """
     d = _SUPPORT_SIZE
+    # Seven values have at most 35 supports of one size: all can be tried.
     stacks = [i.estimate.frequencies for i in _of_size(instances.random, d)]
     vectors = np.concatenate(stacks)[: 6 if instances.quick else None]
     advantages = [0.0]
@@ -368,6 +372,7 @@ def base_cut_l0(instances: InstanceSet) -> Finding:
     vectors = 0
     for instance in _of_size(instances.crowd, d):
         raw = instance.estimate.frequencies
+        # The papers' T, although the claim is true of any.
         threshold = closed_form.significance_threshold(d, instance.estimate.sigma)
         reached = _l0_cost(closed_form.base_cut(raw, threshold), raw, threshold)
         candidates = [np.where(support, np.maximum(raw, 0.0), 0.0) for support in supports]
@@ -413,6 +418,8 @@ def norm_hyb_cls(instances: InstanceSet) -> Finding:
         # The fixed values differ from vector to vector, so that every batch is compiled anew: one
         # batch per instance.
         for batch in batches(instance)[:1]:
+            # Vectors end to end make one larger problem: a solver's start costs more than its
+            # steps.
             joined = batch.estimate.frequencies[0]
             kept = np.concatenate([_kept(row, threshold) for row in joined.reshape(-1, d)])
             fixed = [Fixed(np.flatnonzero(kept), joined[kept])] if kept.any() else []
@@ -432,6 +439,7 @@ def _kept(vector: Array, threshold: float) -> NDArray[np.bool_]:
     kept = vector >= threshold
     if vector[kept].sum() > 1:
         kept = np.zeros(len(vector), dtype=np.bool_)
+        # Stable, so that of equal values the first is kept, as the method does.
         for index in np.argsort(-vector, kind="stable"):
             if vector[kept].sum() + vector[index] >= 1:
                 break

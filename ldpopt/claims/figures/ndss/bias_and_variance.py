@@ -19,11 +19,13 @@ from ldpopt.claims.figures.statement import Correction, Statement
 _ZERO_SUM = ("norm", "norm-mul", "norm-cut", "norm-sub", "power-ns")
 _ZERO_SUM_BY_WORDS = ("norm", "norm-mul", "norm-sub", "power-ns")
 _BIAS = {"metric": "bias (counts)"}
+# Figure 2 draws the biases and prints their sum.
 _SUM = {"metric": "bias sum (counts)"}
 # A tenth of the standard deviation of one estimated count, √(4e)/(e - 1)·√n = 1,919 counts.
 _UNSEEN = 190
 # Those that leave most infrequent values at 0, so that their variance is that of rare events.
 _RARE = ("base-cut", "power", "power-ns")
+# Up to this rank every method keeps a value in more than one trial of twenty.
 _FREQUENT = 40
 # The fewer trials leave a value above 0, the larger is the kurtosis and the less the variance is
 # known: 1/p where a share p of them does, 1/1000 at the last ranks for the methods in _RARE.
@@ -60,7 +62,7 @@ def _variances(low: float, high: float, first: int, last: int) -> tuple[Variance
         return Variance("ndss-fig3", names, low, high, 2, kurtosis=kurtosis, at=at)
 
     if last <= _FREQUENT:
-        # Up to there a value is above 0 in more than one trial of twenty with every method.
+        # One kurtosis for all methods: 1/p with p a twentieth.
         return (check(sum(_KURTOSIS.values(), ()), 20.0),)
     return tuple(check(names, kurtosis) for kurtosis, names in _KURTOSIS.items())
 
@@ -112,6 +114,7 @@ STATEMENTS = (
         text="Sum of biases of Norm, Norm-Mul, Norm-Cut, Norm-Sub and PowerNS: 0.",
         figure="ndss-fig2",
         how="Below half a user in a million",
+        # Whole counts are printed: below half of one they read 0.
         checks=(Value("ndss-fig2", _ZERO_SUM, -0.5, 0.5, only=_SUM),),
         expected=Verdict.CORRECTED,
         why=(
@@ -124,7 +127,9 @@ STATEMENTS = (
                 " 1, 0.2 % of the users, unless the values that it keeps are rescaled."
             ),
             checks=(
+                # Norm-Cut apart: by N's words its sum may be below 1.
                 Value("ndss-fig2", _ZERO_SUM_BY_WORDS, -0.5, 0.5, only=_SUM),
+                # What rounds to 0.2 % of a million users, and half as much again.
                 Value("ndss-fig2", "norm-cut", -3_000, -1_500, only=_SUM),
             ),
         ),
@@ -135,6 +140,7 @@ STATEMENTS = (
         text="Base and Norm are unbiased.",
         figure="ndss-fig2",
         how="Every shown bias within ±190 counts, a tenth of the standard deviation of an estimate",
+        # An unbiased estimate has a bias of chance: seven standard errors of 5,000 runs.
         checks=(Value("ndss-fig2", ("base", "norm"), -_UNSEEN, _UNSEEN, "parameter", only=_BIAS),),
     ),
     Statement(
@@ -144,6 +150,7 @@ STATEMENTS = (
         figure="ndss-fig2",
         how="Bias of every rank from 100 on, above 0",
         checks=(
+            # More frequent values are rarely clipped, and their bias is within its error.
             Value("ndss-fig2", "base-pos", 0, ANY, "parameter", at=lambda r: r >= 100, only=_BIAS),
         ),
     ),
@@ -178,6 +185,7 @@ STATEMENTS = (
             "(nearly flat before and after), from below −500 counts to above 0"
         ),
         checks=(
+            # Far apart: between neighbours the bias changes by less than its standard error.
             Climb("ndss-fig2", "norm-sub", 0, ANY, (1, 30, 59, 103, 181, 365), only=_BIAS),
             Value(
                 "ndss-fig2", "norm-sub", -ANY, -500, "parameter", at=lambda r: r <= 10, only=_BIAS
@@ -211,6 +219,7 @@ STATEMENTS = (
         text="The variance is similar for all the values in Base and Norm.",
         figure="ndss-fig3",
         how="Largest over smallest variance of all shown ranks, at most 1.5",
+        # Base's variance grows with f, by κ f₁ at most, and a variance of 5,000 runs by chance.
         checks=(Spread("ndss-fig3", ("base", "norm"), 1, 1.5, variances=True),),
     ),
     Statement(
@@ -222,6 +231,7 @@ STATEMENTS = (
             "Mean of the ratios at all shown ranks, below 1 and above 0.99; its interval follows "
             "from how the ratios differ (at a single rank chance decides)"
         ),
+        # "Slightly": Norm takes away one part in d.
         checks=(on_average(Ratio("ndss-fig3", "norm", "base", 0.99, 1.0, "parameter")),),
     ),
     Statement(
@@ -233,6 +243,7 @@ STATEMENTS = (
             "Variance over rank 2's: at most 1.25 at the ranks 3 to 40, 1 up to 500 and 0.5 beyond"
         ),
         checks=(
+            # The most frequent values have more noise of their own: a quarter is allowed for that.
             *_variances(0, 1.25, first=3, last=_FREQUENT),
             *_variances(0, 1, first=_FREQUENT + 1, last=500),
             *_variances(0, 0.5, first=501, last=1_024),

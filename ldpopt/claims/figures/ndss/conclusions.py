@@ -20,6 +20,7 @@ STATEMENTS = (
         text="For full-domain query, Base-Cut performs the best.",
         figure="ndss-fig4",
         how="MSE of Base-Cut over every other method's, at most 1 at every ε",
+        # "The best" leaves no room for a method that is better, however little.
         checks=(Ratio("ndss-fig4", "base-cut", without("base-cut"), 0, 1),),
         expected=Verdict.FAILS,
         why=(
@@ -33,9 +34,11 @@ STATEMENTS = (
         text="For set-value query, PowerNS performs the best.",
         figure="ndss-fig6",
         how="MSE of PowerNS over every other method's, at most 1 at every ρ",
+        # Figure 6 and not 7: it shows sets of every size.
         checks=(Ratio("ndss-fig6", "power-ns", without("power-ns"), 0, 1, "parameter"),),
     ),
     shared.norm_on_top(
+        # By the same rule as D's sentence on its Figure 5.
         Place("ndss", "fig10", "N V, V-F"),
         "n-top-norm",
         "For high-frequency-value query, Norm performs the best.",
@@ -47,6 +50,7 @@ STATEMENTS = (
         text="While Base can also be used, Norm reduces variance.",
         figure="ndss-fig4",
         how="MSE of Norm over Base's, below 1 at every ε",
+        # By one part in d: pairs of answers to the same draws show it, two means would not.
         checks=(Ratio("ndss-fig4", "norm", "base", 0, 1),),
     ),
     Statement(
@@ -58,6 +62,7 @@ STATEMENTS = (
             "Median over all methods and ε of the standard deviation of the MSE over its mean, "
             "below 0.25 (a quarter is a hair on the logarithmic axis)"
         ),
+        # "Typically": half of the points may have more.
         checks=(typical(Deviation("ndss-fig4", ALL, 0, 0.25)),),
     ),
 )

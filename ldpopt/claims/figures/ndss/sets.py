@@ -37,6 +37,7 @@ STATEMENTS = (
         ),
         figure="ndss-fig6",
         how="MSE of each non-normalised method over PowerNS's, at least 100",
+        # "Any of the non-norm based methods": each of them, not their best.
         checks=(Ratio("ndss-fig6", FREE, "power-ns", 100, ANY, "parameter", at=lambda r: r == 90),),
         expected=Verdict.INCONCLUSIVE,
         why=(
@@ -50,6 +51,7 @@ STATEMENTS = (
         text="The MSE for Base-Pos is higher than other methods.",
         figure="ndss-fig6",
         how="Over every other method, above 1",
+        # At every ρ: its positive biases add up over any set.
         checks=(Ratio("ndss-fig6", "base-pos", without("base-pos"), 1, ANY, "parameter"),),
     ),
     shared.post_pos_like_base(_FIG_6, "Post-Pos is slightly better than Base."),
@@ -59,6 +61,7 @@ STATEMENTS = (
         text="In the settings we evaluated, Base-Cut also outperforms Base.",
         figure="ndss-fig6",
         how="Ratio below 1 at every ρ",
+        # "In the settings we evaluated" are all points of the figure.
         checks=(Ratio("ndss-fig6", "base-cut", "base", 0, 1, "parameter"),),
         expected=Verdict.FAILS,
         why="Worse than Base from ρ = 20 on: what Base-Cut leaves out adds up over a set.",
@@ -69,9 +72,11 @@ STATEMENTS = (
         text="PowerNS further makes Power's estimates sum up to 1, thus achieving better utility.",
         figure="ndss-fig6",
         how="PowerNS over Power, below 1",
+        # "Better" is at every ρ, by however little.
         checks=(Ratio("ndss-fig6", "power-ns", "power", 0, 1, "parameter"),),
     ),
     shared.errors_rise(_FIG_7, ALL),
+    # Figure 7 shows the sets of 1 to 10 % of the domain, which Figure 6 leaves out.
     shared.small_sets(_FIG_7),
     shared.norm_cut_on_sets(
         _FIG_7, "At ρ = 1 it is 27 % worse, give or take 11, and at ρ = 2 as good."
@@ -85,7 +90,12 @@ STATEMENTS = (
         how="Over Base, Base-Pos, Norm, Norm-Mul and Norm-Sub, at most 1",
         checks=(
             Ratio(
-                "ndss-fig8", "post-pos", ("base", "base-pos", "norm", "norm-mul", "norm-sub"), 0, 1
+                # The methods of the left sub-figure; the right one has the others.
+                "ndss-fig8",
+                "post-pos",
+                ("base", "base-pos", "norm", "norm-mul", "norm-sub"),
+                0,
+                1,
             ),
         ),
         expected=Verdict.UNCHECKED,
@@ -97,6 +107,7 @@ STATEMENTS = (
         text="Norm-Cut from the right performs even better, especially when ε < 3.",
         figure="ndss-fig8",
         how="Norm-Cut over Post-Pos, below 1 for ε < 3",
+        # Below ε = 3 alone: from there on N claims less, "even better" without a number.
         checks=(Ratio("ndss-fig8", "norm-cut", "post-pos", 0, 1, at=lambda e: e < 3),),
         expected=Verdict.UNCHECKED,
         why=OTHER_EMOJI,
@@ -113,6 +124,8 @@ STATEMENTS = (
         checks=(
             Value(
                 "ndss-fig9",
+                # "Quite accurately" is about the error: a choice that costs 15 % may be another
+                # method.
                 "selected",
                 -1,
                 0.15,
@@ -134,6 +147,7 @@ STATEMENTS = (
                 "power-ns",
                 0.5,
                 1,
+                # More often than not: single trials may choose another one by chance.
                 only={"parameter": "power-ns", "metric": "share of choices"},
             ),
         ),

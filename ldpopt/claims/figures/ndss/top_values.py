@@ -14,6 +14,7 @@ from ldpopt.claims.figures.ndss.common import without
 from ldpopt.claims.figures.shared import Place
 from ldpopt.claims.figures.statement import Correction, Statement
 
+# The figure's axis but for its first point, k = 2, with which the others are compared.
 _KS = tuple(range(4, 33, 2))
 # Base-Cut, Norm-Cut and the two with a power law, on which N V-E makes one sentence.
 _GROWING = ("base-cut", "norm-cut", "power", "power-ns")
@@ -30,6 +31,8 @@ STATEMENTS = (
             "MSE at every k from 4 to 32 over that at k = 2, between 0.5 and 2, from the 5,000 "
             "trials of Figs. 2 and 3 (for single values Post-Pos is Base-Pos)"
         ),
+        # Thirty trials of the figure say little about two values: hence the trials of other
+        # figures.
         checks=(TopRanks(("base", "base-pos", "norm"), tuple((k, 2) for k in _KS), 0.5, 2),),
     ),
     shared.norm_mul_tenfold(_FIG_10, without("norm-mul")),
@@ -40,6 +43,7 @@ STATEMENTS = (
         figure="ndss-fig10",
         how="Norm-Sub over Base above 1, over Norm-Mul below 1",
         checks=(
+            # A sentence with two halves: both must agree.
             Ratio("ndss-fig10", "norm-sub", "base", 1, ANY, "parameter"),
             Ratio("ndss-fig10", "norm-sub", "norm-mul", 0, 1, "parameter"),
         ),
@@ -53,6 +57,7 @@ STATEMENTS = (
             "MSE at every k from 4 to 32 over that at k = 2, between 0.5 and 2, from the 5,000 "
             "trials of Figs. 2 and 3"
         ),
+        # "Consistent" is read as "consistently well" above.
         checks=(TopRanks(("base", "norm-sub"), tuple((k, 2) for k in _KS), 0.5, 2),),
     ),
     Statement(
@@ -64,6 +69,7 @@ STATEMENTS = (
             "Error of the two values that every k from 4 to 32 adds over that of the values before "
             "them, above 1, from the 5,000 trials of Figs. 2 and 3"
         ),
+        # Of nested sets of values a ratio would depend on what both have in common.
         checks=(AddedRanks(_GROWING, tuple((k, k - 2) for k in _KS), 1, ANY),),
         expected=Verdict.CORRECTED,
         why=(
@@ -76,6 +82,7 @@ STATEMENTS = (
                 "it is flat, and beyond 24 it changes by less than a fifth."
             ),
             checks=(
+                # In steps of four: what two values add is little beside the error of a bias.
                 AddedRanks(_GROWING, ((16, 12), (20, 16), (24, 20)), 1, ANY),
                 TopRanks(_GROWING, tuple((k, 2) for k in _KS if k <= 10), 0.5, 2),
                 TopRanks(_GROWING, tuple((k, 24) for k in _KS if k > 24), 0.8, 1.2),
@@ -90,6 +97,7 @@ STATEMENTS = (
         text="The performances of Power and PowerNS are similar.",
         figure="ndss-fig10",
         how="PowerNS over Power between 0.5 and 2 at every k",
+        # "Similar" is read as a factor of two, as for the methods of Figure 4.
         checks=(Ratio("ndss-fig10", "power-ns", "power", 0.5, 2, "parameter"),),
     ),
     Statement(
@@ -102,6 +110,7 @@ STATEMENTS = (
             "1 for k > 10"
         ),
         checks=(
+            # Up to k = 10 all values are above every threshold, and the methods answer alike.
             Ratio("ndss-fig10", ("power", "power-ns"), "base-cut", 1 / TIE, ANY, "parameter"),
             Ratio(
                 "ndss-fig10",
