@@ -51,6 +51,7 @@ class Composition:
 
     def problem_for(self, estimate: FrequencyEstimate | ArrayLike) -> Problem:
         """Return the problem that one vector states; an error is raised as by ``first``."""
+        # Checked first: the second problem is built from numbers of the estimate.
         return self.stated_by(self.first.accept(estimate))
 
     def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
@@ -76,6 +77,7 @@ class Composition:
         frequencies = self._minimised(start)
         seconds = time.perf_counter() - began
         return ComposedSolution(
+            # The first problem stands for what was accepted; each trial states its own on demand.
             self.first,
             start,
             frequencies,

@@ -140,6 +140,7 @@ class Formulation:
         """
         if not self.varies:
             return self
+        # Functions of the user get an estimate, whatever the caller has passed.
         start = FrequencyEstimate.of(estimate)
         chosen = {} if values is None else values
         loss = self.loss.at(start, chosen)
@@ -153,6 +154,7 @@ class Formulation:
         start = FrequencyEstimate.of(estimate)
         parts = (self.loss, *self.constraints)
         used = [p for part in parts for p in part.parameters_for(start)]
+        # By id: cvxpy's == builds a constraint.
         return list({p.id: p for p in used}.values())
 
     @property
@@ -178,6 +180,7 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
+        # By objects, which are immutable and compare by identity.
         key = (self.loss, self.constraints, d)
         region = self._regions.get(key)
         if region is None:
@@ -231,6 +234,7 @@ class Formulation:
         self.loss.require_unchanged()
         for constraint in self.constraints:
             constraint.require_unchanged()
+        # A foreign object may state another set by now, without a change that a seal would notice.
         if not self.is_settled:
             self._regions.clear()
         self.loss.validate_for(start)
@@ -263,6 +267,7 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     totals = [constraint.total(d) for constraint in constraints]
     total = _common_total(totals)
     lower, upper = _intersection(loss, [box for box in boxes if box is not None], d)
+    # Kept beside the bounds: closed forms ask for it at every solve.
     smallest = float(lower.sum())
     if total is not None:
         _check_total(total, smallest, float(upper.sum()))
@@ -306,6 +311,7 @@ def _check_box(constraint: Constraint, box: tuple[Array, Array] | None, d: int) 
     """Raise an error unless bounds, which a class of a user may state, are two vectors."""
     if box is None:
         return
+    # Wrong shapes would broadcast, and NaN compares as "not crossed".
     if any(np.shape(end) != (d,) for end in box) or np.isnan(box).any():
         shapes = " and ".join(str(np.shape(end)) for end in box)
         raise InvalidInputError(
@@ -316,6 +322,7 @@ def _check_box(constraint: Constraint, box: tuple[Array, Array] | None, d: int) 
 
 def _common_total(totals: Sequence[float | None]) -> float | None:
     """Return the total that the constraints agree on, if any; several raise an error."""
+    # Exactly equal ones agree: a total is stated, not computed.
     values = sorted({value for value in totals if value is not None})
     if len(values) > 1:
         stated = " and ".join(map(repr, values))

@@ -57,6 +57,7 @@ def pack(interface: Any, data: Mapping[str, Any], inverse: Mapping[str, Any]) ->
     Multipliers of constraints are left out: they belong to expressions of this process.
     """
     without = {name: [] if isinstance(value, list) else value for name, value in inverse.items()}
+    # Once for all jobs, which differ by a few arrays only.
     return pickle.dumps((interface, without_program(data), without))
 
 

@@ -39,6 +39,7 @@ def values_along(
     chosen = {name: _named(parameters, name) for name in grids}
     columns = {name: _values(name, grid) for name, grid in grids.items()}
     lengths = {name: len(column) for name, column in columns.items()}
+    # A shorter list could mean its last value, or a mistake: only the user knows.
     if len(set(lengths.values())) > 1:
         stated = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InvalidInputError(
@@ -57,6 +58,7 @@ def _named(parameters: Sequence[Any], name: str) -> Any:
     if not matching:
         names = [parameter.name() for parameter in parameters]
         raise validate.unknown_name("parameter", name, names)
+    # cvxpy numbers parameters, and does not ask whether their names are unique.
     if len(matching) > 1:
         raise InvalidInputError(
             f"{len(matching)} parameters of this problem have the name {name!r}: rename all but one"
@@ -66,6 +68,7 @@ def _named(parameters: Sequence[Any], name: str) -> Any:
 
 def _values(name: str, grid: Any) -> list[Any]:
     """Return the values of one parameter as a list."""
+    # A text is a list of letters to Python.
     if isinstance(grid, str) or not np.iterable(grid):
         raise InvalidTypeError(f"{name} must be a list of values, got {grid!r}")
     return list(grid)

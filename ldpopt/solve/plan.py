@@ -75,6 +75,7 @@ class Plan:
     name: str
     formulation: Formulation
     verdict: str
+    # Functions are no part of what a plan states: two plans are equal by what they would do.
     run: Run | None = field(default=None, repr=False, compare=False)
     again: Again | None = field(default=None, repr=False, compare=False)
 

@@ -46,6 +46,7 @@ class Request:
     def __post_init__(self) -> None:
         validate.lookup("path", self.path, _PATHS)
         validate.lookup("accuracy", self.accuracy, ACCURACIES)
+        # Checked here, so that paths that need no limit refuse a wrong one too.
         if self.time_limit is not None:
             validate.real("time_limit", self.time_limit, above=0)
         if self.path == "closed-form" and self.solver is not None:
@@ -78,6 +79,7 @@ class Planner:
             If the solver is not installed.
         """
         path = request.path
+        # First of all: who names the conic path wants it also where a shorter one exists.
         if path == "conic":
             return self._conic(formulation, start, request)
         if not _has_convex_steps(formulation, start):
@@ -101,6 +103,7 @@ class Planner:
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
     ) -> Plan | None:
         """Return the plan of an algorithm of this library, or None where none is wanted."""
+        # Of this library alone; solvers are looked up by cvxpy's names.
         algorithms = _algorithms(formulation, start)
         # A name that is no algorithm of this library is one of cvxpy's, for the conic path.
         is_wanted = request.path == "iterative" or request.solver in (None, *algorithms)
@@ -122,6 +125,7 @@ class Planner:
         request: Request,
         algorithms: tuple[str, ...],
     ) -> Plan:
+        # The first is the default, since the list begins with the best.
         names = dict.fromkeys(algorithms)
         name = request.solver if request.solver is not None else algorithms[0]
         validate.lookup("algorithm", name, names)
@@ -129,6 +133,7 @@ class Planner:
         verdict = f"has no closed form; it is solved by {' or '.join(algorithms)}"
         if name == convex_concave.NAME:
             stages = Request("auto", None, request.accuracy)
+            # Stages get the accuracy but not the options, which are those of the steps.
             steps = self._steps(formulation, start, stages, request.options)
             return Plan("iterative", name, formulation, verdict, steps)
 
@@ -144,6 +149,7 @@ class Planner:
         is_free = request.solver is None and request.path == "auto"
         if is_free and not _has_convex_set(formulation):
             return _nowhere(formulation)
+        # Not looked up: every installation has the default one.
         solver = solvers.DEFAULT_SOLVER
         if request.solver is not None:
             solver = solvers.installed(request.solver)
@@ -157,6 +163,7 @@ class Planner:
             return Plan("conic", solver, formulation, verdict, steps)
         given = dict(request.options)
         if request.time_limit is not None:
+            # Above the options: a time limit that is stated by name is the plainer wish.
             given |= solvers.time_limit(solver, request.time_limit)
         chosen = solvers.settings(solver, request.accuracy, given)
 
@@ -180,6 +187,7 @@ class Planner:
                 chosen = solvers.settings(name, request.accuracy, options)
                 try:
                     outcome = self.conic.solve(formulation, part, name, chosen, {})
+                # This one does not take such cones: the next may.
                 except UnsupportedProblemError:
                     continue
                 return replace(polish(formulation, part, outcome), by=name)
@@ -198,6 +206,7 @@ class Planner:
 
         def solve_stage(loss: Loss) -> Outcome:
             """Return the minimiser of one stage; raises an error if no path solves it."""
+            # A stage is a problem like any other, with its own closed form where there is one.
             stage = Formulation(loss, formulation.constraints)
             plan = self.plan(stage, start, stages)
             if plan.run is None:
@@ -226,6 +235,7 @@ def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | N
 
 def _nowhere(formulation: Formulation) -> Plan:
     """Return the plan of a problem that no path solves, because of a set that is not convex."""
+    # The first is enough for a remedy.
     rigid = next(c for c in formulation.constraints if not c.convex)
     verdict = (
         f"is not convex and has no closed form, which {type(rigid).__name__} needs: {rigid.remedy}"
@@ -256,6 +266,7 @@ def _has_convex_steps(formulation: Formulation, start: FrequencyEstimate) -> boo
     """
     if formulation.loss.convex or _has_convex_set(formulation):
         return True
+    # Any point will do: the kinds of loss and constraints are the same for all.
     uniform = np.full(start.frequencies.shape, 1 / start.d)
     first = Formulation(formulation.loss.majorant(uniform, start), formulation.constraints)
     return _closed_form(formulation, start) is not None or _closed_form(first, start) is not None
@@ -273,6 +284,7 @@ def _check_options(algorithm: str, options: Mapping[str, Any]) -> None:
 
 def _algorithms(formulation: Formulation, start: FrequencyEstimate) -> tuple[str, ...]:
     """Return the algorithms of this library for a problem, the best first; none for most."""
+    # Steps before mixture weights, which need a convex loss.
     if not formulation.loss.convex:
         return (convex_concave.NAME,)
     if mixture_weights.applies(formulation, start.d):

@@ -189,6 +189,7 @@ class Problem(Formulation):
         self, problem: Formulation, estimate: FrequencyEstimate | ArrayLike, request: Request
     ) -> Solution:
         """Return the minimiser of this problem at one moment."""
+        # Raises what is wrong with the input before any path is chosen.
         start = problem.accept(estimate)
         if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
@@ -277,6 +278,7 @@ class Problem(Formulation):
         """
         start = FrequencyEstimate.of(estimate)
         steps = parameter_path.values_along(self.parameters(start), grids)
+        # Values in order are near each other, and so are their solutions.
         running = Running(warm_start=True)
         request = Request("auto", solver, accuracy, running=running)
         return [self._solve(self.at(start, values), start, request) for values in steps]
@@ -314,6 +316,7 @@ class Problem(Formulation):
         constants = loss.constants(start)
         objective, cones = loss.cone_form(f, loss.data(start), constants)
         forms = [form for constraint in problem.constraints for form in constraint.cone_form(f)]
+        # Divided out: who takes the problem along reads the minimum in the loss's own units.
         scale = loss.cone_factor(start.d, constants)
         return cp.Problem(cp.Minimize(objective / scale), [*cones, *forms])
 

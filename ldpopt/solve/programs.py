@@ -37,6 +37,7 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     """
     from scipy import sparse
 
+    # Parts without auxiliary variables take no columns.
     widths = [0 if part.auxiliary is None else part.auxiliary.shape[1] for part in parts]
     columns = d + sum(widths)
     blocks = []
@@ -52,6 +53,7 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     matrix: Any = sparse.csr_array((0, columns))
     if blocks:
         matrix = sparse.vstack(blocks, format="csr")
+    # The empty array stands for no parts at all, which concatenate refuses.
     lower = np.concatenate([np.empty(0), *(part.lower for part in parts)])
     upper = np.concatenate([np.empty(0), *(part.upper for part in parts)])
     return LinearInequalities(matrix, lower, upper)
@@ -194,6 +196,7 @@ def quadratic_multipliers(
     from scipy import sparse
 
     sides = _Sides(system)
+    # In this order, by which the multipliers are told apart again.
     matrix = sparse.vstack([sides.equalities, sides.inequalities], format="csc")
     equations = len(sides.values)
     sizes = {clarabel.ZeroConeT: equations, clarabel.NonnegativeConeT: len(sides.caps)}
@@ -213,6 +216,7 @@ def quadratic_multipliers(
     # Points that are less accurate than required still have multipliers worth trying.
     if str(solution.status) not in ("Solved", "AlmostSolved"):
         return None
+    # CLARABEL's multipliers have the sign of the Lagrangian, scipy's that of the derivative.
     derivatives = -np.asarray(solution.z, dtype=np.float64)
     return sides.multipliers(derivatives[:equations], derivatives[equations:])
 
@@ -247,6 +251,7 @@ class ConeSolution:
 
     def dual(self, form: cp.Constraint) -> Array:
         """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
+        # Presolve may drop a constraint, and with it its multiplier.
         value = self.values.dual(form)
         return np.zeros(form.shape) if value is None else value
 
@@ -347,6 +352,7 @@ class ConeProgram:
 
     def _compiled(self, options: Mapping[str, Any]) -> SolverData:
         """Return the solver's data for the parameters' values of now."""
+        # Settings that change the program itself, and not only its solver, compile anew.
         data = self._data
         if data is None or not data.fits(options):
             return self.compile(options)

@@ -41,6 +41,7 @@ def improved(
     """
     if judgement.status is Status.OPTIMAL or plan.again is None:
         return outcome, judgement
+    # The first outcome stays as it is: it is returned where nothing is better.
     points = outcome.frequencies.copy()
     seconds: list[Outcome] = []
     is_proved = True
@@ -52,6 +53,7 @@ def improved(
             continue
         try:
             second = plan.again(estimate)
+        # The other solver is a favour: its error must not hide the first one's point.
         except SolverError:
             is_proved = False
             continue
@@ -60,6 +62,7 @@ def improved(
             seconds.append(second)
         else:
             is_proved = False
+    # Nothing changed: the first judgement is still right, and costs nothing.
     if not seconds:
         return outcome, judgement
     result = replace(
@@ -68,8 +71,10 @@ def improved(
         compile_seconds=outcome.compile_seconds + sum(one.compile_seconds for one in seconds),
         solver_seconds=outcome.solver_seconds + sum(one.solver_seconds for one in seconds),
         steps=outcome.steps + sum(one.steps for one in seconds),
+        # One name for all: trials of one problem are taken by the same solver.
         by=seconds[0].by,
     )
+    # All trials were proved one by one: to judge the stack again would repeat that.
     if is_proved:
         return result, Judgement(Status.OPTIMAL, "")
     return result, judge(formulation, start, result, plan, accuracy)

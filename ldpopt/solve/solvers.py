@@ -73,6 +73,7 @@ _QOCO = ("abstol", "reltol")
 _KNOWN = (
     Solver(
         "CLARABEL",
+        # Low is the same for all: what a quick look needs.
         low=_all(1e-4, *_CLARABEL),
         high=_all(1e-9, *_CLARABEL),
         package="clarabel",

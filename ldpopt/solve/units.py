@@ -97,6 +97,7 @@ def balanced(
         Otherwise these are left as the loss has chosen them.
     """
     groups = entries.groups[entries.rows]
+    # A program without rows has no group.
     count = int(entries.groups.max(initial=-1)) + 1
     # Which groups of rows may change their unit, and then which variables may.
     loose = np.concatenate([np.ones(count, dtype=bool), ~anchored])
@@ -127,6 +128,7 @@ def _exponents(
 
     # One equation per coefficient: log |a| + log(unit of its row) + log(unit of its variable) = 0.
     places = np.column_stack([groups, count + entries.columns])
+    # Coefficients between what stays as it is say nothing.
     used = np.flatnonzero(loose[places].any(axis=1))
     if not len(used):
         return None

@@ -144,6 +144,7 @@ def compare_solvers(
     >>> [row.solver for row in compare_solvers([8], ["CLARABEL"], cases=["cls"])]
     ['norm-sub', 'CLARABEL']
     """
+    # All names first: an unknown one should not appear after an hour of solves.
     chosen = [validate.lookup("problem", name, CASES) for name in cases]
     for d in sizes:
         for case in chosen:
@@ -224,13 +225,16 @@ def comparing(
     InvalidInputError, InvalidTypeError, SolverError
         As ``compare``.
     """
+    # Checked here and not in the generator, which would raise at the first row.
     start = FrequencyEstimate.of(estimate)
     if start.frequencies.ndim != 1:
         raise InvalidInputError(
             f"compare takes one vector, got frequencies of shape {start.frequencies.shape}: pass "
             "estimate[0]"
         )
+    # Names before problems are solved: two of one name would share a row.
     named = _named_problems(problems)
+    # A solver that is named must be there; without names those that are there are taken.
     names = [installed(name) for name in (known_solvers() if solvers is None else solvers)]
     for accuracy in accuracies:
         validate.lookup("accuracy", accuracy, ACCURACIES)
@@ -296,6 +300,7 @@ def _compared(
     time_limit: float,
 ) -> Iterator[ComparisonRow]:
     """Yield the row of the library's own path, then those of solvers."""
+    # An error of the library's own path is not caught: there would be nothing to compare with.
     first, repeated = _timed(partial(problem.solve, estimate))
     ours = _Run(repeated.solver, "", first, repeated)
     # A fresh problem has nothing compiled: every row pays for its own compilation.
@@ -318,6 +323,7 @@ def _compared(
 
 def _inexactness(solution: Solution) -> float:
     certificate = solution.certificate
+    # The worse of the two: a small gap means little outside of the set.
     return max(abs(float(certificate.gap)), float(certificate.violation))
 
 
@@ -346,6 +352,7 @@ def _solver_run(
 
 
 def _first_line(error: Exception) -> str:
+    # A row has one line; solvers add theirs below.
     return str(error).splitlines()[0]
 
 
@@ -376,6 +383,7 @@ def _row(label: str, run: _Run, ours: _Run, reference: Solution) -> ComparisonRo
         first_seconds=run.first.seconds,
         compile_seconds=run.first.compile_seconds,
         seconds=repeated.seconds,
+        # Of repeated solves, for which everything is compiled already.
         slowdown=repeated.seconds / ours.repeated.seconds,
         difference=float(np.max(np.abs(repeated.frequencies - reference.frequencies))),
         gap=float(repeated.certificate.gap),

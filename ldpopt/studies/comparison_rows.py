@@ -48,6 +48,7 @@ class ComparisonRow:
     solver: str
     accuracy: str
     status: str
+    # What follows is missing where a solver returned no point.
     first_seconds: float | None = None
     compile_seconds: float | None = None
     seconds: float | None = None
@@ -72,7 +73,9 @@ def to_csv(rows: Sequence[ComparisonRow]) -> str:
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {k: cell(v) if isinstance(v, str) else v for k, v in asdict(row).items()} for row in rows
+        # Texts of users could begin as formulas of a spreadsheet.
+        {k: cell(v) if isinstance(v, str) else v for k, v in asdict(row).items()}
+        for row in rows
     )
     return text.getvalue()
 

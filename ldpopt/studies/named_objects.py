@@ -45,8 +45,10 @@ def load_object(name: str) -> Any:
             f"cannot import {module_name!r} ({error}): call the command in the folder of the "
             "module, or set PYTHONPATH to it"
         ) from error
+    # With dots it may name a member, such as a method of a class.
     for part in attribute.split("."):
         if not hasattr(value, part):
+            # For the suggestion of a similar name.
             public = [name for name in dir(value) if not name.startswith("_")]
             raise unknown_name(f"object of {module_name}", part, public)
         value = getattr(value, part)

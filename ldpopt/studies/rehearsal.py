@@ -32,10 +32,12 @@ def rehearse(
         a problem does not fit the data, or a metric returns no number.
     """
     rng = np.random.default_rng(seed)
+    # With the study's own sizes: many mistakes show only for the right number of values.
     counts = oracle.simulate_counts(data.counts, rng, trials=1)
     raw = oracle.estimate(counts, data.n, labels=data.labels)
     setting = Setting(data, oracle, tuple(candidates))
     for measure in measures:
+        # The raw estimate stands for an answer: metrics see its shape, and no candidate has to run.
         measure.start(setting)(raw, {candidates[0].name: raw}, rng)
     for candidate in candidates:
         _rehearse_candidate(candidate, raw[0])
@@ -43,7 +45,9 @@ def rehearse(
 
 def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
     """Call a function once, and let a problem choose its path, which solves nothing."""
+    # Later steps get what the first one returns.
     method, options = candidate.steps[0]
+    # The library's own methods need no rehearsal.
     if METHODS.get(method.name) is method:
         return
     problem = method.problem
@@ -57,6 +61,7 @@ def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
             return
     elif not isinstance(problem, Composition):
         try:
+            # A plan looks at every constraint, and costs no solve.
             plan = problem.plan(raw)
         except LdpoptError as error:
             raise type(error)(f"the candidate {candidate.name!r}: {error}") from None

@@ -152,11 +152,14 @@ def study(
         for collection in collections_of(oracles, epsilons, each)
     ]
     _rehearse(chosen, measures, settings, seed)
+    # Everything is checked by now: from here on only computation can fail.
     tasks = _tasks(chosen, measures, settings, draws, seed, is_kept=store is not None)
+    # A function that cannot be sent would fail once per cell, deep inside a worker.
     if workers > 1:
         require_sendable([task for task in tasks.values() if task.cell.first_chunk == 0])
     with nullcontext(Memory()) if store is None else Store(Path(store)) as shelf:
         summary = _computed(tasks, shelf, executor, fresh=fresh, progress=progress)
+        # Of a file alone: memory has nothing to remark.
         for remark in (*getattr(shelf, "remarks", ()), summary.changes):
             if remark:
                 warn(remark)
@@ -177,6 +180,7 @@ def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...],
     if baseline in names:
         return chosen, baseline
     if baseline in METHODS:
+        # In front, so that tables begin with what others are compared with.
         return (Candidate.of(baseline), *chosen), baseline
     raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
 
@@ -217,6 +221,7 @@ def _tasks(
 
     So a candidate that is added, or changed, is computed alone, and a kill loses little.
     """
+    # Processes keep draws and candidates of one run: the mark tells them when another begins.
     run = secrets.token_hex(8)
     digests = {data.name: digest_of(data) for data, _ in settings}
     made_by: dict[str, Mapping[str, str]] = {
@@ -243,6 +248,8 @@ def _tasks(
                     first_chunk=number,
                     keeps_trials=True,
                 )
+                # A cell changes its key with any of these: its candidate, the metrics, and the
+                # oracle.
                 origin = {**made_by[candidate.name], **oracle}
                 task = Task(cell, data, collection.oracle, seed, origin, run)
                 tasks[task.key] = task
@@ -259,6 +266,7 @@ def _computed(
 ) -> Summary:
     """Compute the cells in their order, in which those on the same draws are neighbours."""
     if progress is None:
+        # A bar in a log file would be thousands of lines.
         progress = sys.stderr.isatty()
     if not progress:
         return compute_cells(tasks, shelf, executor, fresh=fresh, order=list)
@@ -272,6 +280,8 @@ def _gathered(
     tasks: Mapping[str, Task], shelf: Shelf, summary: Summary
 ) -> tuple[dict[Place, dict[str, Array]], dict[tuple[str, str, float, str], float]]:
     """Return values and seconds per draw of the candidates that failed in no draw of a place."""
+    # A candidate that failed once is left out of a place: a mean over the other draws would flatter
+    # it.
     broken = {_where(tasks[key].cell) for key in summary.failed}
     values: dict[Place, dict[str, list[Array]]] = {}
     seconds: dict[tuple[str, str, float, str], float] = {}
@@ -289,6 +299,7 @@ def _gathered(
             assert isinstance(measured, Values)  # a study's cells keep them
             for k, parameter in enumerate(measured.parameters):
                 place = _place(task.cell, measured, parameter)
+                # Chunks come in the order of the draws, which is that of the tasks.
                 parts = values.setdefault(place, {}).setdefault(name, [])
                 parts.append(measured.values[:, k, 0])
     joined = {
@@ -321,6 +332,7 @@ def _failed(tasks: Mapping[str, Task], summary: Summary) -> dict[str, str]:
     for key, error in summary.errors.items():
         population, oracle, epsilon, name = _where(tasks[key].cell)
         reason = f"{population}, {oracle}, ε = {epsilon:g}: {error}"
+        # The first reason is enough: the others are mostly the same.
         failed.setdefault(name, reason)
     for name, reason in failed.items():
         warn(f"the candidate {name!r} has no answer in some draw, and is left out there: {reason}")

@@ -24,6 +24,7 @@ def study_figure(
     It has a panel per data set, oracle and query. Raises InvalidInputError if the metric is
     unknown.
     """
+    # In the order of the table, which is that of the user's arguments.
     metrics = list(dict.fromkeys(row.metric for row in table))
     shown = metrics[0] if metric is None else metric
     validate.lookup("metric", shown, dict.fromkeys(metrics))
@@ -31,6 +32,7 @@ def study_figure(
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     columns = min(len(panels), _COLUMNS)
+    # Rounded up.
     lines = -(-len(panels) // columns)
     looks = style.looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
@@ -44,6 +46,7 @@ def study_figure(
         else:
             _draw_ratios(axes, inside, baseline, looks)
         axes.set_title(printable(", ".join(part for part in map(str, panel) if part)))
+    # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     if axis:
@@ -56,6 +59,7 @@ def _axis(rows: Sequence[StudyRow]) -> str:
     """Return what runs along the axis: epsilon, parameter, or nothing."""
     if len({row.epsilon for row in rows}) > 1:
         return "epsilon"
+    # Texts have no place on an axis: they get a panel each.
     parameters = {row.parameter for row in rows}
     is_numeric = all(isinstance(p, int | float) for p in parameters)
     return "parameter" if is_numeric and len(parameters) > 1 else ""
@@ -87,6 +91,7 @@ def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[st
             elinewidth=0.6,
             **look.options(),
         )
+    # Errors of methods differ by orders of magnitude; a logarithm needs intervals above 0.
     if all(row.low > 0 for row in rows):
         axes.set_yscale("log")
     axes.set(xlabel="ε" if axis == "epsilon" else "parameter", ylabel=rows[0].metric)

@@ -51,10 +51,12 @@ def data_sets_of(what: Any, labels: Sequence[str] | None = None) -> dict[str, Da
     if isinstance(what, Mapping):
         items = [(str(name), item) for name, item in what.items()]
     else:
+        # Without a name an item is called what it calls itself.
         items = [("", item) for item in _items(what, (str, Path, Dataset))]
     result: dict[str, Dataset] = {}
     for name, item in items:
         data = _data_set(item, name, labels)
+        # Rows of a table are found by name: a second one would hide the first.
         if data.name in result:
             raise InvalidInputError(
                 f"two data sets are called {data.name!r}: pass a dictionary from distinct names to "
@@ -71,6 +73,7 @@ def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
     if isinstance(what, kinds) or not isinstance(what, Iterable):
         return [what]
     items = list(what)
+    # [5, 3] are the counts of one data set, ["zipf", "emoji"] are two of them.
     is_vector = isinstance(what, np.ndarray) or all(isinstance(x, numbers.Real) for x in items)
     return [what] if items and is_vector else items
 
@@ -78,6 +81,7 @@ def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
 def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
     """Return one data set, under a name if one is given."""
     if isinstance(what, str | Path) and _is_file(what):
+        # A file before a name: names of data sets have neither slash nor ending.
         what = datasets.read_counts(what, labels)
     elif isinstance(what, str):
         what = datasets.load(what)
@@ -91,6 +95,7 @@ def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
             f"count, or counts; got {what!r}"
         )
     counts = validate.array("counts", what)
+    # Counts come without labels: the places of the values stand for them.
     numbers = tuple(map(str, range(counts.size)))
     return Dataset(name or "counts", counts, numbers, "given by the caller")
 
@@ -127,10 +132,12 @@ def collections_of(what: Any, epsilons: Sequence[float], data: Dataset) -> list[
     if isinstance(what, Mapping):
         items = [(str(name), item) for name, item in what.items()]
     else:
+        # A text is itself iterable, by letters.
         alone = isinstance(what, str | FrequencyOracle) or callable(what)
         items = [("", item) for item in ([what] if alone else what)]
     result = [c for name, item in items for c in _collections(item, name, epsilons, data)]
     for place, each in enumerate(result):
+        # One oracle at two budgets is no repetition.
         if each[:2] in [other[:2] for other in result[:place]]:
             raise InvalidInputError(
                 f"two oracles are called {each.name!r} at ε = {each.epsilon:g}: pass a dictionary "
@@ -145,6 +152,7 @@ def _collections(
     what: Any, name: str, epsilons: Sequence[float], data: Dataset
 ) -> list[Collection]:
     if isinstance(what, FrequencyOracle):
+        # An oracle that is given whole has its own domain and budget: neither can follow the data.
         if what.d != data.d:
             raise InvalidInputError(
                 f"the oracle {what!r} is for {what.d:,} values, and {data.name!r} has {data.d:,}: "
@@ -152,6 +160,7 @@ def _collections(
             )
         return [Collection(name or what.name, what.epsilon, what)]
     make: Callable[..., FrequencyOracle]
+    # A class and a function are called alike, so that a budget per line costs the user nothing.
     make = validate.lookup("oracle", what, ORACLES) if isinstance(what, str) else what
     if not callable(make):
         raise InvalidTypeError(
@@ -160,6 +169,7 @@ def _collections(
         )
     made_oracles = [make(epsilon, data.d) for epsilon in epsilons]
     for oracle in made_oracles:
+        # Before any draw: a wrong return value would only fail inside a worker.
         if not isinstance(oracle, FrequencyOracle):
             raise InvalidTypeError(
                 f"{what!r} must return an oracle for (epsilon, d), got {oracle!r}"
@@ -194,6 +204,7 @@ def measures_of(what: Any) -> tuple[Measure, ...]:
     else:
         alone = isinstance(what, str) or callable(what) or hasattr(what, "start")
         measures = [_measure(item, "") for item in ([what] if alone else what)]
+    # Other measures have names of their own kind, which their fields tell apart.
     names = [measure.name for measure in measures if isinstance(measure, Metric)]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -207,10 +218,12 @@ def measures_of(what: Any) -> tuple[Measure, ...]:
 
 def _measure(what: Any, name: str) -> Measure:
     if isinstance(what, str):
+        # The library's own take all trials at once, and need no check of what they return.
         return Metric(name or what, validate.lookup("metric", what, METRICS), is_own=False)
     if hasattr(what, "start") and is_dataclass(what):
         measure: Measure = what  # type: ignore[assignment]  # by its method, as of a protocol
         return measure
+    # A class would be called with (answer, truth) and build an object.
     if callable(what) and not isinstance(what, type):
         return Metric(name or str(getattr(what, "__name__", type(what).__name__)), what)
     raise InvalidTypeError(

@@ -58,6 +58,8 @@ class Study:
         for place, by_candidate in self.values.items():
             others = by_candidate.get(self.baseline)
             for candidate, values in by_candidate.items():
+                # A baseline that failed in a place leaves its ratios open there, and the means
+                # stand.
                 nothing = Interval(math.nan, math.nan, math.nan)
                 ratio = nothing if others is None else ratio_of(values, others, self.level)
                 yield StudyRow(
@@ -85,6 +87,7 @@ class Study:
         InvalidInputError
             If a name is unknown, no place or more than one fits, or the candidate failed there.
         """
+        # One place at a time: a ratio over several would mix errors of different sizes.
         place = self._place(where)
         return ratio_of(
             self._values(place, candidate), self._values(place, other or self.baseline), self.level
@@ -95,6 +98,7 @@ class Study:
 
         Draw i of every candidate has the same reports.
         """
+        # A copy, so that nobody changes the values behind the table.
         return self._values(self._place(where), candidate).copy()
 
     def _values(self, place: Place, candidate: str) -> Array:
@@ -109,6 +113,7 @@ class Study:
         places = [p for p in self.values if all(getattr(p, k) == v for k, v in where.items())]
         if len(places) == 1:
             return places[0]
+        # Only the parts that differ can tell the places apart.
         parts = [name for name in Place._fields if len({getattr(p, name) for p in self.values}) > 1]
         raise InvalidInputError(
             f"{len(places)} places of this study fit {dict(where)}: name one by "

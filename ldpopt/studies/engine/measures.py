@@ -103,6 +103,7 @@ class FullDomain:
         unit = data.n if self.in_counts else 1
 
         def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
+            # Both measures from one difference.
             off = [(values_of(e) - data.frequencies) * unit for e in estimates.values()]
             errors = {
                 "mse": [np.mean(x**2, axis=-1) for x in off],
@@ -182,6 +183,7 @@ class FixedSets:
         def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
             result = []
             for family, sets in families.items():
+                # By the same code as answers, so that labels and indices mean the same.
                 truth = frequencies.query(sets)
                 errors = [
                     np.mean((e.query(sets) - truth) ** 2, axis=-1) for e in estimates.values()
@@ -242,6 +244,7 @@ class HeavyHitters:
             scores: dict[str, list[Array]] = {"precision": [], "recall": [], "f-score": []}
             for e in estimates.values():
                 counts = values_of(e) * data.n
+                # Counts, in which K states thresholds.
                 by_threshold = [_identified(counts, data.counts, t) for t in thresholds]
                 for metric, columns in scores.items():
                     columns.append(np.stack([each[metric] for each in by_threshold], axis=-1))
@@ -257,6 +260,7 @@ class HeavyHitters:
 
 def _identified(counts: Array, true_counts: NDArray[np.int64], threshold: float) -> dict[str, Any]:
     """Return precision, recall and F of each trial's values at or above a threshold."""
+    # Of integers: the truth has no rounding to decide about.
     real = true_counts >= threshold
     reported = counts >= threshold
     hits = (real & reported).sum(axis=-1)
@@ -264,6 +268,7 @@ def _identified(counts: Array, true_counts: NDArray[np.int64], threshold: float)
     actual = real.sum()
     both = predicted + actual
     return {
+        # The maxima keep 0/0 away where the other branch is taken.
         "precision": np.where(predicted, hits / np.maximum(predicted, 1), 1.0),
         "recall": np.where(actual, hits / max(actual, 1), 1.0),
         "f-score": np.where(both, 2 * hits / np.maximum(both, 1), 1.0),
@@ -307,10 +312,13 @@ class Metric:
         """Return one number per trial."""
         if not self.is_own:
             return np.asarray(self.function(answers, truth))
+        # One by one: users write functions of a vector, and a mean over axis 0 would pass
+        # unnoticed.
         return np.array([self._score(answer, truth) for answer in answers])
 
     def _score(self, answer: Array, truth: Array) -> float:
         score = np.asarray(self.function(answer, truth))
+        # One NaN would make every mean of its candidate NaN.
         if score.size != 1 or score.dtype.kind not in "biuf" or not np.isfinite(score).all():
             raise InvalidInputError(
                 f"the metric {self.name!r} must return one finite number for (answer, truth), each "

@@ -53,6 +53,7 @@ def versions() -> dict[str, str]:
 
 def version_of(package: str) -> str:
     """Return the version of a package; empty where it states none."""
+    # What runs counts: an installation may have changed since it was imported.
     loaded = sys.modules.get(package)
     stated = getattr(loaded, "__version__", None)
     if isinstance(stated, str):
@@ -68,6 +69,7 @@ def code_digest(*modules: str) -> str:
 
     Installed packages do not count, but for this library and the modules' own packages.
     """
+    # Names go in as well: a function that moves to another module is another source.
     digest = hashlib.sha256()
     packages = frozenset(name.partition(".")[0] for name in (_LIBRARY, *modules))
     for name, path in sorted(_closure(modules, packages).items()):
@@ -84,6 +86,7 @@ def _library_digest(module: str) -> str:
 def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, Path]:
     """Return the files of modules and of what they import, directly or not."""
     files: dict[str, Path] = {}
+    # By a list and not by recursion: imports may form circles.
     waiting = list(modules)
     seen: set[tuple[str, ...]] = set()
     while waiting:
@@ -246,11 +249,13 @@ class _Fingerprint:
     def _add_object(self, value: Any) -> None:
         if isinstance(value, np.ndarray):
             self._text(f"array {value.dtype} {value.shape}")
+            # Bytes of an array of objects are addresses, which differ between processes.
             values = value.ravel().tolist() if value.dtype.hasobject else [value.tobytes()]
             self._all("values", values)
         elif isinstance(value, list | tuple):
             self._all(type(value).__name__, value)
         elif isinstance(value, set | frozenset):
+            # Sorted: the order of a set depends on the process.
             self._all("set", sorted(map(fingerprint, value)))
         elif isinstance(value, Mapping):
             self._all("mapping", [part for item in value.items() for part in item])
@@ -287,6 +292,7 @@ class _Fingerprint:
             self._text(f"module {name} {code_digest(name)}")
 
     def _function(self, function: FunctionType) -> None:
+        # A function of a known module is that module's source under a name.
         name = f"{function.__module__}.{function.__qualname__}"
         if _is_known_by_module(function.__module__):
             self._module(function.__module__)

@@ -83,10 +83,12 @@ def compute_cells(
         If results cannot be written, or workers die: the finished cells are kept.
     """
     summary = Summary() if summary is None else summary
+    # Asked once: what other runs add meanwhile is computed twice, and stored equally.
     there = set() if fresh else store.finished(tasks.keys())
     summary.reused += sorted(there)
     todo = [task for key, task in tasks.items() if key not in there]
     if not fresh:
+        # Before anything is computed, so that an interrupted run can still report it.
         summary.outdated = store.outdated(todo)
     # The longest first: a long cell that starts last would keep one worker busy alone.
     todo = list(order(todo)) if order else sorted(todo, key=lambda task: -task.cell.cost)
@@ -99,6 +101,7 @@ def compute_cells(
             _keep(task, outcome, store, summary)
             if finished:
                 finished(task)
+    # Workers died, and with them nothing but the cells in progress.
     except WorkersError as error:
         raise StoreError(f"{error}. The finished cells are kept: run the same again") from None
     return summary
@@ -109,6 +112,7 @@ def _keep(task: Task, outcome: Outcome | Exception, store: Shelf, summary: Summa
     if isinstance(outcome, Exception):
         cell = task.cell
         summary.failed[task.key] = (
+            # By data and budget, since a key says nothing to a reader.
             f"{cell.population}, n = {cell.n}, ε = {cell.epsilon:g}: {outcome!r}"
         )
         summary.errors[task.key] = outcome
@@ -160,6 +164,7 @@ def compute_behind_bar(
                 kept = sum(tasks[key].cell.cost for key in summary.reused)
                 total = sum(t.cell.cost for t in tasks.values()) - kept
                 progress.update(bar, total=total)
+            # After the total is known: the first cell sets it.
             done += 1
             cells = f"{len(summary.reused) + done}/{len(tasks)}"
             progress.update(bar, advance=task.cell.cost, cells=cells)
