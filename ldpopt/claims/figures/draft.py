@@ -268,7 +268,7 @@ STATEMENTS = (
         text="Base-Pos is generally higher as it introduces systematic bias.",
         figure="draft-fig4",
         how="Base-Pos over Base, above 1",
-        # By how much is not said: any excess agrees.
+        # By how much is left open: any excess agrees.
         checks=(Ratio("draft-fig4", "base-pos", "base", 1, ANY),),
         expected=Verdict.UNCHECKED,
         why=_OTHER_CITIES,

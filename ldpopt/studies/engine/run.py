@@ -83,7 +83,7 @@ def compute_cells(
         If results cannot be written, or workers die: the finished cells are kept.
     """
     summary = Summary() if summary is None else summary
-    # Asked once: what other runs add meanwhile is computed twice, and stored equally.
+    # Looked up once: what other runs add meanwhile is computed twice, and stored equally.
     there = set() if fresh else store.finished(tasks.keys())
     summary.reused += sorted(there)
     todo = [task for key, task in tasks.items() if key not in there]
