@@ -210,9 +210,11 @@ def test_orders_that_are_no_forest_go_to_a_solver():
         problem.solve(f, path="closed-form")
 
 
-def test_a_weighted_tree_on_the_simplex_goes_to_a_solver():
+def test_a_weighted_tree_on_the_simplex_is_pooled_inside_the_root():
     problem = Problem(WeightedLeastSquares([1, 2, 3]), [Unimodal(1), NonNegative(), SumsTo()])
-    assert problem.explain([0.2, 0.5, 0.3]).startswith("conic")
+    solution = problem.solve([0.6, 0.5, 0.3])
+    assert solution.solver == "pava between bounds, one root"
+    assert solution.certificate.is_optimal(CERTIFIED)
 
 
 # --- cycles ---------------------------------------------------------------------------------------

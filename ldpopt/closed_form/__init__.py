@@ -5,10 +5,11 @@ finite and thresholds >= 0.
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
+from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
-from ldpopt.closed_form.one_root import least_absolute, one_root
-from ldpopt.closed_form.orders import isotonic, monotone, top_set
+from ldpopt.closed_form.one_root import Minimiser, doubled_bracket, least_absolute, one_root
+from ldpopt.closed_form.orders import bounds_along_forest, isotonic, monotone, top_set
 from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     Crossing,
@@ -24,9 +25,14 @@ from ldpopt.closed_form.thresholds import (
 
 __all__ = [
     "Crossing",
+    "Groups",
+    "Minimiser",
     "at_most",
     "base_cut",
     "base_pos",
+    "bounds_along_forest",
+    "doubled_bracket",
+    "group_roots",
     "group_totals",
     "isotonic",
     "kept_by_norm_hyb",

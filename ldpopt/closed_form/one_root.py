@@ -23,12 +23,14 @@ Minimiser = Callable[[Array, Trials], Array]
 
 # Of the sum, at which the search ends: the free values share the rest, and its effect on the loss
 # is of second order.
-_EXCESS = 1e-12
+EXCESS = 1e-12
 # Of the sum, from which on the result is refused: a thousand times what rounding leaves.
-_MISSED = 1e-9
+MISSED = 1e-9
 # Three times a factor of 1,000 and square roots: enough for brackets of Gaussian noise.
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
+# A factor of 4 each: up to 1e150, whose square is a number too.
+MAX_DOUBLINGS = 250
 # Each step of the search halves the bracket at least every third time: 200 are never reached.
 _MAX_STEPS = 200
 
@@ -73,11 +75,11 @@ def one_root(
         f = minimiser(mu[:, None], trial.astype(np.intp))
         return np.asarray(f.sum(axis=-1) - total)
 
-    mu = _root(excess, bracket, trials, _EXCESS * scale)
+    mu = root(excess, bracket, trials, EXCESS * scale)
     f = minimiser(mu[:, None], trials)
     f = _shared(f, box, total)
     missed = np.abs(total - f.sum(axis=-1))
-    if (missed > _MISSED * scale).any():
+    if (missed > MISSED * scale).any():
         worst = int(np.argmax(missed))
         raise InvalidInputError(
             f"trial {worst} is beyond double precision on this path: its total is missed by "
@@ -87,7 +89,42 @@ def one_root(
     return f
 
 
-def _root(
+def doubled_bracket(minimiser: Minimiser, total: float, trials: int) -> tuple[Array, Array]:
+    """Return a bracket of the multiplier of every trial where no bounds give one.
+
+    Its ends are -4ᵏ and 4ᵏ with the smallest k that holds the root.
+
+    Parameters
+    ----------
+    minimiser, total
+        As of ``one_root``; without bounds f(μ) may be infinite.
+    trials
+        The number of trials.
+
+    Raises
+    ------
+    InvalidInputError
+        If no multiplier that double precision has meets the total.
+    """
+    low = np.full(trials, -1.0)
+    high = np.full(trials, 1.0)
+    for end, sign in ((low, 1), (high, -1)):
+        for _ in range(MAX_DOUBLINGS):
+            sums_there = minimiser(end[:, None], np.arange(trials)).sum(axis=-1)
+            # Written so that NaN counts as short.
+            is_short = ~(sign * (sums_there - total) >= 0)
+            if not is_short.any():
+                break
+            end[is_short] *= 4
+        else:
+            raise InvalidInputError(
+                f"no multiplier brings the sum of the values to {total:g}: the loss has no minimum "
+                "on this set; add NonNegative() or Bounds"
+            )
+    return low, high
+
+
+def root(
     excess: Callable[[Array, Trials], Array],
     bracket: tuple[Array, Array],
     trials: Trials,

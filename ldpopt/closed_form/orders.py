@@ -42,7 +42,13 @@ def monotone(f: Array, order: NDArray[np.int64], weights: Array | None = None) -
     return result
 
 
-def isotonic(f: Array, parents: NDArray[np.int64], weights: Array | None = None) -> Array:
+def isotonic(
+    f: Array,
+    parents: NDArray[np.int64],
+    weights: Array | None = None,
+    lower: Array | None = None,
+    upper: Array | None = None,
+) -> Array:
     """Return the nearest vector in which no value is above its parent's, on a forest.
 
     Norm-Sub of the result is the nearest such vector on the simplex, as it is for ``monotone``.
@@ -55,23 +61,77 @@ def isotonic(f: Array, parents: NDArray[np.int64], weights: Array | None = None)
         Index of the value that is at least as large, -1 for a root; no cycles. Shape (d,).
     weights
         Weight of each squared distance, > 0, shape (d,); all equal by default.
+    lower, upper
+        Bounds of each value, of shape (d,) or that of f, which keep the order themselves
+        (``bounds_along_forest`` makes them do so); none by default.
 
     Notes
     -----
     Every vertex pools with the highest block below it as long as that is higher (Thompson 1962;
-    Pardalos and Xue 1999). Cost: O(d log d) per trial, compiled on first use.
+    Pardalos and Xue 1999). A block with bounds takes the value nearest to its mean that all its
+    members may have: blocks of any convex functions pool so (Best, Chakravarti, Ubhaya 2000), and a
+    function may be infinite beyond bounds. Cost: O(d log d) per trial, O(d) where values are in the
+    order of a chain, compiled on first use.
 
     Examples
     --------
     >>> isotonic(np.array([0.1, 0.5, 0.4, 0.3]), np.array([-1, 0, 0, 2])).round(3)
     array([0.333, 0.333, 0.333, 0.3  ])
+    >>> chain = np.array([-1, 0, 1])
+    >>> caps = np.array([0.5, 0.5, 0.25])
+    >>> isotonic(np.array([0.5, 0.1, 0.7]), chain, upper=caps).round(3)
+    array([0.5 , 0.25, 0.25])
     """
-    from ldpopt.closed_form.tree_kernels import pool  # imports numba
+    from ldpopt.closed_form.tree_kernels import pool, pool_chain  # imports numba
 
     d = f.shape[-1]
     rows = np.ascontiguousarray(f.reshape(-1, d))
     weight = np.ones(d) if weights is None else weights
-    return np.asarray(pool(rows, weight, parents).reshape(f.shape))
+    low = _bounds_by_row(lower, -np.inf, d)
+    high = _bounds_by_row(upper, np.inf, d)
+    if np.array_equal(parents, np.arange(-1, d - 1)):
+        pooled = pool_chain(rows, weight, low, high)
+    else:
+        pooled = pool(rows, weight, parents, low, high)
+    return np.asarray(pooled.reshape(f.shape))
+
+
+def _bounds_by_row(bound: Array | None, default: float, d: int) -> Array:
+    """Return bounds as rows: one for all trials, or one each."""
+    if bound is None:
+        return np.full((1, d), default)
+    return np.ascontiguousarray(bound.reshape(-1, d))
+
+
+def bounds_along_forest(
+    lower: Array, upper: Array, parents: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return the bounds that an order makes of bounds of each value, all of shape (d,).
+
+    A value is at least what its descendants are at least, and at most what its ancestors are at
+    most. Where a lower bound ends up above the upper one, bounds and order contradict each other.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds, infinite ones too.
+    parents
+        As of ``isotonic``.
+
+    Notes
+    -----
+    Cost: linear, compiled on first use.
+
+    Examples
+    --------
+    >>> chain = np.array([-1, 0])
+    >>> bounds_along_forest(np.array([0.0, 0.25]), np.array([0.5, 1.0]), chain)
+    (array([0.25, 0.25]), array([0.5, 0.5]))
+    """
+    from ldpopt.closed_form.tree_kernels import bounds_on_forest  # imports numba
+
+    low, high = bounds_on_forest(lower, upper, parents)
+    return low, high
 
 
 def top_set(f: Array, is_member: NDArray[np.bool_]) -> Array:

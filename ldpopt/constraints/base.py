@@ -21,6 +21,9 @@ from ldpopt.adjustable import Adjustable
 if TYPE_CHECKING:
     import cvxpy as cp
 
+    from ldpopt.closed_form import Groups
+    from ldpopt.constraints.isotonic import Isotonic
+
 Array = NDArray[np.float64]
 
 
@@ -126,6 +129,14 @@ class Constraint(Adjustable):
 
     def rows(self, d: int) -> LinearInequalities | None:
         """Return the constraint as linear inequalities, or None if it is not polyhedral."""
+        return None
+
+    def isotonic(self, d: int) -> Isotonic | None:
+        """Return the order that the set is, if pooling projects on it, else None."""
+        return None
+
+    def disjoint_groups(self, d: int) -> Groups | None:
+        """Return the set as groups with totals, in rows' order; None if it is something else."""
         return None
 
     def row_name(self, row: int, d: int) -> str:

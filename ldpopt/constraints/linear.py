@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form import Groups
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -124,6 +125,15 @@ class GroupTotals(Polyhedron):
         # Ten times as fast as np.unique.
         members.sort()
         return bool((members[1:] != members[:-1]).all())
+
+    def disjoint_groups(self, d: int) -> Groups | None:
+        """Return the groups; None if a value is in two of them, or one is empty."""
+        if not self.disjoint or not all(map(len, self.groups)):
+            return None
+        of_value = np.full(d, len(self.groups))
+        for number, group in enumerate(self.groups):
+            of_value[group] = number
+        return Groups(of_value, self.totals)
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.isotonic import ForestOrder, TopSetOrder, order_of
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -42,6 +43,13 @@ class Order(Polyhedron):
         """Return the pair."""
         a, b = self.pairs(d)[row]
         return f"f[{a}] >= f[{b}]"
+
+    def isotonic(self, d: int) -> ForestOrder | None:
+        """Return the forest that the order makes; None if it makes none."""
+        if self.order is not None and len(self.order) == d:
+            return ForestOrder.of_chain(self.order)
+        forest = self.forest(d)
+        return order_of(self.pairs(d), d) if forest is None else ForestOrder(*forest)
 
     def forest(self, d: int) -> tuple[Index, int] | None:
         """Return the parents of the values and a sign; None if the order is no forest.
@@ -213,6 +221,10 @@ class TopSet(Polyhedron):
             np.full(d, np.inf),
             sparse.csr_array(-sign[:, None]),
         )
+
+    def isotonic(self, d: int) -> TopSetOrder:
+        """Return the order of members and others."""
+        return TopSetOrder(self.members(d))
 
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint: only all its rows together state it."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import cvxpy as cp
     from scipy.sparse.linalg import LinearOperator
 
+    from ldpopt.losses.pooling import Pooling
+
 Array = NDArray[np.float64]
 # Distance from a kink that counts as none: solvers leave up to this much.
 _AT_KINK = 1e-7
@@ -138,6 +140,15 @@ class Structure:
         derivative between the bounds: the second derivative itself where these are equal.
         """
         return np.zeros(estimate.frequencies.shape)
+
+    def pooling(self, estimate: FrequencyEstimate) -> Pooling | None:
+        """Return how the loss pools values that must be equal; None where no mean tells it."""
+        return None
+
+    @property
+    def after_pooling(self) -> Loss:
+        """The loss of the estimate that ``Pooling.without_order`` returns."""
+        return self  # type: ignore[return-value]  # a part of Loss alone
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return what rounding may have changed in a gradient that was computed, shape (..., d).

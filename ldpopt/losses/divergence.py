@@ -14,6 +14,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss, ones
+from ldpopt.losses.pooling import LogarithmPooling
 from ldpopt.losses.targets import FromReference
 
 if TYPE_CHECKING:
@@ -115,6 +116,15 @@ class _Divergence(SeparableLoss):
         with np.errstate(divide="ignore"):
             second = 1 / np.maximum(upper, 0.0)
         return np.broadcast_to(second, estimate.frequencies.shape)
+
+    @property
+    def after_pooling(self) -> KullbackLeibler:
+        """The divergence from the estimate, which the pooled reference then is."""
+        return KullbackLeibler()
+
+    def pooling(self, estimate: FrequencyEstimate) -> LogarithmPooling:
+        """Return geometric means of r."""
+        return LogarithmPooling(self.target(estimate))
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the two logarithms, which may cancel."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss
+from ldpopt.losses.pooling import BinomialPooling, MultinomialPooling, SharesPooling
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -30,6 +31,11 @@ class _Likelihood(SeparableLoss):
     """-1/n log of a likelihood of support counts: P_v = q + (p-q) f_v of the reports support v."""
 
     nonnegative_data = 4
+    _pooling: ClassVar[type[SharesPooling]]
+
+    def pooling(self, estimate: FrequencyEstimate) -> SharesPooling:
+        """Return means of the shares."""
+        return self._pooling(self.shares(estimate), *self.constants(estimate))
 
     @property
     def uses_noise(self) -> bool:
@@ -93,6 +99,8 @@ class BinomialMLE(_Likelihood):
     >>> round(float(BinomialMLE().value(np.array([0.5, 0.5]), estimate)), 4)
     1.3
     """
+
+    _pooling = BinomialPooling
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate can be raw and its oracle is known."""
@@ -235,6 +243,8 @@ class MultinomialMLE(_Likelihood):
     >>> round(float(MultinomialMLE().value(np.array([0.5, 0.5]), estimate)), 4)
     0.6931
     """
+
+    _pooling = MultinomialPooling
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless every report supports exactly one value, as in GRR."""

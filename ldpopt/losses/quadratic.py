@@ -14,6 +14,7 @@ from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss, ones
+from ldpopt.losses.pooling import SquaresPooling, VariancePooling
 from ldpopt.losses.targets import Deviation
 
 if TYPE_CHECKING:
@@ -83,6 +84,15 @@ class LeastSquares(Deviation, SeparableLoss):
     ) -> Array:
         """Return 1."""
         return ones(estimate.frequencies.shape)
+
+    @property
+    def after_pooling(self) -> LeastSquares:
+        """Plain least squares: a loss with a target of its own is that, once this is pooled."""
+        return LeastSquares()
+
+    def pooling(self, estimate: FrequencyEstimate) -> SquaresPooling:
+        """Return means of the target."""
+        return SquaresPooling(self.target(estimate), None)
 
 
 class WeightedLeastSquares(Deviation, SeparableLoss):
@@ -202,6 +212,10 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     ) -> Array:
         """Return the weights."""
         return np.broadcast_to(self.weights, estimate.frequencies.shape)
+
+    def pooling(self, estimate: FrequencyEstimate) -> SquaresPooling:
+        """Return weighted means of f̃."""
+        return SquaresPooling(estimate.frequencies, self.weights)
 
 
 class GaussianMLE(SeparableLoss):
@@ -349,6 +363,13 @@ class GaussianMLE(SeparableLoss):
         with np.errstate(divide="ignore"):
             second = 2 * variance**2 / largest**3
         return np.where(largest > 0, second, 0.0)
+
+    def pooling(self, estimate: FrequencyEstimate) -> VariancePooling | None:
+        """Return quadratic means of 1 + κ f̃, where all values have the same variance."""
+        noise = estimate.noise
+        if not noise.is_common:
+            return None
+        return VariancePooling(estimate.frequencies, _mean(noise.a), noise.kappa)
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the variance, which cancels near the end of the domain."""

@@ -22,24 +22,11 @@ UNBOUNDED = (
 
 # Multipliers beyond this change no double: it is twice the range of a double's exponent. It stands
 # for an infinite slope, as a logarithm has at its end.
-_STEEPEST = 1500.0
+STEEPEST = 1500.0
 
 # The gradient is infinite at the end of a loss's domain: the search stays this much short of it,
 # relative to the end. That is below ``certificate.box``'s distance at which a bound holds.
 _SHORT_OF_THE_END = 1 - 1e-9
-
-
-def has_one_root(formulation: Formulation, estimate: FrequencyEstimate) -> bool:
-    """Return whether the loss is separable and the multiplier has a bracket.
-
-    With a total the bracket comes from bounds on one side of all values.
-    """
-    if not formulation.loss.separable:
-        return False
-    region = formulation.region(estimate.d)
-    return bool(
-        region.total is None or np.isfinite(region.lower).all() or np.isfinite(region.upper).all()
-    )
 
 
 def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Array:
@@ -71,13 +58,11 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     shape = estimate.frequencies.shape
     loss = formulation.loss
     separable = loss.separable
-    assert separable is not None  # has_one_root
+    assert separable is not None  # as the lookup made sure
     region = formulation.region(d)
     _require_support(loss, estimate, formulation)
     constants = loss.constants(estimate)
-    _, end = loss.domain(constants)
-    lower = region.lower
-    upper = np.minimum(region.upper, _SHORT_OF_THE_END * end)
+    lower, upper = reachable_bounds(formulation, estimate)
     # All leading axes as one: the search drops trials as they are done.
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
@@ -92,29 +77,54 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
         if not np.isfinite(f).all():
             raise InvalidInputError(UNBOUNDED.format(loss))
         return f
-    lower, upper = _bounded_on_both_sides(lower, upper, region.total)
-    bracket = _bracket(loss, estimate, lower, upper)
-    return closed_form.one_root(minimiser, bracket, (lower, upper), region.total).reshape(shape)
+    box = finite_bounds(lower, upper, region.total)
+    lower, upper = box
+    ends = bracket(loss, estimate, box, minimiser, region.total)
+    return closed_form.one_root(minimiser, ends, box, region.total).reshape(shape)
 
 
-def _bounded_on_both_sides(lower: Array, upper: Array, total: float) -> tuple[Array, Array]:
-    """Return finite bounds: with the others at their bounds, the total bounds every value too."""
+def reachable_bounds(formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+    """Return the bounds of a problem, just inside the domain of its loss."""
+    region = formulation.region(estimate.d)
+    start, end = formulation.loss.domain(formulation.loss.constants(estimate))
+    lower = np.maximum(region.lower, _SHORT_OF_THE_END * start)
+    return lower, np.minimum(region.upper, _SHORT_OF_THE_END * end)
+
+
+def finite_bounds(lower: Array, upper: Array, total: float) -> tuple[Array, Array]:
+    """Return tighter bounds: with the others at their bounds, the total bounds every value too.
+
+    Where neither all lower nor all upper bounds are finite, nothing follows for the others.
+    """
     if np.isfinite(lower).all():
         return lower, np.minimum(upper, total - (lower.sum() - lower))
-    return np.maximum(lower, total - (upper.sum() - upper)), upper
+    if np.isfinite(upper).all():
+        return np.maximum(lower, total - (upper.sum() - upper)), upper
+    return lower, upper
 
 
-def _bracket(
-    loss: Loss, estimate: FrequencyEstimate, lower: Array, upper: Array
+def bracket(
+    loss: Loss,
+    estimate: FrequencyEstimate,
+    box: tuple[Array, Array],
+    minimiser: closed_form.Minimiser,
+    total: float,
 ) -> tuple[Array, Array]:
-    """Return between which multipliers the root of every trial lies, each of shape (trials,)."""
+    """Return between which multipliers the root of every trial lies, each of shape (trials,).
+
+    ``box`` is as ``finite_bounds`` returns it, ``minimiser`` and ``total`` as ``one_root`` takes
+    them.
+    """
     shape = estimate.frequencies.shape
+    lower, upper = box
+    if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        return closed_form.doubled_bracket(minimiser, total, int(np.prod(shape[:-1])))
     # At μ = -max ℓ'(upper) every value is at its upper bound, at -min ℓ'(lower) at its lower one:
     # the sum reaches the total in between.
     slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, shape[-1])
     slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, shape[-1])
     ends = (-slope_high.max(axis=-1), -slope_low.min(axis=-1))
-    smallest, largest = (np.nan_to_num(end, posinf=_STEEPEST, neginf=-_STEEPEST) for end in ends)
+    smallest, largest = (np.nan_to_num(end, posinf=STEEPEST, neginf=-STEEPEST) for end in ends)
     return smallest, largest
 
 

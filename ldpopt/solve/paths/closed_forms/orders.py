@@ -1,112 +1,210 @@
-"""Least squares under one known order, by pooling.
+"""Orders by pooling: before everything else where that may be, else inside the root of a total.
 
-A common shift and a clip at zero keep every order, and pooled blocks stay pooled. So the step that
-follows pooling is the one that would follow the raw estimate: base-pos, norm or norm-sub.
+*Pool first.* Let the loss pool by means (``losses.pooling``) and all values have the same bounds.
+Then the solution under an order is the solution without it for the pooled data: pooling minimises
+every loss of the family at once, a multiplier of the total changes nothing but Φ, and a common clip
+keeps the order and what is pooled. So under an order norm-sub stays norm-sub, and a likelihood's
+root stays that root.
+
+*Bounds of each value* are no common clip: a block then takes the value nearest to its mean that all
+its members may have, and which values make a block depends on the multiplier of the total. They are
+pooled anew at every step of its root. So are weighted squares, which the total moves each by its
+own amount.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import closed_form
-from ldpopt.constraints import (
-    Constraint,
-    Monotone,
-    NonNegative,
-    Order,
-    SumsTo,
-    TopSet,
-    Unimodal,
-)
+from ldpopt import closed_form, validate
+from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined
+from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import LeastSquares, WeightedLeastSquares
-from ldpopt.solve.paths.closed_forms.registry import solves
+from ldpopt.losses.pooling import Pooling
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
+from ldpopt.solve.paths.closed_forms.one_root import (
+    STEEPEST,
+    UNBOUNDED,
+    bracket,
+    finite_bounds,
+    reachable_bounds,
+)
+from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 
 Array = NDArray[np.float64]
-Distance = LeastSquares | WeightedLeastSquares
+
+# Frequencies beyond are those of a loss that falls for ever: divisions by 0 are cut there.
+_HUGE = 1e100
+# By how much rounding may put a total outside what bounds allow, and a bound beyond another.
+_ROUNDING = 1e-9
 
 
-def _is_forest(_: Distance, estimate: FrequencyEstimate, order: Order, *__: Constraint) -> bool:
-    """Return whether the order is one of rooted trees, which pooling solves."""
-    return order.forest(estimate.d) is not None
+class _Ordered(NamedTuple):
+    """A problem taken apart: its order, and all that is left of it."""
+
+    order: Isotonic
+    rest: Formulation
 
 
-def _pool(loss: Distance, estimate: FrequencyEstimate, order: Order) -> Array:
-    """Return the isotonic regression."""
-    target = loss.target(estimate)
-    if order.order is not None:
-        return closed_form.monotone(target, order.order, loss.weights)
-    forest = order.forest(estimate.d)
-    assert forest is not None  # _is_forest
-    parents, sign = forest
-    # Pooling wants roots that are the highest of their trees: turned over, lowest roots are
-    # highest.
-    return sign * closed_form.isotonic(sign * target, parents, loss.weights)
+def _taken_apart(formulation: Formulation, d: int) -> _Ordered | None:
+    """Return the order and the rest, bounds and at most one total; None for other problems."""
+    stated = {c: c.isotonic(d) for c in formulation.constraints}
+    orders = [order for order in stated.values() if order is not None]
+    if not orders:
+        return None
+    others = tuple(c for c, order in stated.items() if order is None)
+    rest = Formulation(formulation.loss, others)
+    order = joined(orders, d) if rest.is_box(d) else None
+    return None if order is None else _Ordered(order, rest)
 
 
-@solves(LeastSquares, Monotone, name="pava", applies=_is_forest)
-@solves(LeastSquares, Unimodal, name="pava", applies=_is_forest)
-@solves(WeightedLeastSquares, Monotone, name="pava", applies=_is_forest)
-@solves(WeightedLeastSquares, Unimodal, name="pava", applies=_is_forest)
-def _pooled(loss: Distance, estimate: FrequencyEstimate, order: Order) -> Array:
-    return _pool(loss, estimate, order)
+@solves_family
+def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form without the order, for pooled data, if one bound holds for all values."""
+    d = estimate.d
+    apart = _taken_apart(formulation, d)
+    if apart is None or not _has_common_bounds(apart.rest, d):
+        return None
+    pooling = formulation.loss.pooling(estimate)
+    if pooling is None or not (pooling.is_common or apart.rest.total(d) is None):
+        return None
+    loss = formulation.loss.after_pooling
+    rest = Formulation(loss, apart.rest.constraints)
+    form = closed_form_for(rest, estimate)
+    if form is None:
+        return None
+
+    def evaluate() -> Array:
+        pooled = apart.order.project(pooling.values, pooling.weights)
+        if rest.total(d) is None:
+            return _clipped(pooling, pooled, apart.rest, estimate)
+        start = pooling.without_order(estimate, pooled)
+        match = closed_form_for(rest, start)
+        assert match is not None  # the form of the same types, for the estimate as it was
+        return match.evaluate()
+
+    name = apart.order.name
+    return Match(name if form.name == "base" else f"{name}, {form.name}", evaluate)
 
 
-@solves(LeastSquares, Monotone, NonNegative, name="pava, base-pos", applies=_is_forest)
-@solves(LeastSquares, Unimodal, NonNegative, name="pava, base-pos", applies=_is_forest)
-@solves(WeightedLeastSquares, Monotone, NonNegative, name="pava, base-pos", applies=_is_forest)
-@solves(WeightedLeastSquares, Unimodal, NonNegative, name="pava, base-pos", applies=_is_forest)
-def _pooled_and_clipped(
-    loss: Distance, estimate: FrequencyEstimate, order: Order, _: NonNegative
+def _clipped(
+    pooling: Pooling, pooled: Array, rest: Formulation, estimate: FrequencyEstimate
 ) -> Array:
-    return closed_form.base_pos(_pool(loss, estimate, order))
+    """Return the frequencies of pooled data between bounds: without a total there is no root."""
+    at_rest = np.zeros(1)
+    lower, upper = reachable_bounds(rest, estimate)
+    f = np.clip(pooling.frequencies(at_rest, pooling.levels(at_rest, pooled)), lower, upper)
+    if not (np.abs(f) < _HUGE).all():
+        raise InvalidInputError(UNBOUNDED.format(rest.loss))
+    return _on_support(f, estimate, rest)
 
 
-# For equal weights alone: with weights w the total moves each value by μ/w, its own amount, which
-# can break the order that pooling made.
-@solves(LeastSquares, Monotone, SumsTo, name="pava, norm", applies=_is_forest)
-@solves(LeastSquares, Unimodal, SumsTo, name="pava, norm", applies=_is_forest)
-def _pooled_and_shifted(
-    loss: LeastSquares, estimate: FrequencyEstimate, order: Order, total: SumsTo
+def _has_common_bounds(rest: Formulation, d: int) -> bool:
+    region = rest.region(d)
+    return bool(np.all(region.lower == region.lower[0]) and np.all(region.upper == region.upper[0]))
+
+
+@solves_family
+def pool_in_the_root(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return pooling between bounds inside the root of the total's multiplier."""
+    d = estimate.d
+    apart = _taken_apart(formulation, d)
+    if apart is None or not isinstance(apart.order, ForestOrder):
+        return None
+    pooling = formulation.loss.pooling(estimate)
+    if pooling is None:
+        return None
+    order = apart.order
+    has_total = apart.rest.total(d) is not None
+    name = "pava between bounds, one root" if has_total else "pava between bounds"
+    return Match(name, lambda: _pooled_between_bounds(estimate, apart.rest, order, pooling))
+
+
+def _pooled_between_bounds(
+    estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder, pooling: Pooling
 ) -> Array:
-    return closed_form.norm(_pool(loss, estimate, order), total.total())
+    """Return the minimiser of a loss that pools by means, under an order, bounds and a total."""
+    d = estimate.d
+    shape = estimate.frequencies.shape
+    region = rest.region(d)
+    lower, upper = order.bounds(*reachable_bounds(rest, estimate))
+    _require_bounds_in_order(rest, order, lower, upper)
+    values = pooling.values.reshape(-1, d)
+
+    def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
+        levels = pooling.levels(mu, values[trials])
+        ends = (pooling.levels_at(mu, lower), pooling.levels_at(mu, upper))
+        pooled = order.bounded(levels, pooling.weights, *ends)
+        return np.clip(pooling.frequencies(mu, pooled), lower, upper)
+
+    trials = np.arange(len(values))
+    if region.total is None:
+        f = minimiser(np.zeros((len(values), 1)), trials)
+        if not (np.abs(f) < _HUGE).all():
+            raise InvalidInputError(UNBOUNDED.format(rest.loss))
+        return _on_support(f.reshape(shape), estimate, rest)
+    lower, upper = finite_bounds(lower, upper, region.total)
+    _require_support(estimate, rest, minimiser)
+    ends = bracket(rest.loss, estimate, (lower, upper), minimiser, region.total)
+    f = closed_form.one_root(minimiser, ends, (lower, upper), region.total)
+    return _on_support(f.reshape(shape), estimate, rest)
 
 
-@solves(LeastSquares, Monotone, NonNegative, SumsTo, name="pava, norm-sub", applies=_is_forest)
-@solves(LeastSquares, Unimodal, NonNegative, SumsTo, name="pava, norm-sub", applies=_is_forest)
-def _pooled_and_projected(
-    loss: LeastSquares, estimate: FrequencyEstimate, order: Order, _: NonNegative, total: SumsTo
-) -> Array:
-    return closed_form.norm_sub(_pool(loss, estimate, order), total.total())
+def _require_bounds_in_order(
+    rest: Formulation, order: ForestOrder, lower: Array, upper: Array
+) -> None:
+    """Raise an error that names the chain if bounds contradict the order, or the total does."""
+    region = rest.region(len(lower))
+    crossed = lower > upper + _ROUNDING * np.maximum(1.0, np.abs(upper))
+    if crossed.any():
+        v = int(np.argmax(crossed))
+        chain = order.chain_between(v, region.lower == lower[v], region.upper == upper[v])
+        first, last = chain.split(" >= ")[0], chain.split(" >= ")[-1]
+        raise InfeasibleError(
+            f"bounds and order contradict each other: {chain}, but {first} <= {upper[v]:g} and "
+            f"{last} >= {lower[v]:g}"
+        )
+    total = region.total
+    smallest = float(lower.sum())
+    largest = float(upper.sum())
+    if total is not None and not smallest - _ROUNDING <= total <= largest + _ROUNDING:
+        raise InfeasibleError(
+            f"a sum of {total:g} cannot be met: the bounds and the order allow sums from "
+            f"{smallest:g} to {largest:g}"
+        )
 
 
-def _lifted(loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet) -> Array:
-    """Return the nearest vector with these values at the top."""
-    return closed_form.top_set(loss.target(estimate), top.members(estimate.d))
+def _require_support(
+    estimate: FrequencyEstimate, rest: Formulation, minimiser: closed_form.Minimiser
+) -> None:
+    """Raise an error if values that the loss keeps at zero leave too little for the total."""
+    if rest.loss.support(estimate) is None:
+        return
+    total = rest.total(estimate.d)
+    trials = np.arange(int(np.prod(estimate.frequencies.shape[:-1])))
+    largest = minimiser(np.full((len(trials), 1), -STEEPEST), trials).sum(axis=-1)
+    if total is not None and np.any(largest < total - _ROUNDING * max(1.0, abs(total))):
+        raise InfeasibleError(
+            f"no vector satisfies the constraints: {rest.loss!r} keeps values at zero, and the "
+            f"order those below them; the others sum to {float(largest.min()):g} at most, "
+            f"not {total:g}"
+        )
 
 
-@solves(LeastSquares, TopSet, name="top set")
-def _top(loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet) -> Array:
-    return _lifted(loss, estimate, top)
-
-
-@solves(LeastSquares, TopSet, NonNegative, name="top set, base-pos")
-def _top_and_clipped(
-    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, _: NonNegative
-) -> Array:
-    return closed_form.base_pos(_lifted(loss, estimate, top))
-
-
-@solves(LeastSquares, TopSet, SumsTo, name="top set, norm")
-def _top_and_shifted(
-    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, total: SumsTo
-) -> Array:
-    return closed_form.norm(_lifted(loss, estimate, top), total.total())
-
-
-@solves(LeastSquares, TopSet, NonNegative, SumsTo, name="top set, norm-sub")
-def _top_and_projected(
-    loss: LeastSquares, estimate: FrequencyEstimate, top: TopSet, _: NonNegative, total: SumsTo
-) -> Array:
-    return closed_form.norm_sub(_lifted(loss, estimate, top), total.total())
+def _on_support(f: Array, estimate: FrequencyEstimate, rest: Formulation) -> Array:
+    """Return f; raises an error if it is positive where the loss asks for 0."""
+    support = rest.loss.support(estimate)
+    if support is None:
+        return f
+    forced = ~support & (f > 0)
+    if forced.any():
+        *_, v = validate.first(forced)
+        raise InfeasibleError(
+            f"no vector satisfies the constraints; these conflict: f[{v}] = 0, else "
+            f"{rest.loss!r} is infinite; bounds, order and total ask for more"
+        )
+    return f

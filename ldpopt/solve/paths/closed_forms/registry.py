@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,20 @@ class BoxForm:
 BOX_FORMS: dict[type[Loss], BoxForm] = {}
 """The forms for bounds and at most one total, by the loss's family."""
 
+
+class Match(NamedTuple):
+    """A closed form for one estimate: its name, and the function that evaluates it."""
+
+    name: str
+    evaluate: Callable[[], Array]
+
+
+Family = Callable[[Formulation, FrequencyEstimate], Match | None]
+"""Returns the closed form of a problem for an estimate, or None where the family has none."""
+
+FAMILIES: list[Family] = []
+"""The families, the first that answers is taken."""
+
 CLOSED_FORMS = Registry()
 """Every closed form, by (loss, frozenset of constraint types). Modules of this package fill it."""
 
@@ -140,3 +154,13 @@ def solves_on_boxes(loss: type[Loss], *, name: str) -> Callable[[Function], Func
         return function
 
     return register
+
+
+def solves_family(family: Family) -> Family:
+    """Register the decorated function as a family of closed forms.
+
+    A family answers for itself which problems it solves: by what the loss and the constraints
+    state, not by their types.
+    """
+    FAMILIES.append(family)
+    return family

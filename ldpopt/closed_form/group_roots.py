@@ -1,0 +1,166 @@
+"""Any separable convex loss on a box where disjoint groups have totals: one root per group.
+
+Each group has a multiplier of its own, so that the conditions of ``one_root`` hold in each: the
+roots of all groups and trials are found at once. A value in no group has the multiplier 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.one_root import EXCESS, MAX_DOUBLINGS, MISSED, root
+from ldpopt.errors import InvalidInputError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Minimiser = Callable[[Array], Array]
+
+
+class Groups(NamedTuple):
+    """Disjoint groups of values.
+
+    Attributes
+    ----------
+    of_value
+        The group of each value, shape (d,); as many as there are groups for values in none.
+    totals
+        The sum of each group, shape (groups,).
+    """
+
+    of_value: Index
+    totals: Array
+
+    @property
+    def number(self) -> int:
+        """The number of groups."""
+        return len(self.totals)
+
+    def sums(self, values: Array) -> Array:
+        """Return the sum of each group, of shape (trials, groups), for values (trials, d)."""
+        return self.reduced(values, np.add, 0.0)
+
+    def reduced(self, values: Array, of_two: np.ufunc, nothing: float) -> Array:
+        """Return a sum or an extreme of each group, of shape (trials, groups)."""
+        order = np.argsort(self.of_value, kind="stable")
+        counts = np.bincount(self.of_value, minlength=self.number + 1)[: self.number]
+        starts = np.cumsum(counts) - counts
+        result = np.full((len(values), self.number), nothing)
+        filled = counts > 0
+        if filled.any():
+            end = int(counts.sum())
+            by_group = values[:, order[:end]]
+            result[:, filled] = of_two.reduceat(by_group, starts[filled], axis=-1)
+        return result
+
+    def of_each(self, numbers: Array, other: float) -> Array:
+        """Return the number of each value's group, shape (trials, d), from (trials, groups)."""
+        padded = np.full((len(numbers), self.number + 1), other)
+        padded[:, : self.number] = numbers
+        return padded[:, self.of_value]
+
+
+def group_roots(
+    minimiser: Minimiser,
+    bracket: tuple[Array, Array] | None,
+    box: tuple[Array, Array],
+    groups: Groups,
+    trials: int,
+) -> Array:
+    """Return the frequencies at the multipliers where every group sums to its total.
+
+    Parameters
+    ----------
+    minimiser
+        From multipliers of each value, shape (trials, d), to f of the same shape, inside the box.
+    bracket
+        Bounds of the multipliers of all trials and groups, each of shape (trials, groups); None to
+        look for them.
+    box
+        Lower and upper bounds of the values, each of shape (d,).
+    groups
+        The groups and their totals, between the sums of their bounds.
+    trials
+        The number of trials.
+
+    Returns
+    -------
+    Values of shape (trials, d), on the box, whose sums by group differ from the totals by rounding.
+
+    Raises
+    ------
+    InvalidInputError
+        If double precision cannot meet a total, or no multiplier can.
+
+    Notes
+    -----
+    Cost: about a dozen evaluations of f for all trials, whatever the number of groups.
+
+    Examples
+    --------
+    >>> target = np.array([[0.75, 0.5, 0.5, 0.25]])
+    >>> halves = Groups(np.array([0, 0, 1, 1]), np.array([0.5, 0.5]))
+    >>> box = (np.zeros(4), np.ones(4))
+    >>> group_roots(lambda mu: np.clip(target - mu, 0, 1), None, box, halves, 1).round(3)
+    array([[0.375, 0.125, 0.375, 0.125]])
+    """
+    shape = (trials, groups.number)
+
+    def excess_of_all(mu: Array) -> Array:
+        return groups.sums(minimiser(groups.of_each(mu, 0.0))) - groups.totals
+
+    ends = _doubled(excess_of_all, shape) if bracket is None else bracket
+    current = np.broadcast_to(ends[0], shape).ravel().copy()
+
+    def excess(mu: Array, elements: NDArray[np.intp]) -> Array:
+        # All groups are evaluated at each step: the others stay where they were last.
+        current[elements.astype(np.intp)] = mu
+        return excess_of_all(current.reshape(shape)).ravel()[elements.astype(np.intp)]
+
+    scale = max(1.0, float(np.abs(groups.totals).max(initial=0.0)))
+    numbers = np.arange(current.size)
+    mu = root(excess, (ends[0].ravel(), ends[1].ravel()), numbers, EXCESS * scale).reshape(shape)
+    f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
+    missed = np.abs(groups.sums(f) - groups.totals)
+    if (missed > MISSED * scale).any():
+        trial, group = np.unravel_index(int(np.argmax(missed)), shape)
+        raise InvalidInputError(
+            f"trial {trial} is beyond double precision on this path: the total of group {group} is "
+            f"missed by {missed[trial, group]:g}, because estimates are so large that their last "
+            "bit is worth more; clip them, or use path='conic'"
+        )
+    return f
+
+
+def _doubled(excess: Callable[[Array], Array], shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Return brackets -4ᵏ, 4ᵏ with the smallest k that holds each root."""
+    low = np.full(shape, -1.0)
+    high = np.full(shape, 1.0)
+    for end, sign in ((low, 1), (high, -1)):
+        for _ in range(MAX_DOUBLINGS):
+            # Written so that NaN counts as short.
+            is_short = ~(sign * excess(end) >= 0)
+            if not is_short.any():
+                break
+            end[is_short] *= 4
+        else:
+            group = int(np.argmax(is_short.any(axis=0)))
+            raise InvalidInputError(
+                f"no multiplier brings group {group} to its total: the loss has no minimum on this "
+                "set; add NonNegative() or Bounds"
+            )
+    return low, high
+
+
+def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:
+    """Return f with what each group misses shared among its values off their bounds."""
+    lower, upper = box
+    rest = groups.totals - groups.sums(f)
+    size = groups.of_each(np.abs(rest), 0.0)
+    is_free = (lower + size < f) & (f + size < upper)
+    free = groups.sums(is_free.astype(np.float64))
+    share = groups.of_each(rest / np.maximum(free, 1.0), 0.0)
+    return np.clip(f + is_free * share, lower, upper)

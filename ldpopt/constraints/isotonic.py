@@ -1,0 +1,297 @@
+"""Orders as pooling sees them: how to project on them, and which tree of values they make.
+
+Several orders together are one: values that each is above the other are equal, and what is left is
+a forest where every other value above a value is above its parent too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import closed_form
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+class Isotonic(ABC):
+    """An order that is met by giving blocks of values their mean."""
+
+    name: str = "pava"
+    """What the projection is called in the name of a closed form."""
+
+    @abstractmethod
+    def project(self, values: Array, weights: Array | None = None) -> Array:
+        """Return the nearest values that keep the order, of the same shape (..., d)."""
+
+
+class ForestOrder(Isotonic):
+    """An order of rooted trees, whose nodes are single values or sets of equal ones.
+
+    Parameters
+    ----------
+    parents
+        The node above each node, -1 for a root.
+    sign
+        1 where roots are the highest values of their trees, -1 where they are the lowest.
+    node_of_value
+        The node of each value, shape (d,); None where each value is its own node.
+    """
+
+    def __init__(self, parents: Index, sign: int, node_of_value: Index | None = None) -> None:
+        self.sign = sign
+        size = len(parents)
+        node = np.arange(size) if node_of_value is None else node_of_value
+        chain = _chain_of(parents)
+        if chain is not None:
+            # In the order of the chain pooling is one pass: its place is the number of a node.
+            place = np.empty(size, dtype=np.int64)
+            place[chain] = np.arange(size)
+            node = place[node]
+            parents = np.arange(-1, size - 1)
+        self.parents = parents
+        self._node: Index | None = None
+        if not np.array_equal(node, np.arange(len(node))):
+            self._node = node
+            # The values node by node, and where each node starts among them.
+            self._values_of_nodes = np.argsort(node, kind="stable")
+            self._starts = np.searchsorted(node[self._values_of_nodes], np.arange(size))
+
+    @classmethod
+    def of_chain(cls, chain: Index) -> ForestOrder:
+        """Return the order of all values in a chain, the highest first."""
+        parents = np.empty(len(chain), dtype=np.int64)
+        parents[chain] = np.concatenate([[-1], chain[:-1]])
+        return cls(parents, 1)
+
+    def project(self, values: Array, weights: Array | None = None) -> Array:
+        """Return the isotonic regression."""
+        return self.bounded(values, weights, None, None)
+
+    def bounded(
+        self,
+        values: Array,
+        weights: Array | None,
+        lower: Array | None,
+        upper: Array | None,
+    ) -> Array:
+        """Return the isotonic regression between bounds of each value, that keep the order."""
+        means, mass = self._by_node(values, weights)
+        low = None if lower is None else self.sign * self._extreme(lower, np.maximum)
+        high = None if upper is None else self.sign * self._extreme(upper, np.minimum)
+        # Pooling wants roots that are the highest of their trees: turned over, the lowest are.
+        if self.sign < 0:
+            low, high = high, low
+        pooled = self.sign * closed_form.isotonic(self.sign * means, self.parents, mass, low, high)
+        return pooled if self._node is None else pooled[..., self._node]
+
+    def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return what the order makes of bounds of each value, all of shape (d,)."""
+        low = self._extreme(lower, np.maximum)
+        high = self._extreme(upper, np.minimum)
+        if self.sign < 0:
+            low, high = -high, -low
+        low, high = closed_form.bounds_along_forest(low, high, self.parents)
+        if self.sign < 0:
+            low, high = -high, -low
+        if self._node is None:
+            return low, high
+        return low[self._node], high[self._node]
+
+    def pairs(self) -> Index:
+        """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
+        value = np.arange(len(self.parents))
+        if self._node is not None:
+            value = self._values_of_nodes[self._starts]
+        child = np.flatnonzero(self.parents >= 0)
+        pairs = np.stack([value[self.parents[child]], value[child]], axis=1)
+        return pairs[:, :: self.sign]
+
+    def chain_between(self, v: int, is_end: NDArray[np.bool_], is_start: NDArray[np.bool_]) -> str:
+        """Return a chain through v, from a value of ``is_start`` down to one of ``is_end``.
+
+        For messages: ``f[0] >= f[3] >= f[7]``. Both masks have shape (d,).
+        """
+        node = np.arange(len(is_end)) if self._node is None else self._node
+        first = int(np.flatnonzero(is_start & self._is_beside(node, int(node[v]), self.sign))[0])
+        last = int(np.flatnonzero(is_end & self._is_beside(node, int(node[v]), -self.sign))[0])
+        between = [v] if v not in (first, last) else []
+        chain = list(dict.fromkeys([first, *between, last]))
+        return " >= ".join(f"f[{value}]" for value in chain)
+
+    def _is_beside(self, node: Index, start: int, sign: int) -> NDArray[np.bool_]:
+        """Return which values are in the node ``start``, or towards its root (1) or leaves (-1)."""
+        if sign > 0:
+            ancestors = []
+            while start >= 0:
+                ancestors.append(start)
+                start = int(self.parents[start])
+            return np.isin(node, ancestors)
+        is_below = np.zeros(len(self.parents), dtype=np.bool_)
+        is_below[start] = True
+        # Each round goes one level down; a chain, whose nodes are in order, is done in one.
+        while True:
+            grown = is_below | ((self.parents >= 0) & is_below[self.parents])
+            if np.array_equal(self.parents, np.arange(-1, len(self.parents) - 1)):
+                grown = np.logical_or.accumulate(is_below)
+            if np.array_equal(grown, is_below):
+                return np.asarray(is_below[node])
+            is_below = grown
+
+    @property
+    def _has_equal_values(self) -> bool:
+        return self._node is not None and len(self._node) > len(self.parents)
+
+    def _by_node(self, values: Array, weights: Array | None) -> tuple[Array, Array | None]:
+        """Return the mean of each node, and its mass; None where all nodes weigh the same."""
+        if self._node is None:
+            return values, weights
+        values = values[..., self._values_of_nodes]
+        if weights is not None:
+            weights = weights[self._values_of_nodes]
+        if not self._has_equal_values:
+            return values, weights
+        weight = np.ones(len(self._node)) if weights is None else weights
+        mass = np.add.reduceat(weight, self._starts)
+        return np.add.reduceat(weight * values, self._starts, axis=-1) / mass, mass
+
+    def _extreme(self, bound: Array, of_two: np.ufunc) -> Array:
+        """Return the tightest bound of each node, of shape (..., nodes)."""
+        if self._node is None:
+            return bound
+        by_node = bound[..., self._values_of_nodes]
+        if not self._has_equal_values:
+            return by_node
+        tightest: Array = of_two.reduceat(by_node, self._starts, axis=-1)
+        return tightest
+
+
+class TopSetOrder(Isotonic):
+    """Members above all others.
+
+    Parameters
+    ----------
+    is_member
+        Which values are in the set, shape (d,).
+    """
+
+    name = "top set"
+
+    def __init__(self, is_member: NDArray[np.bool_]) -> None:
+        self.is_member = is_member
+
+    def project(self, values: Array, weights: Array | None = None) -> Array:
+        """Return the nearest values; all weights are the same."""
+        assert weights is None  # TopSet.isotonic
+        return closed_form.top_set(values, self.is_member)
+
+
+def order_of(pairs: Index, d: int) -> ForestOrder | None:
+    """Return the order of pairs (a, b), f[a] >= f[b], of d values; None if it is no forest.
+
+    Notes
+    -----
+    Cost: linear for a forest that is stated by its edges; other pairs are followed to their roots.
+    """
+    if not len(pairs):
+        return ForestOrder(np.full(d, -1), 1)
+    nodes, node_of_value = _equal_values(pairs, d)
+    edges = np.unique(node_of_value[pairs], axis=0)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    for sign, child, parent in ((1, 1, 0), (-1, 0, 1)):
+        parents = _parents(edges[:, [parent, child]], nodes)
+        if parents is not None:
+            same = nodes == d
+            return ForestOrder(parents, sign, None if same else node_of_value)
+    return None
+
+
+def joined(orders: Sequence[Isotonic], d: int) -> Isotonic | None:
+    """Return several orders of d single values as one; None if together they make no forest."""
+    if len(orders) == 1:
+        return orders[0]
+    forests = [order for order in orders if isinstance(order, ForestOrder)]
+    if len(forests) < len(orders):
+        return None
+    return order_of(np.concatenate([forest.pairs() for forest in forests]), d)
+
+
+def _equal_values(pairs: Index, d: int) -> tuple[int, Index]:
+    """Return how many nodes there are, and the node of each value: cycles of pairs are one."""
+    from scipy import sparse  # slow to import, as everywhere in this folder
+
+    graph = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(d, d))
+    count, part = sparse.csgraph.connected_components(graph, connection="strong")
+    if count == d:
+        return d, np.arange(d)
+    return count, part.astype(np.int64)
+
+
+def _parents(edges: Index, nodes: int) -> Index | None:
+    """Return the parents in the forest of edges (parent, child); None for another graph.
+
+    A node may have several nodes above it if these are on one way to the root: the lowest is its
+    parent.
+    """
+    parents = np.full(nodes, -1)
+    counts = np.bincount(edges[:, 1], minlength=nodes)
+    single = counts[edges[:, 1]] == 1
+    parents[edges[single, 1]] = edges[single, 0]
+    if single.all():
+        return parents
+    depth = _topological_places(edges, nodes)
+    rest = edges[~single]
+    # From the top, so that the ways of all nodes above are known.
+    above: dict[int, list[int]] = {}
+    for parent, child in rest[np.argsort(depth[rest[:, 1]], kind="stable")].tolist():
+        above.setdefault(child, []).append(parent)
+    for child, candidates in above.items():
+        lowest = max(candidates, key=lambda node: int(depth[node]))
+        left = set(candidates) - {lowest}
+        # Up to the highest candidate: what is left then is on another way.
+        end = min(int(depth[node]) for node in candidates)
+        node = int(parents[lowest])
+        while left and node >= 0 and depth[node] >= end:
+            left.discard(node)
+            node = int(parents[node])
+        if left:
+            return None
+        parents[child] = lowest
+    return parents
+
+
+def _topological_places(edges: Index, nodes: int) -> Index:
+    """Return a number of each node that is larger than those of all nodes above it."""
+    from graphlib import TopologicalSorter
+
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(nodes), ()))
+    for parent, child in edges.tolist():
+        sorter.add(child, parent)
+    place = np.empty(nodes, dtype=np.int64)
+    place[list(sorter.static_order())] = np.arange(nodes)
+    return place
+
+
+def _chain_of(parents: Index) -> Index | None:
+    """Return the nodes of a single chain from its root to its leaf; None for other forests."""
+    size = len(parents)
+    # Numbered along the chain already, as most are: a loop over a million nodes takes long.
+    if np.array_equal(parents, np.arange(-1, size - 1)):
+        return np.arange(size)
+    children = np.full(size, -1)
+    below = np.flatnonzero(parents >= 0)
+    children[parents[below]] = below
+    # One root, and nobody with two children: the second would have replaced the first.
+    if len(below) != size - 1 or np.count_nonzero(children >= 0) != len(below):
+        return None
+    chain = np.empty(size, dtype=np.int64)
+    node = int(np.argmin(parents))
+    following = children.tolist()
+    for place in range(size):
+        chain[place] = node
+        node = following[node]
+    return chain

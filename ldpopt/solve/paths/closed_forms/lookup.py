@@ -1,0 +1,62 @@
+"""The search for the closed form of a problem: by types, on boxes, and in families."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.one_root import solve_one_root
+from ldpopt.solve.paths.closed_forms.registry import BOX_FORMS, CLOSED_FORMS, FAMILIES, Match
+
+
+def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the closed form of a problem for an estimate that it accepts, or None."""
+    if formulation.loss.bare is not formulation.loss:
+        formulation = Formulation(formulation.loss.bare, formulation.constraints)
+    # The special form first: it is a sort, where the root of a multiplier takes a dozen passes.
+    match = (
+        _by_types(formulation, estimate)
+        or _on_box(formulation, estimate)
+        or _in_families(formulation, estimate)
+    )
+    if match is not None and formulation.loss.solved_for:
+        return match._replace(name=f"{match.name} of {formulation.loss.solved_for}")
+    return match
+
+
+def _by_types(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form that is registered for these types, if its condition holds."""
+    region = formulation.region(estimate.d)
+    if region.kinds is None:
+        return None
+    # By the family: the posterior mean, say, is least squares from another target, and has its
+    # forms.
+    form = CLOSED_FORMS.get((formulation.loss.family, region.kinds))
+    if form is None:
+        return None
+    arguments = (formulation.loss, estimate, *map(region.by_kind.get, form.constraints))
+    if form.applies is not None and not form.applies(*arguments):
+        return None
+    return Match(form.name, partial(form.function, *arguments))
+
+
+def _on_box(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form that needs nothing but bounds and at most one total."""
+    if not formulation.is_box(estimate.d):
+        return None
+    form = BOX_FORMS.get(formulation.loss.family)
+    if form is not None:
+        return Match(form.name, lambda: form.function(estimate, formulation))
+    if formulation.loss.separable is not None:
+        return Match("one root", lambda: solve_one_root(estimate, formulation))
+    return None
+
+
+def _in_families(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form of the first family that solves the problem."""
+    for family in FAMILIES:
+        match = family(formulation, estimate)
+        if match is not None:
+            return match
+    return None
