@@ -27,6 +27,7 @@ from ldpopt.losses import (
 )
 from ldpopt.solve.composition import Composition
 from ldpopt.solve.problem import Problem
+from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]
 Guarantee = Literal["yes", "no", "almost"]
@@ -82,6 +83,22 @@ class Method:
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}: {self.formula or self.description})"
+
+    def _repr_html_(self) -> str:
+        """Return the row of the table of methods as notebooks show it."""
+        facts = [
+            ("name", self.name),
+            ("what it does", self.description),
+            ("problem", self.formula or "none"),
+            ("f ≥ 0", self.nonnegative),
+            ("Σf = 1", self.sums_to_one),
+            ("keeps the order", "yes" if self.preserves_order else "no"),
+            ("cost", self.complexity),
+            ("options", ", ".join(f"{name}={value!r}" for name, value in self.options.items())),
+            ("source", self.source),
+        ]
+        # A method without options says nothing of them.
+        return html_of((), [fact for fact in facts if fact[1]], title=self.label)
 
     @property
     def problem(self) -> Problem | Composition | None:

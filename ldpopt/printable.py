@@ -7,6 +7,7 @@ look at them, in terminals, CSV and pictures, characters that act are written as
 from __future__ import annotations
 
 import re
+from typing import SupportsFloat
 
 # Control characters (they move the cursor, ring, or begin an escape sequence, and SVG takes none),
 # separators of lines and paragraphs, characters that change the direction of those that follow,
@@ -32,6 +33,18 @@ def printable(text: str) -> str:
     return _ACTING.sub(_escape, text)
 
 
+def shortened(text: str, longest: int = 40) -> str:
+    """Return a printable text of at most so many characters, the last of them … if it is cut.
+
+    Examples
+    --------
+    >>> shortened("a long label", 6)
+    'a lon…'
+    """
+    shown = printable(text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
 
@@ -50,6 +63,40 @@ def printable_json(text: str) -> str:
 
 def _code(character: str) -> str:
     return f"\\u{ord(character):04x}"
+
+
+def latex_text(text: str) -> str:
+    r"""Return a text as LaTeX shows it within a formula: none of its characters acts.
+
+    Examples
+    --------
+    >>> print(latex_text("Custom(a_b)"))
+    \text{Custom(a\_b)}
+    """
+    shown = "".join(_LATEX.get(character, character) for character in printable(text))
+    return rf"\text{{{shown}}}"
+
+
+# Characters that LaTeX takes for commands, and HTML for tags. Those without a name within a text
+# interrupt it.
+_LATEX = {character: rf"\{character}" for character in "{}$#%&_"} | {
+    "\\": r"}\backslash\text{",
+    "^": r"}{\wedge}\text{",
+    "~": r"}{\sim}\text{",
+    "<": r"}\lt\text{",
+    ">": r"}\gt\text{",
+}
+
+
+def latex_number(number: SupportsFloat) -> str:
+    r"""Return a number as LaTeX shows it.
+
+    Examples
+    --------
+    >>> latex_number(0.5), latex_number(float("-inf"))
+    ('0.5', '-\\infty')
+    """
+    return f"{float(number):g}".replace("inf", r"\infty")
 
 
 def cell(text: str) -> str:

@@ -19,7 +19,13 @@ _NUMBER = re.compile(r"[-−+±]?[\d.,∞]+(e[-+]?\d+)?( ?[±%s]?| \.\. .*)|–|
 
 _FRAME = "max-width:100%;overflow-x:auto"
 _TABLE = "border-collapse:collapse;width:auto;margin:0.4em 0;color:inherit;background:none"
-_CELL = "padding:0.15em 0.7em;vertical-align:top;white-space:pre-wrap;overflow-wrap:break-word"
+_CELL = "padding:0.15em 0.7em;vertical-align:top"
+_LEFT = "text-align:left"
+_RIGHT = "text-align:right"
+# Long texts break, also those without a space; columns of short ones, numbers say, do not.
+_LONG = "white-space:pre-wrap;overflow-wrap:anywhere;min-width:9em;max-width:32em"
+_WHOLE = "white-space:nowrap"
+_SHORT = 24  # characters
 _TITLE = "caption-side:top;padding:0.2em 0.7em;font-weight:bold;text-align:left;color:inherit"
 # A line of the text's own colour: a fixed grey would vanish on one of the two pages.
 _RULE = "border-bottom:1px solid currentColor"
@@ -64,29 +70,44 @@ def html_of(
     (False, True)
     """
     caption = _element("caption", _TITLE, title) if title else ""
-    head = f"<thead>{_line(headings, 'col', _RULE)}</thead>" if headings else ""
-    body = "".join(_line(row, "" if headings else "row") for row in rows)
     below = "".join(_element("p", _NOTE, note) for note in notes)
-    table = f'<table style="{_TABLE}">{caption}{head}<tbody>{body}</tbody></table>'
-    return f'<div style="{_FRAME}">{table}{below}</div>'
+    lines = _table(headings, rows) if headings else "".join(map(_fact, rows))
+    return f'<div style="{_FRAME}"><table style="{_TABLE}">{caption}{lines}</table>{below}</div>'
 
 
-def _line(texts: Sequence[str], scope: str, rule: str = "") -> str:
-    """Return a row: of headings alone, with the first as the heading of its row, or of neither."""
-    cells = []
-    for place, text in enumerate(texts):
-        is_heading = scope == "col" or (scope == "row" and not place)
-        side = "right" if _NUMBER.fullmatch(text) and not is_heading else "left"
-        style = ";".join(filter(None, (_CELL, f"text-align:{side}", rule)))
-        cells.append(_element("th" if is_heading else "td", style, text, scope * is_heading))
-    return f"<tr>{''.join(cells)}</tr>"
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the head and the body of a table, with columns of numbers to the right."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(headings)
+    sides = [
+        _RIGHT if column and all(map(_NUMBER.fullmatch, column)) else _LEFT for column in columns
+    ]
+    head = [
+        _element("th", f"{_CELL};{side};{_RULE}", heading, ' scope="col"')
+        for heading, side in zip(headings, sides, strict=True)
+    ]
+    styles = [
+        f"{_CELL};{side};{_WHOLE if max(map(len, column), default=0) <= _SHORT else _LONG}"
+        for side, column in zip(sides, columns, strict=True)
+    ]
+    lines = []
+    for row in rows:
+        cells = [_element("td", style, text) for style, text in zip(styles, row, strict=True)]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(lines)}</tbody>"
 
 
-def _element(kind: str, style: str, text: str, scope: str = "") -> str:
+def _fact(row: Sequence[str]) -> str:
+    """Return a row that its first cell names."""
+    name, *texts = row
+    cells = _element("th", f"{_CELL};{_LEFT}", name, ' scope="row"')
+    cells += "".join(_element("td", f"{_CELL};{_LEFT};{_LONG}", text) for text in texts)
+    return f"<tr>{cells}</tr>"
+
+
+def _element(kind: str, style: str, text: str, attribute: str = "") -> str:
     # Line feeds are layout here; all other control characters become escapes.
     shown = "\n".join(html.escape(printable(line)) for line in text.split("\n"))
-    scoped = f' scope="{scope}"' if scope else ""
-    return f'<{kind}{scoped} style="{style}">{shown}</{kind}>'
+    return f'<{kind}{attribute} style="{style}">{shown}</{kind}>'
 
 
 def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], instead: str) -> Any:

@@ -33,7 +33,7 @@ LAYERS = [
 its place here."""
 
 SOLVE_LAYERS = [
-    {"formulation", "status", "plan"},
+    {"formulation", "status", "plan", "summary"},
     {"solvers", "units", "jobs"},
     {"solver_data"},
     {"programs"},
@@ -41,7 +41,7 @@ SOLVE_LAYERS = [
     {"paths"},
     {"polish"},
     {"planner", "acceptance", "solution", "parameter_path"},
-    {"second_try"},
+    {"second_try", "usual_path"},
     {"problem"},
     {"composition"},
 ]

@@ -1,15 +1,27 @@
 """Results that people look at: estimates as tables, pictures, arrays and data frames."""
 
+import re
 import sys
 import time
 from html.parser import HTMLParser
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import ldpopt
-from ldpopt import FrequencyEstimate, datasets, oracles, style, tables
+from ldpopt import (
+    FrequencyEstimate,
+    Problem,
+    constraints,
+    datasets,
+    losses,
+    oracles,
+    priors,
+    style,
+    tables,
+)
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate.shown import largest, standard_errors
 
@@ -19,6 +31,45 @@ RAW = OUE.estimate([4_300, 3_300, 2_650, 2_600], 10_000, labels=PETS)
 POST = ldpopt.postprocess(RAW, "norm-sub")
 STACK = OUE.estimate([[4_300, 3_300, 2_650, 2_600]] * 2, 10_000, labels=PETS)
 PLAIN = FrequencyEstimate([0.5, 0.25])
+EVERY_PART = [
+    losses.LeastSquares(),
+    losses.WeightedLeastSquares([1.0, 2.0]),
+    losses.GaussianMLE(),
+    losses.LeastAbsolute(),
+    losses.L1To([0.5, 0.5]),
+    losses.Huber(0.1),
+    losses.MaxAbsolute(),
+    losses.KullbackLeibler(),
+    losses.KLTo([0.5, 0.5]),
+    losses.Entropy(),
+    losses.BinomialMLE(),
+    losses.MultinomialMLE(),
+    losses.NormalisedGaussianMLE(),
+    losses.TotalVariation(),
+    losses.GroupNorm([[0, 1]]),
+    losses.PerReportMLE(OUE, OUE.perturb([0, 1], rng=0)),
+    losses.PosteriorMean(priors.PowerLaw),
+    losses.HardThreshold(),
+    losses.LeastSquares() + 1e-5 * losses.Entropy(),
+    constraints.NonNegative(),
+    constraints.Bounds(0, np.inf),
+    constraints.Bounds([0.0, 0.1], 1),
+    constraints.Fixed([0], [0.5]),
+    constraints.SumsTo(1.0),
+    constraints.GroupTotals([[0, 1]], [0.5]),
+    constraints.Margins((2, 2), 0, [0.5, 0.5]),
+    constraints.Linear(np.eye(2), 0, 1),
+    constraints.Near([0.5, 0.5], 0.1, np.inf),
+    constraints.Near([0.5, 0.5], 0.1, "kl"),
+    constraints.Monotone([1, 0]),
+    constraints.Monotone([[1, 0], [2, 0]]),
+    constraints.Unimodal(1),
+    constraints.TopSet([1]),
+    constraints.AtMost(2),
+    constraints.Smooth(0.5, 0.25),
+    constraints.Hierarchy([-1, 0, 0], 1.0),
+    constraints.Hierarchy([-1, 0, 0]),
+]
 
 
 # --- labels go with every answer ------------------------------------------------------------------
@@ -187,6 +238,155 @@ def test_an_estimate_of_a_million_values_is_shown_at_once(monkeypatch):
     shown = (repr(estimate), str(estimate), estimate._repr_html_(), estimate.top(5))
     assert all(shown)
     assert time.process_time() - began < 2
+
+
+# --- problems, solutions and what else shows itself -----------------------------------------------
+
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+CLS = Problem(losses.LeastSquares(), SIMPLEX)
+
+
+def facts_of(thing):
+    """Return the texts of the tables that a notebook shows."""
+    return Page(thing._repr_html_()).texts
+
+
+def test_a_problem_states_itself_in_latex():
+    problem = Problem(
+        losses.Huber(0.25) + 0.5 * losses.Entropy(),
+        [constraints.Bounds(-np.inf, 0.5), constraints.Custom(lambda f: f[0] >= 0, name="a_b<")],
+    )
+    assert problem._repr_latex_() == (
+        "$$\\begin{aligned}\n"
+        r"\min_f \quad & \sum_v h_{0.25}(f_v - \tilde f_v) + 0.5 \Bigl(\sum_v f_v \log f_v\Bigr) \\"
+        "\n"
+        r"\text{s.t.} \quad & -\infty \le f \le 0.5 \\"
+        "\n"
+        r" & \text{a\_b}\lt\text{}"
+        "\n\\end{aligned}$$"
+    )
+
+
+@pytest.mark.parametrize("part", EVERY_PART, ids=repr)
+def test_every_part_of_a_problem_states_itself_in_balanced_latex(part):
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", part.latex):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    assert depth == 0
+    assert not re.search(r"[<>]|inf(?!ty)|__", part.latex)
+    # None of them falls back on its name.
+    assert repr(part) not in part.latex
+
+
+@pytest.mark.parametrize(
+    ("problem", "path"),
+    [
+        (CLS, "closed-form, norm-sub (a raw estimate of 16 values by OUE)"),
+        (
+            Problem(losses.MultinomialMLE(), SIMPLEX),
+            "closed-form, water-filling (a raw estimate of 16 values by GRR)",
+        ),
+        (
+            Problem(losses.WeightedLeastSquares([1.0, 2.0, 3.0]), SIMPLEX),
+            "closed-form, one root (a raw estimate of 3 values by OUE)",
+        ),
+        (
+            Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f[0] >= f[1])]),
+            "conic, CLARABEL (a raw estimate of 16 values by OUE)",
+        ),
+        (
+            Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f[99] >= f[1])]),
+            "depends on the estimate: problem.explain(estimate)",
+        ),
+        (
+            Problem(losses.LeastAbsolute(), [constraints.AtMost(2)]),
+            "no path: is not convex and has no closed form",
+        ),
+    ],
+)
+def test_a_problem_shows_its_path(problem, path):
+    texts = facts_of(problem)
+    shown = texts[texts.index("solved by") + 1]
+    assert shown.startswith(path)
+
+
+def test_the_summary_of_a_solution_has_what_readers_of_statsmodels_look_for():
+    solution = CLS.solve(RAW)
+    summary = solution.summary()
+    text = str(summary)
+    assert text.splitlines()[0].strip() == "min ½‖f-f̃‖², f ≥ 0, Σf = 1"
+    words = re.sub(" +", " ", text)
+    for fact in (
+        "status: optimal objective: ",
+        "path: closed-form gap: ",
+        "solver: norm-sub violation: ",
+        "values: 4 stationarity: ",
+        "iterations: 0 complementarity: ",
+        "seconds: ",
+        "optimal to 1e-9: yes",
+        "NonNegative 4 2 0 0.0",
+        "SumsTo 1 1 0.0",
+    ):
+        assert fact in words
+    assert len({len(line) for line in text.splitlines() if set(line) <= {"=", "-"}}) == 1
+    assert max(map(len, text.splitlines())) <= 80
+    assert facts_of(summary)[:3] == ["min ½‖f-f̃‖², f ≥ 0, Σf = 1", "status", "optimal"]
+
+
+def test_summaries_of_stacks_compositions_and_cvxpys_constraints():
+    stack = CLS.solve(STACK).summary()
+    assert stack.rows[0][:2] == ("NonNegative", "8")
+    composed = ldpopt.METHODS["norm-hyb"].problem.solve(STACK).summary()
+    assert {row[0] for row in composed.rows} >= {"NonNegative", "SumsTo"}
+    near = constraints.Custom(lambda f: [f[0] <= 0.5, f[1:] <= 0.4], name="cuts")
+    cut = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0), near])
+    solution = cut.solve([0.7, 0.2, 0.2])
+    assert [row[:2] for row in solution.summary().rows] == [("SumsTo", "1"), ("cuts", "3")]
+    free = Problem(losses.LeastSquares()).solve([0.5, 0.2]).summary()
+    assert free.rows == ()
+    assert "constraint" not in str(free)
+    # An infinite gap has a reason, which a reader must see.
+    outside = Problem(losses.KullbackLeibler(), SIMPLEX)
+    assert "reason" in facts_of(ldpopt.certify(outside, [0.5, -0.1], [0.5, 0.5]))
+
+
+def test_certificates_show_their_numbers_and_multipliers():
+    solution = CLS.solve(RAW)
+    texts = facts_of(solution.certificate)
+    assert texts[:3] == ["Certificate", "certified", "the problem"]
+    assert {"gap", "violation", "NonNegative", "SumsTo"} <= set(texts)
+    exact = ldpopt.certify(CLS, RAW, solution.frequencies, exact=True)
+    assert {"gap", "distance", "ulps", "violation"} <= set(facts_of(exact))
+    x = cp.Variable(2)
+    program = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
+    assert {"gap", "bound"} <= set(facts_of(ldpopt.certify(program, {x: [0.5, 0.5]})))
+
+
+def test_a_solution_shows_its_largest_values():
+    texts = facts_of(CLS.solve(RAW))
+    assert texts[:3] == ["Solution", "problem", "min ½‖f-f̃‖², f ≥ 0, Σf = 1"]
+    assert "cat" in texts
+
+
+def test_data_sets_and_methods_show_themselves():
+    data = datasets.load("emoji")
+    texts = facts_of(data)
+    assert texts[:3] == ["Data set emoji", "users", "147,357"]
+    assert "sets: category" in texts
+    assert texts[-1] == "… 726 more"
+    assert "Norm-Sub" in facts_of(ldpopt.METHODS["norm-sub"])
+    assert "options" in facts_of(ldpopt.METHODS["base-cut"])
+
+
+def test_a_selection_shows_every_candidate():
+    chosen = ldpopt.select_method(
+        RAW, [[0], [1, 2]], ["base", "norm-sub", "norm"], trials=20, rng=0
+    )
+    texts = facts_of(chosen)
+    assert texts[0] == f"Chosen: {chosen.method}"
+    assert texts.count("chosen") == 1
+    assert all(score.method in texts for score in chosen.scores)
 
 
 # --- arrays ---------------------------------------------------------------------------------------

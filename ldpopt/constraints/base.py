@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.adjustable import Adjustable
+from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -64,6 +65,11 @@ class Constraint(Adjustable):
     def formula(self) -> str:
         """The set in the papers' letters, for tables; empty where it has none that is short."""
         return ""
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX, its name where it has no formula."""
+        return latex_text(self.name or repr(self))
 
     @abstractmethod
     def violation(self, f: Array) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.errors import InvalidInputError
+from ldpopt.printable import latex_number
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -80,6 +81,11 @@ class NonNegative(_Box):
     """
 
     @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return r"f \ge 0"
+
+    @property
     def formula(self) -> str:
         """F ≥ 0."""
         return "f ≥ 0"
@@ -131,6 +137,15 @@ class Bounds(_Box):
                 f"lower must be <= upper, found {lowers.flat[at]} and {uppers.flat[at]} at index "
                 f"{at}: no number lies between"
             )
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        lower, upper = (
+            latex_number(bound) if bound.ndim == 0 else letter
+            for bound, letter in ((self.lower, "l"), (self.upper, "u"))
+        )
+        return rf"{lower} \le f \le {upper}"
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless each bound is one number or d of them."""
@@ -185,6 +200,11 @@ class Fixed(_Box):
                 f"values must be {len(self.indices)} finite numbers, one per index, "
                 f"got {self.values}"
             )
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"f_v = c_v \text{{ for }} {len(self.indices)} \text{{ values}}"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""

@@ -45,6 +45,11 @@ class AtMost(Constraint):
         # With k = 0 only the zero vector would be left, which is no distribution.
         self.k = validate.integer("k", k, minimum=1)
 
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"\lVert f \rVert_0 \le {self.k}"
+
     def violation(self, f: Array) -> Array:
         """Return the (k+1)-th largest absolute value, which must become zero."""
         # A partition at k needs k + 1 values.

@@ -72,6 +72,14 @@ class Hierarchy(Polyhedron):
                 f"parents go round in a cycle: {' above '.join(map(str, cycle))}"
             )
 
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        tree = r"f_v = \sum_{c \text{ below } v} f_c"
+        if self.root_total is None:
+            return tree
+        return rf"{tree}, \quad \sum_{{\text{{roots}}}} f_v = {self.root_total:g}"
+
     @classmethod
     def balanced(cls, leaves: int, branching: int, total: float | None = None) -> Hierarchy:
         """Return the tree of ranges on a scale: so many neighbours have a parent, up to one root.

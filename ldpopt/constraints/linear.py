@@ -42,6 +42,11 @@ class SumsTo(Polyhedron):
         self._total = validate.real("total", total)
 
     @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"\sum_v f_v = {self._total:g}"
+
+    @property
     def formula(self) -> str:
         """Σf = total."""
         return f"Σf = {self._total:g}"
@@ -104,6 +109,11 @@ class GroupTotals(Polyhedron):
                 f"totals must be {len(self.groups)} finite numbers, one per group, "
                 f"got {self.totals}"
             )
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"\sum_{{v \in g}} f_v = t_g \text{{ for }} {len(self.groups)} \text{{ groups }} g"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
@@ -263,6 +273,11 @@ class Linear(Polyhedron):
                 f"lower and upper must be numbers or have shape ({m},), one per row of A"
             )
         self.lower, self.upper = bounds.box(m)
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"l \le A f \le u \text{{ with }} {self.shape[0]} \text{{ rows}}"
 
     @property
     def matrix(self) -> Any:

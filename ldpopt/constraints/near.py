@@ -12,6 +12,7 @@ from scipy.special import kl_div
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities, row_forms
 from ldpopt.errors import InvalidInputError
+from ldpopt.printable import latex_number
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -73,6 +74,13 @@ class Near(Constraint):
                 f"reference must be >= 0 with norm='kl', found {self.reference[at]:g} "
                 f"at {validate.where(at)}"
             )
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        if self.norm == "kl":
+            return rf"\operatorname{{KL}}(f \,\Vert\, r) \le {self.radius:g}"
+        return rf"\lVert f - r \rVert_{{{latex_number(self.norm)}}} \le {self.radius:g}"
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless the reference has one number per value."""

@@ -106,6 +106,13 @@ class Monotone(Order):
             # Neighbours suffice: all other pairs of a chain follow from theirs.
             self._pairs = np.stack([chain[:-1], chain[1:]], axis=1)
 
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        if self.order is None:
+            return rf"f_a \ge f_b \text{{ for }} {len(self._pairs)} \text{{ pairs }} (a, b)"
+        return r"f_{v_1} \ge f_{v_2} \ge \dots"
+
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         # A chain of one value has no pair, but must still be in the domain.
@@ -144,6 +151,11 @@ class Unimodal(Order):
 
     def __init__(self, mode: int) -> None:
         self.mode = validate.integer("mode", mode, minimum=0)
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return rf"f_0 \le \dots \le f_{{{self.mode}}} \ge \dots \ge f_{{d-1}}"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if the mode is outside the domain."""
@@ -195,6 +207,11 @@ class TopSet(Polyhedron):
 
     def __init__(self, indices: ArrayLike) -> None:
         self.indices = validate.distinct_indices("indices", indices)
+
+    @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        return r"f_t \ge f_v \text{ for } t \in T, \, v \notin T"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""

@@ -53,6 +53,13 @@ class Smooth(Polyhedron):
             )
 
     @property
+    def latex(self) -> str:
+        """The set in LaTeX."""
+        sums = {1: r"\lvert f_{v+1} - f_v \rvert", 2: r"\lvert f_{v-1} - 2 f_v + f_{v+1} \rvert"}
+        parts = [rf"\sum_v {sums[order]} \le {bound:g}" for order, bound in self._parts]
+        return r", \quad ".join(parts)
+
+    @property
     def _parts(self) -> list[tuple[int, float]]:
         """The order of each difference that is bounded, and its bound."""
         bounds = [(1, self.total_variation), (2, self.second_difference)]

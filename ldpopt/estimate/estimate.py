@@ -28,7 +28,7 @@ from ldpopt.estimate.shown import (
     top_values,
 )
 from ldpopt.immutable import Immutable
-from ldpopt.printable import printable
+from ldpopt.printable import shortened
 from ldpopt.protocol import PureProtocol
 from ldpopt.tables import data_frame, html_of, lines_of
 
@@ -820,7 +820,7 @@ class FrequencyEstimate(Immutable):
         if self.frequencies.ndim == 1:
             # Of any origin, and shown in terminals: escape sequences in them must not act.
             pairs = ", ".join(
-                f"{printable(row[0])} {' ± '.join(row[1:])}" for row in self._largest_texts(_SHOWN)
+                f"{shortened(row[0])} {' ± '.join(row[1:])}" for row in self._largest_texts(_SHOWN)
             )
             facts.append(f"largest: {pairs}{', …' if self.d > _SHOWN else ''}")
         return f"FrequencyEstimate({'; '.join(facts)})"
@@ -830,7 +830,8 @@ class FrequencyEstimate(Immutable):
         facts = [f"{name}: {value}" for name, value in self._facts.items()]
         if self.frequencies.ndim > 1:
             return "\n".join(facts)
-        table = lines_of(self._headings, self._largest_texts(_LISTED))
+        rows = [[shortened(name), *numbers] for name, *numbers in self._largest_texts(_LISTED)]
+        table = lines_of(self._headings, rows)
         more = [f"… {self.d - _LISTED:,} more"] if self.d > _LISTED else []
         return "\n".join([*facts, *table, *more])
 

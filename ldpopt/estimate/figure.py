@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 from ldpopt import style
 from ldpopt.estimate.shown import Shown
-from ldpopt.printable import printable
+from ldpopt.printable import shortened
 
 _NOTE = 100  # characters of 8 points that fit the width
-_LONGEST_LABEL = 40  # characters: two fifths of the width
 
 
 @style.styled
@@ -57,6 +56,5 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
 
 def _label(name: str) -> str:
     """Return a label that leaves room for the picture and that matplotlib takes as it is."""
-    name = printable(name)
-    short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+    short = shortened(name)  # two fifths of the width
     return short.replace("$", r"\$")  # a dollar sign would start a formula

@@ -20,6 +20,7 @@ from ldpopt import validate
 from ldpopt.adjustable import Adjustable, is_expression
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -164,6 +165,11 @@ class Equivalence:
 
     formula: ClassVar[str] = ""
     """The loss in the papers' letters, for tables; empty where it has none that is short."""
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX, its name where it has no formula."""
+        return latex_text(repr(self))
 
     @property
     def uses_noise(self) -> bool:
@@ -676,6 +682,14 @@ class WeightedSum(SeparableLoss):
             objective += weighted
             cones += [*of_form, *of_weight]
         return objective, cones
+
+    @property
+    def latex(self) -> str:
+        """The weighted sum of the terms in LaTeX."""
+        return " + ".join(
+            term.latex if weight == 1 else rf"{weight:g} \Bigl({term.latex}\Bigr)"
+            for weight, term in self._parts
+        )
 
     def __repr__(self) -> str:
         return " + ".join(

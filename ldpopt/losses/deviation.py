@@ -33,6 +33,11 @@ class LeastAbsolute(Deviation):
 
     has_kinks = True
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\lVert f - \tilde f \rVert_1"
+
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_v - f̃_v|."""
         deviations = np.abs(f - self.target(estimate))
@@ -88,6 +93,11 @@ class L1To(FromReference, LeastAbsolute):
     """
 
     @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\lVert f - r \rVert_1"
+
+    @property
     def family(self) -> type[LeastAbsolute]:
         """Absolute deviations: the reference takes the place of f̃."""
         return LeastAbsolute
@@ -120,6 +130,11 @@ class Huber(Deviation):
 
     def __init__(self, delta: float) -> None:
         self.delta = validate.real("delta", delta, above=0)
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return rf"\sum_v h_{{{self.delta:g}}}(f_v - \tilde f_v)"
 
     @property
     def compiled_key(self) -> Hashable:
@@ -185,6 +200,11 @@ class MaxAbsolute(Deviation):
     """
 
     has_shared_kinks = True
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\lVert f - \tilde f \rVert_\infty"
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the largest |f_v - f̃_v|."""

@@ -149,6 +149,11 @@ class KullbackLeibler(_Divergence):
 
     formula: ClassVar[str] = "KL(f ‖ max(f̃,0))"
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v f_v \log \frac{f_v}{\max(\tilde f_v, 0)}"
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if a vector has no positive value."""
         dead = np.asarray(np.all(estimate.frequencies <= 0, axis=-1))
@@ -197,6 +202,11 @@ class KLTo(FromReference, _Divergence):
         if not self.reference.any():
             raise InvalidInputError("reference must have a positive value, all are 0")
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v f_v \log \frac{f_v}{r_v}"
+
 
 class Entropy(_Divergence):
     """Σ f_v log f_v, the negative entropy: the smaller, the more even the frequencies.
@@ -210,6 +220,11 @@ class Entropy(_Divergence):
     """
 
     formula: ClassVar[str] = "Σf log f"
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v f_v \log f_v"
 
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return ones."""

@@ -102,6 +102,11 @@ class BinomialMLE(_Likelihood):
 
     _pooling = BinomialPooling
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"-\tfrac{1}{n} \sum_v c_v \log P_v + (n - c_v) \log(1 - P_v)"
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate can be raw and its oracle is known."""
         self.shares(estimate)
@@ -245,6 +250,11 @@ class MultinomialMLE(_Likelihood):
     """
 
     _pooling = MultinomialPooling
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"-\tfrac{1}{n} \sum_v c_v \log P_v"
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless every report supports exactly one value, as in GRR."""

@@ -44,6 +44,11 @@ class NormalisedGaussianMLE(Loss):
     _distance = GaussianMLE()
 
     @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v \frac{(f_v - \tilde f_v)^2}{2 (a + b f_v)} + \frac{\log(a + b f_v)}{2 n}"
+
+    @property
     def uses_noise(self) -> bool:
         """True: the model is that of raw estimates."""
         return True
@@ -103,6 +108,11 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def __init__(self, slopes: Array) -> None:
         self.slopes = slopes
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v \frac{(f_v - \tilde f_v)^2}{2 (a + b f_v)} + c_v f_v"
 
     def __repr__(self) -> str:
         # A step of that loss: messages name what the user wrote.

@@ -87,6 +87,11 @@ class TotalVariation(_Penalty):
                     f"order must have at least 2 indices, got {len(self.order)}"
                 )
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_{u \sim v} \lvert f_u - f_v \rvert"
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if an index is outside the domain, or that has a single value."""
         if self.order is not None:
@@ -163,6 +168,11 @@ class GroupNorm(_Penalty):
                 f"weights must be {len(self.groups)} numbers >= 0, one per group, "
                 f"got {self.weights}"
             )
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_g w_g \lVert f_g \rVert_2"
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if an index is outside the domain."""

@@ -79,6 +79,11 @@ class PerReportMLE(Loss):
             raise InvalidInputError("there are no reports: the likelihood needs at least one")
 
     @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"-\tfrac{1}{n} \sum_i \log \Bigl(\sum_v f_v + (r - 1) \sum_{v \in S_i} f_v\Bigr)"
+
+    @property
     def n(self) -> int:
         """Number of reports."""
         return int(self._support.shape[0])

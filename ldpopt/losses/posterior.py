@@ -70,6 +70,11 @@ class PosteriorMean(LeastSquares):
         self._variances: WeakKeyDictionary[FrequencyEstimate, Array] = WeakKeyDictionary()
 
     @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\tfrac{1}{2} \, \mathbb{E} \lVert f - F \rVert_2^2"
+
+    @property
     def uses_noise(self) -> bool:
         """True: the model is that of raw estimates."""
         return True

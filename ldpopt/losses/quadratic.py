@@ -47,6 +47,11 @@ class LeastSquares(Deviation, SeparableLoss):
 
     formula: ClassVar[str] = "½‖f-f̃‖²"
 
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\tfrac{1}{2} \lVert f - \tilde f \rVert_2^2"
+
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ Σ (f_v - f̃_v)²."""
         squares = (f - self.target(estimate)) ** 2
@@ -130,6 +135,11 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
                 f"weights must be positive and finite, found {self.weights[at]:g} "
                 f"at {validate.where(at)}"
             )
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\tfrac{1}{2} \sum_v w_v (f_v - \tilde f_v)^2"
 
     @property
     def square_weights(self) -> Array:
@@ -232,6 +242,11 @@ class GaussianMLE(SeparableLoss):
     """
 
     formula: ClassVar[str] = "Σ(f-f̃)²/(a+bf)"
+
+    @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\sum_v \frac{(f_v - \tilde f_v)^2}{a + b f_v}"
 
     @property
     def uses_noise(self) -> bool:

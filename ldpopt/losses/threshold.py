@@ -60,6 +60,11 @@ class HardThreshold(Loss):
             self.top_k = validate.integer("top_k", top_k, minimum=1)
 
     @property
+    def latex(self) -> str:
+        """The loss in LaTeX."""
+        return r"\tfrac{1}{2} \lVert f - \tilde f \rVert_2^2 + \tfrac{1}{2} T^2 \lVert f \rVert_0"
+
+    @property
     def uses_noise(self) -> bool:
         """Whether T follows from the noise."""
         return self.top_k is None

@@ -175,6 +175,18 @@ class Formulation:
         where = [constraint.formula or repr(constraint) for constraint in self.constraints]
         return f"min {', '.join([loss, *where])}"
 
+    @property
+    def latex(self) -> str:
+        """The problem in LaTeX, as loss and constraints state themselves."""
+        rows = [rf"\min_f \quad & {self.loss.latex}"]
+        # The first constraint stands beside the words, the others below it.
+        begin = r"\text{s.t.} \quad"
+        for constraint in self.constraints:
+            rows.append(f"{begin} & {constraint.latex}")
+            begin = ""
+        lines = " \\\\\n".join(rows)
+        return f"\\begin{{aligned}}\n{lines}\n\\end{{aligned}}"
+
     def region(self, d: int) -> Region:
         """Return what the constraints say about d values; errors as ``validate_for``.
 

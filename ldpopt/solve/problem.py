@@ -27,6 +27,8 @@ from ldpopt.solve.second_try import improved
 from ldpopt.solve.solution import Solution
 from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import Accuracy, Status
+from ldpopt.solve.usual_path import usual_path
+from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -100,6 +102,21 @@ class Problem(Formulation):
         'closed-form: LeastSquares() under NonNegative(), SumsTo(1) is solved by norm-sub'
         """
         return str(self.plan(estimate))
+
+    def _repr_latex_(self) -> str:
+        """Return the stated problem for notebooks that show LaTeX."""
+        return f"$${self.latex}$$"
+
+    def _repr_html_(self) -> str:
+        """Return loss, constraints and the path that ``solve`` takes, as notebooks show them."""
+        rows = [("minimise", self.loss.formula or repr(self.loss))]
+        begin = "under"
+        for constraint in self.constraints:
+            rows.append((begin, constraint.formula or repr(constraint)))
+            begin = ""
+        rows.append(("convex", "yes" if self.convex else "no"))
+        rows.append(("solved by", usual_path(self, self._planner)))
+        return html_of((), rows, title="Problem")
 
     def solve(
         self,

@@ -14,10 +14,12 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import closed
 from ldpopt.solve import feasibility
-from ldpopt.solve.certificate import Certificate, certify
+from ldpopt.solve.certificate import Certificate, certify, shown
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Path
 from ldpopt.solve.status import Status
+from ldpopt.solve.summary import Summary
+from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]
 
@@ -141,6 +143,67 @@ class Solution:
         # As its own type states it, a mapping of sets is passed by name.
         options: dict[str, Any] = {"simultaneous": simultaneous, "selected": selected}
         return self.estimate.interval(level, sets=sets, **options)
+
+    def summary(self) -> Summary:
+        """Return objective, certificate, multipliers by constraint, path and times on one screen.
+
+        Of a stack the numbers are the worst of all trials, and multipliers are those of all.
+
+        Returns
+        -------
+        A ``Summary``, which ``print`` and notebooks show.
+
+        Notes
+        -----
+        Cost: that of the certificate, unless it has been computed.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> solution = Problem(losses.LeastSquares(), simplex).solve([0.75, 0.5, -0.25])
+        >>> print(solution.summary())  # doctest: +ELLIPSIS
+                      min ½‖f-f̃‖², f ≥ 0, Σf = 1
+        =======================================...
+        status:      optimal            objective:   ...
+        """
+        shape = " x ".join(f"{size:,}" for size in self.frequencies.shape)
+        left = {
+            "status": str(self.status),
+            "path": self.path,
+            "solver": self.solver,
+            "values": shape,
+            "iterations": f"{self.iterations:,}",
+            "seconds": f"{self.seconds:.3g}",
+            "… compiling": f"{self.compile_seconds:.3g}",
+            "… in the solver": f"{self.solver_seconds:.3g}",
+        }
+        right = {"objective": f"{np.max(self.objective):.6g}"}
+        right |= {name: f"{number:.3g}" for name, number in self.certificate.worst.items()}
+        right["certified"] = self.certificate.scope
+        right["optimal to 1e-9"] = "yes" if self.certificate.is_optimal(1e-9) else "no"
+        right["… relative"] = "yes" if self.certificate.is_optimal(1e-9, relative=True) else "no"
+        rows = shown.multiplier_rows(self.certificate.duals)
+        notes = [shown.NOTE] if rows else []
+        if self.certificate.reason:
+            notes.append(f"The gap is infinite: {self.certificate.reason}.")
+        return Summary(
+            self.problem.formula,
+            (*left.items(), *right.items()),
+            shown.HEADINGS,
+            tuple(map(tuple, rows)),
+            tuple(notes),
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the solution as notebooks show it, with its largest values."""
+        facts = [
+            ("problem", self.problem.formula),
+            ("status", str(self.status)),
+            ("path", f"{self.path}: {self.solver}, {self.seconds:.3g} s"),
+            ("certificate", self._certificate_line()),
+        ]
+        return html_of((), facts, title="Solution") + self.estimate._repr_html_()
 
     def __repr__(self) -> str:
         values = ", ".join(f"{value:.4g}" for value in self.frequencies.ravel()[:_SHOWN])

@@ -49,7 +49,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the rows as notebooks show them."""
-        return html_of(_HEADINGS, [_texts(row) for row in self.rows], self._notes())
+        rows = [_texts(row) for row in self.rows]
+        return html_of(_HEADINGS, rows, self._notes(), title="Paths and solvers")
 
     def _notes(self) -> list[str]:
         return [f"{row.solver} on {row.problem}: {row.note}" for row in self.rows if row.note]

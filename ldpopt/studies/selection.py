@@ -19,6 +19,7 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -85,11 +86,28 @@ class Selection:
         lines += [f"{name}  dropped: {reason}" for name, reason in self.dropped.items()]
         return "\n".join([title, *lines])
 
+    def _repr_html_(self) -> str:
+        """Return the errors of all candidates as notebooks show them."""
+        rows = [
+            [s.method, f"{s.mean:.3g}", f"{s.low:.3g} .. {s.high:.3g}", self._verdict(s)]
+            for s in self.scores
+        ]
+        notes = [
+            f"By {self.trials} simulations of data fitted by {self.fit}.",
+            *(f"{name} is dropped: {reason}" for name, reason in self.dropped.items()),
+        ]
+        headings = ("method", "mean squared error", "95 % interval", "")
+        return html_of(headings, rows, notes, title=f"Chosen: {self.method}")
+
+    def _verdict(self, score: MethodScore) -> str:
+        if score.method == self.method:
+            return "chosen"
+        # An excess that may be 0: so many trials cannot tell the two apart.
+        return "undecided" if score.excess_low <= 0 else "worse"
+
     def _line(self, score: MethodScore, width: int) -> str:
         line = f"{score.method:{width}}  {score.mean:.3g}  [{score.low:.3g}, {score.high:.3g}]"
-        # An excess that may be 0: so many trials cannot tell the two apart.
-        undecided = score.method != self.method and score.excess_low <= 0
-        return f"{line}  undecided" if undecided else line
+        return f"{line}  undecided" if self._verdict(score) == "undecided" else line
 
 
 def select_method(

@@ -150,15 +150,20 @@ class Study:
         return study_figure(self.rows, self.candidates, self.baseline, metric)
 
     def __repr__(self) -> str:
+        return "\n".join([self._head, *self._lines(), *self._notes()])
+
+    @property
+    def _head(self) -> str:
         head = f"Study of {len(self.candidates)} candidates, {self.draws} common draws"
-        return "\n".join([f"{head}, ratios to {self.baseline!r}", *self._lines(), *self._notes()])
+        return f"{head}, ratios to {self.baseline!r}"
 
     def _lines(self) -> list[str]:
         return lines_of(self._headings(), [self._texts(row) for row in self.rows])
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
-        return html_of(self._headings(), [self._texts(row) for row in self.rows], self._notes())
+        rows = [self._texts(row) for row in self.rows]
+        return html_of(self._headings(), rows, self._notes(), title=self._head)
 
     def _notes(self) -> list[str]:
         return [f"failed: {name}: {reason}" for name, reason in self.failed.items()]

@@ -23,12 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate import box, duals, few_values, polyhedron
+from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.formulation import Formulation
+from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -159,6 +160,12 @@ class Certificate:
         numbers = ", ".join(f"{name}={value:.3g}" for name, value in self.worst.items())
         scope = "" if self.scope == "the problem" else f", scope={self.scope!r}"
         return f"Certificate({numbers}{scope})"
+
+    def _repr_html_(self) -> str:
+        """Return the numbers, the worst of all trials, and the multipliers by constraint."""
+        facts = [("certified", self.scope), *shown.numbers_of(self, _SCALARS)]
+        numbers = html_of((), facts, title="Certificate")
+        return numbers + html_of(shown.HEADINGS, shown.multiplier_rows(self.duals), [shown.NOTE])
 
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")

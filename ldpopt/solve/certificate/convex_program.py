@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.cone_gap import TARGET, target_of
 from ldpopt.solve.certificate.conic_program import Multipliers, Rise
@@ -33,6 +34,7 @@ from ldpopt.solve.certificate.dual_cones import HUGE, project
 from ldpopt.solve.certificate.intervals import Empty
 from ldpopt.solve.certificate.multipliers import best
 from ldpopt.solve.certificate.open_variables import ranges_below
+from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -94,6 +96,12 @@ class ProgramCertificate:
             return False
         scale, size = (self.scale, self.size) if relative else (1.0, 1.0)
         return bool(self.gap <= tol * scale and self.violation <= tol * size)
+
+    def _repr_html_(self) -> str:
+        """Return the numbers, and the multipliers by constraint."""
+        facts = shown.numbers_of(self, ("gap", "violation", "value", "bound"))
+        numbers = html_of((), facts, title="Certificate of a cvxpy problem")
+        return numbers + html_of(shown.HEADINGS, shown.multiplier_rows(self.duals))
 
 
 def certify_program(

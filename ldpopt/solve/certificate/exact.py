@@ -18,8 +18,9 @@ from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
 from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
-from ldpopt.solve.certificate import balls, exact_box, exact_rows
+from ldpopt.solve.certificate import balls, exact_box, exact_rows, shown
 from ldpopt.solve.formulation import Formulation, Region
+from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]
 
@@ -72,6 +73,11 @@ class ExactCertificate(Immutable):
         numbers = [f"{name}={float(np.max(getattr(self, name))):.3g}" for name in names]
         reason = [f"reason={self.reason!r}"] if self.reason else []
         return f"ExactCertificate({', '.join([*numbers, *reason])})"
+
+    def _repr_html_(self) -> str:
+        """Return the numbers, the worst of all trials."""
+        names = ("gap", "distance", "ulps", "violation")
+        return html_of((), shown.numbers_of(self, names), title="Exact certificate")
 
 
 def exact_certificate(
