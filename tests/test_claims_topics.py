@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from ldpopt import datasets
 from ldpopt.claims import LEDGER, Verdict
 from ldpopt.claims.engine import draws
 from ldpopt.claims.engine.agreement import Agreement
@@ -507,6 +509,18 @@ def test_the_evidence_on_norms_variance_by_hand():
     evidence = LEDGER["norm-variance"].check(InstanceSet(quick=True)).evidence
     (ratio,) = (value for name, value in evidence.items() if name.endswith("nobody has, grr"))
     assert ratio == pytest.approx(1.5, rel=1e-12)
+
+
+def test_the_mean_sums_of_base_cut_are_those_of_normal_estimates():
+    """What lies above T of N(f, s²) is f Φ(z) + s φ(z) with z = (f - T)/s."""
+    evidence = LEDGER["cut-sum-above-one"].check(InstanceSet(quick=True)).evidence
+    data = datasets.load("zipf")
+    oracle = OUE(epsilon=4.0, d=data.d)
+    f = data.frequencies
+    s = np.sqrt(oracle.variance(data.n, f))
+    z = (f - significance_threshold(data.d, math.sqrt(oracle.variance(data.n, 0.0)))) / s
+    expected = np.sum(f * norm.cdf(z) + s * norm.pdf(z))
+    assert evidence["mean sum, zipf, ε = 4"] == pytest.approx(expected, rel=0.01)
 
 
 def test_the_standard_deviation_of_a_share_of_olh_by_hand():

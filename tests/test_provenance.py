@@ -91,6 +91,10 @@ def test_the_digest_follows_what_a_module_imports_and_nothing_else(folder):
         seen.add(digest())
 
 
+def test_a_module_without_a_source_counts_for_nothing():
+    assert provenance.code_digest("math") == provenance.code_digest()
+
+
 def test_a_function_counts_with_the_sources_of_its_module(folder):
     method = importlib.import_module("somebodys.method").doubled
     before = provenance.fingerprint(method)
