@@ -297,12 +297,26 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     records = json.loads((folder / "claims.json").read_text())
     assert [record["id"] for record in records] == list(small_ledger)
     assert "<!doctype html>" in (folder / "report.html").read_text()
-    assert all(identifier in result.out for identifier in small_ledger)
     lines = result.err.splitlines()
     assert lines[0] == "Checking 2 claims; this takes a minute or two."
+    # A line per topic: the output is no terminal.
+    topics = [claim.topic for claim in small_ledger.values()]
+    assert [line.rpartition(": 1 claim, ")[0] for line in lines[1:3]] == topics
     assert lines[-3:-1] == [f"Wrote {folder / name}." for name in ("claims.json", "report.html")]
     assert lines[-1].startswith("2 claims: 1 proved, 0 holds, 1 holds-as-corrected, 0 fails")
     assert "; all as expected" in lines[-1]
+
+
+def test_verify_prints_its_summary_and_the_corrections_and_with_verbose_every_claim(small_ledger):
+    short, long = (run("verify", "--quick", *more).out for more in ([], ["--verbose"]))
+    words = " ".join(short.split())
+    assert "What is printed, and what is right" in words
+    assert "oue-flip" in words
+    # What is as expected and needs no correction is counted, and not listed.
+    assert "base-pos-ls" not in words
+    assert "Statements of the papers" in words
+    assert all(identifier in long for identifier in small_ledger)
+    assert "not as the ledger expects" not in words.lower()
 
 
 def test_verify_as_json_prints_what_it_writes(tmp_path, monkeypatch):
@@ -317,6 +331,8 @@ def test_verify_fails_when_a_verdict_differs(monkeypatch):
     result = run("verify", "--quick")
     assert result.status == 1
     assert "not what the ledger expects: oue-flip" in result.err
+    assert "Not as the ledger expects" in result.out
+    assert "OUE flips a 0 bit" in result.out[result.out.index("Not as the ledger expects") :]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

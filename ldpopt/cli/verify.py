@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,15 +55,20 @@ def verify(
             "--self-test", help="Plant errors in the package, and see that the claims notice each."
         ),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print every claim, and not the summary alone.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check every claim of the ledger on random, adversarial and real estimates.
 
     Each claim is a statement of the papers with the verdict that the ledger expects. Closed forms
     are compared with the exact minimiser, in rational arithmetic, and with solvers. This takes a
-    minute or two. Exit status 1 if a verdict differs from the expected one. A second table counts
-    the papers' checkable statements by verdict, those without one too; the page lists them. A
-    statement or a claim that is lost is an error too.
+    minute or two. Exit status 1 if a verdict differs from the expected one, or a statement or a
+    claim is lost.
+
+    The output counts the papers' checkable statements by verdict, and shows what is corrected and
+    what is not as expected; --verbose prints every claim, and the page of --out has everything.
 
     With --self-test 62 errors are planted in the package, one at a time and in memory alone, and
     the claims run until one of them notices; with --figures, 8 more in copies of its tables. Exit
@@ -82,7 +88,6 @@ def verify(
     from ldpopt.claims.figures import STATEMENTS
     from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import claims_page, pictures_of
-    from ldpopt.rendering.claims_table import claims_table, papers_table
 
     if test_itself:
         if claims_file is not None:
@@ -108,8 +113,7 @@ def verify(
     if as_json:
         typer.echo(to_json(results), nl=False)
     else:
-        output.print(claims_table(results))
-        output.print(papers_table(results))
+        _print_tables(results, verbose=verbose)
     if ledger_file is not None and page_file is not None:
         write_whole(ledger_file, to_json(results).encode())
         write_whole(page_file, claims_page(checked, figure_run, lost, pictures).encode())
@@ -118,6 +122,21 @@ def verify(
     # Files and table first: they are what a reader needs after a surprise.
     if defects or lost or not all(result.as_expected for result in results):
         raise typer.Exit(1)
+
+
+def _print_tables(results: Sequence[Result], *, verbose: bool) -> None:
+    from ldpopt.rendering.claims_table import claims_table, corrections_table, papers_table
+
+    surprises = [result for result in results if not result.as_expected]
+    corrected = [result for result in results if result.finding.correction]
+    if verbose:
+        output.print(claims_table(results))
+    elif corrected:
+        output.print(corrections_table(corrected))
+    output.print(papers_table(results))
+    # Last, where the eye is at the end of a run.
+    if surprises and not verbose:
+        output.print(claims_table(surprises, title="Not as the ledger expects"))
 
 
 def _print_summary(results: Sequence[Result], defects: Sequence[str], lost: Sequence[str]) -> None:
@@ -139,9 +158,25 @@ def _check(
     from ldpopt.claims.checking import check_ledger
 
     remark(f"Checking {len(ledger)} claims; this takes a minute or two.")
+    results = check_ledger(ledger, quick=quick, workers=workers, claims_file=claims_file)
+    if not errors.is_terminal:
+        yield from _with_lines(results)
+        return
     with progress_bar() as progress:
         task = progress.add_task("", total=len(ledger))
-        for result in check_ledger(ledger, quick=quick, workers=workers, claims_file=claims_file):
+        for result in results:
             progress.update(task, description=result.claim.id)
             progress.advance(task)
             yield result
+
+
+def _with_lines(results: Iterator[Result]) -> Iterator[Result]:
+    """Yield the results, with a line after each topic: a log cannot show a bar."""
+    for topic, of_topic in groupby(results, key=lambda result: result.claim.topic):
+        number = 0
+        seconds = 0.0
+        for result in of_topic:
+            number += 1
+            seconds += result.seconds
+            yield result
+        remark(f"{topic}: {number} {'claim' if number == 1 else 'claims'}, {seconds:.1f} s.")

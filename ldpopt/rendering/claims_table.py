@@ -25,9 +25,9 @@ _COLOURS = {
 }
 
 
-def claims_table(results: Iterable[Result]) -> Table:
+def claims_table(results: Iterable[Result], title: str = "Claims ledger") -> Table:
     """Return one row per claim: its statement and source, its verdict, the size of its check."""
-    table = Table(box=box.SIMPLE_HEAD, title="Claims ledger", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("claim")
     # Statements give way where the terminal is narrow; a broken verdict would be hard to find.
     table.add_column("verdict", no_wrap=True)
@@ -41,6 +41,24 @@ def claims_table(results: Iterable[Result]) -> Table:
             _verdict(result),
             f"{result.finding.instances:,}",
             f"{result.seconds:.1f}",
+        )
+    return table
+
+
+def corrections_table(results: Iterable[Result]) -> Table:
+    """Return one row per claim that holds as corrected: what is printed, and what is right."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title="What is printed, and what is right", title_justify="left"
+    )
+    # Equal halves: both are sentences of any length.
+    table.add_column("as printed", ratio=1)
+    table.add_column("corrected", ratio=1)
+    for result in results:
+        claim = result.claim
+        table.add_row(
+            # The id first, in bold: it shows where a row begins.
+            f"[bold]{claim.id}[/] {escape(claim.statement)} [dim]({escape(claim.source)})[/]",
+            escape(result.finding.correction),
         )
     return table
 
