@@ -392,6 +392,35 @@ def test_every_figure_from_data_to_picture(tmp_path, tiny, monkeypatch, name):
         assert (svg.read_bytes(), png.read_bytes()) == (b"svg", b"png")
 
 
+@pytest.fixture
+def drawn(monkeypatch):
+    """Draw a figure from the kept tables, and return its page instead of files."""
+    pages = []
+    monkeypatch.setattr(draw, "_saved", lambda page, suffix, palette: pages.append(page))
+
+    def of(name):
+        draw.draw(FIGURES[name], Results(RESULTS).rows(name))
+        return pages[-1]
+
+    return of
+
+
+def test_a_figure_says_what_its_bars_are_and_no_share_exceeds_one(drawn):
+    page = drawn("calibrate-fig6")
+    assert page.get_suptitle().endswith("\nbars: one standard deviation over the trials")
+    bars = [
+        end
+        for ax in page.axes
+        for lines in ax.collections
+        for segment in lines.get_segments()
+        for end in segment[:, 1]
+    ]
+    assert min(bars) >= 0
+    assert max(bars) == 1
+    # Dots by rank have none.
+    assert "bars" not in drawn("ndss-fig1").get_suptitle()
+
+
 def test_the_comparison_has_every_statement(tmp_path, tiny, undrawn):
     """Those of two figures are judged; those of the others cannot be checked."""
     figures = ("ndss-fig5", "draft-fig6")

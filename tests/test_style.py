@@ -124,6 +124,6 @@ def test_a_styled_figure_keeps_its_style_when_it_is_drawn_later():
 def test_pictures_of_a_study_are_dark_on_a_dark_page():
     row = StudyRow("a", 9, 2, "oue", 1.0, "values", "mse", "", "base", 2, *[1.0] * 7)
     with style.context(dark=True):
-        figure = study_figure([row], ["base"], "base", None)
+        figure = study_figure([row], ["base"], "base", None, level=0.95)
     assert to_hex(figure.get_facecolor()) == "#121212"
     assert figure.axes[0].xaxis.get_tick_params()["labelcolor"] == "#E6E6E6"

@@ -22,6 +22,8 @@ from ldpopt.printable import printable
 from ldpopt.style import Look
 
 _LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
+BARS = "bars: one standard deviation over the trials"
+_SHARES = ("recall", "precision", "f-score")  # metrics between 0 and 1
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
 
 
@@ -57,13 +59,21 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
             # The lower row of a selection has legends of its own.
             _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
         _name_axes(figure, axes)
-        page.suptitle(f"{figure.title} ({figure.source})", fontsize=9.5, color="0.25")
+        page.suptitle(_heading(figure, rows), fontsize=9.5, color="0.25")
         # The layout is settled once for both files. With an engine left on the page, even one that
         # does nothing, every file would be drawn twice.
         page.get_layout_engine().execute(page)
         page.set_layout_engine(None)
         palette = shades(_additions(figure).values())
         return {suffix: _saved(page, suffix, palette) for suffix in ("svg", "png")}
+
+
+def _heading(figure: Figure, rows: Sequence[Row]) -> str:
+    """Return the title, and below it what the bars show, where there are any."""
+    title = f"{figure.title} ({figure.source})"
+    # Means of one trial have no deviation, and other drawings show none.
+    barred = figure.drawing in _WITH_BARS and any(row.std > 0 for row in rows)
+    return f"{title}\n{BARS}" if barred else title
 
 
 def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:
@@ -177,12 +187,10 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         if not x.size:
             continue
         look = _look(figure, method)
-        # A bar that reaches 0 has no place on a logarithmic axis.
-        low = np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
         ax.errorbar(
             x,
             mean,
-            yerr=np.nan_to_num([low, std]),
+            yerr=np.nan_to_num(_bars(figure, panel, mean, std)),
             label=label(method),
             elinewidth=0.6,
             capsize=0,
@@ -195,6 +203,18 @@ def _curves(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None
         # By the means: bars that nearly reach 0 would stretch the axis over empty decades.
         means = [row.mean for row in rows if row.mean > 0]
         ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
+
+
+def _bars(
+    figure: Figure, panel: Panel, mean: np.ndarray, std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far bars reach down and up: a standard deviation, within what is possible."""
+    if panel.metric in _SHARES:
+        # The spread is skewed near 0 and 1, and a bar beyond them would show what cannot be.
+        return np.minimum(std, mean), np.minimum(std, 1 - mean)
+    # A bar that reaches 0 has no place on a logarithmic axis.
+    low = np.minimum(std, mean * 0.999) if figure.yscale == "log" else std
+    return low, std
 
 
 def _ranks(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
@@ -345,7 +365,8 @@ def _regrets(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
     ax.legend(loc="upper center", ncols=1)
 
 
-_NAMED_ABOVE = ("curves", "thresholds", "improvement", "selection")
+_WITH_BARS = ("curves", "thresholds", "improvement", "selection")
+_NAMED_ABOVE = _WITH_BARS  # those of curves; other drawings name what they show in the panel
 
 _DRAWINGS: dict[str, Callable[[Axes, Figure, Panel, Sequence[Row]], None]] = {
     "curves": _curves,

@@ -17,12 +17,17 @@ _COLUMNS = 3  # panels beside each other; more would shrink their labels on a pa
 
 @style.styled
 def study_figure(
-    table: Sequence[StudyRow], candidates: Sequence[str], baseline: str, metric: str | None
+    table: Sequence[StudyRow],
+    candidates: Sequence[str],
+    baseline: str,
+    metric: str | None,
+    *,
+    level: float,
 ) -> Figure:
     """Return a figure of one metric, by default the first of a table's.
 
-    It has a panel per data set, oracle and query. Raises InvalidInputError if the metric is
-    unknown.
+    It has a panel per data set, oracle and query. Bars are intervals at the given level.
+    Raises InvalidInputError if the metric is unknown.
     """
     # In the order of the table, which is that of the user's arguments.
     metrics = list(dict.fromkeys(row.metric for row in table))
@@ -49,6 +54,7 @@ def study_figure(
     # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
+    figure.supxlabel(f"bars: {100 * level:g} % intervals", fontsize="small")
     if axis:
         handles, names = grid[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside right upper")

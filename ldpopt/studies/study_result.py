@@ -147,7 +147,7 @@ class Study:
         """
         from ldpopt.studies.study_figure import study_figure
 
-        return study_figure(self.rows, self.candidates, self.baseline, metric)
+        return study_figure(self.rows, self.candidates, self.baseline, metric, level=self.level)
 
     def __repr__(self) -> str:
         return "\n".join([self._head, *self._lines(), *self._notes()])
