@@ -394,7 +394,7 @@ def test_every_figure_from_data_to_picture(tmp_path, tiny, monkeypatch, name):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Draw a figure from the kept tables, and return its page instead of files."""
+    """Draw figures from the kept tables, and return the page instead of files."""
     pages = []
     monkeypatch.setattr(draw, "_saved", lambda page, suffix, palette: pages.append(page))
 
