@@ -28,6 +28,8 @@ from ldpopt.solve.certificate import (
     cone_gap,
     dual,
     intervals,
+    kernels,
+    parts,
     polyhedron,
     row_programs,
 )
@@ -253,6 +255,9 @@ def wrong_multipliers(generator, shape):
 def on_boxes(generator):
     """Plant multipliers of the total."""
 
+    def mean(sums):
+        return wrong_multipliers(generator, sums.mass.shape)
+
     def multiplier(slope, *_):
         return wrong_multipliers(generator, slope.shape[:-1])
 
@@ -261,7 +266,7 @@ def on_boxes(generator):
 
     return mock.patch.multiple(
         box,
-        _mean_multiplier=multiplier,
+        _mean_multiplier=mean,
         _filling_multiplier=multiplier,
         _kinked_multiplier=of_kinks,
     )
@@ -296,6 +301,11 @@ def only_cones():
     return mock.patch.object(polyhedron, "_at_hand", at_hand)
 
 
+def as_if_long():
+    """Let vectors of any length be for the compiled kernels."""
+    return mock.patch.object(parts, "_LONG", 0)
+
+
 def check_case(case) -> Counts:
     """Compare the gap of every point with its rise, and count what a reader would accept."""
     proof = certify(case.problem, case.estimate, case.points)
@@ -325,6 +335,10 @@ def families(generator) -> dict:
     for loss in LIKELIHOODS:
         result[f"{loss} on the simplex"] = likelihood(generator, loss, 40)
         result[f"cones, {loss}"] = likelihood(generator, loss, 3, [BALL])
+    for kind in ("free", "capped"):
+        result[f"compiled, {kind}"] = quadratic(generator, kind, as_box, 50)
+    for loss in ("divergence", "gaussian"):
+        result[f"compiled, {loss}"] = likelihood(generator, loss, 40)
     result["few values"] = sparse(generator, 20)
     return result
 
@@ -349,6 +363,8 @@ def check_family(name, seed, trials, planted) -> Counts:
         with ExitStack() as stack:
             if name.startswith("cones"):
                 stack.enter_context(only_cones())
+            if name.startswith("compiled"):
+                stack.enter_context(as_if_long())
             if planted:
                 stack.enter_context(plant_of(name, generator))
             one = check_case(case)
@@ -384,7 +400,17 @@ def exact_rise(residual, f, lower, upper, modulus):
     return max(r * x - m * x * x / 2 for x in places)
 
 
-def check_rise_of_separate_values(seed, curved):
+def by_numpy(*arrays):
+    return float(dual.separable_rise(*arrays))
+
+
+def by_kernel(residual, error, f, lower, upper, modulus):
+    """Return the same by the compiled kernel; rounding and price are tried apart."""
+    nothing = np.zeros(1)
+    return kernels.rise(residual, 0.0, nothing, modulus, f, nothing, error, lower, upper)
+
+
+def check_rise_of_separate_values(seed, curved, rise):
     """Check that the rise of random values of any size is not below the exact one."""
     generator = np.random.default_rng(seed)
     d = 6
@@ -399,19 +425,84 @@ def check_rise_of_separate_values(seed, curved):
     if not curved:
         modulus[generator.random(d) < 0.5] = 0.0
         modulus[0] = 0.0
-    bound = dual.separable_rise(residual, error, f, lower, upper, modulus)
+    bound = rise(residual, error, f, lower, upper, modulus)
     for side in (-1, 0, 1):
         moved = [Fraction(r) + side * Fraction(e) for r, e in zip(residual, error, strict=True)]
         values = zip(moved, f, lower, upper, modulus, strict=True)
         exact = sum(exact_rise(*value) for value in values)
-        assert Fraction(float(bound)) >= exact, seed
+        assert Fraction(bound) >= exact, seed
 
 
+@pytest.mark.parametrize("rise", [by_numpy, by_kernel])
 @pytest.mark.parametrize("curved", [True, False])
-def test_the_rise_of_separate_values_is_above_the_exact_one(curved):
+def test_the_rise_of_separate_values_is_above_the_exact_one(curved, rise):
     # In one test: to start and report one takes longer than the check of one seed.
     for seed in range(200):
-        check_rise_of_separate_values(seed, curved)
+        check_rise_of_separate_values(seed, curved, rise)
+
+
+def hostile_arrays(generator, d):
+    """Return residual, error, f, lower, upper and modulus with whatever doubles there are."""
+    sizes = 10 ** generator.uniform(-12, 3, (6, d))
+    residual, error, f, lower, upper, modulus = generator.normal(size=(6, d)) * sizes
+    upper = np.maximum(lower, upper)
+    for array in (residual, error, lower, upper, modulus):
+        array[generator.random(d) < 0.1] = generator.choice([0.0, np.inf, np.nan, 5e-324, 1e200])
+    # The kernel takes such a curvature for 0, which lowers the bound of the loss.
+    modulus[modulus == 5e-324] = 0.0
+    lower[generator.random(d) < 0.2] = -np.inf
+    return residual, np.abs(error), f, lower, upper, np.abs(modulus)
+
+
+def test_the_kernel_is_no_looser_than_numpy_on_every_kind_of_number():
+    generator = np.random.default_rng(3)
+    with np.errstate(all="ignore"):
+        for _ in range(60):
+            # More values than a block has, so that sums of blocks and the rest are both taken.
+            arrays = hostile_arrays(generator, int(generator.choice([1, 3, 300])))
+            single = [[array[v : v + 1] for array in arrays] for v in range(len(arrays[0]))]
+            of_values = [by_kernel(*one) for one in single]
+            whole = by_kernel(*arrays)
+            assert whole == pytest.approx(sum(of_values), rel=1e-12)
+            for one, of_kernel in zip(single, of_values, strict=True):
+                assert 0 <= of_kernel <= by_numpy(*one) * (1 + 1e-12) + 1e-150
+                residual, _, f, lower, upper, _ = one
+                if np.isnan(residual) and (lower < f or f < upper):
+                    assert of_kernel == np.inf
+
+
+def test_the_kernels_sum_of_values_is_within_its_error():
+    generator = np.random.default_rng(4)
+    one = np.zeros(1)
+    for _ in range(60):
+        d = int(generator.choice([1, 255, 257, 2_000]))
+        f = generator.normal(size=d) * 10 ** generator.uniform(-10, 10, d)
+        # Most of it cancels: plain addition would lose all digits.
+        f[: d // 2] = -f[d - d // 2 :] * (1 + generator.normal(size=d // 2) * 1e-14)
+        sums = kernels.sums(f, f, one, one)
+        exact = sum(map(Fraction, f))
+        assert abs(Fraction(sums.size) - exact) <= Fraction(sums.error)
+        assert sums.error <= 1e-15 * abs(sums.size) + 1e-25 * d * np.abs(f).max()
+
+
+def test_the_kernels_sums_are_those_of_numpy():
+    generator = np.random.default_rng(5)
+    slope = generator.normal(size=600)
+    f = generator.normal(size=600)
+    lower = f - generator.choice([0.0, 1.0, -0.5], 600)
+    upper = f + generator.choice([0.0, 2.0], 600)
+    sums = kernels.sums(slope, f, lower, upper)
+    mass, moment, *_ = box._moments(slope, f, intervals.Box(lower, upper))
+    assert sums.terms == pytest.approx(np.abs(slope * f).sum(), rel=1e-12)
+    assert (sums.mass, sums.moment) == pytest.approx((mass, moment), rel=1e-12)
+    lower[::2] = -np.inf
+    upper[::4] = np.inf
+    free = kernels.sums(slope, f, lower, upper)
+    assert (free.free, free.free_moment) == pytest.approx((150, slope[::4].sum()), rel=1e-12)
+    *_, count, moment = box._moments(slope, f, intervals.Box(lower, upper))
+    assert (free.free, free.free_moment) == pytest.approx((count, moment), rel=1e-12)
+    everywhere = kernels.sums(slope, f, np.full(1, -np.inf), np.full(1, np.inf))
+    assert (everywhere.free, everywhere.free_moment) == pytest.approx((600, slope.sum()))
 
 
 def test_the_rise_of_curved_values_is_that_of_others_but_for_rounding():

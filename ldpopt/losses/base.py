@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 # Distance from a kink that counts as none: solvers leave up to this much.
 _AT_KINK = 1e-7
 
-# Error of a gradient relative to its size: 64 operations, each rounded by half of eps.
-_ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
+ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
+"""Error of a gradient relative to its size: 64 operations, each rounded by half of eps."""
 
 _ONE = np.ones(1).tobytes()
 
@@ -157,7 +157,7 @@ class Structure:
         Certificates add it to what they cannot explain. By default a gradient is taken to be
         right to 64 roundings of its own size; a loss whose gradient cancels states its own error.
         """
-        return _ROUNDINGS * np.abs(gradient)
+        return ROUNDINGS * np.abs(gradient)
 
 
 class Equivalence:
@@ -451,7 +451,7 @@ class WeightedSum(SeparableLoss):
         for weight, term in self._parts:
             slope = term.gradient(f, estimate)
             finite = np.where(np.isfinite(slope), np.abs(slope), 0.0)
-            error += weight * (term.gradient_error(f, slope, estimate) + _ROUNDINGS * finite)
+            error += weight * (term.gradient_error(f, slope, estimate) + ROUNDINGS * finite)
         return error
 
     def curvature(

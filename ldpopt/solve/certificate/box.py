@@ -19,7 +19,7 @@ from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, weighted_sum
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of
+from ldpopt.solve.certificate.parts import absolute_sum, is_long, parts_of, vector_of
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -104,30 +104,38 @@ class _Model(NamedTuple):
     def bound(self) -> Bound:
         """Return the better gap of two multipliers of the total."""
         tangent = self.tangent
-        terms = absolute_sum(tangent.slope, tangent.f)
         if self.total is None:
+            terms = absolute_sum(tangent.slope, tangent.f)
             nothing = np.zeros(tangent.f.shape[:-1])
             return Bound(nothing, tangent.rise(np.zeros(1), np.zeros(1), *self.limits), terms)
-        excess = _excess(tangent.f, self.total)
-        if isinstance(tangent, KinkedLoss):
-            mu = usable(_kinked_multiplier(tangent, self.bounds, self.total))
-            return Bound(mu, self._gap_at(mu, excess), terms)
-        if isinstance(tangent, MixedLoss):
-            tries = [usable(_common_multiplier(tangent, self.bounds, near)) for near in _NEARNESS]
-            gaps = np.stack([self._gap_at(mu, excess) for mu in tries])
-            best = np.argmin(gaps, axis=0)[None]
-            mu = np.take_along_axis(np.stack(tries), best, axis=0)[0]
-            return Bound(mu, np.min(gaps, axis=0), terms)
-        mu = usable(_mean_multiplier(tangent.slope, tangent.f, self.bounds))
+        if isinstance(tangent, KinkedLoss | MixedLoss):
+            return self._kinked_bound(tangent, self.total)
+        sums = _sums(tangent.slope, tangent.f, self.bounds)
+        excess = _excess(sums.size, sums.error, self.total)
+        mu = usable(_mean_multiplier(sums))
         gap = self._gap_at(mu, excess)
         # What rounding leaves of the total costs the same at any price near this one.
         rounding = np.abs(mu) * excess[1]
-        if np.all(gap <= _ROUNDING * terms + 2 * rounding):
-            return Bound(mu, gap, terms)
+        if np.all(gap <= _ROUNDING * sums.terms + 2 * rounding):
+            return Bound(mu, gap, sums.terms)
         other_mu = usable(_filling_multiplier(tangent.slope, self.bounds, self.total))
         other_gap = self._gap_at(other_mu, excess)
         is_better = other_gap < gap
-        return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), terms)
+        return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), sums.terms)
+
+    def _kinked_bound(self, tangent: KinkedLoss | MixedLoss, total: float) -> Bound:
+        """Return the gap of a loss with kinks."""
+        terms = absolute_sum(tangent.slope, tangent.f)
+        size, error = sum_with_error(tangent.f)
+        excess = _excess(size, error, total)
+        if isinstance(tangent, KinkedLoss):
+            mu = usable(_kinked_multiplier(tangent, self.bounds, total))
+            return Bound(mu, self._gap_at(mu, excess), terms)
+        tries = [usable(_common_multiplier(tangent, self.bounds, near)) for near in _NEARNESS]
+        gaps = np.stack([self._gap_at(mu, excess) for mu in tries])
+        best = np.argmin(gaps, axis=0)[None]
+        mu = np.take_along_axis(np.stack(tries), best, axis=0)[0]
+        return Bound(mu, np.min(gaps, axis=0), terms)
 
     def _gap_at(self, mu: Array, excess: tuple[Array, Array]) -> Array:
         """Return the bound at one multiplier of the total: that of ``dual``.
@@ -143,24 +151,44 @@ class _Model(NamedTuple):
         return np.where(np.isfinite(result), np.maximum(result, 0.0), np.inf)
 
 
-def _excess(point: Array, total: float) -> tuple[Array, Array]:
-    """Return Σf - total, and a bound of its rounding error."""
+class _Sums(NamedTuple):
+    """Sums over the values of each trial, all of shape (...): those of ``kernels.Sums``."""
+
+    terms: Array
+    size: Array
+    error: Array
+    mass: Array
+    moment: Array
+    free: Array
+    free_moment: Array
+
+
+def _sums(slope: Array, point: Array, limits: Box) -> _Sums:
+    """Return the sums that a multiplier and its gap need."""
+    if is_long(point.shape[-1]):
+        return _long_sums(slope, point, limits)
     size, error = sum_with_error(point)
-    excess = size - total
-    return excess, error + 2 * EPS * np.abs(excess)
+    return _Sums(absolute_sum(slope, point), size, error, *_moments(slope, point, limits))
 
 
-def _mean_multiplier(slope: Array, point: Array, limits: Box) -> Array:
-    """Return minus the mean gradient, weighted by the distance to the nearest bound.
+def _long_sums(slope: Array, point: Array, limits: Box) -> _Sums:
+    """Return them with every vector read once."""
+    from ldpopt.solve.certificate import kernels  # imports numba
 
-    At a bound the gradient does not determine the multiplier. Where some values have no bounds at
-    all, these alone do.
-    """
-    shape = slope.shape[:-1]
-    mass = np.zeros(shape)
-    moment = np.zeros(shape)
-    free_mass = np.zeros(shape)
-    free_moment = np.zeros(shape)
+    shape = point.shape[:-1]
+    rows = [
+        kernels.sums(*(vector_of(array, trial, shape) for array in (slope, point, *limits)))
+        for trial in np.ndindex(shape)
+    ]
+    return _Sums(*(np.reshape(column, shape) for column in zip(*rows, strict=True)))
+
+
+def _moments(slope: Array, point: Array, limits: Box) -> tuple[Array, Array, Array, Array]:
+    """Return mass, moment, free and free moment, a part of the values after the other."""
+    mass = np.zeros(slope.shape[:-1])
+    moment = np.zeros(slope.shape[:-1])
+    free = np.zeros(slope.shape[:-1])
+    free_moment = np.zeros(slope.shape[:-1])
     for _, (gradient, f, lower, upper) in parts_of(slope, point, limits.lower, limits.upper):
         distance = np.minimum(f - lower, upper - f)
         if distance.min() < 0:
@@ -168,14 +196,29 @@ def _mean_multiplier(slope: Array, point: Array, limits: Box) -> Array:
         part_mass = np.sum(distance, axis=-1)
         if np.isinf(part_mass).any():
             is_free = np.isinf(distance)
-            free_mass = free_mass + np.count_nonzero(is_free, axis=-1)
+            free = free + np.count_nonzero(is_free, axis=-1)
             free_moment = free_moment + weighted_sum(gradient, is_free.astype(np.float64))
             distance[is_free] = 0.0
             part_mass = np.sum(distance, axis=-1)
         mass = mass + part_mass
         moment = moment + weighted_sum(gradient, distance)
-    mass = np.where(free_mass > 0, free_mass, mass)
-    moment = np.where(free_mass > 0, free_moment, moment)
+    return mass, moment, free, free_moment
+
+
+def _excess(size: Array, error: Array, total: float) -> tuple[Array, Array]:
+    """Return Σf - total, and a bound of its rounding error, from those of Σf."""
+    excess = size - total
+    return excess, error + 2 * EPS * np.abs(excess)
+
+
+def _mean_multiplier(sums: _Sums) -> Array:
+    """Return minus the mean gradient, weighted by the distance to the nearest bound.
+
+    At a bound the gradient does not determine the multiplier. Where some values have no bounds at
+    all, these alone do.
+    """
+    mass = np.where(sums.free > 0, sums.free, sums.mass)
+    moment = np.where(sums.free > 0, sums.free_moment, sums.moment)
     # Where every value is at a bound all weights are 0, and so is then the multiplier.
     mean = moment / np.maximum(mass, np.finfo(np.float64).tiny)
     # An infinite slope, as of a logarithm at 0, has no price: the caller takes 0.

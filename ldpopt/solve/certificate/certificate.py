@@ -23,7 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import locked
+from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
+from ldpopt.solve.certificate.competitors import AT_END
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
@@ -60,26 +63,31 @@ class Certificate:
         with the reason in ``reason``.
     violation
         Largest violation of a constraint, in units of frequency.
-    scale
-        What ``is_optimal(relative=True)`` divides the gap by: |L(f)| + Σ |g_v f_v| with the
-        gradient g, the size of the numbers whose difference a gap is.
     size
         What it divides the violation by: the largest |f_v|, but at least 1.
     reason
         Why the gap of some trial is infinite; empty if none is.
     scope
         What is certified: the problem, or the convex part of a loss that was minimised last.
-    explain
-        Returns the multipliers; the properties below read them, once.
+    explain, measure
+        Return the multipliers, and the scale; the properties below read them, once.
     """
 
     gap: Array
     violation: Array
-    scale: Array
     size: Array
     reason: str
     scope: str
     explain: Callable[[], Multipliers]
+    measure: Callable[[], Array]
+
+    @cached_property
+    def scale(self) -> Array:
+        """What ``is_optimal(relative=True)`` divides the gap by: |L(f)| + Σ |g_v f_v|.
+
+        With the gradient g that is the size of the numbers whose difference a gap is.
+        """
+        return self.measure()
 
     @cached_property
     def _multipliers(self) -> Multipliers:
@@ -176,13 +184,18 @@ def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certifica
 
     ``duals`` becomes an array of mappings.
     """
-    gap, violation, scale, size = (
+    gap, violation, size = (
         np.reshape([getattr(part, name) for part in parts], shape)
-        for name in ("gap", "violation", "scale", "size")
+        for name in ("gap", "violation", "size")
     )
     reason = next((part.reason for part in parts if part.reason), "")
     explain = partial(_multipliers_of_trials, parts, shape)
-    return Certificate(gap, violation, scale, size, reason, parts[0].scope, explain)
+    measure = partial(_scales_of_trials, parts, shape)
+    return Certificate(gap, violation, size, reason, parts[0].scope, explain, measure)
+
+
+def _scales_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Array:
+    return np.reshape([part.scale for part in parts], shape)
 
 
 def _multipliers_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Multipliers:
@@ -282,8 +295,7 @@ def certify(
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
     problem = problem.at(estimate)
     start = problem.accept(estimate)
-    # An estimate is finite: NaN or infinity in f raises its error here.
-    point = FrequencyEstimate.of(f).frequencies
+    point = _point_of(f)
     if point.shape != start.frequencies.shape:
         raise InvalidInputError(
             f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}"
@@ -291,22 +303,53 @@ def certify(
     if exact:
         return exact_certificate(problem, start, point)
     evidence = _evidence(problem, start, point)
-    value = problem.loss.value(point, start)
-    # Outside its domain a loss is infinite, and its gradient means nothing there.
-    defined = np.isfinite(value)
+    gap = evidence.gap
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
-    if not defined.all():
-        reasons = ["the loss is infinite at the point"]
-    largest = np.maximum(point.max(axis=-1), -point.min(axis=-1))
+    lowest = point.min(axis=-1)
+    largest = point.max(axis=-1)
+    measure = partial(_scale, problem, start, point, evidence.terms)
+    # The value of a loss takes as long as its gap: where it is finite for sure, it can wait.
+    if not _is_finite(problem.loss, start, lowest, largest):
+        value = problem.loss.value(point, start)
+        measure = partial(np.add, np.abs(value), evidence.terms)
+        # Outside its domain a loss is infinite, and its gradient means nothing there.
+        defined = np.isfinite(value)
+        gap = np.where(defined, gap, np.inf)
+        if not defined.all():
+            reasons = ["the loss is infinite at the point"]
     return Certificate(
-        gap=np.where(defined, evidence.gap, np.inf),
+        gap=gap,
         violation=problem.violation(point),
-        scale=np.abs(value) + evidence.terms,
-        size=np.maximum(1.0, largest),
+        size=np.maximum(1.0, np.maximum(largest, -lowest)),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
         explain=partial(_multipliers, problem, point, evidence),
+        measure=measure,
     )
+
+
+def _point_of(f: FrequencyEstimate | ArrayLike) -> Array:
+    """Return finite frequencies that nobody can change, since multipliers are computed later."""
+    if isinstance(f, FrequencyEstimate):
+        return f.frequencies
+    point: Array = locked(validate.frequencies(f))
+    return point
+
+
+def _is_finite(loss: Loss, start: FrequencyEstimate, lowest: Array, largest: Array) -> bool:
+    """Return whether a loss is finite wherever the values lie between these, by what it states.
+
+    Only sums over values state the whole of their domain. Near its ends rounding decides.
+    """
+    if loss.separable is None or not loss.is_settled or loss.nonnegative_domain:
+        return False
+    first, last = loss.domain(loss.constants(start))
+    return bool(np.all(lowest > first + AT_END) and np.all(largest < last - AT_END))
+
+
+def _scale(problem: Formulation, start: FrequencyEstimate, point: Array, terms: Array) -> Array:
+    """Return the scale of a point whose loss has not been evaluated."""
+    return np.asarray(np.abs(problem.loss.value(point, start)) + terms)
 
 
 def _multipliers(problem: Formulation, point: Array, evidence: Evidence) -> Multipliers:

@@ -19,9 +19,11 @@ from ldpopt.solve.formulation import Region
 
 Array = NDArray[np.float64]
 
-# Distance at which the end of a loss's domain counts as reached: paths stay short of it by a
-# billionth, so that ten times as much is safe.
-_AT_END = 1e-8
+AT_END = 1e-8
+"""Distance at which the end of a loss's domain counts as reached.
+
+Paths stay short of it by a billionth, so that ten times as much is safe.
+"""
 
 # Rounds of propagation: each carries a bound from the variables of a row to another one of it.
 # Orders that are forests are propagated whole before; the longest other chains are short.
@@ -36,9 +38,9 @@ def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -
     lower, upper = _ends(region)
     first, last = loss.domain(loss.constants(start))
     if np.isfinite(first):
-        lower = np.where(point - first <= _AT_END, np.maximum(lower, first), lower)
+        lower = np.where(point - first <= AT_END, np.maximum(lower, first), lower)
     if np.isfinite(last):
-        upper = np.where(last - point <= _AT_END, np.minimum(upper, last), upper)
+        upper = np.where(last - point <= AT_END, np.minimum(upper, last), upper)
     return Box(lower, upper)
 
 
@@ -61,7 +63,11 @@ def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
 
 def _ends(region: Region) -> tuple[Array, Array]:
     """Return the bounds of a region, each of shape (1,) where it is 0 or infinite for all."""
-    lower = np.zeros(1) if region.lower_is_zero else region.lower
+    lower = region.lower
+    if region.lower_is_zero:
+        lower = np.zeros(1)
+    elif not region.lower_count:
+        lower = np.full(1, -np.inf)
     upper = region.upper if region.upper_count else np.full(1, np.inf)
     return lower, upper
 

@@ -20,10 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Kinks, Loss
+from ldpopt.losses.base import ROUNDINGS, Kinks, Loss
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.parts import are_within, collapsed, count_of_parts, parts_of
+from ldpopt.solve.certificate.parts import (
+    are_within,
+    collapsed,
+    count_of_parts,
+    is_long,
+    parts_of,
+    vector_of,
+)
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -68,8 +75,9 @@ class Tangent:
     ----------
     f, slope
         The point and the gradient there, shape (..., d).
-    error
-        What rounding may have changed in the gradient.
+    roundings, further_error
+        What rounding may have changed in the gradient: roundings |slope| + further_error, the
+        latter of shape (..., d), or (1,) where it is 0.
     modulus
         Lower bounds of the second derivatives, >= 0, where the bounds hold.
     held
@@ -79,17 +87,39 @@ class Tangent:
 
     f: Array
     slope: Array
-    error: Array
+    roundings: float
+    further_error: Array
     modulus: Array
     held: NDArray[np.bool_] | None
 
+    @property
+    def error(self) -> Array:
+        """What rounding may have changed in the gradient, of a shape that broadcasts with it."""
+        if not self.roundings:
+            return self.further_error
+        return self.roundings * np.abs(self.slope) + self.further_error
+
     def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
         """Return what the price leaves of the gradient, over the bounds."""
-        arrays = (self.slope, self.error, self.modulus, self.f, price, error, lower, upper)
-        rise = np.zeros(self.f.shape[:-1])
+        arrays = (self.slope, self.further_error, self.modulus, self.f, price, error, lower, upper)
+        shape = self.f.shape
+        if is_long(shape[-1]):
+            return self._long_rise(arrays)
+        rise = np.zeros(shape[:-1])
         for _, pieces in parts_of(*arrays):
-            rise = rise + _rise_of(*pieces)
-        return with_rounding(rise, count_of_parts(self.f.shape[-1]))
+            rise = rise + _rise_of(self.roundings, *pieces)
+        return with_rounding(rise, count_of_parts(shape[-1]))
+
+    def _long_rise(self, arrays: tuple[Array, ...]) -> Array:
+        """Return the rise trial by trial, with every array read once."""
+        from ldpopt.solve.certificate import kernels  # imports numba
+
+        shape = self.f.shape[:-1]
+        rise = np.empty(shape)
+        for trial in np.ndindex(shape):
+            slope, *others = (vector_of(array, trial, shape) for array in arrays)
+            rise[trial] = kernels.rise(slope, self.roundings, *others)
+        return rise
 
     def slope_towards(self, price: Array) -> Array:
         """Return the gradient; the price itself where the loss holds a value at 0."""
@@ -277,8 +307,9 @@ class MixedLoss:
 
 
 def _rise_of(
+    roundings: float,
     slope: Array,
-    slope_error: Array,
+    further_error: Array,
     modulus: Array,
     f: Array,
     price: Array,
@@ -287,8 +318,15 @@ def _rise_of(
     upper: Array,
 ) -> Array:
     """Return the rise over some of the values of a tangent."""
-    # Mostly a price is exact: an array of sums less.
-    error = slope_error + price_error if price_error.any() else slope_error
+    error = further_error
+    if roundings:
+        error = np.abs(slope)
+        error *= roundings
+        if further_error.any():
+            error += further_error
+    # Mostly a price is exact: a pass less.
+    if price_error.any():
+        error = error + price_error
     return separable_rise(slope - price, error, f, lower, upper, modulus)
 
 
@@ -308,7 +346,7 @@ def minorant(
     # An infinite slope holds a value where it is.
     slope = np.where(np.isfinite(slope), slope, 0.0)
     nothing = np.zeros(f.shape)
-    tangent = Tangent(f, nothing, nothing, np.zeros(1), None)
+    tangent = Tangent(f, nothing, 0.0, np.zeros(1), np.zeros(1), None)
     if smooth is not None:
         tangent = _tangent(smooth, estimate, f, lower, upper)
     return MixedLoss(f, slope, tangent, kinked, shared)
@@ -319,7 +357,12 @@ def _tangent(
 ) -> Tangent:
     """Return the tangent of a smooth loss."""
     slope = loss.gradient(f, estimate)
-    error = loss.gradient_error(f, slope, estimate)
+    roundings = ROUNDINGS
+    error = np.zeros(1)
+    # An error that is relative to the slope needs no array.
+    if type(loss).gradient_error is not Loss.gradient_error:
+        roundings = 0.0
+        error = loss.gradient_error(f, slope, estimate)
     if loss.nonnegative_domain and np.isneginf(slope).any():
         slope, error = _tilted(loss, estimate, f, slope, error)
     held = _held(loss, estimate, f, slope, Box(lower, upper))
@@ -334,7 +377,7 @@ def _tangent(
         upper = np.maximum(upper, f)
     modulus = collapsed(np.asarray(loss.curvature(estimate, lower, upper)))
     # Lowered by its own rounding.
-    return Tangent(f, slope, error, modulus * (1 - 64 * EPS), held)
+    return Tangent(f, slope, roundings, error, modulus * (1 - 64 * EPS), held)
 
 
 def _tilted(
