@@ -192,9 +192,7 @@ def run(
     with Store(store or out / "cells.sqlite") as results:
         summary = Summary()
         try:
-            compute_behind_bar(
-                planned.distinct, results, executor, _errors, fresh=fresh, summary=summary
-            )
+            compute_behind_bar(planned.distinct, results, executor, fresh=fresh, summary=summary)
             with _errors.status("drawing"):
                 drawn = write_figures(planned, results, out, workers=workers)
         except KeyboardInterrupt:

@@ -14,7 +14,16 @@ ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors", "printable", "style"},
     {"immutable"},
-    {"validate", "storage", "executors", "covariance", "proofs", "expressions", "tables"},
+    {
+        "validate",
+        "storage",
+        "executors",
+        "progress",
+        "covariance",
+        "proofs",
+        "expressions",
+        "tables",
+    },
     {"parameter", "protocol"},
     {"estimate"},
     {"adjustable"},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ldpopt
-from ldpopt import Problem, constraints, datasets, losses, oracles
+from ldpopt import Problem, constraints, datasets, losses, oracles, progress
 from ldpopt.datasets import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.studies.engine import cell as engine_cell
@@ -481,8 +481,13 @@ def test_the_picture_runs_along_epsilon_or_shows_ratios(result):
         result.plot("mea")
 
 
-def test_a_bar_is_shown_where_it_is_wanted(capsys):
+def test_a_bar_is_shown_where_it_is_wanted(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
     study = ldpopt.study("base", COUNTS, draws=2, progress=True)
     assert len(study.rows) == 1
+    captured = capsys.readouterr()
+    assert "1 cells   0 %" in captured.err
+    assert captured.out == ""
     ldpopt.study("base", COUNTS, draws=2)
-    assert capsys.readouterr().out == ""
+    captured = capsys.readouterr()
+    assert captured.err == captured.out == ""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ldpopt import Problem
+from ldpopt import Problem, progress
 from ldpopt.constraints import Custom, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.executors import InProcess
@@ -84,7 +84,7 @@ def test_a_wrong_number_of_workers_is_refused(workers):
 
 
 def test_a_bar_counts_trials_beside_the_results(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
     problem = Problem(LeastSquares(), [*SIMPLEX, BALL])
     expected = problem.solve(STACK).frequencies
     assert_array_equal(problem.solve(STACK, show_progress=True).frequencies, expected)

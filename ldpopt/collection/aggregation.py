@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import progress as bars
 from ldpopt import validate
 from ldpopt.collection.checkpoint import Checkpoint, Progress, in_order
 from ldpopt.collection.duplicates import mark_duplicates
@@ -152,6 +153,10 @@ def aggregate(
         # A run that is resumed with a lower rate may be beyond it already.
         limit.check(progress)
         tallies = _tallies(executor, plan.waiting, checkpoint.state)
+        count = len(plan.waiting)
+        # A caller who learns of every part shows it in another way.
+        wanted = None if on_partition is None else False
+        tallies = bars.track(tallies, f"{count:,} parts of files", count, wanted=wanted)
         for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
             if tally.error and not keep_going:
                 raise DataUnavailableError(tally.error)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import progress
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
@@ -40,22 +41,35 @@ def interval(
     shape = (*raw.frequencies.shape[:-1], members.shape[0])
     lower = np.empty(shape)
     upper = np.empty(shape)
-    for trial in np.ndindex(shape[:-1]):
-        confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
-        polyhedra = [part for part in parts if part is not None]
-        # Linear programs are exact at a vertex and quicker: cones only where a constraint has no
-        # rows.
-        if len(polyhedra) == len(parts):
-            maximum = _linear_maximum([confidence, *polyhedra], d)
-        else:
-            maximum = _conic_maximum(confidence, constraints, d)
-        for i in range(members.shape[0]):
-            # One row at a time: all sets as a dense matrix take m·d numbers.
-            weights = members[[i]].toarray()[0]
-            lower[(*trial, i)] = -maximum(-weights)
-            upper[(*trial, i)] = maximum(weights)
+    trials = list(np.ndindex(shape[:-1]))
+    count = len(trials) * members.shape[0]
+    # Two programs per answer, which take minutes where there are thousands of answers.
+    with progress.bar(f"{count:,} intervals", count) as advance:
+        for trial in trials:
+            confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
+            maximum = _maximum(constraints, parts, confidence, d)
+            for i in range(members.shape[0]):
+                # One row at a time: all sets as a dense matrix take m·d numbers.
+                weights = members[[i]].toarray()[0]
+                lower[(*trial, i)] = -maximum(-weights)
+                upper[(*trial, i)] = maximum(weights)
+                advance(1)
     # A minimum of 0 is found as the maximum of -f, which makes it -0.0.
     return lower + 0.0, upper + 0.0
+
+
+def _maximum(
+    constraints: Sequence[Constraint],
+    parts: Sequence[LinearInequalities | None],
+    confidence: LinearInequalities,
+    d: int,
+) -> Maximum:
+    """Return w ↦ max wᵀf over a confidence set and the constraints, with their rows as parts."""
+    polyhedra = [part for part in parts if part is not None]
+    # Linear programs are exact at a vertex and quicker: cones only where a constraint has no rows.
+    if len(polyhedra) == len(parts):
+        return _linear_maximum([confidence, *polyhedra], d)
+    return _conic_maximum(confidence, constraints, d)
 
 
 def _confidence_box(

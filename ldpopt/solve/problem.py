@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt import validate
+from ldpopt import progress, validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
@@ -129,7 +129,7 @@ class Problem(Formulation):
         warm_start: bool = False,
         time_limit: float | None = None,
         workers: int | None = 1,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **solver_options: Any,
     ) -> Solution:
         """Return the minimiser.
@@ -163,7 +163,8 @@ class Problem(Formulation):
             points are the same for any number. A script that uses more than one needs
             ``if __name__ == "__main__":``, as with Python's own pools.
         show_progress
-            Whether a bar counts the trials that a solver has solved.
+            Whether a bar counts the trials that a solver has solved; by default on a terminal and
+            in a notebook, after two seconds.
         **solver_options
             Passed to the solver, over those settings; or to the iterative algorithm, which takes
             ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
@@ -198,7 +199,7 @@ class Problem(Formulation):
         """
         if workers is not None:
             workers = validate.integer("workers", workers, minimum=1)
-        running = Running(bool(verbose), bool(warm_start), workers, bool(show_progress))
+        running = Running(bool(verbose), bool(warm_start), workers, show_progress)
         request = Request(path, solver, accuracy, solver_options, running, time_limit)
         return self._solve(self.at(estimate), estimate, request)
 
@@ -298,7 +299,8 @@ class Problem(Formulation):
         # Values in order are near each other, and so are their solutions.
         running = Running(warm_start=True)
         request = Request("auto", solver, accuracy, running=running)
-        return [self._solve(self.at(start, values), start, request) for values in steps]
+        counted = progress.track(steps, f"{len(steps):,} values", len(steps))
+        return [self._solve(self.at(start, values), start, request) for values in counted]
 
     def to_cvxpy(self, estimate: FrequencyEstimate | ArrayLike) -> cp.Problem:
         """Return the problem for one vector as a ``cvxpy.Problem``, for what cvxpy can do besides.

@@ -162,13 +162,13 @@ class Running:
     workers
         In how many processes the trials of a stack are solved; None for one per core.
     progress
-        Whether a bar shows how many trials are solved.
+        Whether a bar shows how many trials are solved; None if somebody watches.
     """
 
     verbose: bool = False
     warm_start: bool = False
     workers: int | None = 1
-    progress: bool = False
+    progress: bool | None = None
 
 
 COLD = Running()

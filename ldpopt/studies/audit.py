@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
+from ldpopt import progress, validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate.intervals import clopper_pearson
 from ldpopt.oracles.base import FrequencyOracle
@@ -178,11 +178,14 @@ def audit(
         raise InvalidInputError(
             f"values must hold at least two inputs to tell apart, got {len(inputs)}"
         )
-    source = _Source(client, batched, features)
-    edges, event = _trained(source, inputs, size // _TRAINING, confidence)
-    first, second = (inputs[i] for i in event.pair)
-    # On fresh reports: those that chose the event would favour it.
-    hits, other_hits = _tested(source, event, edges, (first, second), size)
+    training = size // _TRAINING
+    total = 2 * size + 2 * len(inputs) * (training // 2)
+    with progress.bar(f"{total:,} reports", total) as advance:
+        source = _Source(client, batched, features, advance)
+        edges, event = _trained(source, inputs, training, confidence)
+        first, second = (inputs[i] for i in event.pair)
+        # On fresh reports: those that chose the event would favour it.
+        hits, other_hits = _tested(source, event, edges, (first, second), size)
     lower = _bound(np.array([hits]), np.array([other_hits]), size, confidence)
     return Audit(
         epsilon=epsilon,
@@ -226,9 +229,14 @@ class _Source:
     """Reports of a client as rows of numbers."""
 
     def __init__(
-        self, client: Client, batched: bool, features: Callable[[Any], Any] | None
+        self,
+        client: Client,
+        batched: bool,
+        features: Callable[[Any], Any] | None,
+        advance: progress.Advance,
     ) -> None:
         self.client = client
+        self.advance = advance
         self.batched = batched
         self.features = features
         self._numbers: dict[Hashable, int] = {}  # of hashables, the same in all batches
@@ -245,6 +253,7 @@ class _Source:
                 raise InvalidInputError(
                     f"the client had to return {count} reports and returned {len(table)}"
                 )
+            self.advance(count)
             yield table
 
     def table(self, value: Any, n: int) -> Array:
@@ -629,7 +638,8 @@ def _shares(
     batch = size // _BATCHES + 1
     own_hits = 0
     other_hits = 0
-    for value in rng.integers(0, oracle.d, _BATCHES):
+    values = rng.integers(0, oracle.d, _BATCHES)
+    for value in progress.track(values, f"{size:,} reports", _BATCHES):
         # Never the value itself.
         another = (value + rng.integers(1, oracle.d)) % oracle.d
         counts = np.zeros(oracle.d, dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpopt import validate
+from ldpopt import progress, validate
 from ldpopt.constraints import Bounds, Constraint, Monotone, NonNegative, SumsTo
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import (
@@ -206,7 +206,10 @@ def compare(
     >>> comparison.rows[0].is_reference, comparison.rows[1].difference < 1e-6
     (True, True)
     """
-    return Comparison(tuple(comparing(problems, estimate, solvers, accuracies, time_limit)))
+    named = _named_problems(problems)
+    rows = comparing(named, estimate, solvers, accuracies, time_limit)
+    count = len(named) * (1 + len(accuracies) * len(_names_of(solvers)))
+    return Comparison(tuple(progress.track(rows, f"{count:,} solves", count)))
 
 
 def comparing(
@@ -235,7 +238,7 @@ def comparing(
     # Names before problems are solved: two of one name would share a row.
     named = _named_problems(problems)
     # A solver that is named must be there; without names those that are there are taken.
-    names = [installed(name) for name in (known_solvers() if solvers is None else solvers)]
+    names = _names_of(solvers)
     for accuracy in accuracies:
         validate.lookup("accuracy", accuracy, ACCURACIES)
     limit = validate.real("time_limit", time_limit, above=0)
@@ -251,6 +254,10 @@ def comparing(
         for name, problem in named.items()
         for row in _compared(name, problem, start, names, accuracies, limit)
     )
+
+
+def _names_of(solvers: Sequence[str] | None) -> list[str]:
+    return [installed(name) for name in (known_solvers() if solvers is None else solvers)]
 
 
 def known_solvers() -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
+from ldpopt import progress, validate
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
@@ -182,7 +182,8 @@ def select_method(
     errors = {name: np.empty(trials) for name in methods}
     dropped: dict[str, str] = {}
     batch = max(1, _BATCH // est.d)
-    for start in range(0, trials, batch):
+    starts = range(0, trials, batch)
+    for start in progress.track(starts, f"{trials:,} trials", len(starts)):
         stop = min(start + batch, trials)
         counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
         raw = oracle.estimate(counts, n, labels=est.labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,7 +26,7 @@ from ldpopt.studies.engine.cell import (
 from ldpopt.studies.engine.measures import Measure
 from ldpopt.studies.engine.moments import Values
 from ldpopt.studies.engine.provenance import fingerprint
-from ldpopt.studies.engine.run import Summary, compute_behind_bar, compute_cells
+from ldpopt.studies.engine.run import Summary, compute_behind_bar
 from ldpopt.studies.engine.store import Memory, Shelf, Store
 from ldpopt.studies.rehearsal import rehearse
 from ldpopt.studies.study_inputs import Collection, collections_of, data_sets_of, measures_of
@@ -98,7 +97,7 @@ def study(
     fresh
         Whether to compute again what the store has.
     progress
-        Whether to show a bar on standard error; by default if that is a terminal.
+        Whether to show a bar; by default on a terminal and in a notebook, after two seconds.
 
     Returns
     -------
@@ -265,15 +264,7 @@ def _computed(
     progress: bool | None,
 ) -> Summary:
     """Compute the cells in their order, in which those on the same draws are neighbours."""
-    if progress is None:
-        # A bar in a log file would be thousands of lines.
-        progress = sys.stderr.isatty()
-    if not progress:
-        return compute_cells(tasks, shelf, executor, fresh=fresh, order=list)
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return compute_behind_bar(tasks, shelf, executor, console, fresh=fresh, order=list)
+    return compute_behind_bar(tasks, shelf, executor, fresh=fresh, order=list, wanted=progress)
 
 
 def _gathered(

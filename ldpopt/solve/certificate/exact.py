@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import validate
+from ldpopt import progress, validate
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
@@ -120,7 +120,8 @@ def exact_certificate(
     region = formulation.region(d)
     prove = _method(formulation, start)
     trials = list(np.ndindex(point.shape[:-1]))
-    proofs = [prove(formulation, start[trial], point[trial], region) for trial in trials]
+    counted = progress.track(trials, f"{len(trials):,} proofs", len(trials))
+    proofs = [prove(formulation, start[trial], point[trial], region) for trial in counted]
     shape = point.shape[:-1]
     minimisers = [proof.minimiser for proof in proofs if proof.minimiser is not None]
     is_complete = len(minimisers) == len(proofs)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
@@ -585,22 +586,9 @@ def numbers_of(formulation: Formulation, d: int) -> tuple[Array, ...]:
 
 
 def _shown(trials: Iterable[Any], stack: _Stack) -> Iterable[Any]:
-    """Return the trials, with a bar that counts them if that is wanted."""
-    if not stack.running.progress:
-        return trials
-    from rich.console import Console
-    from rich.progress import track
-
-    # Results may be printed or piped: the bar is no part of them.
-    console = Console(stderr=True)
-    return track(
-        trials,
-        stack.solver,
-        total=len(stack.trials),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    """Return the trials, with a bar that counts them."""
+    what = f"{stack.solver}, {len(stack.trials):,} trials"
+    return progress.track(trials, what, len(stack.trials), wanted=stack.running.progress)
 
 
 def _solve_carefully(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from ldpopt import progress
 from ldpopt.errors import StoreError, WorkersError
 from ldpopt.executors import Executor
 from ldpopt.studies.engine.cell import Outcome, Task, compute
 from ldpopt.studies.engine.store import Shelf
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass
@@ -126,48 +123,28 @@ def compute_behind_bar(
     tasks: Mapping[str, Task],
     store: Shelf,
     executor: Executor,
-    console: Console,
     *,
     fresh: bool = False,
     order: Callable[[Sequence[Task]], Sequence[Task]] | None = None,
     summary: Summary | None = None,
+    wanted: bool | None = None,
 ) -> Summary:
     """Do as ``compute_cells`` behind a bar that runs by cost: cells differ by orders of magnitude.
 
-    The arguments are those of ``compute_cells``, and the console that the bar is drawn on.
+    The arguments are those of ``compute_cells``, and whether a bar is wanted (``progress.bar``).
     """
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[cells]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    total = sum(task.cell.cost for task in tasks.values())
     summary = Summary() if summary is None else summary
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("cells", total=None, cells="")
-        done = 0
+    with progress.bar(f"{len(tasks):,} cells", total, wanted=wanted) as advance:
+        begun = False
 
         def finished(task: Task) -> None:
-            nonlocal done
-            if not done:
-                # Cells that were there took no time: with them the time left would look too short.
-                kept = sum(tasks[key].cell.cost for key in summary.reused)
-                total = sum(t.cell.cost for t in tasks.values()) - kept
-                progress.update(bar, total=total)
-            # After the total is known: the first cell sets it.
-            done += 1
-            cells = f"{len(summary.reused) + done}/{len(tasks)}"
-            progress.update(bar, advance=task.cell.cost, cells=cells)
+            nonlocal begun
+            if not begun:
+                # Cells that were there took no time.
+                advance(sum(tasks[key].cell.cost for key in summary.reused))
+                begun = True
+            advance(task.cell.cost)
 
         return compute_cells(
             tasks, store, executor, fresh=fresh, order=order, finished=finished, summary=summary
