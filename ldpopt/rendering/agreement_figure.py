@@ -36,9 +36,11 @@ def _draw(agreement: Agreement) -> Figure:
         plotted = max(plotted, agreement.solvers[solver].closed.size)
     left.set(xlabel="closed form, frequency", ylabel="solver, frequency")
     right.set(xlabel="|solver - closed form|", ylabel="number of values")
-    left.set_title(f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)")
+    above = f"up to {plotted:,} values per solver (below {_FREQUENCY_FLOOR:g} at the edge)"
+    # With a stated height: to look for a free one, matplotlib measures every tick label.
+    left.set_title(above, y=1.0)
     # What is below the axis would vanish from it without a word.
-    right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)")
+    right.set_title(f"differences (below {_DIFFERENCE_FLOOR:g} at the edge)", y=1.0)
     for axes in (left, right):
         axes.set(xscale="log", yscale="log")
         for axis in (axes.xaxis, axes.yaxis):

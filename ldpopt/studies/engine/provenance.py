@@ -14,7 +14,7 @@ import hashlib
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
@@ -89,9 +89,11 @@ def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, Pa
     # By a list and not by recursion: imports may form circles.
     waiting = list(modules)
     seen: set[tuple[str, ...]] = set()
+    # Kept for this call alone: files may come and go between two calls.
+    source_of = cache(partial(_source_of, packages=packages))
     while waiting:
         name = waiting.pop()
-        path = _source_of(name, packages)
+        path = source_of(name)
         if path is None or name in files:
             continue
         files[name] = path
@@ -99,9 +101,20 @@ def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, Pa
         for choices in _imports_in(path, path.stat().st_mtime_ns, name, is_package):
             if choices not in seen:
                 seen.add(choices)
-                # A name that is no module is something inside its package.
-                waiting += [c for c in choices if _source_of(c, packages) is not None][:1]
+                waiting += _module_among(choices, source_of)
     return files
+
+
+def _module_among(
+    choices: tuple[str, ...], source_of: Callable[[str], Path | None]
+) -> tuple[str, ...]:
+    """Return the first of some names that is a module of a source folder, or nothing."""
+    within = source_of(choices[-1])
+    # Inside a module that is no package there are no others: most names need no look at the disk.
+    if within is not None and within.name != "__init__.py":
+        return choices[-1:]
+    # A name that is no module is something inside its package.
+    return tuple(choice for choice in choices if source_of(choice) is not None)[:1]
 
 
 def _source_of(module: str, packages: frozenset[str]) -> Path | None:
@@ -132,6 +145,7 @@ def _folder_of(top: str) -> Path | None:
     return path.parent.parent if path.name == "__init__.py" else path.parent
 
 
+@cache
 def _is_installed(folder: Path) -> bool:
     parts = folder.parts
     return (
