@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ldpopt.methods import METHODS, Method, postprocess
     from ldpopt.parameter import Parameter
     from ldpopt.solve.certificate import Certificate, ExactCertificate, certify
+    from ldpopt.solve.coverage import coverage
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
     from ldpopt.studies.comparison import compare
@@ -45,6 +46,7 @@ _HOMES = {
     "Study": "studies.study_result",
     "certify": "solve.certificate",
     "compare": "studies.comparison",
+    "coverage": "solve.coverage",
     "postprocess": "methods",
     "select_method": "studies.selection",
     "study": "studies.study",
@@ -68,6 +70,7 @@ __all__ = [
     "certify",
     "compare",
     "constraints",
+    "coverage",
     "datasets",
     "losses",
     "oracles",

@@ -52,7 +52,7 @@ SOLVE_LAYERS = [
     {"planner", "acceptance", "solution", "parameter_path"},
     {"second_try", "usual_path"},
     {"problem"},
-    {"composition"},
+    {"composition", "coverage"},
 ]
 """The same for the modules of ldpopt.solve, which hold the way from a problem to its solution."""
 

@@ -34,7 +34,16 @@ def started(*arguments):
     )
 
 
-COMMANDS = ["perturb", "aggregate", "estimate", "methods", "compare", "audit", "verify"]
+COMMANDS = [
+    "perturb",
+    "aggregate",
+    "estimate",
+    "methods",
+    "coverage",
+    "compare",
+    "audit",
+    "verify",
+]
 
 
 def test_help_lists_the_commands_from_values_to_checks():

@@ -347,7 +347,16 @@ def test_names_that_are_not_text_are_names(suffix, world):
 
 # --- terminals ------------------------------------------------------------------------------------
 
-COMMANDS = ["perturb", "aggregate", "estimate", "methods", "compare", "audit", "verify"]
+COMMANDS = [
+    "perturb",
+    "aggregate",
+    "estimate",
+    "methods",
+    "coverage",
+    "compare",
+    "audit",
+    "verify",
+]
 
 
 def run_in_terminal(encoding, *arguments):

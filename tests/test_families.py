@@ -23,6 +23,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.constraints.isotonic import order_of
 from ldpopt.errors import InfeasibleError, InvalidInputError
+from ldpopt.solve import feasibility
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
 
 D = 6
@@ -255,6 +256,12 @@ def test_clipping_a_pooled_chain_to_bounds_of_each_value_is_refuted():
     assert refuted(problem, estimate, np.clip(pooled, 0.0, [1.0, 0.25]))
 
 
+@pytest.fixture
+def without_programs(monkeypatch):
+    """No program looks for conflicts, as on problems of more than 2,048 values."""
+    monkeypatch.setattr(feasibility, "LARGEST", 0)
+
+
 # --- bounds of each value -------------------------------------------------------------------------
 
 
@@ -354,12 +361,19 @@ def test_a_stack_is_pooled_trial_by_trial():
     ],
     ids=["chain", "roots low", "mode"],
 )
-def test_bounds_that_contradict_an_order_are_named_by_the_chain(order, lower, upper, message):
+def test_bounds_that_contradict_a_long_order_are_named_by_the_chain(
+    monkeypatch, order, lower, upper, message
+):
     problem = Problem(losses.LeastSquares(), [order, Bounds(lower, upper)])
+    with pytest.raises(InfeasibleError, match="no vector satisfies the constraints; these confl"):
+        problem.solve([0.2, 0.3, 0.5])
+    # Beyond some size no program looks for all rows of the conflict.
+    monkeypatch.setattr(feasibility, "LARGEST", 0)
     with pytest.raises(InfeasibleError, match=message):
         problem.solve([0.2, 0.3, 0.5])
 
 
+@pytest.mark.usefixtures("without_programs")
 def test_a_total_that_bounds_and_order_do_not_allow_is_named():
     problem = Problem(
         losses.LeastSquares(), [Monotone([0, 1, 2]), Bounds(0.0, [0.25, 1, 1]), SumsTo(1.0)]
@@ -368,6 +382,7 @@ def test_a_total_that_bounds_and_order_do_not_allow_is_named():
         problem.solve([0.2, 0.3, 0.5])
 
 
+@pytest.mark.usefixtures("without_programs")
 def test_the_divergence_keeps_what_is_below_a_zero_at_zero():
     estimate = FrequencyEstimate([0.4, -0.1, 0.3, 0.2])
     chain = Monotone([0, 1, 2])
@@ -432,6 +447,7 @@ def test_margins_have_one_root_per_sum():
     assert solution.certificate.gap.max() <= CERTIFIED
 
 
+@pytest.mark.usefixtures("without_programs")
 @pytest.mark.parametrize(
     ("bounds", "total", "message"),
     [

@@ -21,6 +21,7 @@ from ldpopt.constraints import (
     Margins,
     Monotone,
     NonNegative,
+    Smooth,
     SumsTo,
     TopSet,
     Unimodal,
@@ -301,7 +302,7 @@ def test_a_stack_equals_its_trials_on_both_paths():
 
 # --- which path -----------------------------------------------------------------------------------
 
-NO_FORM = Problem(GaussianMLE(), [SumsTo(1.0)])
+NO_FORM = Problem(GaussianMLE(), [SumsTo(1.0), Smooth(second_difference=9.0)])
 CLS = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
 
 
@@ -349,7 +350,7 @@ def test_explain_covers_a_problem_without_constraints():
 def test_a_closed_form_that_does_not_exist_is_refused_with_the_reason():
     with pytest.raises(
         InvalidInputError,
-        match=r"'closed-form' is not available: GaussianMLE\(\) under SumsTo\(1\) has no",
+        match=r"'closed-form' is not available: GaussianMLE\(\) under SumsTo\(1\), Smooth.* has no",
     ):
         NO_FORM.solve(collected(5), path="closed-form")
 

@@ -22,7 +22,14 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
-from ldpopt.losses import BinomialMLE, LeastSquares, Loss, MultinomialMLE, WeightedLeastSquares
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    LeastSquares,
+    Loss,
+    MultinomialMLE,
+    WeightedLeastSquares,
+)
 from ldpopt.solve.paths import closed_forms
 
 TARGET = 6.0
@@ -134,12 +141,20 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     parents = (rng.random(d - 1) * children).astype(np.int64)
     attached = Monotone(np.stack([parents, children], axis=1))
     binary = Hierarchy((ranks - 1) // 2, total=1.0)
+    chain = Monotone(ranks)
+    # Of each value its own, so that blocks depend on the multiplier.
+    caps = Bounds(0.0, rng.uniform(2.0, 100.0, d) / d)
+    parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
         ("weighted simplex by one root", WeightedLeastSquares(weights), simplex),
         ("binomial likelihood by one root", BinomialMLE(), simplex),
         ("simplex with a binary tree's order", LeastSquares(), [shuffled, *simplex]),
         ("simplex with a random tree's order", LeastSquares(), [attached, *simplex]),
+        ("binomial likelihood under a chain, pooled first", BinomialMLE(), [chain, *simplex]),
+        ("weighted MLE under a mode, pooled first", GaussianMLE(), [Unimodal(d // 3), *simplex]),
+        ("chain, caps and total, pooled in the root", LeastSquares(), [chain, caps, SumsTo(1.0)]),
+        ("binomial likelihood, caps, a root per group", BinomialMLE(), [parts, caps]),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]

@@ -4,6 +4,7 @@ from ldpopt.cli.aggregate import aggregate
 from ldpopt.cli.app import app, main
 from ldpopt.cli.audit import audit
 from ldpopt.cli.compare import compare
+from ldpopt.cli.coverage import coverage
 from ldpopt.cli.estimate import estimate
 from ldpopt.cli.methods import methods
 from ldpopt.cli.perturb import perturb
@@ -14,6 +15,7 @@ __all__ = [
     "app",
     "audit",
     "compare",
+    "coverage",
     "estimate",
     "main",
     "methods",
@@ -22,5 +24,5 @@ __all__ = [
 ]
 
 # In the order in which `ldpopt --help` lists them: from values to an estimate, then what checks it.
-for _command in (perturb, aggregate, estimate, methods, compare, audit, verify):
+for _command in (perturb, aggregate, estimate, methods, coverage, compare, audit, verify):
     app.command()(_command)

@@ -24,6 +24,9 @@ class Isotonic(ABC):
     name: str = "pava"
     """What the projection is called in the name of a closed form."""
 
+    takes_weights: bool = True
+    """Whether ``project`` takes weights."""
+
     @abstractmethod
     def project(self, values: Array, weights: Array | None = None) -> Array:
         """Return the nearest values that keep the order, of the same shape (..., d)."""
@@ -180,13 +183,14 @@ class TopSetOrder(Isotonic):
     """
 
     name = "top set"
+    takes_weights = False
 
     def __init__(self, is_member: NDArray[np.bool_]) -> None:
         self.is_member = is_member
 
     def project(self, values: Array, weights: Array | None = None) -> Array:
         """Return the nearest values; all weights are the same."""
-        assert weights is None  # TopSet.isotonic
+        assert weights is None  # takes_weights
         return closed_form.top_set(values, self.is_member)
 
 

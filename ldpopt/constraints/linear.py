@@ -138,12 +138,13 @@ class GroupTotals(Polyhedron):
 
     def disjoint_groups(self, d: int) -> Groups | None:
         """Return the groups; None if a value is in two of them, or one is empty."""
-        if not self.disjoint or not all(map(len, self.groups)):
-            return None
         of_value = np.full(d, len(self.groups))
         for number, group in enumerate(self.groups):
             of_value[group] = number
-        return Groups(of_value, self.totals)
+        # A value in two groups keeps the later one, so that fewer values are in groups than stated.
+        stated = sum(map(len, self.groups))
+        is_disjoint = np.count_nonzero(of_value < len(self.groups)) == stated
+        return Groups(of_value, self.totals) if is_disjoint and all(map(len, self.groups)) else None
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""

@@ -113,6 +113,21 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
     )
 
 
+def require_finite_loss(formulation: Formulation, start: FrequencyEstimate) -> None:
+    """Raise an error that names the conflict if values that a loss keeps at zero are part of one.
+
+    Raises
+    ------
+    InfeasibleError
+        As ``require_feasible``, for the first trial without a vector of finite loss in the set.
+    """
+    support = formulation.loss.support(start)
+    if support is not None:
+        # Trials with the same zeros share one program.
+        for inside in np.unique(support.reshape(-1, start.d), axis=0):
+            require_feasible(conditions(formulation, inside), start.d)
+
+
 def _equal_frequencies(constraints: Sequence[Constraint], d: int) -> Array:
     """Return equal frequencies of all values that may be positive, with the stated total or 1."""
     positive = np.ones(d, dtype=np.bool_)

@@ -435,11 +435,7 @@ class ConicPath:
             # Constraints with parameters are others each time.
             if all(part.compiled_key(d) is part for part in formulation.constraints):
                 self._feasible.add(key)
-        support = formulation.loss.support(start)
-        if support is not None:
-            # Trials with the same zeros share one program.
-            for inside in np.unique(support.reshape(-1, d), axis=0):
-                feasibility.require_feasible(feasibility.conditions(formulation, inside), d)
+        feasibility.require_finite_loss(formulation, start)
 
     def _compiled_for(
         self, stack: _Stack, data: list[Array], constants: tuple[float, ...], factor: float

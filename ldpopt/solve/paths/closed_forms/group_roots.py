@@ -44,12 +44,12 @@ def _taken_apart(formulation: Formulation, d: int) -> _Grouped | None:
 
     Conflicts are left to the other paths, which name them.
     """
-    grouped = [c for c in formulation.constraints if c.disjoint_groups(d) is not None]
+    stated = {c: c.disjoint_groups(d) for c in formulation.constraints}
+    grouped = [c for c, groups in stated.items() if groups is not None]
     if len(grouped) != 1:
         return None
-    others = tuple(c for c in formulation.constraints if c is not grouped[0])
-    rest = Formulation(formulation.loss, others)
-    groups = grouped[0].disjoint_groups(d)
+    groups = stated[grouped[0]]
+    rest = Formulation(formulation.loss, tuple(c for c in stated if c is not grouped[0]))
     if groups is None or not rest.is_box(d):
         return None
     total = rest.total(d)
@@ -121,8 +121,8 @@ def _bracket(
     ]
     # At -max ℓ'(upper) every value of a group is at its upper bound, at -min ℓ'(lower) at its lower
     # one.
-    low = -groups.reduced(slopes[1], np.maximum, 0.0)
-    high = -groups.reduced(slopes[0], np.minimum, 0.0)
+    low = -groups.extremes(slopes[1], np.maximum)
+    high = -groups.extremes(slopes[0], np.minimum)
     return (
         np.nan_to_num(low, posinf=STEEPEST, neginf=-STEEPEST),
         np.nan_to_num(high, posinf=STEEPEST, neginf=-STEEPEST),

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.errors import InfeasibleError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import solve_one_root
 from ldpopt.solve.paths.closed_forms.registry import BOX_FORMS, CLOSED_FORMS, FAMILIES, Match
+
+Array = NDArray[np.float64]
 
 
 def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
@@ -58,5 +65,16 @@ def _in_families(formulation: Formulation, estimate: FrequencyEstimate) -> Match
     for family in FAMILIES:
         match = family(formulation, estimate)
         if match is not None:
-            return match
+            return Match(match.name, partial(_evaluated, match, formulation, estimate))
     return None
+
+
+def _evaluated(match: Match, formulation: Formulation, estimate: FrequencyEstimate) -> Array:
+    """Return the point; where a form finds a conflict, all rows that take part in it are named."""
+    try:
+        return match.evaluate()
+    except InfeasibleError:
+        if estimate.d <= feasibility.LARGEST:
+            feasibility.require_feasible(feasibility.conditions(formulation, None), estimate.d)
+            feasibility.require_finite_loss(formulation, estimate)
+        raise

@@ -72,6 +72,8 @@ def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match |
     pooling = formulation.loss.pooling(estimate)
     if pooling is None or not (pooling.is_common or apart.rest.total(d) is None):
         return None
+    if pooling.weights is not None and not apart.order.takes_weights:
+        return None
     loss = formulation.loss.after_pooling
     rest = Formulation(loss, apart.rest.constraints)
     form = closed_form_for(rest, estimate)
