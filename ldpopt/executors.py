@@ -8,6 +8,7 @@ for any number of workers.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import time
@@ -32,11 +33,19 @@ from ldpopt.errors import WorkersError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Status of a process that was started by one that is itself just starting: see Processes.
+_UNGUARDED = 93
+
 # Calls that wait for each worker: enough to keep it busy, few enough to keep memory constant.
 _AHEAD = 2
 
 PATIENCE = 30.0
 """Seconds that a Dask scheduler has for an answer, and a cluster without workers for a new one."""
+
+_NO_GUARD = (
+    "each worker imports the script that started it, and this one asks for workers while it is "
+    "imported: put its last part under if __name__ == '__main__': or use workers=1"
+)
 
 _TICK = 1.0  # seconds between two looks at a pool whose calls take longer
 
@@ -114,9 +123,19 @@ class InProcess:
 
 @dataclass(frozen=True)
 class Processes:
-    """As many calls at a time as there are workers, which are new processes of this machine."""
+    """As many calls at a time as there are workers, which are new processes of this machine.
+
+    A new process imports the script that started it. If that script asks for workers again, as one
+    without ``if __name__ == "__main__":`` does, it ends there at once and in silence, and the
+    process that started it says what is wrong.
+    """
 
     workers: int
+
+    def __post_init__(self) -> None:
+        # As multiprocessing itself finds out, which then prints a traceback in every worker.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            os._exit(_UNGUARDED)
 
     def run(
         self,
@@ -131,15 +150,18 @@ class Processes:
         """
         # Each worker would otherwise start a thread per core of the machine.
         threads = max(1, (os.cpu_count() or 1) // self.workers)
+        context = _Spawning()
         pool = ProcessPoolExecutor(
             self.workers,
-            _Spawning(),
+            context,
             initializer=_prepare_worker,
             initargs=(threads,),
         )
         try:
             yield from _ahead(pool, function, work, lambda: self.workers * _AHEAD, in_order)
         except BrokenProcessPool:
+            if context.met_no_guard():
+                raise WorkersError(_NO_GUARD) from None
             raise WorkersError(
                 "a worker process died (killed, or out of memory): if memory was short, run again "
                 "with fewer workers"
@@ -168,7 +190,19 @@ class _ShieldedProcess(SpawnProcess):
 class _Spawning(SpawnContext):
     """Spawned processes, not forked: a fork inherits the locks of the threads of Arrow and BLAS."""
 
-    Process = _ShieldedProcess
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: list[_ShieldedProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> _ShieldedProcess:  # type: ignore[override]
+        """Return a new process, which is remembered for its status."""
+        process = _ShieldedProcess(*args, **kwargs)
+        self._started.append(process)
+        return process
+
+    def met_no_guard(self) -> bool:
+        """Return whether a process ended because the script that it imports needs workers itself."""
+        return any(process.exitcode == _UNGUARDED for process in self._started)
 
 
 def _prepare_worker(threads: int) -> None:

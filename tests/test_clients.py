@@ -3,6 +3,8 @@
 The tests of JavaScript are skipped where node is not installed.
 """
 
+import csv
+import hashlib
 import json
 import math
 import re
@@ -10,11 +12,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from ldpopt.collection.header import Header
+from ldpopt.collection import open_reports, write_reports
+from ldpopt.collection.header import fingerprint
 from ldpopt.collection.layout import layout_of
+from ldpopt.collection.parquet import METADATA
+from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
 from ldpopt.studies.audit import audit
 from tools import vectors
@@ -86,11 +93,73 @@ def test_an_audit_of_the_javascript_client_finds_its_budget(claim, passes):
     assert outcome.lower < EPSILON + math.log(1.2)
 
 
-def test_the_page_names_what_headers_hold():
-    schema = json.loads(re.search(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1])
-    properties = schema["properties"]
-    assert properties["oracle"]["enum"] == list(ORACLES)
-    for oracle_type in ORACLES.values():
-        record = Header.fresh(oracle_type(EPSILON, D)).record()
-        assert set(schema["required"]) <= set(record) <= set(properties)
-        assert record["version"] == properties["version"]["const"]
+SCHEMA = json.loads(re.search(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1])
+LABELS = {None: None, "few": list("abcdefghi"), "many": [f"é {i}" for i in range(1000)]}
+
+
+@pytest.fixture(scope="module")
+def headers(tmp_path_factory):
+    """Headers as they are in files, of every oracle, in both formats, with and without labels."""
+    folder = tmp_path_factory.mktemp("headers")
+    headers = []
+    for name, make in ORACLES.items():
+        for kind, labels in LABELS.items():
+            oracle = make(EPSILON, D if labels is None else len(labels))
+            path = folder / f"{name}-{kind}"
+            reports = oracle.perturb([0, 1], rng=0)
+            write_reports(path.with_suffix(".parquet"), oracle, reports, labels=labels)
+            write_reports(path.with_suffix(".csv"), oracle, reports, labels=labels)
+            stored = pq.read_metadata(path.with_suffix(".parquet")).metadata[METADATA]
+            headers.append(json.loads(stored))
+            with path.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+                headers.append(json.loads(next(csv.reader(file))[-1]))
+    return headers
+
+
+def test_headers_of_files_follow_the_schema_of_the_page(headers):
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    assert len(headers) == 2 * len(LABELS) * len(ORACLES)
+    for header in headers:
+        validator.validate(header)
+    assert SCHEMA["properties"]["oracle"]["enum"] == list(ORACLES)
+    # All that the schema knows occurs.
+    assert set().union(*headers) == SCHEMA["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sha256": "0"},
+        {"version": 4},
+        {"oracle": "rappor"},
+        {"epsilon": 0},
+        {"d": 2**24 + 1},
+        {"labels": "red"},
+        {"rows": -1},
+        {"town": "x"},
+    ],
+)
+def test_what_the_schema_forbids_is_refused_here_too(change, headers, tmp_path):
+    header = next(header for header in headers if header["oracle"] == "grr" and "rows" in header)
+    changed = {**header, **change}
+    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(changed)
+    # Unknown fields are passed over, and labels only compared: a later version may have others.
+    if change.keys() & {"sha256", "version", "oracle", "epsilon", "d", "rows"}:
+        path = tmp_path / "r.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["report", json.dumps(changed)], [0, ""], [1, ""]])
+        with pytest.raises(LdpoptError):
+            open_reports(path)
+
+
+def test_the_page_says_how_labels_are_hashed():
+    labels = LABELS["many"]
+
+    def digits(part, number):
+        text = json.dumps(part, ensure_ascii=False, separators=(", ", ": "))
+        return hashlib.sha256(text.encode()).hexdigest()[:number]
+
+    parts = [labels[i * 1000 // 64 : (i + 1) * 1000 // 64] for i in range(64)]
+    pieces = [digits(labels, 32), digits(sorted(labels), 8), "".join(digits(p, 6) for p in parts)]
+    assert fingerprint(labels) == ":".join(pieces)

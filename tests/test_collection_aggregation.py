@@ -325,7 +325,7 @@ def test_rows_of_text_with_other_numbers_of_fields_are_set_aside(tmp_path):
     path = tmp_path / "r.csv"
     oracle = GRR(1.0, 4)
     files.write_reports(path, oracle, [1, 2, 3])
-    edit(path, lambda text: text.replace("\n2\n", "\n2,9\n"))
+    edit(path, lambda text: text.replace("\n2,\n", "\n2,9\n"))
     result = aggregate(path)
     assert (result.n, result.rejected) == (2, {"wrong length": 1})
     assert result.counts.tolist() == [0, 1, 0, 1]

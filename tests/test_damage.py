@@ -258,7 +258,7 @@ def test_headers_of_pages_are_read_or_refused(case):
 def test_a_line_without_an_end_is_refused(tmp_path):
     path = tmp_path / "r.csv"
     write_reports(path, MAKERS["grr"](3), [0, 1])
-    edit(path, lambda text: text.replace("\n1\n", f"\n{'1' * 200_000}\n"))
+    edit(path, lambda text: text.replace("\n1,\n", f"\n{'1' * 200_000},\n"))
     with pytest.raises(DataUnavailableError, match="a line has 131,088 bytes or more"):
         aggregate(path)
 
@@ -277,7 +277,7 @@ def test_wide_reports_in_text_are_read_few_at_a_time(tmp_path, monkeypatch):
 def test_a_header_of_a_huge_domain_is_refused(d, tmp_path):
     path = tmp_path / "r.csv"
     write_reports(path, MAKERS["grr"](3), [0])
-    edit(path, lambda text: text.replace('"d": 3', f'"d": {d}'))
+    edit(path, lambda text: text.replace('""d"": 3', f'""d"": {d}'))
     with pytest.raises(InvalidInputError, match=r"d = |d must be|not JSON"):
         aggregate(path)
 

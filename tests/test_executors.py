@@ -3,6 +3,8 @@
 import logging
 import operator
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +13,10 @@ from contextlib import ExitStack
 import pytest
 
 from ldpopt import executors
+from ldpopt.collection import write_reports
 from ldpopt.errors import InvalidInputError, InvalidTypeError, WorkersError
 from ldpopt.executors import Dask, InProcess, Processes, executor_for, results
+from ldpopt.oracles import GRR
 
 
 def half(number):
@@ -195,3 +199,22 @@ def test_an_error_on_a_cluster_is_an_outcome(start_cluster):
         outcomes = dict(Dask(cluster.scheduler_address).run(half, [0, 2]))
     assert isinstance(outcomes.pop(0), ZeroDivisionError)
     assert outcomes == {2: 3.0}
+
+
+SCRIPT = """
+from ldpopt.collection import aggregate
+print("counting")
+print(aggregate("r.csv", workers=2).n)
+"""
+
+
+def test_a_script_without_a_main_guard_is_told_what_is_wrong(tmp_path):
+    write_reports(tmp_path / "r.csv", GRR(1.0, 4), [0, 1])
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 1
+    # One traceback, of the script itself, which ends with the sentence.
+    assert done.stderr.count("Traceback") == 1
+    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]

@@ -172,7 +172,7 @@ def test_the_command_line_knows_it_by_name(plane, tmp_path):
         2,
         "--d",
         13,
-        "--reports",
+        "--n",
         1000,
         "--json",
         "--confidence",

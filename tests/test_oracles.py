@@ -825,3 +825,32 @@ def test_the_number_of_supported_values_is_stated_where_it_is_fixed(cls):
     if cls.name in fixed:
         counts = oracle.support_counts(oracle.perturb(np.arange(9), rng=1))
         assert counts.sum() == 9 * fixed[cls.name]
+
+
+# --- values by their labels -----------------------------------------------------------------------
+
+ANIMALS = ["cat", "dog", "owl"]
+
+
+def test_labels_pass_through_the_client():
+    oracle = GRR(1.0, 3)
+    by_label = oracle.perturb(["dog", "cat", "owl"], labels=ANIMALS, rng=1)
+    assert by_label.tolist() == oracle.perturb([1, 0, 2], rng=1).tolist()
+    assert oracle.perturb(np.array(["owl"]), labels=tuple(ANIMALS), rng=1).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "words"),
+    [
+        (["cat", "cow"], ANIMALS, "found 'cow' at index 1"),
+        (["cat", 1], ANIMALS, "found 1 at index 1"),
+        (["cat", ["dog"]], ANIMALS, "among the 3 labels"),
+        ("cat", ANIMALS, "a list of labels, got the text 'cat'"),
+        (["cat"], ANIMALS[:2], "must name all 3 values of the domain, got 2"),
+        (["cat"], ["cat", "dog", "cat"], "0 and 2 are 'cat'"),
+        (["0"], None, "values"),
+    ],
+)
+def test_labels_that_cannot_be_right_are_named(values, labels, words):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=words):
+        GRR(1.0, 3).perturb(values, labels=labels)

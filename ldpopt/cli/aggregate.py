@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ldpopt.cli.counted import (
+    Budget,
+    ClientId,
+    Columns,
+    Domain,
+    OracleName,
+    stated_schema,
+)
 from ldpopt.cli.shared import (
     PARTIAL,
     Json,
+    labels_file,
     output,
     print_json,
     progress_bar,
@@ -43,6 +52,10 @@ DaskPatience = Annotated[
     float,
     typer.Option(help="Seconds that the scheduler may be silent or without workers."),
 ]
+Recount = Annotated[
+    bool,
+    typer.Option("--recount", help="Count all reports again, whatever was counted before."),
+]
 KeepGoing = Annotated[
     bool,
     typer.Option("--keep-going", help="Skip parts of files that cannot be read; status 3 if any."),
@@ -58,14 +71,26 @@ def aggregate(
     dask: DaskAddress = None,
     dask_patience: DaskPatience = PATIENCE,
     keep_going: KeepGoing = False,
+    recount: Recount = False,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    domain: Domain = None,
+    column: Columns = None,
+    client_id: ClientId = None,
     as_json: Json = False,
 ) -> None:
     """Count reports: the support of every value, in memory that does not grow.
 
     All files must be of one protocol. Rows that are not reports, and all but the first report of a
-    client id, are set aside and written to the rejects file. After a run was killed, the same
-    command continues it. Missing folders of the output are created. Exit status 3 if --keep-going
-    left out what could not be read.
+    client id, are set aside and written to the rejects file. Missing folders of the output are
+    created. Exit status 3 if --keep-going left out what could not be read.
+
+    What was counted is kept beside OUT, in a hidden file. After a run was killed the same command
+    continues it, and when files were added to a folder it counts these alone. If a file that was
+    counted is gone or changed, the command stops and names it; --recount then starts again.
+
+    Files of another program are read when told --oracle, --epsilon, --domain and --column, the
+    columns of a report (seed and bucket with local hashing, one otherwise).
 
     Example: ldpopt aggregate reports/ --out counts.json --max-reject-rate 0.01 --workers 4
     """
@@ -73,13 +98,17 @@ def aggregate(
     from ldpopt.collection.files import list_files
 
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
+    schema = stated_schema(oracle, epsilon, domain, column, client_id)
     # Always written: without it nobody could tell what was set aside.
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     # Named after the counts: the same command finds it again.
     state = out.with_name(f".{out.name}.state")
-    require_writable(out, rejects, state, inputs=[*reports, *list_files(reports)])
+    inputs = [*reports, *list_files(reports), labels_file(domain)]
+    require_writable(out, rejects, state, inputs=inputs)
     # Until the counts are written: another run would take up the same state.
     with held(out):
+        if recount:
+            state.unlink(missing_ok=True)
         result = _count(
             reports,
             out,
@@ -90,6 +119,7 @@ def aggregate(
             workers=workers,
             dask=dask,
             dask_patience=dask_patience,
+            schema=schema,
         )
     if as_json:
         print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
@@ -107,7 +137,7 @@ def _count(reports: list[Path], out: Path, rejects: Path, state: Path, **options
     from ldpopt.collection.counts import write_counts
 
     if state.exists():
-        remark(f"Continuing an unfinished run ({state}).")
+        remark(f"Continuing an earlier run: what it counted is not read again ({state}).")
     with progress_bar() as progress:
         # How many parts there are is known once the files have been opened.
         task = progress.add_task("partitions", total=None)
@@ -119,8 +149,8 @@ def _count(reports: list[Path], out: Path, rejects: Path, state: Path, **options
     # Counts without reports have no estimate: n = 0 would be an error of every later step.
     if result.n == 0:
         raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
+    # The state stays: it tells the next run which files are new.
     write_counts(out, result)
-    state.unlink(missing_ok=True)  # only now: a run killed while writing can still be continued
     return result
 
 

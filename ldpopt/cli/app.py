@@ -5,14 +5,16 @@ from __future__ import annotations
 import platform
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ldpopt.cli.shared import errors, leave_pipe
 from ldpopt.errors import LdpoptError
@@ -22,6 +24,39 @@ from ldpopt.printable import printable
 FAILED = 2  # exit status after an error, as after a usage error of typer's own
 DEFECT = 70  # EX_SOFTWARE of sysexits.h: an error that this library did not foresee
 INTERRUPTED = 130  # 128 + SIGINT: what shells report of an interrupted program
+
+# Of the copy of click that typer has, or of the package click: that depends on typer's version.
+_UsageError: type[Exception] = typer.BadParameter.__base__ or typer.BadParameter
+
+
+# In the order in which `ldpopt --help` lists them: from values to an estimate, then what checks it.
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "perturb": "Randomise users' values: one report per row.",
+        "aggregate": "Count reports, in memory that does not grow.",
+        "merge": "Add counts of days, regions or servers.",
+        "estimate": "Estimate the frequencies of values and of sets.",
+        "select": "Choose the method with the smallest error for given queries.",
+        "methods": "Show every method with its problem and guarantees.",
+        "coverage": "Show which problems have a closed form.",
+        "compare": "Compare closed forms with solvers.",
+        "audit": "Audit the privacy of an oracle, or of a client by its reports.",
+        "verify": "Check every claim of the ledger.",
+    }
+)
+"""Every command, a module and a function of this package, with its line in the list."""
+
+
+class _Command(TyperCommand):
+    """A command whose module is imported once it is needed: the list of all does without."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments of the command, which then runs."""
+        module = import_module(f"ldpopt.cli.{self.name}")
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        alone.command(self.name)(getattr(module, str(self.name)))
+        command = typer.main.get_command(alone)
+        return command.make_context(info_name, args, parent=parent, **extra)
 
 
 class Interruptible(TyperGroup):
@@ -38,6 +73,14 @@ class Interruptible(TyperGroup):
             return super().invoke(ctx)
 
 
+class _Commands(Interruptible):
+    """All commands, none of which is imported yet."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.commands = {name: _Command(name, short_help=line) for name, line in COMMANDS.items()}
+
+
 @contextmanager
 def _one_line_on_interruption() -> Iterator[None]:
     try:
@@ -52,10 +95,11 @@ def _one_line_on_interruption() -> Iterator[None]:
 
 
 app = typer.Typer(
-    cls=Interruptible,
+    cls=_Commands,
     help="Post-process locally differentially private frequency estimates, and check the methods.",
     no_args_is_help=True,
-    add_completion=False,
+    # Without markup brackets in help are shown as they are, and paragraphs fill the width.
+    rich_markup_mode=None,
     # What is no LdpoptError is a defect, of which ``main`` prints a report.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,17 +112,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises
     ------
     SystemExit
-        Always. Status 2 and one sentence on standard error after an error of this library or of the
-        system, status 70 and a report to paste after any other.
+        Always. Status 2 and one sentence on standard error after an error of this library, of the
+        system or of usage, status 70 and a report to paste after any other.
     """
     for stream in (sys.stdout, sys.stderr):
         # Terminals that are not UTF-8, and names of files that are no text: anything is printed.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(args=arguments)
+        # Not in its standalone mode, in which it would print errors of usage in a look of its own.
+        status = app(args=arguments, prog_name="ldpopt", standalone_mode=False)
     except LdpoptError as error:
         _fail(str(error))
+    except _UsageError as error:
+        _fail_of_usage(error)
     except BrokenPipeError:
         leave_pipe()
     except MemoryError:
@@ -90,6 +137,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception:
         _report(sys.argv[1:] if arguments is None else arguments)
         sys.exit(DEFECT)
+    # The status that a command asked for; None of one that ended well.
+    sys.exit(status or 0)
+
+
+def _fail_of_usage(error: Any) -> None:
+    """Print what is wrong with a command line, as other errors are printed, and where help is."""
+    sentence = error.format_message()
+    # Without any argument the help is the message, and is printed already or now.
+    if error.ctx is not None and sentence == error.ctx.get_help():
+        typer.echo(sentence, err=True)
+        sys.exit(FAILED)
+    hint = "" if error.ctx is None else f"\nTry '{error.ctx.command_path} --help'."
+    _fail(sentence + hint)
 
 
 def _fail(sentence: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ldpopt import validate
+from ldpopt.cli.names import ORACLE_NAMES
 from ldpopt.cli.shared import (
-    ORACLE_NAMES,
     Json,
     output,
     picture_kind,

@@ -9,41 +9,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpopt import validate
+from ldpopt.cli.counted import (
+    Budget,
+    ClientId,
+    Columns,
+    Domain,
+    OracleName,
+    Reports,
+    Source,
+    counted,
+    files_of,
+)
+from ldpopt.cli.method_options import check_method_options, with_method_options
+from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
-    DOMAIN_HELP,
-    ORACLE_NAMES,
     Json,
     labels_file,
     output,
     picture_kind,
     print_json,
+    remark,
     report_written,
     require_writable,
 )
 from ldpopt.errors import InvalidInputError
-from ldpopt.methods import METHODS, postprocess
+from ldpopt.methods import METHODS, Method
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
-    from ldpopt.collection.header import Header
-    from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
+    from ldpopt.solve.problem import Problem
 
+_METHOD = "norm-sub"
 
-Source = Annotated[
-    Path,
-    typer.Argument(help="Reports (a file or folder), counts.json, or a CSV file of counts."),
+MethodName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Post-processing method, see ldpopt methods; {_METHOD} by default.",
+        autocompletion=completes(METHODS),
+    ),
 ]
-OracleName = Annotated[
-    str | None, typer.Option(help=f"{ORACLE_NAMES}, if the file does not name it.")
+ProblemFile = Annotated[
+    Path | None,
+    typer.Option(help="TOML or YAML file with a loss and constraints, instead of a method."),
 ]
-Budget = Annotated[
-    float | None, typer.Option(help="Privacy budget, if the file does not state it.")
-]
-Domain = Annotated[str | None, typer.Option(help=DOMAIN_HELP)]
-Reports = Annotated[int | None, typer.Option(help="Number of reports behind a CSV file of counts.")]
-MethodName = Annotated[str, typer.Option(help="Post-processing method, see ldpopt methods.")]
 EstimateFile = Annotated[
     Path | None, typer.Option(help="File for the estimate: .csv, .parquet or .json.")
 ]
@@ -64,13 +74,17 @@ Picture = Annotated[
 ]
 
 
+@with_method_options
 def estimate(
     file: Source,
     oracle: OracleName = None,
     epsilon: Budget = None,
     domain: Domain = None,
     n: Reports = None,
-    method: MethodName = "norm-sub",
+    column: Columns = None,
+    client_id: ClientId = None,
+    method: MethodName = None,
+    problem: ProblemFile = None,
     out: EstimateFile = None,
     query: SetsFile = None,
     answers: AnswersFile = None,
@@ -78,6 +92,7 @@ def estimate(
     simultaneous: Simultaneous = False,
     plot: Picture = None,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Estimate the frequency of every value, and of sets of values, from reports or counts.
 
@@ -90,19 +105,34 @@ def estimate(
     expected share of those shown that miss is what --interval leaves. With --simultaneous all hold
     at once, everywhere.
 
+    --problem FILE states a problem of your own, such as loss = "LeastSquares" and a list of
+    [[constraints]] with name = "SumsTo"; its certificate is printed. Options such as --alpha belong
+    to the methods that they name.
+
     Example: ldpopt estimate counts.json --domain labels.txt --query sets.json --out est.csv
     """
     from ldpopt.collection.results import write_columns
 
     # All that can be refused without reading the reports is refused before reading them.
-    _check_options(method, interval, simultaneous, out, answers, query, plot)
-    require_writable(out, answers, plot, inputs=[*_files(file), labels_file(domain), query])
-    counted, labels = _counted(file, oracle, epsilon, domain, n)
+    _check_options(interval, simultaneous, out, answers, query, plot)
+    chosen = _method(method, problem, options)
+    inputs = [*files_of(file), labels_file(domain), query, problem]
+    require_writable(out, answers, plot, inputs=inputs)
+    result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
-    processed = postprocess(counted.estimate.labelled(labels.names), method)
+    labelled = result.estimate.labelled(labels.names)
+    if problem is None:
+        processed = chosen.solve(labelled, **options)
+        name = chosen.name
+    else:
+        from ldpopt.cli.problem_file import read_problem
+
+        stated = read_problem(problem, labels)
+        processed = _solved(stated, labelled)
+        name = stated.statement
     groups = list(sets.values())
-    about = _about(counted, method, interval, simultaneous)
+    about = _about(result, name, options, interval, simultaneous)
     values = _columns("value", labels.names, processed, about)
     queries = _columns("set", list(sets), processed, about, groups) if sets else {}
     if out is not None:
@@ -127,16 +157,33 @@ def estimate(
     report_written(out, answers, plot)
 
 
-def _files(file: Path) -> list[Path]:
-    """Return the file or folder of a command and, of a folder, the files of reports."""
-    from ldpopt.collection.files import list_files
+def _method(name: str | None, problem: Path | None, options: dict[str, Any]) -> Method:
+    """Return the method of a name, after a check of its options.
 
-    # A folder may hold links: what they lead to is read as well.
-    return [file, *(list_files([file]) if file.is_dir() else [])]
+    Raises InvalidInputError if it does not have them, or a problem file takes its place.
+    """
+    if problem is not None and (name is not None or options):
+        given = "--method" if name is not None else f"--{next(iter(options)).replace('_', '-')}"
+        raise InvalidInputError(f"--problem states what is solved: leave out {given}")
+    if problem is not None:
+        # What is no TOML or YAML is an error before the reports are read; what is in it is checked
+        # with the domain, which they state.
+        from ldpopt.cli.problem_file import parsed_file
+
+        parsed_file(problem)
+    method = validate.lookup("method", name or _METHOD, METHODS)
+    check_method_options(method, options)
+    return method
+
+
+def _solved(problem: Problem, estimate: FrequencyEstimate) -> FrequencyEstimate:
+    """Return the solution of a problem, and print what its certificate proves."""
+    solution = problem.solve(estimate)
+    remark(f"{problem.statement}: {solution.path} {solution.solver}, {solution.certificate}.")
+    return solution.estimate
 
 
 def _check_options(
-    method: str,
     interval: float | None,
     simultaneous: bool,
     out: Path | None,
@@ -147,7 +194,6 @@ def _check_options(
     """Raise an error for options that would fail only after the counting."""
     from ldpopt.collection.results import result_suffix
 
-    validate.lookup("method", method, METHODS)
     if interval is not None:
         validate.real("--interval", interval, above=0, below=1)
     elif simultaneous:
@@ -164,10 +210,16 @@ def _check_options(
 
 
 def _about(
-    counted: Aggregate, method: str, interval: float | None, simultaneous: bool
+    result: Aggregate,
+    method: str,
+    options: dict[str, Any],
+    interval: float | None,
+    simultaneous: bool,
 ) -> dict[str, Any]:
     """Return what the numbers mean, which goes with them into every file."""
-    about = {**counted.header.protocol, "n": counted.n, "method": method}
+    about = {**result.header.protocol, "n": result.n, "method": method}
+    if options:
+        about["options"] = options
     if interval is not None:
         about["interval"] = interval
     if simultaneous:
@@ -202,61 +254,3 @@ def _print_record(
     if queries:
         record["queries"] = rows_of(queries)
     print_json(record)
-
-
-def _counted(
-    file: Path, oracle: str | None, epsilon: float | None, domain: str | None, n: int | None
-) -> tuple[Aggregate, Labels]:
-    """Return the counts of a file, and its domain with the labels of --domain."""
-    from ldpopt.collection.labels import Labels
-
-    if not file.exists():
-        raise InvalidInputError(f"{file} does not exist")
-    name = None if oracle is None else oracle.lower()
-    labels = None if domain is None else Labels.read(domain)
-    counted = _read(file, name, epsilon, labels, n)
-    header = counted.header
-    # An option that differs from the file would silently decode the reports with other p and q.
-    _agree(file, "--oracle", name, header.protocol["oracle"])
-    _agree(file, "--epsilon", epsilon, header.oracle.epsilon)
-    _agree(file, "--domain", None if labels is None else labels.d, header.oracle.d)
-    _agree(file, "--n", n, counted.n)
-    if labels is None:
-        return counted, Labels(header.oracle.d)
-    _agree_on_labels(file, labels, f"the list of labels {domain}", header)
-    return counted, labels
-
-
-def _read(
-    file: Path, oracle: str | None, epsilon: float | None, labels: Labels | None, n: int | None
-) -> Aggregate:
-    """Return the counts of a file: counted from its reports, or read."""
-    from ldpopt.collection import aggregate as count
-    from ldpopt.collection.counts import is_counts, read_counts
-    from ldpopt.collection.header import make_oracle
-
-    if not is_counts(file):
-        # No row is set aside here: to leave out rows is a decision, for which there is ``ldpopt
-        # aggregate``.
-        return count(file, max_reject_rate=0)
-    stated = None
-    # A plain CSV of counts names no protocol; other files of counts do.
-    if labels is not None and oracle is not None and epsilon is not None:
-        stated = make_oracle(oracle, epsilon, labels.d)
-    return read_counts(file, stated, labels, n)
-
-
-def _agree_on_labels(file: Path, labels: Labels, name: str, header: Header) -> None:
-    """Raise an error if two lists of labels of the same length differ, by their fingerprints."""
-    from ldpopt.collection.header import Header
-
-    if labels.texts is not None and header.labels is not None:
-        given = Header(header.oracle, labels.fingerprint)
-        given.agree(header, name, str(file))
-
-
-def _agree(file: Path, option: str, given: object, recorded: object) -> None:
-    """Raise an error if an option was given and differs from what the file records."""
-    # What was not given contradicts nothing.
-    if given is not None and given != recorded:
-        raise InvalidInputError(f"{option} is {given}, but {file} was made with {recorded}")

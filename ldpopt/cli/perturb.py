@@ -9,15 +9,22 @@ from typing import Annotated
 import typer
 
 from ldpopt import validate
-from ldpopt.cli.shared import DOMAIN_HELP, ORACLE_NAMES, labels_file, remark, require_writable
+from ldpopt.cli.names import ORACLE_NAMES, completes
+from ldpopt.cli.shared import DOMAIN_HELP, labels_file, remark, require_writable
 from ldpopt.errors import InvalidInputError
+from ldpopt.oracles import ORACLES
 
 
 def perturb(
     values: Annotated[
-        Path, typer.Argument(help="CSV file with the column value and, optionally, client_id.")
+        Path,
+        typer.Argument(
+            help="CSV or Parquet file with the column value and, optionally, client_id."
+        ),
     ],
-    oracle: Annotated[str, typer.Option(help=f"{ORACLE_NAMES}.")],
+    oracle: Annotated[
+        str, typer.Option(help=f"{ORACLE_NAMES}.", autocompletion=completes(ORACLES))
+    ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of a report, in nats.")],
     domain: Annotated[str, typer.Option(help=DOMAIN_HELP)],
     out: Annotated[

@@ -24,7 +24,6 @@ from rich.progress import (
 )
 
 from ldpopt.errors import InvalidInputError
-from ldpopt.oracles import ORACLES
 from ldpopt.printable import printable, printable_json
 from ldpopt.storage import check_draft, draft_of, lock_of
 
@@ -56,7 +55,6 @@ def leave_pipe() -> NoReturn:
 output = _Output()  # results alone, so that they can be piped
 errors = Console(stderr=True)  # progress, remarks and errors
 
-ORACLE_NAMES = f"One of {', '.join(ORACLES)}"
 DOMAIN_HELP = "Number of values, or a file of labels: one per line, or a JSON list."
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -130,6 +128,15 @@ def require_writable(*outputs: Path | None, inputs: Iterable[Path | None] = ()) 
             path.parent.mkdir(parents=True, exist_ok=True)
             # Also a name that is too long, and one that another run is writing to.
             check_draft(path)
+
+
+def require_distinct(paths: Iterable[Path]) -> None:
+    """Raise InvalidInputError if two inputs are one file, under the same name or by a link."""
+    first: dict[object, Path] = {}
+    for path in paths:
+        other = first.setdefault(_identity(path), path)
+        if other is not path:
+            raise InvalidInputError(f"{other} and {path} are one file: it would count twice")
 
 
 @contextmanager

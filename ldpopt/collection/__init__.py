@@ -12,12 +12,17 @@ from ldpopt.collection.files import (
     seal_reports,
     write_reports,
 )
+from ldpopt.collection.merging import Merged, merge
+from ldpopt.collection.schema import Schema
 
 __all__ = [
     "Aggregate",
+    "Merged",
     "ReportWriter",
+    "Schema",
     "aggregate",
     "append_reports",
+    "merge",
     "open_reports",
     "read_reports",
     "seal_reports",

@@ -25,6 +25,7 @@ from ldpopt.collection.partition import (
     partitions,
     stamp_of,
 )
+from ldpopt.collection.schema import Schema
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import PATIENCE, Executor, executor_for, results
@@ -49,6 +50,9 @@ class Aggregate:
         reason.
     files
         The files counted, with their numbers of rows.
+    parts
+        The identities of those files that state one: counts that share a part belong together no
+        more.
     """
 
     header: Header
@@ -57,6 +61,7 @@ class Aggregate:
     rejected: dict[str, int] = field(default_factory=dict)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
 
     @property
     def estimate(self) -> FrequencyEstimate:
@@ -74,6 +79,7 @@ def aggregate(
     dask: str | None = None,
     dask_patience: float = PATIENCE,
     state: str | Path | None = None,
+    schema: Schema | None = None,
     on_partition: Callable[[int, int], None] | None = None,
 ) -> Aggregate:
     """Count the support of every value in files of reports.
@@ -97,8 +103,11 @@ def aggregate(
     dask_patience
         Seconds that the scheduler has for an answer, and that it may be without any worker.
     state
-        File that keeps finished parts: the same call resumes a run that was killed. Remove it once
-        the result is safe.
+        File that keeps what was counted. The same call resumes a run that was killed; after a run
+        that ended it reads only what is new: parts that were added, and of older parts the client
+        ids alone. Remove the file to start again.
+    schema
+        Protocol and columns of files of another program, which do not state them.
     on_partition
         Called with the numbers of finished and of all partitions.
 
@@ -111,8 +120,8 @@ def aggregate(
     InvalidInputError
         If files are of different protocols or state none, one is given twice or copied, only some
         have client ids, too many rows were set aside, ``rejects`` exists and is something else, or
-        ``state`` is of other files, of another run that goes on at this moment, or of one with
-        ``keep_going`` that left out parts.
+        ``state`` is of files that are gone, changed or of another protocol, of another run that
+        goes on at this moment, or of one with ``keep_going`` that left out parts.
     DataUnavailableError
         If a file is truncated or corrupt, unless ``keep_going``.
 
@@ -141,14 +150,14 @@ def aggregate(
     executor = executor_for(validate.integer("workers", workers, minimum=1), dask, dask_patience)
     _check_rate(max_reject_rate)
     chosen = list_files([paths] if isinstance(paths, str | Path) else paths)
-    files, unreadable = _opened(chosen, keep_going=keep_going)
+    files, unreadable = _opened(chosen, schema, keep_going=keep_going)
     # All files have the same protocol: their opening has checked it.
     header = files[0].header
-    checkpoint = Checkpoint(_path(state), _path(rejects))
+    checkpoint = Checkpoint(_path(state), _path(rejects), schema)
     # For the whole run: two that append to one file would spoil it.
     with checkpoint.held():
         progress = checkpoint.load(header, keep_going=keep_going)
-        plan = _planned(files, progress, checkpoint.state, executor)
+        plan = _planned(files, progress, checkpoint, executor)
         limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
         # A run that is resumed with a lower rate may be beyond it already.
         limit.check(progress)
@@ -173,6 +182,7 @@ def aggregate(
         progress.rejected,
         unreadable + progress.unreadable,
         {str(file.path): sum(file.group_rows) for file in plan.files},
+        [file.header.file for file in plan.files if file.header.file is not None],
     )
 
 
@@ -198,14 +208,14 @@ class _Plan:
 
 
 def _planned(
-    files: Sequence[ReportFile], progress: Progress, state: Path | None, executor: Executor
+    files: Sequence[ReportFile], progress: Progress, checkpoint: Checkpoint, executor: Executor
 ) -> _Plan:
     stamps = [stamp_of(file.path) for file in files]
-    order = in_order([file.path for file in files], stamps, progress, state)
-    finished = {name: groups for name, (_, groups) in progress.files.items()}
+    order = in_order(files, stamps, progress, checkpoint.state)
+    finished = {name: begun.groups for name, begun in progress.files.items()}
     ordered = [(files[i], stamps[i]) for i in order]
-    _check_rows(progress, [file for file, _ in ordered], state)
-    parts = _all_parts(ordered, finished, executor)
+    _check_rows(progress, [file for file, _ in ordered], checkpoint.state)
+    parts = _all_parts(ordered, finished, checkpoint.schema, executor)
     # Partitions that begin within the finished row groups have been counted.
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
@@ -220,7 +230,8 @@ def _check_rows(progress: Progress, files: Sequence[ReportFile], state: Path | N
     """Raise an error unless the finished row groups hold as many rows as the progress has."""
     rows = 0
     for file in files:
-        _, finished = progress.files.get(str(file.path), (None, 0))
+        begun = progress.files.get(str(file.path))
+        finished = 0 if begun is None else begun.groups
         if finished > len(file.group_rows):
             raise DataUnavailableError(
                 f"{state} is of a file with more row groups than {file.path}: remove it to start "
@@ -235,13 +246,16 @@ def _check_rows(progress: Progress, files: Sequence[ReportFile], state: Path | N
 
 
 def _all_parts(
-    files: Sequence[tuple[ReportFile, Stamp]], finished: Mapping[str, int], executor: Executor
+    files: Sequence[tuple[ReportFile, Stamp]],
+    finished: Mapping[str, int],
+    schema: Schema | None,
+    executor: Executor,
 ) -> list[Partition]:
     """Return the partitions of files, marked where their clients have reported before."""
     work = [
         (file, part)
         for file, stamp in files
-        for part in _parts(file, stamp, finished.get(str(file.path), 0))
+        for part in _parts(file, stamp, finished.get(str(file.path), 0), schema)
     ]
     # Finished partitions take part in the search for duplicates, since their clients count.
     if files[0][0].has_ids:
@@ -250,10 +264,12 @@ def _all_parts(
     return [part for _, part in work]
 
 
-def _parts(file: ReportFile, stamp: Stamp, finished: int) -> Iterator[Partition]:
+def _parts(
+    file: ReportFile, stamp: Stamp, finished: int, schema: Schema | None
+) -> Iterator[Partition]:
     """Yield the partitions of a file, of which none holds finished and unfinished row groups."""
-    yield from partitions(file, stamp, 0, finished)
-    yield from partitions(file, stamp, finished, len(file.group_rows))
+    yield from partitions(file, stamp, 0, finished, schema)
+    yield from partitions(file, stamp, finished, len(file.group_rows), schema)
 
 
 @dataclass(frozen=True)
@@ -300,14 +316,14 @@ def _path(path: str | Path | None) -> Path | None:
 
 
 def _opened(
-    paths: Iterable[Path], *, keep_going: bool
+    paths: Iterable[Path], schema: Schema | None, *, keep_going: bool
 ) -> tuple[list[ReportFile], list[dict[str, Any]]]:
     """Open all files and check that they belong together; return them and the unreadable ones."""
     files: list[ReportFile] = []
     unreadable: list[dict[str, Any]] = []
     for path in paths:
         try:
-            files.append(open_reports(path))
+            files.append(open_reports(path, schema))
         except DataUnavailableError as error:
             if not keep_going:
                 raise

@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import __version__
+from ldpopt.collection.files import ReportFile
 from ldpopt.collection.header import Header, check_sum
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.partition import Partition, Stamp, Tally
+from ldpopt.collection.schema import Schema
 from ldpopt.collection.seal import BLANK, FIELD, check, sealed
 from ldpopt.collection.untrusted import parse_json, read_bytes
 from ldpopt.errors import DataUnavailableError, InvalidInputError
@@ -29,12 +31,29 @@ from ldpopt.storage import cannot_write, held, write_whole
 _HEADING = "file,row,reason\n"
 
 
+class Begun(NamedTuple):
+    """A file of which a part was counted: how it is recognised, and its finished row groups."""
+
+    size: int
+    time: int
+    digits: str | None
+    groups: int
+
+    def is_same(self, size: int, time: int, digits: str | None) -> bool:
+        """Return whether a file of that size, time of change and checksum is this one, unchanged.
+
+        Where the file states a checksum, its time does not matter: a copy is the same file.
+        """
+        if size != self.size or digits != self.digits:
+            return False
+        return digits is not None or time == self.time
+
+
 @dataclass
 class Progress:
     """Sums over finished partitions, and what they cover.
 
-    ``files`` holds each file that was begun, in the order in which they are read, with its stamp
-    and the number of its row groups that are finished.
+    ``files`` holds each file that was begun, in the order in which they are read.
     """
 
     protocol: dict[str, Any]
@@ -42,7 +61,7 @@ class Progress:
     n: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    files: dict[str, tuple[Stamp, int]] = field(default_factory=dict)
+    files: dict[str, Begun] = field(default_factory=dict)
     rejects_bytes: int = 0
 
     @property
@@ -69,7 +88,8 @@ class Progress:
                 words = Reason(code).words
                 self.rejected[words] = self.rejected.get(words, 0) + int(times)
         # Also after an error: a partition that cannot be read is finished, and not tried again.
-        self.files[str(partition.path)] = (partition.stamp, partition.last)
+        begun = Begun(*partition.stamp, partition.digits, partition.last)
+        self.files[str(partition.path)] = begun
 
 
 class Checkpoint:
@@ -84,9 +104,12 @@ class Checkpoint:
     file was: what a killed run wrote beyond that is cut off when the run is resumed.
     """
 
-    def __init__(self, state: Path | None, rejects: Path | None) -> None:
+    def __init__(
+        self, state: Path | None, rejects: Path | None, schema: Schema | None = None
+    ) -> None:
         self.state = state
         self.rejects = rejects
+        self.schema = schema
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -101,7 +124,7 @@ class Checkpoint:
             yield
 
     def load(self, header: Header, *, keep_going: bool) -> Progress:
-        """Return the progress of an unfinished run, or empty progress if there was no such run.
+        """Return the progress of earlier runs, or empty progress if there was none.
 
         Raises
         ------
@@ -119,9 +142,9 @@ class Checkpoint:
             progress = self._stored(self.state, header)
             if progress.unreadable and not keep_going:
                 raise InvalidInputError(
-                    f"the unfinished run ({self.state}) left out what it could not read: "
+                    f"the earlier run ({self.state}) left out what it could not read: "
                     f"{progress.unreadable[0]['reason']}. Continue it with --keep-going "
-                    f"(keep_going), or remove {self.state} to start again"
+                    f"(keep_going), or {_again(self.state)}"
                 )
         # A new run replaces the rejects of an older one.
         elif self.rejects is not None:
@@ -148,6 +171,7 @@ class Checkpoint:
                 # often.
                 "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
                 "rejects": self._rejects_name,
+                "schema": self._schema_record,
                 "version": __version__,
             }
             write_whole(self.state, sealed(json.dumps(record).encode()))
@@ -157,7 +181,7 @@ class Checkpoint:
         return None if self.rejects is None else str(self.rejects)
 
     def _stored(self, path: Path, header: Header) -> Progress:
-        hint = f"remove {path} to start again"
+        hint = _again(path)
         content = read_bytes(path, f"cannot read {path}")
         try:
             record = parse_json(content)
@@ -171,6 +195,7 @@ class Checkpoint:
             check(content, path)
             progress = _progress(record)
             rejects = record["rejects"]
+            schema = record["schema"]
         except (InvalidInputError, DataUnavailableError):
             raise
         # A file of any other content fails in one of these ways.
@@ -186,20 +211,47 @@ class Checkpoint:
         check_sum(header.oracle, sum(progress.counts.tolist()), progress.n, str(path))
         if rejects != self._rejects_name:
             raise InvalidInputError(
-                f"the unfinished aggregation wrote its rejects to {rejects}: name the same file, "
-                f"or {hint}"
+                f"the earlier run wrote its rejects to {rejects}: name the same file, or {hint}"
+            )
+        if schema != self._schema_record:
+            raise InvalidInputError(
+                f"the earlier run read {_columns(schema)}, and this one {_columns(self.schema)}: "
+                f"name the same columns, or {hint}"
             )
         return progress
 
-    @staticmethod
-    def _cut(rejects: Path, size: int) -> None:
+    @property
+    def _schema_record(self) -> dict[str, object] | None:
+        return None if self.schema is None else self.schema.record
+
+    def _cut(self, rejects: Path, size: int) -> None:
         if not rejects.exists() or rejects.stat().st_size < size:
+            hint = "start again" if self.state is None else _again(self.state)
             raise InvalidInputError(
-                f"{rejects} lost rows that an unfinished aggregation had written to it: start again"
+                f"{rejects} lost rows that an earlier run had written to it: {hint}"
             )
         # Rows beyond the state are of a partition that will be counted again.
         with cannot_write(rejects):
             os.truncate(rejects, size)
+
+
+def _again(state: Path) -> str:
+    """Return what a user does who does not want to continue an earlier run."""
+    return f"remove {state} to start again (--recount)"
+
+
+def _columns(schema: Any) -> str:
+    """Return the columns of a schema, or of what a state keeps of it, in words."""
+    record = schema.record if isinstance(schema, Schema) else schema
+    if record is None:
+        return "files that state their protocol"
+    columns = record.get("columns") if isinstance(record, Mapping) else None
+    # A state that was made up may hold anything.
+    if not isinstance(columns, list):
+        return "other columns"
+    ids = record.get("client_id")
+    names = [*columns, *([] if ids is None else [ids])]
+    return f"the columns {', '.join(map(str, names))}"
 
 
 def _check_rejects(path: Path) -> None:
@@ -229,8 +281,8 @@ def _progress(record: Mapping[str, Any]) -> Progress:
         rejected={reason: _number(times) for reason, times in record["rejected"].items()},
         unreadable=[{**part, "rows": _number(part["rows"])} for part in record["unreadable"]],
         files={
-            name: ((_number(size), _number(time)), _number(groups))
-            for name, ((size, time), groups) in record["files"].items()
+            name: Begun(_number(size), _number(time), _digits(digits), _number(groups))
+            for name, (size, time, digits, groups) in record["files"].items()
         },
         rejects_bytes=_number(record["rejects_bytes"]),
     )
@@ -245,6 +297,13 @@ def _number(value: object) -> int:
     """Return a whole number that is not negative; anything else is an error."""
     if type(value) is not int or value < 0:
         raise TypeError(f"{value!r} is not a number of rows, bytes or files")
+    return value
+
+
+def _digits(value: object) -> str | None:
+    """Return a checksum as text; anything else is an error."""
+    if not isinstance(value, str | None):
+        raise TypeError(f"{value!r} is not a checksum")
     return value
 
 
@@ -265,21 +324,29 @@ def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
 
 
 def in_order(
-    paths: Sequence[Path], stamps: Sequence[Stamp], progress: Progress, state: Path | None
+    files: Sequence[ReportFile], stamps: Sequence[Stamp], progress: Progress, state: Path | None
 ) -> list[int]:
-    """Return the order in which to read files: those of an unfinished run first, in its order.
+    """Return the order in which to read files: those of an earlier run first, in its order.
 
     A client's first report then remains the first when files are added. Raises InvalidInputError if
-    a file that was begun is gone or changed.
+    files that were counted are gone or changed; the first of them is named.
     """
-    index = {str(path): i for i, path in enumerate(paths)}
-    for name, (stamp, _) in progress.files.items():
-        if name not in index or stamps[index[name]] != stamp:
-            what = "is not among the files" if name not in index else "has changed"
-            raise InvalidInputError(
-                f"{name} was counted in part by an unfinished run and {what}: remove {state} to "
-                "start again"
-            )
+    index = {str(file.path): i for i, file in enumerate(files)}
+    differences = []
+    for name, begun in progress.files.items():
+        at = index.get(name)
+        if at is None:
+            differences.append(f"{name} is not among the files")
+        elif not begun.is_same(*stamps[at], files[at].digits):
+            differences.append(f"{name} has changed")
+    if differences:
+        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
+        # Without a state there is no earlier run, and nothing differs.
+        assert state is not None
+        raise InvalidInputError(
+            f"{differences[0]}{more} since an earlier run counted it: restore it, or "
+            f"{_again(state)}"
+        )
     # A dict keeps the first of equal keys, so that begun files come first and once.
-    begun = [index[name] for name in progress.files]
-    return list(dict.fromkeys([*begun, *range(len(paths))]))
+    begun_first = [index[name] for name in progress.files]
+    return list(dict.fromkeys([*begun_first, *range(len(files))]))

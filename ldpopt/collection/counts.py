@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.header import Header, check_sum
 from ldpopt.collection.labels import Labels
 from ldpopt.collection.seal import check, sealed
+from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
 from ldpopt.collection.untrusted import parse_json, read_text
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import write_whole
 
 _KIND = "ldpopt counts"
-_MARK = f"# {_KIND} "
+
+_NAMES = ("value", "count")
 
 # Counts beyond this would overflow int64 once added up.
 _LARGEST = 2**62
@@ -42,15 +45,19 @@ def write_counts(path: Path, aggregate: Aggregate) -> None:
         "rejected": aggregate.rejected,
         "unreadable": aggregate.unreadable,
         "files": aggregate.files,
+        "parts": aggregate.parts,
     }
     # Whole numbers of Python: JSON takes none of numpy's.
     counts = aggregate.counts.tolist()
     if counts_suffix(path) == ".json":
         text = json.dumps({**about, "counts": counts}) + "\n"
     else:
-        lines = [f"{_MARK}{json.dumps(about)}", "value,count"]
-        lines += [f"{value},{count}" for value, count in enumerate(counts)]
-        text = "\n".join(lines) + "\n"
+        # As in files of reports: the header is the name of a column that is empty in every row.
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow([*_NAMES, header_cell(about)])
+        writer.writerows((value, count, "") for value, count in enumerate(counts))
+        text = table.getvalue()
     write_whole(path, sealed(text.encode()))
 
 
@@ -74,7 +81,15 @@ def is_counts(path: Path) -> bool:
     if suffix == ".json":
         return True
     # By its content: both kinds of file end in .csv.
-    return not read_text(path, f"cannot read {path}").startswith("# ldpopt reports ")
+    first = read_text(path, f"cannot read {path}").split("\n", 1)[0]
+    if first.startswith(OLD_MARKS):
+        return first.startswith(OLD_MARKS[1])
+    try:
+        names = names_in(first, path)
+    except DataUnavailableError:
+        # Then it is no file of reports, and the table of counts says what is wrong.
+        return True
+    return not headed(names) or set(_NAMES) <= set(names)
 
 
 def read_counts(
@@ -99,14 +114,15 @@ def read_counts(
     """
     text = read_text(path, f"cannot read {path}")
     if path.suffix.lower() == ".json":
-        record = _record(path, text, text)
+        record = _record(path, text)
         return _from_record(path, record, record.get("counts"))
     lines = text.split("\n")
-    if lines and lines[0].startswith(_MARK):
-        record = _record(path, lines[0][len(_MARK) :], text)
+    if lines[0].startswith(OLD_MARKS) or headed(names_in(lines[0], path)):
+        stated = parsed_header(names_in(lines[0], path), path)
+        record = _checked_record(path, stated, text)
         # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
-        return _from_record(path, record, _column(path, lines, numbers, skipped=1))
+        return _from_record(path, record, _column(path, lines, numbers))
     if oracle is None or labels is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its counts: give --oracle, --epsilon and "
@@ -128,12 +144,17 @@ def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
     return total // size
 
 
-def _record(path: Path, text: str, content: str) -> dict[str, Any]:
-    """Return what the JSON in a file states, once the file's whole content has its checksum."""
+def _record(path: Path, text: str) -> dict[str, Any]:
+    """Return what the JSON of a file states, once it has its checksum."""
     try:
         record = parse_json(text)
     except ValueError as error:
         raise DataUnavailableError(f"{path} is truncated or not JSON: {error}") from None
+    return _checked_record(path, record, text)
+
+
+def _checked_record(path: Path, record: Any, content: str) -> dict[str, Any]:
+    """Return the record of a file of counts, once the file's whole content has its checksum."""
     if not isinstance(record, dict) or record.get("format") != _KIND or "n" not in record:
         raise InvalidInputError(f"{path} is not a file of counts that ldpopt aggregate wrote")
     # Before the checksum: files of another version may have none.
@@ -156,25 +177,30 @@ def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregat
     checked = validate.whole_numbers(f"counts of {path}", counts, low=0, high=n)
     # Python's integers: sums of large counts leave 64 bits.
     check_sum(header.oracle, sum(checked.tolist()), n, str(path))
-    more = {key: record[key] for key in ("rejected", "unreadable", "files") if key in record}
+    more = {key: _of_kind(record, key, path) for key in _MORE if key in record}
     return Aggregate(header, checked, n, **more)
 
 
-def _column(
-    path: Path, lines: Sequence[str], labels: Labels, skipped: int = 0
-) -> NDArray[np.int64]:
-    """Return the counts of a table in text, in the order of the domain.
+# What counts may tell of their reports, with the type of each.
+_MORE: Mapping[str, type] = {"rejected": dict, "unreadable": list, "files": dict, "parts": list}
 
-    It begins with its heading, after so many skipped lines.
-    """
+
+def _of_kind(record: dict[str, Any], key: str, path: Path) -> Any:
+    if not isinstance(record[key], _MORE[key]):
+        raise InvalidInputError(f"{path} says {key} = {record[key]!r}, of the wrong type")
+    return record[key]
+
+
+def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int64]:
+    """Return the counts of a table in text, in the order of the domain."""
     # Strict: an open quote would otherwise join rows silently.
-    rows = _rows(path, csv.reader((f"{line}\n" for line in lines[skipped:]), strict=True))
+    rows = _rows(path, csv.reader((f"{line}\n" for line in lines), strict=True))
     heading = next(rows, (0, []))[1]
-    if not {"value", "count"} <= set(heading):
+    if not set(_NAMES) <= set(heading):
         raise InvalidInputError(
             f"{path} needs the columns value and count, got {','.join(heading)!r}"
         )
-    for name in ("value", "count"):
+    for name in _NAMES:
         if heading.count(name) > 1:
             raise InvalidInputError(f"{path} has more than one column {name!r}")
     at_value = heading.index("value")
@@ -184,10 +210,10 @@ def _column(
     for line, row in rows:
         if not row:  # an empty line
             continue
-        place = f"{path}, line {skipped + line}"
+        place = f"{path}, line {line}"
         if len(row) != len(heading):
             raise InvalidInputError(
-                f"{place}: expected {len(heading)} columns ({','.join(heading)}), "
+                f"{place}: expected {len(heading)} columns ({_shortened(heading)}), "
                 f"found {len(row)} in {','.join(row)!r}"
             )
         value = row[at_value]
@@ -202,6 +228,11 @@ def _column(
         )
     column = np.array(list(counts.values()), dtype=np.uint64)
     return validate.whole_numbers("counts", column, low=0, high=_LARGEST)
+
+
+def _shortened(heading: Sequence[str]) -> str:
+    """Return the names of columns, without the long one that is a header."""
+    return ",".join([*heading[:-1], "header"] if headed(heading) else heading)
 
 
 def _rows(path: Path, rows: Any) -> Iterator[tuple[int, list[str]]]:

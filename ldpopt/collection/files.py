@@ -25,14 +25,16 @@ from ldpopt.collection.parquet import (
     readable,
     seal_footer,
 )
-from ldpopt.collection.text import CsvReports, CsvWriter
+from ldpopt.collection.schema import Schema
+from ldpopt.collection.text import CsvReports, CsvWriter, ForeignCsv
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import cannot_write, clear_drafts, drafted
 
-ReportFile = ParquetReports | CsvReports
+ReportFile = ParquetReports | CsvReports | ForeignCsv
 
 _READERS = {".parquet": ParquetReports, ".csv": CsvReports}
+_FOREIGN = {".parquet": ParquetReports, ".csv": ForeignCsv}
 _WRITERS = {".parquet": ParquetWriter, ".csv": CsvWriter}
 
 
@@ -121,13 +123,14 @@ def _check_file(path: Path, mode: int | None) -> None:
         raise InvalidInputError(f"{path} is not a regular file but a device, pipe or socket")
 
 
-def open_reports(path: str | Path) -> ReportFile:
-    """Return a file of reports, opened.
+def open_reports(path: str | Path, schema: Schema | None = None) -> ReportFile:
+    """Return a file of reports, opened; one of another program by its schema.
 
     Raises
     ------
     InvalidInputError
-        If it does not state its protocol, or lacks a column of its oracle's reports.
+        If it does not state its protocol and there is no schema, or the reverse, or if it lacks a
+        column.
     DataUnavailableError
         If it is truncated or corrupt.
     """
@@ -136,6 +139,9 @@ def open_reports(path: str | Path) -> ReportFile:
     if mode is None:
         raise InvalidInputError(f"{path} does not exist")
     _check_file(path, mode)
+    if schema is not None:
+        foreign: ReportFile = _by_suffix(path, _FOREIGN)(path, schema)
+        return foreign
     file: ReportFile = _by_suffix(path, _READERS)(path)
     return file
 
@@ -159,7 +165,9 @@ def seal_reports(path: str | Path) -> None:
     open_reports(path)
 
 
-def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
+def read_reports(
+    path: str | Path, schema: Schema | None = None
+) -> tuple[FrequencyOracle, np.ndarray[Any, Any]]:
     """Return the oracle and all reports of one file, for files that fit into memory.
 
     Raises
@@ -167,7 +175,7 @@ def read_reports(path: str | Path) -> tuple[FrequencyOracle, np.ndarray[Any, Any
     InvalidInputError, DataUnavailableError
         As ``open_reports``, and if a row is not a report; the first one is named.
     """
-    file = open_reports(path)
+    file = open_reports(path, schema)
     batches = []
     row = 0
     for reports, codes in file.batches(0, len(file.group_rows)):

@@ -14,21 +14,76 @@ from ldpopt.collection.seal import BLANK, FIELD
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import ORACLES, FrequencyOracle
 
-VERSION = 2
+VERSION = 3
 """Of the format. Version 1 had no checksums."""
+
+# In version 2 only CSV was different, whose files of that time are refused for their first line.
+_READ = (2, VERSION)
 
 # A file that claims a larger domain is not believed: a vector of its counts takes 8 bytes per
 # value, and counting holds a few of them.
 _LARGEST_D = 2**24
 
 
-def fingerprint(labels: Sequence[str]) -> str:
-    """Return a code that tells one list of labels from any other.
+# Digits of the fingerprint of a list of labels, of that of its labels in alphabetical order, and of
+# each of at most so many parts of the list: what tells two lists apart, and where they differ.
+_WHOLE = 32
+_ORDERED = 8
+_PART = 6
+_PARTS = 64
 
-    It is the first half of a SHA-256, in hexadecimal.
+
+def fingerprint(labels: Sequence[str]) -> str:
+    """Return a code that tells one list of labels from any other, and where two lists differ.
+
+    It begins with the first half of a SHA-256, in hexadecimal. Behind a colon each follow eight
+    digits of the labels in alphabetical order, and six of each of up to 64 parts of the list.
     """
+    texts = list(labels)
+    parts = [_digits(texts[start:end], _PART) for start, end in _part_bounds(len(texts))]
+    return ":".join([_digits(texts, _WHOLE), _digits(sorted(texts), _ORDERED), "".join(parts)])
+
+
+def _digits(labels: Sequence[str], number: int) -> str:
     # As JSON: joined by any separator, two lists of labels might read the same.
-    return sha256(json.dumps(list(labels), ensure_ascii=False).encode()).hexdigest()[:32]
+    return sha256(json.dumps(list(labels), ensure_ascii=False).encode()).hexdigest()[:number]
+
+
+def _part_bounds(d: int) -> list[tuple[int, int]]:
+    """Return where each part of a list of d labels begins and ends; of 64 labels each is a part."""
+    number = min(_PARTS, d)
+    return [(i * d // number, (i + 1) * d // number) for i in range(number)]
+
+
+def label_difference(ours: str | None, theirs: str | None, d: int, names: Sequence[str]) -> str:
+    """Return in words what differs between two lists of d labels, given their fingerprints.
+
+    ``names`` are the labels of the first list, if they are known, or empty.
+    """
+    if ours is None or theirs is None:
+        return "only one of them has labels"
+    ours_pieces = ours.split(":")
+    theirs_pieces = theirs.split(":")
+    # Other programs, and older versions, write the first piece alone.
+    if len(ours_pieces) < 3 or len(theirs_pieces) < 3:
+        return "their lists of labels differ"
+    if ours_pieces[1] == theirs_pieces[1]:
+        return "they have the same labels in another order"
+    for i, (start, end) in enumerate(_part_bounds(d)):
+        digits = slice(i * _PART, (i + 1) * _PART)
+        if ours_pieces[2][digits] != theirs_pieces[2][digits]:
+            return _place_of_difference(start, end, names)
+    return "their lists of labels differ"
+
+
+def _place_of_difference(start: int, end: int, names: Sequence[str]) -> str:
+    """Return in words where two lists differ first: in labels ``start .. end-1``."""
+    # Counted from 1, as the lines of a file of labels are.
+    if end - start == 1:
+        shown = f", {names[start]!r}" if names else ""
+        return f"their lists of labels differ first in label {start + 1}{shown}"
+    shown = f", {names[start]!r} to {names[end - 1]!r}" if names else ""
+    return f"their lists of labels differ first among labels {start + 1} to {end}{shown}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +130,13 @@ class Header:
             **self.oracle.options,
             # The form follows from the rest: it is kept to notice a file that contradicts itself.
             **self.oracle.report_form.parameters,
-            "labels": self.labels,
+            "labels": None if self.labels is None else self.labels[:_WHOLE],
         }
 
     def record(self) -> dict[str, Any]:
         """Return the header as a file stores it, with the place for the file's checksum."""
-        return {FIELD: BLANK, "version": VERSION, **self.protocol, "file": self.file}
+        about = {**self.protocol, "labels": self.labels, "file": self.file}
+        return {FIELD: BLANK, "version": VERSION, **about}
 
     @classmethod
     def from_record(cls, record: object, where: str) -> Header:
@@ -112,27 +168,36 @@ class Header:
         header = cls(oracle, fields.get("labels"), fields.get("file"))
         # Fields that follow from others must be as they follow: a mismatch is a damaged header.
         for key, value in header.protocol.items():
-            if key in fields and fields[key] != value:
+            # Labels follow from nothing.
+            if key != "labels" and key in fields and fields[key] != value:
                 raise InvalidInputError(
                     f"{where} says {key} = {fields[key]!r}, but its protocol has {value!r}"
                 )
         return header
 
-    def agree(self, other: Header, here: str, there: str) -> None:
+    def agree(self, other: Header, here: str, there: str, names: Sequence[str] = ()) -> None:
         """Raise an error if the reports of two files may not be counted together.
 
-        The error names the files and what differs.
+        The error names the files and what differs, with the labels of the first one if they are
+        given.
         """
         ours = self.protocol
         theirs = other.protocol
         # Of both: a key that only one of them has is a difference too.
         for key in ours | theirs:
-            if ours.get(key) != theirs.get(key):
+            if ours.get(key) == theirs.get(key):
+                continue
+            if key == "labels":
+                words = label_difference(self.labels, other.labels, self.oracle.d, names)
                 raise InvalidInputError(
-                    f"{here} has {key} = {ours.get(key)!r}, but {there} has {key} = "
-                    f"{theirs.get(key)!r}: reports of different protocols cannot be counted "
-                    "together"
+                    f"{here} and {there} are not about the same values: {words}; give the list "
+                    "that the reports were made with"
                 )
+            raise InvalidInputError(
+                f"{here} has {key} = {ours.get(key)!r}, but {there} has {key} = "
+                f"{theirs.get(key)!r}: reports of different protocols cannot be counted "
+                "together"
+            )
 
 
 def _complete(record: object, where: str) -> Mapping[str, Any]:
@@ -141,7 +206,7 @@ def _complete(record: object, where: str) -> Mapping[str, Any]:
         raise InvalidInputError(f"{where} does not say which oracle made its reports")
     # First: fields of another version may have other names.
     version = record.get("version", VERSION)
-    if version != VERSION:
+    if version not in _READ:
         raise InvalidInputError(
             f"{where} has version {version!r} of the format, this is ldpopt for version {VERSION}: "
             "read it with the ldpopt that wrote it, and write it anew with this one"

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from csv import Error, reader
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv
 
 from ldpopt import validate
 from ldpopt.collection.header import fingerprint
-from ldpopt.collection.parquet import CLIENT_ID, opened
+from ldpopt.collection.pages import check_pages
+from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.errors import InvalidInputError
 
 VALUE = "value"
+
+_ROWS = 1 << 16  # rows of Parquet read at a time
+_WIDTH = 64  # bytes of a label: eight times as many are allowed on average, and a client id
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,17 @@ class Labels:
         )
         return np.where(values < self.d, values, -1)
 
+    def index(self, name: str) -> int:
+        """Return the index of a label; raise InvalidInputError if it is none of the domain."""
+        at = self._places.get(name)
+        if at is None:
+            raise InvalidInputError(f"{name!r} is not in the domain of {self.d} values")
+        return at
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
     def sets(self, path: Path) -> dict[str, list[int]]:
         """Return the sets of a JSON file by name.
 
@@ -97,17 +114,16 @@ class Labels:
             raise InvalidInputError(
                 f"{path} must be an object of lists, or a list of lists, of labels or indices"
             )
-        index = {name: i for i, name in enumerate(self.names)}
         return {
-            str(name): [self._index(member, index, path, name) for member in members]
+            str(name): [self._member(member, path, name) for member in members]
             for name, members in sets.items()
         }
 
-    def _index(self, member: Any, index: dict[str, int], path: Path, set_name: object) -> int:
+    def _member(self, member: Any, path: Path, set_name: object) -> int:
         """Return the index of a member of a set, given as a label or an index."""
         # A label that looks like a number is still text: indices are numbers in JSON.
-        if isinstance(member, str) and member in index:
-            return index[member]
+        if isinstance(member, str) and member in self._places:
+            return self._places[member]
         # JSON's true and false are instances of int in Python.
         is_number = isinstance(member, int) and not isinstance(member, bool)
         if not is_number or not 0 <= member < self.d:
@@ -118,12 +134,13 @@ class Labels:
 
 
 def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64], pa.Array | None]]:
-    """Yield the values of a CSV file as indices, batch by batch, with client ids if it has them.
+    """Yield the values of a file as indices, batch by batch, with client ids if it has them.
 
     Parameters
     ----------
     path
-        Columns ``value`` and, optionally, ``client_id``; a file of one column needs no heading.
+        CSV or Parquet with the columns ``value`` (in Parquet text or whole numbers) and,
+        optionally, ``client_id``; CSV of one column needs no heading.
     labels
         The domain of the values.
 
@@ -131,25 +148,73 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
     ------
     InvalidInputError
         If the file cannot be read, has other columns, or a value is not in the domain; the first
-        such line is named.
+        such line or row is named.
     """
-    # Line numbers are those that an editor shows.
-    names, headed = _heading(path, labels)
-    line = 1 + headed
+    is_parquet = path.suffix.lower() == ".parquet"
+    place, first, batches = _parquet_values(path) if is_parquet else _csv_values(path, labels)
     try:
-        for batch in _batches(path, names, headed=headed):
-            column = batch.column(VALUE)
+        for column, ids in batches:
             values = labels.indices(column)
             if (values < 0).any():
                 at = int(np.argmax(values < 0))
                 raise InvalidInputError(
-                    f"{path}, line {line + at}: {column[at].as_py()!r} is not in the domain of "
+                    f"{path}, {place} {first + at}: {column[at].as_py()!r} is not in the domain of "
                     f"{labels.d} values"
                 )
-            yield values, batch.column(CLIENT_ID) if CLIENT_ID in names else None
-            line += len(values)
+            yield values, ids
+            first += len(values)
     except (pa.ArrowException, OSError) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
+
+
+Batches = Iterator[tuple[pa.Array, pa.Array | None]]
+
+
+def _csv_values(path: Path, labels: Labels) -> tuple[str, int, Batches]:
+    """Return what a place in a file is called, the number of the first, and its values as text."""
+    names, headed = _heading(path, labels)
+
+    def batches() -> Batches:
+        for batch in _batches(path, names, headed=headed):
+            yield batch.column(VALUE), batch.column(CLIENT_ID) if CLIENT_ID in names else None
+
+    # Line numbers are those that an editor shows.
+    return "line", 1 + headed, batches()
+
+
+def _parquet_values(path: Path) -> tuple[str, int, Batches]:
+    """Return the same of a Parquet file, whose rows are counted from 0."""
+    check_regular(path, f"cannot read {path}")
+    try:
+        with opened(path) as source, pq.ParquetFile(source) as file:
+            schema = file.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(f"cannot read {path}: {error}") from None
+    for name in (VALUE, CLIENT_ID):
+        if schema.names.count(name) > 1:
+            raise InvalidInputError(f"{path} has more than one column {name!r}")
+    if VALUE not in schema.names:
+        raise InvalidInputError(
+            f"{path} has no column {VALUE!r}: its columns are {', '.join(schema.names)}"
+        )
+    kind = schema.field(VALUE).type
+    if not is_name(kind):
+        raise InvalidInputError(
+            f"{path}: the column {VALUE!r} must hold text or whole numbers, found {kind}; with "
+            "missing values pandas makes floats of whole numbers"
+        )
+    columns = [name for name in (VALUE, CLIENT_ID) if name in schema.names]
+
+    def batches() -> Batches:
+        with opened(path) as source, pq.ParquetFile(source) as file:
+            groups = range(file.metadata.num_row_groups)
+            # A page of a few bytes could ask for any memory.
+            check_pages(file.metadata, path, groups, columns, _WIDTH, with_checksums=False)
+            for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
+                texts = batch.column(VALUE).cast(pa.string())
+                yield texts, batch.column(CLIENT_ID) if CLIENT_ID in columns else None
+
+    return "row", 0, batches()
 
 
 def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:

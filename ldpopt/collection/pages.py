@@ -50,6 +50,8 @@ def check_pages(
     groups: Sequence[int],
     columns: Sequence[str],
     width: int,
+    *,
+    with_checksums: bool = True,
 ) -> None:
     """Raise an error if columns of row groups would take more memory than reports can.
 
@@ -61,6 +63,8 @@ def check_pages(
         What is about to be read.
     width
         Bytes of a report.
+    with_checksums
+        Whether every page must have a checksum.
 
     Raises
     ------
@@ -76,11 +80,11 @@ def check_pages(
             allowed = _PER_GROUP + rows * (8 * width + _PER_ROW)
             for index in range(metadata.num_columns):
                 chunk = metadata.row_group(group).column(index)
-                # A list's values are in a column named after it: "report.list.element".
-                if chunk.path_in_schema.partition(".")[0] not in columns:
+                if not _is_of(chunk.path_in_schema, columns):
                     continue
                 length = metadata.schema.column(index).length
-                claimed = max(_size_of(file, path, chunk, allowed), chunk.num_values * length)
+                size = _size_of(file, path, chunk, allowed, with_checksums)
+                claimed = max(size, chunk.num_values * length)
                 if claimed > allowed:
                     raise InvalidInputError(
                         f"{path} claims to hold {claimed:,} bytes in {rows:,} rows of the column "
@@ -88,7 +92,15 @@ def check_pages(
                     )
 
 
-def _size_of(file: BinaryIO, path: Path, chunk: Any, allowed: int) -> int:
+def _is_of(name: str, columns: Sequence[str]) -> bool:
+    """Return whether stored values belong to one of some columns."""
+    # A list's values are in a column named after it: "report.list.element".
+    return any(name == column or name.startswith(f"{column}.") for column in columns)
+
+
+def _size_of(
+    file: BinaryIO, path: Path, chunk: Any, allowed: int, with_checksums: bool = True
+) -> int:
     """Return what the pages of a column take in memory, or the first sum that is too large."""
     # A dictionary, if there is one, comes before the pages that use it.
     offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
@@ -103,7 +115,7 @@ def _size_of(file: BinaryIO, path: Path, chunk: Any, allowed: int) -> int:
         # Also backwards, which would never end.
         if not at < page.end <= end or page.size < 0:
             raise DataUnavailableError(f"{path} is corrupt: a page at {at} leaves its column")
-        if not page.has_checksum:
+        if with_checksums and not page.has_checksum:
             raise InvalidInputError(
                 f"{path} has a page without a checksum: write it with pyarrow's "
                 "write_page_checksum=True"

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from ldpopt.collection.header import Header
 from ldpopt.collection.layout import Codes, Layout, layout_of
 from ldpopt.collection.pages import check_pages
+from ldpopt.collection.schema import Schema
 from ldpopt.collection.seal import check, has_place, sealed
 from ldpopt.collection.untrusted import parse_json
 from ldpopt.errors import DataUnavailableError, InvalidInputError
@@ -40,32 +41,46 @@ _LARGEST_FOOTER = 1 << 28  # bytes; that of 10^8 reports has some 100,000
 class ParquetReports:
     """A file of reports that exists, opened: its header and the rows of its row groups.
 
-    Raises an error that names the file if it is truncated, corrupt or does not state its protocol.
+    A file of another program is read by a schema. Raises an error that names the file if it is
+    truncated, corrupt or, without a schema, does not state its protocol.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Schema | None = None) -> None:
         self.path = path
+        self._is_own = schema is None
+        # The checksum that the file states.
+        self.digits: str | None = None
         # Before Arrow reads it: a footer that was damaged could ask for anything.
         with readable(path):
             _, footer = _footer(path)
-        is_sealed = has_place(footer)
+        is_sealed = self._is_own and has_place(footer)
         if is_sealed:
-            check(footer, path)
+            self.digits = check(footer, path)
         with readable(path), opened(path) as source, pq.ParquetFile(source) as file:
-            schema = file.schema_arrow
+            columns = file.schema_arrow
             stored = (file.metadata.metadata or {}).get(METADATA)
             groups = range(file.metadata.num_row_groups)
             self.group_rows = [file.metadata.row_group(i).num_rows for i in groups]
             self._texts = _texts(file.metadata)
-        self.header = _header(stored, path)
-        if not is_sealed:
+        if schema is not None and stored is not None:
+            raise InvalidInputError(
+                f"{path} states its own protocol: read it without naming columns (Schema, --column)"
+            )
+        self.header = _header(stored, path) if schema is None else schema.header
+        if self._is_own and not is_sealed:
             raise InvalidInputError(
                 f"{path} has no checksum: a program that writes files of reports itself has to "
                 "call ldpopt.collection.seal_reports"
             )
         self.layout: Layout = layout_of(self.header.oracle)
-        _check_columns(schema, self.layout, path)
-        self.has_ids = CLIENT_ID in schema.names
+        if schema is None:
+            self._names: Sequence[str] = self.layout.names
+            self._id = CLIENT_ID if CLIENT_ID in columns.names else None
+        else:
+            self._names = schema.columns
+            self._id = schema.client_id
+        _check_columns(columns, self._names, self._id, path)
+        self.has_ids = self._id is not None
 
     def batches(self, first: int, last: int) -> Iterator[tuple[Reports, Codes]]:
         """Yield the rows of row groups ``first .. last-1``, and the codes of those not reports.
@@ -73,16 +88,17 @@ class ParquetReports:
         Raises DataUnavailableError on corrupt pages.
         """
         size = max(_FEWEST, min(_ROWS, _BATCH_BYTES // self.layout.width))
-        for batch in self._read(list(self.layout.names), size, first, last):
-            yield self.layout.decode([batch.column(name) for name in self.layout.names])
+        for batch in self._read(list(self._names), size, first, last):
+            yield self.layout.decode([batch.column(name) for name in self._names])
 
     def ids(self, first: int, last: int) -> Iterator[pa.Array]:
         """Yield the client ids as text, null where one is missing, perhaps with a dictionary.
 
         Raises DataUnavailableError on corrupt pages.
         """
-        for batch in self._read([CLIENT_ID], _ROWS, first, last):
-            yield batch.column(CLIENT_ID)
+        assert self._id is not None  # only files with ids are asked for them
+        for batch in self._read([self._id], _ROWS, first, last):
+            yield batch.column(self._id)
 
     def _read(
         self, columns: list[str], size: int, first: int, last: int
@@ -91,7 +107,15 @@ class ParquetReports:
         groups = list(range(first, last))
         with readable(self.path), opened(self.path) as source, self._file(source) as file:
             # Before a page is read: what it claims to hold is what Arrow would allocate.
-            check_pages(file.metadata, self.path, groups, columns, self.layout.width)
+            check_pages(
+                file.metadata,
+                self.path,
+                groups,
+                columns,
+                self.layout.width,
+                # Other programs seldom write checksums of pages.
+                with_checksums=self._is_own,
+            )
             for batch in file.iter_batches(
                 size, row_groups=groups, columns=columns, use_threads=False
             ):
@@ -226,25 +250,35 @@ def _header(stored: bytes | None, path: Path) -> Header:
     return Header.from_record(record, str(path))
 
 
-def _check_columns(schema: pa.Schema, layout: Layout, path: Path) -> None:
-    """Raise InvalidInputError unless there are all columns of the reports, each of them once."""
-    missing = [name for name in layout.names if name not in schema.names]
+def require_columns(
+    present: Sequence[str], names: Sequence[str], client_id: str | None, path: Path
+) -> None:
+    """Raise InvalidInputError unless all columns that are named are there, each of them once."""
+    wanted = [*names, *([] if client_id is None else [client_id])]
+    missing = [name for name in wanted if name not in present]
     if missing:
         raise InvalidInputError(
-            f"{path} has no column {' and '.join(map(repr, missing))}; found {schema.names}"
+            f"{path} has no column {' and '.join(map(repr, missing))}; found {list(present)}"
         )
-    for name in (*layout.names, CLIENT_ID):
-        if schema.names.count(name) > 1:
+    for name in wanted:
+        if list(present).count(name) > 1:
             raise InvalidInputError(f"{path} has more than one column {name!r}")
-    for name in layout.names:
+
+
+def _check_columns(
+    schema: pa.Schema, names: Sequence[str], client_id: str | None, path: Path
+) -> None:
+    """Raise InvalidInputError unless there are the columns, of types that can hold reports."""
+    require_columns(schema.names, names, client_id, path)
+    for name in names:
         if not _is_flat(schema.field(name).type):
             raise InvalidInputError(
                 f"{path}: the column {name!r} has the type {schema.field(name).type}, in which "
                 "no oracle's reports are stored"
             )
-    if CLIENT_ID in schema.names and not _is_id(schema.field(CLIENT_ID).type):
+    if client_id is not None and not is_name(schema.field(client_id).type):
         raise InvalidInputError(
-            f"{path}: client ids are text or whole numbers, found {schema.field(CLIENT_ID).type}"
+            f"{path}: client ids are text or whole numbers, found {schema.field(client_id).type}"
         )
 
 
@@ -267,7 +301,7 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     except (pa.ArrowException, OverflowError):
         column = pa.nulls(1)
     # An empty column has no type of its own.
-    of_right_type = _is_id(column.type) or (n == 0 and not len(column))
+    of_right_type = is_name(column.type) or (n == 0 and not len(column))
     if column.null_count or not of_right_type:
         raise InvalidInputError(
             "client ids must be all text or all whole numbers of 64 bits, with none missing"
@@ -283,7 +317,8 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     return column.cast(pa.int64() if pa.types.is_signed_integer(column.type) else pa.string())
 
 
-def _is_id(kind: pa.DataType) -> bool:
+def is_name(kind: pa.DataType) -> bool:
+    """Return whether values of a type may be client ids or labels: text or whole numbers."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(
         pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)

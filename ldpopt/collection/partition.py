@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldpopt.collection.files import ReportFile, open_reports
 from ldpopt.collection.layout import Codes, Reason
+from ldpopt.collection.schema import Schema
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 
 Rows = NDArray[np.int64]
@@ -46,7 +48,8 @@ class Partition:
     """Row groups ``first .. last-1`` of a file, which hold the rows from ``row`` on.
 
     ``marks`` are the numbers, in the file, of the rows that are set aside because of their client
-    id, by reason. ``error`` is the reason why the ids cannot be read.
+    id, by reason. ``error`` is the reason why the ids cannot be read. ``schema`` is that of a file
+    of another program, ``digits`` the checksum that any other file states.
     """
 
     path: Path
@@ -57,6 +60,8 @@ class Partition:
     rows: int
     marks: Mapping[Reason, Rows] = field(default_factory=dict)
     error: str = ""
+    schema: Schema | None = None
+    digits: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,15 @@ class Tally:
     error: str = ""
 
 
-def partitions(file: ReportFile, stamp: Stamp, first: int, last: int) -> Iterator[Partition]:
+def partitions(
+    file: ReportFile, stamp: Stamp, first: int, last: int, schema: Schema | None = None
+) -> Iterator[Partition]:
     """Yield row groups ``first .. last-1`` as partitions.
 
     They have up to a number of rows that depends on the oracle alone, so that a resumed run has the
     same ones.
     """
+    part = partial(Partition, file.path, stamp, schema=schema, digits=file.digits)
     size = min(max(_WORK // file.layout.work, _FEWEST), _MOST)
     row = sum(file.group_rows[:first])
     rows = 0
@@ -87,13 +95,13 @@ def partitions(file: ReportFile, stamp: Stamp, first: int, last: int) -> Iterato
         more = file.group_rows[group]
         # A row group that is larger than the limit by itself is a partition by itself.
         if rows and rows + more > size:
-            yield Partition(file.path, stamp, first, group, row, rows)
+            yield part(first, group, row, rows)
             first = group
             row += rows
             rows = 0
         rows += more
     if rows:
-        yield Partition(file.path, stamp, first, last, row, rows)
+        yield part(first, last, row, rows)
 
 
 def count_partition(partition: Partition) -> Tally:
@@ -136,7 +144,7 @@ def _opened(partition: Partition) -> ReportFile:
         raise DataUnavailableError(str(error)) from None
     if changed:
         raise InvalidInputError(f"{partition.path} changed while it was being counted: start again")
-    return open_reports(partition.path)
+    return open_reports(partition.path, partition.schema)
 
 
 def _counted(file: ReportFile, partition: Partition) -> Tally:

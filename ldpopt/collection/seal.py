@@ -18,8 +18,8 @@ FIELD = "sha256"
 BLANK = "0" * 64
 """What stands in the place of the digits while the checksum is computed."""
 
-# A header that another program wrote may lack the blank.
-_PLACE = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
+# A header that another program wrote may lack the blank, and in CSV each quote is doubled.
+_PLACE = re.compile(rb'"sha256""?: ?"{1,2}([0-9a-f]{64})"')
 
 
 class Seal:
@@ -49,6 +49,11 @@ class Seal:
     def add(self, piece: bytes) -> None:
         """Add the next piece."""
         self._hash.update(piece)
+
+    @property
+    def stated(self) -> str:
+        """The checksum that the first piece states."""
+        return self._stated.decode()
 
     @property
     def digits(self) -> bytes:
@@ -81,6 +86,8 @@ def sealed(content: bytes) -> bytes:
     return b"".join([content[: seal.start], seal.digits, content[seal.start + len(BLANK) :]])
 
 
-def check(content: bytes, path: Path) -> None:
-    """Raise DataUnavailableError unless content has the checksum that it states."""
-    Seal(content).check(path)
+def check(content: bytes, path: Path) -> str:
+    """Return the checksum that content states; raise DataUnavailableError if it has another one."""
+    seal = Seal(content)
+    seal.check(path)
+    return seal.stated

@@ -59,13 +59,13 @@ def parse_json(text: str | bytes) -> Any:
     lists that go too deep.
     """
     try:
-        return json.loads(text, object_pairs_hook=_distinct)
+        return json.loads(text, object_pairs_hook=distinct)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, of which no field may hide another one."""
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object as a dictionary; raise ValueError if a name occurs twice in it."""
     record: dict[str, Any] = {}
     for name, value in pairs:
         if name in record:

@@ -226,17 +226,21 @@ class FrequencyOracle(PureProtocol, ABC):
         values: ArrayLike,
         *,
         rng: np.random.Generator | int | None = None,
+        labels: Sequence[str] | None = None,
     ) -> Reports:
         """Randomise users' values: the client side.
 
         Parameters
         ----------
         values
-            Whole numbers in 0 .. d-1, shape (n,): one value per user.
+            Whole numbers in 0 .. d-1, shape (n,): one value per user. With ``labels`` these
+            themselves, as text.
         rng
             ``None`` uses the operating system's entropy. A Generator or a seed, given by name,
             makes reports repeatable and thereby voids their privacy: anyone who knows or guesses it
             can undo the randomisation. For simulations and tests.
+        labels
+            The d distinct labels of the domain, in its order.
 
         Returns
         -------
@@ -245,8 +249,17 @@ class FrequencyOracle(PureProtocol, ABC):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If a value is not a whole number in the domain; nothing is randomised then.
+            If a value is not a whole number in the domain, or is none of the labels; nothing is
+            randomised then. If there are not d labels, or one occurs twice.
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import GRR
+        >>> GRR(epsilon=1.0, d=3).perturb(["cat", "dog"], labels=["cat", "dog", "owl"], rng=1)
+        array([0, 2], dtype=uint8)
         """
+        if labels is not None:
+            values = indices_of(values, labels, self.d)
         array = validate.array("values", values)
         if array.ndim != 1:
             raise InvalidInputError(
@@ -433,6 +446,36 @@ def simulate_independent(
     counts = rng.binomial(users, p, shape)
     counts += rng.binomial(others, q, shape)
     return np.ascontiguousarray(counts.T)
+
+
+def indices_of(values: ArrayLike, labels: Sequence[str], d: int) -> NDArray[np.int64]:
+    """Return the places of values among d labels.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are not d distinct labels, or a value is none of them; the first one is named.
+    """
+    names = list(labels)
+    if len(names) != d:
+        raise InvalidInputError(f"labels must name all {d} values of the domain, got {len(names)}")
+    place_of: dict[object, int] = {}
+    for place, name in enumerate(names):
+        first = place_of.setdefault(name, place)
+        if first != place:
+            raise InvalidInputError(f"labels must be distinct: {first} and {place} are {name!r}")
+    if isinstance(values, str):
+        raise InvalidTypeError(f"values must be a list of labels, got the text {values!r}")
+    validate.unmasked("values", values)
+    indices = []
+    for user, value in enumerate(np.asarray(values, dtype=object).tolist()):
+        # A list is no label, and has no hash.
+        if not isinstance(value, str) or value not in place_of:
+            raise InvalidInputError(
+                f"values must be among the {d} labels, found {value!r} at index {user}"
+            )
+        indices.append(place_of[value])
+    return np.array(indices, dtype=np.int64)
 
 
 def _of_column(product: Product) -> Product:

@@ -6,7 +6,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from ldpopt.studies.audit import OracleAudit, Share
+from ldpopt.printable import printable
+from ldpopt.studies.audit import Audit, OracleAudit, Share
 
 
 def audit_table(audit: OracleAudit) -> Table:
@@ -30,6 +31,31 @@ def audit_table(audit: OracleAudit) -> Table:
     )
     _add_share(table, "support of the user's value", audit.own)
     _add_share(table, "support of another value", audit.other)
+    return table
+
+
+def reports_audit_table(audit: Audit, detected: float, power: float) -> Table:
+    """Return what two files of reports prove about ε, and what would have been noticed.
+
+    Parameters
+    ----------
+    audit
+        Its pair are the names of the files.
+    detected, power
+        An excess that is found with this probability: of ``smallest_detected``.
+    """
+    table = Table(box=box.SIMPLE_HEAD, title="Audit of reports", title_justify="left")
+    for heading in ("quantity", "claimed", "measured", ""):
+        table.add_column(heading)
+    bound = f">= {audit.lower:.4f}"
+    table.add_row(
+        "privacy loss, by reports", f"<= {audit.epsilon:g}", bound, _outcome(audit.passed)
+    )
+    for name, hits in zip(audit.pair, audit.hits, strict=True):
+        share = f"{hits:,} of {audit.reports:,}"
+        table.add_row(f"reports in the event, {escape(printable(str(name)))}", "", share, "")
+    table.add_row("an honest client passes with", f">= {audit.confidence:g}", "", "")
+    table.add_row(f"found with probability {power:g}, about", "", f"ε >= {detected:.4f}", "")
     return table
 
 

@@ -1,0 +1,105 @@
+"""``ldpopt select``: which method answers given queries best."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ldpopt import validate
+from ldpopt.cli.counted import (
+    Budget,
+    ClientId,
+    Columns,
+    Domain,
+    OracleName,
+    Reports,
+    Source,
+    counted,
+    files_of,
+)
+from ldpopt.cli.names import completes
+from ldpopt.cli.shared import (
+    Json,
+    labels_file,
+    output,
+    print_json,
+    remark,
+    require_writable,
+    split_list,
+)
+from ldpopt.methods import METHODS
+
+Sets = Annotated[
+    Path,
+    typer.Option(help="JSON file of the sets to ask for: a list of labels or indices per name."),
+]
+Candidates = Annotated[
+    str | None, typer.Option(help="Methods to try, separated by commas; all by default.")
+]
+Fit = Annotated[
+    str,
+    typer.Option(
+        help="Method that turns the estimate into the distribution of simulated users.",
+        autocompletion=completes(METHODS),
+    ),
+]
+Trials = Annotated[int, typer.Option(help="Number of simulated collections.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Makes the choice repeatable; a new seed by default.")
+]
+
+
+def select(
+    file: Source,
+    query: Sets,
+    candidates: Candidates = None,
+    fit: Fit = "norm-sub",
+    trials: Trials = 100,
+    seed: Seed = None,
+    oracle: OracleName = None,
+    epsilon: Budget = None,
+    domain: Domain = None,
+    n: Reports = None,
+    column: Columns = None,
+    client_id: ClientId = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the method that answers your queries with the smallest error.
+
+    Collections of as many users are simulated, whose values follow the estimate; every candidate
+    answers the queries of each, and the mean squared errors are compared. The reports are used
+    through the estimate alone, so that the choice costs no privacy. "undecided" stands behind a
+    method whose error so many trials cannot tell from that of the best.
+
+    Example: ldpopt select counts.json --query sets.json --candidates base,norm-sub,power-ns
+    """
+    from ldpopt.studies.selection import select_method
+
+    # Names that are wrong are errors before the reports are read.
+    names = list(METHODS) if candidates is None else split_list("--candidates", candidates)
+    for name in (*names, fit):
+        validate.lookup("method", name, METHODS)
+    trials = validate.integer("--trials", trials, minimum=2)
+    require_writable(inputs=[*files_of(file), labels_file(domain), query])
+    result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
+    sets = labels.sets(query)
+    selection = select_method(result.estimate, list(sets.values()), names, fit, trials, seed)
+    if as_json:
+        print_json(_record(selection))
+    else:
+        output.print(str(selection), highlight=False, markup=False, soft_wrap=True)
+    remark(f"Use it with: ldpopt estimate {file} --method {selection.method} --query {query}")
+
+
+def _record(selection: Any) -> dict[str, Any]:
+    """Return a selection in the types of JSON."""
+    return {
+        "method": selection.method,
+        "fit": selection.fit,
+        "trials": selection.trials,
+        "scores": [asdict(score) for score in selection.scores],
+        "dropped": dict(selection.dropped),
+    }

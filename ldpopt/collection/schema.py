@@ -1,0 +1,75 @@
+"""Where reports are in files of other programs, which state no protocol themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ldpopt.collection.header import Header, fingerprint
+from ldpopt.collection.layout import layout_of
+from ldpopt.errors import InvalidInputError
+from ldpopt.oracles import FrequencyOracle
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """The protocol and the columns of a service's own Parquet or CSV files.
+
+    Their reports must be what ``oracle.perturb`` returns, one per row, in columns as the library's
+    own files have them (see the page on the protocols): a whole number, bytes (hexadecimal digits
+    in CSV), a seed and a bucket, or a list of members. Rows that are not are set aside. Such files
+    have no checksums of this library: what is damaged on the way is not noticed by it.
+
+    Parameters
+    ----------
+    oracle
+        The oracle that the reports were made with.
+    columns
+        Names of the columns, as many as a report has: two (seed and bucket) with local hashing, one
+        otherwise. Default: the names in the library's own files.
+    client_id
+        Name of the column of client ids, each of which counts once; ``None`` if there is none.
+    labels
+        The labels of the domain, which results keep a fingerprint of.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there is a wrong number of columns, one of them twice, or the oracle has no name.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import GRR
+    >>> Schema(GRR(epsilon=1.0, d=4), columns=["answer"]).columns
+    ('answer',)
+    """
+
+    oracle: FrequencyOracle
+    columns: Sequence[str] = ()
+    client_id: str | None = None
+    labels: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        expected = layout_of(self.oracle).names
+        columns = tuple(self.columns) or expected
+        if len(columns) != len(expected):
+            raise InvalidInputError(
+                f"reports of {type(self.oracle).__name__} have {len(expected)} columns "
+                f"({', '.join(expected)}), got {len(columns)} names: {', '.join(columns)}"
+            )
+        every = [*columns, *([] if self.client_id is None else [self.client_id])]
+        for name in every:
+            if every.count(name) > 1:
+                raise InvalidInputError(f"the column {name!r} is named twice: give distinct names")
+        object.__setattr__(self, "columns", columns)
+
+    @property
+    def header(self) -> Header:
+        """What a file of the library would state, without an identity of the file."""
+        labels = None if self.labels is None else fingerprint(self.labels)
+        return Header(self.oracle, labels)
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The columns, in the types of JSON: what else must agree for a run to be continued."""
+        return {"columns": list(self.columns), "client_id": self.client_id}

@@ -1,0 +1,176 @@
+"""How the command line looks: help shown whole, one look of errors, completion, `select`."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ldpopt.cli.app import COMMANDS
+from ldpopt.methods import METHODS
+from ldpopt.oracles import ORACLES
+from tests.commands import run
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def letters(text):
+    """Return a text without its blanks: lines may end within a name that has hyphens."""
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_every_text_whole(command):
+    """Markup would take brackets for its own and leave them out."""
+    shown = letters(run(command, "--help").out)
+    function = getattr(import_module(f"ldpopt.cli.{command}"), command)
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        for part in getattr(parameter.annotation, "__metadata__", ()):
+            assert letters(part.help) in shown
+    for line in inspect.getdoc(function).split("\n\n"):
+        assert letters(line) in shown
+
+
+def test_brackets_in_help_are_shown(monkeypatch):
+    probe = typer.Typer(rich_markup_mode=import_module("ldpopt.cli.app").app.rich_markup_mode)
+    option = typer.Option(help="A list [of lists] such as [[0, 1]].")
+    probe.command()(lambda query=option: None)
+    shown = CliRunner().invoke(probe, ["--help"]).output
+    assert "[of lists] such as [[0, 1]]." in words(shown)
+
+
+def test_every_option_of_a_method_is_an_option_of_estimate():
+    shown = words(run("estimate", "--help").out)
+    for method in METHODS.values():
+        for option in method.options:
+            assert f"--{option.replace('_', '-')}" in shown
+    assert "Option of base-cut and norm-hyb; 2.0 by default." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("estimate x --foo", "No such option: --foo"),
+        ("estimate", "Missing argument"),
+        ("aggregate x --out y --workers many", "Invalid value for '--workers'"),
+        ("estimat", "No such command 'estimat'"),
+        ("methods extra", "unexpected extra argument"),
+        ("estimate no.json", "no.json does not exist"),
+        ("compare --d 1", "--d takes whole numbers"),
+    ],
+)
+def test_all_errors_look_alike(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments.split())
+    assert (result.status, result.out) == (2, "")
+    first, *more = result.err.splitlines()
+    assert first.startswith("Error: ")
+    assert sentence in first
+    # What is wrong with the words of a command line comes with the way to its help.
+    assert all(line.startswith("Try 'ldpopt") and line.endswith("--help'.") for line in more)
+    assert len(more) <= 1
+
+
+def test_without_a_command_there_is_help():
+    result = run()
+    assert result.status == 2
+    assert "Usage: ldpopt" in result.out + result.err
+
+
+def test_the_list_of_commands_is_shown_without_the_library():
+    script = textwrap.dedent(
+        """
+        import sys
+        from ldpopt.cli import main
+        try:
+            main(["--help"])
+        except SystemExit:
+            print([name for name in ("numpy", "scipy", "cvxpy") if name in sys.modules])
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- completion -----------------------------------------------------------------------------------
+
+
+def completed(shell, line, monkeypatch):
+    """Return what a shell gets when the user asks it to complete a line."""
+    monkeypatch.setenv("_LDPOPT_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    result = run()
+    assert result.status == 0
+    return result.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_options_and_names(shell, monkeypatch):
+    assert "merge" in completed(shell, "ldpopt me", monkeypatch)
+    assert "--top-k" in completed(shell, "ldpopt estimate c.json --to", monkeypatch)
+    methods = completed(shell, "ldpopt estimate c.json --method norm-", monkeypatch)
+    offered = set(re.findall(r"[\w-]+", methods))
+    assert offered >= {name for name in METHODS if name.startswith("norm-")}
+    assert not offered & {"norm", "base", "power"}
+    oracles = completed(shell, "ldpopt perturb v.csv --oracle ", monkeypatch)
+    assert all(name in oracles for name in ORACLES)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_printed(shell, monkeypatch):
+    monkeypatch.setenv("_LDPOPT_COMPLETE", f"source_{shell}")
+    printed = run().out.strip()
+    assert "_LDPOPT_COMPLETE" in printed
+    assert "ldpopt" in printed.splitlines()[0] + printed.splitlines()[-1]
+
+
+# --- select ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.csv").write_text("value,count\nred,500\nblue,200\ngreen,300\nwhite,10\n")
+    (tmp_path / "labels.txt").write_text("red\nblue\ngreen\nwhite\n")
+    (tmp_path / "s.json").write_text('{"warm": ["red"], "cold": ["blue", "green"]}')
+    return ["c.csv", "--oracle", "grr", "--epsilon", 1, "--domain", "labels.txt"]
+
+
+def test_select_ranks_methods(world):
+    options = ["--query", "s.json", "--candidates", "base,norm-sub", "--trials", 20, "--seed", 1]
+    record = json.loads(run("select", *world, *options, "--json").out)
+    assert [record["scores"][0]["method"], record["trials"], record["fit"]] == [
+        record["method"],
+        20,
+        "norm-sub",
+    ]
+    assert {score["method"] for score in record["scores"]} == {"base", "norm-sub"}
+    shown = run("select", *world, *options)
+    assert shown.out.startswith(f"{record['method']}, by 20 simulations")
+    assert f"--method {record['method']}" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--query", "s.json", "--candidates", "nrom"], "unknown method 'nrom'"),
+        (["--query", "s.json", "--fit", "bas"], "unknown method 'bas'"),
+        (["--query", "s.json", "--trials", 1], "--trials"),
+        (["--query", "none.json"], "cannot read the sets none.json"),
+        ([], "Missing option '--query'"),
+    ],
+)
+def test_what_select_cannot_do_is_a_sentence(options, sentence, world):
+    result = run("select", *world, *options)
+    assert (result.status, sentence in result.err) == (2, True), result.err
