@@ -201,7 +201,7 @@ class _Spawning(SpawnContext):
         return process
 
     def met_no_guard(self) -> bool:
-        """Return whether a process ended because the script that it imports needs workers itself."""
+        """Return whether a process ended because the script that it imports needs workers."""
         return any(process.exitcode == _UNGUARDED for process in self._started)
 
 

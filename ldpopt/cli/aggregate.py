@@ -89,7 +89,7 @@ def aggregate(
     continues it, and when files were added to a folder it counts these alone. If a file that was
     counted is gone or changed, the command stops and names it; --recount then starts again.
 
-    Files of another program are read when told --oracle, --epsilon, --domain and --column, the
+    Files of another program are read given --oracle, --epsilon, --domain and --column, the
     columns of a report (seed and bucket with local hashing, one otherwise).
 
     Example: ldpopt aggregate reports/ --out counts.json --max-reject-rate 0.01 --workers 4

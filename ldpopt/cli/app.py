@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception:
         _report(sys.argv[1:] if arguments is None else arguments)
         sys.exit(DEFECT)
-    # The status that a command asked for; None of one that ended well.
+    # The status that a command ends with; None if it ended well.
     sys.exit(status or 0)
 
 

@@ -68,7 +68,7 @@ def read_problem(path: Path, labels: Labels) -> Problem:
     return Problem(
         _loss(path, record["loss"], labels),
         [
-            _made(path, f"constraint {number}", entry, classes, labels)
+            _instance(path, f"constraint {number}", entry, classes, labels)
             for number, entry in enumerate(stated, 1)
         ],
     )
@@ -96,15 +96,15 @@ def _weighted(
     path: Path, place: str, entry: object, classes: Mapping[str, type], labels: Labels
 ) -> losses.Loss:
     if not isinstance(entry, Mapping) or "weight" not in entry:
-        alone: losses.Loss = _made(path, place, entry, classes, labels)
+        alone: losses.Loss = _instance(path, place, entry, classes, labels)
         return alone
     rest = {key: value for key, value in entry.items() if key != "weight"}
-    loss: losses.Loss = _made(path, place, rest, classes, labels)
+    loss: losses.Loss = _instance(path, place, rest, classes, labels)
     with _located(path, place):
         return validate.real("weight", entry["weight"], above=0) * loss
 
 
-def _made(
+def _instance(
     path: Path, place: str, entry: object, classes: Mapping[str, type], labels: Labels
 ) -> Any:
     """Return the object that an entry of a file states."""

@@ -90,7 +90,7 @@ class Labels:
         return np.where(values < self.d, values, -1)
 
     def index(self, name: str) -> int:
-        """Return the index of a label; raise InvalidInputError if it is none of the domain."""
+        """Return the index of a label; raise InvalidInputError if the domain lacks it."""
         at = self._places.get(name)
         if at is None:
             raise InvalidInputError(f"{name!r} is not in the domain of {self.d} values")

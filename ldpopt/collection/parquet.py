@@ -96,7 +96,7 @@ class ParquetReports:
 
         Raises DataUnavailableError on corrupt pages.
         """
-        assert self._id is not None  # only files with ids are asked for them
+        assert self._id is not None  # otherwise there are no ids to read
         for batch in self._read([self._id], _ROWS, first, last):
             yield batch.column(self._id)
 
