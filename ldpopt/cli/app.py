@@ -50,13 +50,16 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 class _Command(TyperCommand):
     """A command whose module is imported once it is needed: the list of all does without."""
 
-    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Parse the arguments of the command, which then runs."""
+    def loaded(self) -> Any:
+        """Return the command with its options."""
         module = import_module(f"ldpopt.cli.{self.name}")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         alone.command(self.name)(getattr(module, str(self.name)))
-        command = typer.main.get_command(alone)
-        return command.make_context(info_name, args, parent=parent, **extra)
+        return typer.main.get_command(alone)
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments of the command, which then runs."""
+        return self.loaded().make_context(info_name, args, parent=parent, **extra)
 
 
 class Interruptible(TyperGroup):
