@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -165,15 +167,24 @@ def top_set(f: Array, is_member: NDArray[np.bool_]) -> Array:
     # Of each level t in turn: the members up to it, and the others above it.
     below = np.cumsum(members, axis=-1)
     sum_below = np.cumsum(np.where(members, levels, 0.0), axis=-1)
-    is_other = (~members).astype(np.int64)
-    above = np.cumsum(is_other[..., ::-1], axis=-1)[..., ::-1] - is_other
-    others = np.where(members, 0.0, levels)
-    sum_above = np.cumsum(others[..., ::-1], axis=-1)[..., ::-1] - others
+    above = _of_those_behind((~members).astype(np.int64))
+    sum_above = _of_those_behind(np.where(members, 0.0, levels))
     # How much more rises than falls at that level; it grows with the level.
-    surplus = (below * levels - sum_below) - (sum_above - above * levels)
-    last = np.maximum(np.count_nonzero(surplus <= 0, axis=-1) - 1, 0)[..., None]
+    rising = below * levels - sum_below
+    falling = sum_above - above * levels
+    surplus = rising - falling
+    not_above = np.count_nonzero(surplus <= 0, axis=-1)
+    last = np.maximum(not_above - 1, 0)[..., None]
     moved = np.take_along_axis(below + above, last, axis=-1)
     total = np.take_along_axis(sum_below + sum_above, last, axis=-1)
     # Without any that moves every level between members and others will do.
-    level = np.where(moved > 0, total / np.maximum(moved, 1), np.take_along_axis(levels, last, -1))
+    unmoved = np.take_along_axis(levels, last, axis=-1)
+    level = np.where(moved > 0, total / np.maximum(moved, 1), unmoved)
     return np.where(is_member, np.maximum(f, level), np.minimum(f, level))
+
+
+def _of_those_behind(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return for each entry the sum of all entries behind it, along the last axis."""
+    from_the_end = np.cumsum(numbers[..., ::-1], axis=-1)
+    # Less the entry itself, which a running sum includes.
+    return np.asarray(from_the_end[..., ::-1] - numbers)

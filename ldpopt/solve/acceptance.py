@@ -92,7 +92,7 @@ def _largest(values: Array) -> float:
 
 
 def _size(point: Array, violation: float) -> float:
-    """Return the largest |f_v|, at least 1; without a pass over it where nothing is violated."""
+    """Return the largest |f_v|, at least 1; simply 1 where nothing is violated."""
     return max(1.0, float(np.max(np.abs(point)))) if violation > 0 else 1.0
 
 
@@ -125,7 +125,7 @@ def _doubts(
     gap: Array,
     tolerance: float,
 ) -> list[str]:
-    """Return what is wrong with gaps above an absolute tolerance: perhaps nothing."""
+    """Return why gaps above an absolute tolerance make a point doubtful, if they do."""
     # The loss is evaluated here alone: points with a small absolute gap need no scale.
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():

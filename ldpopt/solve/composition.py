@@ -1,4 +1,4 @@
-"""Problems in turn: the solution of one states the next."""
+"""Two problems in turn: the solution of the first states the second."""
 
 from __future__ import annotations
 

@@ -35,20 +35,23 @@ def interval(
     from scipy import sparse
 
     d = raw.d
-    members: Any = sparse.csr_array(sparse.eye_array(d)) if sets is None else membership(sets, d)
+    members: Any = sparse.csr_array(sparse.eye_array(d))
+    if sets is not None:
+        members = membership(sets, d)
+    answers = members.shape[0]
     box = _confidence_box(constraints, raw, level, sets)
     parts = [constraint.rows(d) for constraint in constraints]
-    shape = (*raw.frequencies.shape[:-1], members.shape[0])
-    lower = np.empty(shape)
-    upper = np.empty(shape)
-    trials = list(np.ndindex(shape[:-1]))
-    count = len(trials) * members.shape[0]
+    trials = raw.frequencies.shape[:-1]
+    lower = np.empty((*trials, answers))
+    upper = np.empty((*trials, answers))
+    indices = list(np.ndindex(trials))
+    count = len(indices) * answers
     # Two programs per answer, which take minutes where there are thousands of answers.
     with progress.bar(f"{count:,} intervals", count) as advance:
-        for trial in trials:
+        for trial in indices:
             confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
             maximum = _maximum(constraints, parts, confidence, d)
-            for i in range(members.shape[0]):
+            for i in range(answers):
                 # One row at a time: all sets as a dense matrix take m·d numbers.
                 weights = members[[i]].toarray()[0]
                 lower[(*trial, i)] = -maximum(-weights)

@@ -96,13 +96,7 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
     excess, multipliers = _elastic(parts, d)
     if excess <= _TOLERANCE:
         return
-    # In the order in which ``stacked`` puts the rows, so that a multiplier's index finds its owner.
-    owners = [(member, row) for member, rows in zip(members, parts, strict=True)
-              for row in range(len(rows.lower))]  # fmt: skip
-    # Totals and orders first: a message that lists f_v >= 0 for six of many values says nothing.
-    entries = np.diff(stacked(parts, d).matrix.tocsr().indptr)
-    conflicting = sorted(np.flatnonzero(multipliers), key=lambda i: entries[i] == 1)
-    names = [owners[i][0].row_name(owners[i][1], d) for i in conflicting]
+    names = _names_of_rows(members, parts, multipliers, d)
     # Rows of several constraints may have the same name, such as f[0] >= 0: each is named once.
     shown = "; ".join(dict.fromkeys(names[:_SHOWN]))
     if len(names) > _SHOWN:
@@ -111,6 +105,21 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
         f"no vector satisfies the constraints; these conflict: {shown} "
         f"(each would have to give way by {excess:.3g})"
     )
+
+
+def _names_of_rows(
+    members: Sequence[Constraint], parts: Sequence[LinearInequalities], multipliers: Array, d: int
+) -> list[str]:
+    """Return the names of the rows that have a multiplier, those with several values first."""
+    # In the order in which ``stacked`` puts the rows, so that a multiplier's index finds its owner.
+    owners: list[tuple[Constraint, int]] = []
+    for member, rows in zip(members, parts, strict=True):
+        owners += [(member, row) for row in range(len(rows.lower))]
+    # Totals and orders first: a message that lists f_v >= 0 for six of many values says nothing.
+    entries = np.diff(stacked(parts, d).matrix.tocsr().indptr)
+    conflicting = sorted(np.flatnonzero(multipliers), key=lambda i: entries[i] == 1)
+    chosen = [owners[i] for i in conflicting]
+    return [member.row_name(row, d) for member, row in chosen]
 
 
 def require_finite_loss(formulation: Formulation, start: FrequencyEstimate) -> None:
@@ -152,17 +161,19 @@ def _elastic(parts: Sequence[LinearInequalities], d: int) -> tuple[float, Array]
     below = np.flatnonzero(np.isfinite(system.lower))
     # One t for all rows: with it every system has a solution, so that the program has a vertex, and
     # with it multipliers, whether or not the constraints conflict.
-    give_way = sparse.csr_array(
-        np.concatenate([-np.ones(len(above)), np.ones(len(below))])[:, None]
-    )
+    signs = np.concatenate([-np.ones(len(above)), np.ones(len(below))])
+    give_way = sparse.csr_array(signs[:, None])
     sides: Any = sparse.vstack([system.matrix[above], system.matrix[below]])
-    rows = LinearInequalities(
-        sparse.hstack([sides, give_way], format="csr"),
-        np.concatenate([np.full(len(above), -np.inf), system.lower[below]]),
-        np.concatenate([system.upper[above], np.full(len(below), np.inf)]),
-    )
-    free: list[tuple[float | None, float | None]] = [(None, None)] * system.matrix.shape[1]
-    cost = np.zeros(len(free) + 1)
+    matrix = sparse.hstack([sides, give_way], format="csr")
+    # Each row has one side here: the other is open.
+    nothing_below = np.full(len(above), -np.inf)
+    nothing_above = np.full(len(below), np.inf)
+    lower = np.concatenate([nothing_below, system.lower[below]])
+    upper = np.concatenate([system.upper[above], nothing_above])
+    rows = LinearInequalities(matrix, lower, upper)
+    columns = system.matrix.shape[1]
+    free: list[tuple[float | None, float | None]] = [(None, None)] * columns
+    cost = np.zeros(columns + 1)
     cost[-1] = 1.0
     # The multipliers of an interior point would be spread over all rows of all conflicts.
     solution = LinearProgram(rows, [*free, (0.0, None)], at_vertex=True).minimise(cost)

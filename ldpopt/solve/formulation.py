@@ -1,4 +1,4 @@
-"""What is minimised and where, without how: a loss and the constraints on the frequencies."""
+"""The statement of a problem, a loss and constraints, without any way to solve it."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ class Formulation:
 
     @property
     def varies(self) -> bool:
-        """Whether parameters or functions may make it another problem at another moment."""
+        """Whether the problem depends on parameters or functions whose values may change."""
         return self.loss.varies or any(constraint.varies for constraint in self.constraints)
 
     def at(
         self, estimate: FrequencyEstimate | ArrayLike, values: Mapping[int, Any] | None = None
     ) -> Formulation:
-        """Return the problem with the present values of its parameters: it does not change again.
+        """Return the problem at the present values of its parameters, unaffected by later ones.
 
         Parameters
         ----------
@@ -285,18 +285,19 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
         _check_total(total, smallest, float(upper.sum()))
     distinct = _distinct(constraints, boxes, totals)
     by_kind = {type(constraint): constraint for constraint in distinct}
+    # Closed forms take each kind once: two of one type have none.
     is_simple = len(by_kind) == len(distinct)
     return Region(
-        lower,
-        upper,
-        smallest,
-        not lower.any(),
-        int(np.count_nonzero(np.isfinite(lower))),
-        int(np.count_nonzero(np.isfinite(upper))),
-        total,
-        _is_separate(boxes, totals),
-        by_kind if is_simple else {},
-        frozenset(by_kind) if is_simple else None,
+        lower=lower,
+        upper=upper,
+        lower_sum=smallest,
+        lower_is_zero=not lower.any(),
+        lower_count=int(np.count_nonzero(np.isfinite(lower))),
+        upper_count=int(np.count_nonzero(np.isfinite(upper))),
+        total=total,
+        is_box=_is_separate(boxes, totals),
+        by_kind=by_kind if is_simple else {},
+        kinds=frozenset(by_kind) if is_simple else None,
     )
 
 
@@ -320,7 +321,7 @@ def _box(constraint: Constraint, d: int) -> tuple[Array, Array] | None:
 
 
 def _check_box(constraint: Constraint, box: tuple[Array, Array] | None, d: int) -> None:
-    """Raise an error unless bounds, which a class of a user may state, are two vectors."""
+    """Raise an error unless the bounds of a constraint, perhaps a user's own, are two vectors."""
     if box is None:
         return
     # Wrong shapes would broadcast, and NaN compares as "not crossed".
@@ -380,15 +381,12 @@ def _distinct(
     for i, constraint in enumerate(constraints):
         # Closed forms are registered for each kind once, so that NonNegative() stated twice would
         # hide them. Two totals of one kind have the same value here: others have raised an error.
-        repeated = any(
-            constraint is constraints[k]
-            or (
-                type(constraint) is type(constraints[k])
-                and (_same_box(boxes[i], boxes[k]) or totals[i] is not None)
-            )
-            for k in kept
+        rivals = [k for k in kept if type(constraints[k]) is type(constraint)]
+        is_repeated = any(
+            constraint is constraints[k] or totals[i] is not None or _same_box(boxes[i], boxes[k])
+            for k in rivals
         )
-        if not repeated:
+        if not is_repeated:
             kept.append(i)
     return tuple(constraints[k] for k in kept)
 

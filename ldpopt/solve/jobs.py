@@ -85,6 +85,8 @@ def run(job: Job) -> JobResult:
     solution = interface.invert(raw, SolverInverseData(inverse, interface, options))
     x = None
     if solution.primal_vars:
-        x = np.asarray(next(iter(solution.primal_vars.values())), dtype=np.float64).ravel()
+        # Here cvxpy has one vector for all variables.
+        values = next(iter(solution.primal_vars.values()))
+        x = np.asarray(values, dtype=np.float64).ravel()
     report = {name: solution.attr[name] for name in _REPORTED if name in solution.attr}
     return JobResult(solution.status, x, report, seconds)

@@ -45,11 +45,13 @@ def values_along(
         raise InvalidInputError(
             f"parameters of a path move together: all need as many values, got {stated}"
         )
-    count = next(iter(lengths.values()))
-    return [
-        {chosen[name].id: _checked(chosen[name], column[i]) for name, column in columns.items()}
-        for i in range(count)
-    ]
+    checked = {
+        chosen[name].id: [_checked(chosen[name], value) for value in column]
+        for name, column in columns.items()
+    }
+    # Step by step in place of parameter by parameter: the lists have one length.
+    steps = zip(*checked.values(), strict=True)
+    return [dict(zip(checked, step, strict=True)) for step in steps]
 
 
 def _named(parameters: Sequence[Any], name: str) -> Any:
@@ -75,6 +77,6 @@ def _values(name: str, grid: Any) -> list[Any]:
 
 
 def _checked(parameter: Any, value: Any) -> Any:
-    """Return a value after the check of its parameter; plain ones of cvxpy check less."""
+    """Return a value that its parameter accepts; cvxpy's own parameters check it when it is set."""
     checked = getattr(parameter, "checked", None)
     return np.asarray(value, dtype=np.float64) if checked is None else checked(value)

@@ -246,7 +246,7 @@ def _nowhere(formulation: Formulation) -> Plan:
 def _without_steps(formulation: Formulation, request: Request) -> Plan | None:
     """Return the plan where no path solves the convex-concave steps that the loss needs.
 
-    None with a solver that is named: the constraint raises the error then, as on path="conic".
+    None if a solver is named: then the constraint raises the error, as with path="conic".
     """
     nowhere = _nowhere(formulation)
     if request.path != "auto":

@@ -92,14 +92,19 @@ class _Sides:
         # As equations these rows have one multiplier of either sign; two inequalities could share
         # it in many ways.
         equal = system.lower == system.upper
+        has_upper = np.isfinite(system.upper)
+        has_lower = np.isfinite(system.lower)
         self._equal = np.flatnonzero(equal)
-        self._above = np.flatnonzero(~equal & np.isfinite(system.upper))
-        self._below = np.flatnonzero(~equal & np.isfinite(system.lower))
+        self._above = np.flatnonzero(~equal & has_upper)
+        self._below = np.flatnonzero(~equal & has_lower)
         self._size = len(system.lower)
         matrix = system.matrix
+        # A x >= b is -A x <= -b.
         one_sided = [matrix[self._above], -matrix[self._below]]
         self.inequalities: Any = sparse.vstack(one_sided, format="csr")
-        self.caps = np.concatenate([system.upper[self._above], -system.lower[self._below]])
+        caps_above = system.upper[self._above]
+        caps_below = -system.lower[self._below]
+        self.caps = np.concatenate([caps_above, caps_below])
         self.equalities = matrix[self._equal]
         self.values = system.lower[self._equal]
 
@@ -336,7 +341,7 @@ class ConeProgram:
         return self._solution(answer, seconds)
 
     def job(self, options: Mapping[str, Any]) -> Job | None:
-        """Return a solve for the parameters' values of now; None if no other process can run it."""
+        """Return a solve at the parameters' present values; None if no other process can run it."""
         return self._compiled(options).job(options)
 
     def solution_of(self, result: JobResult) -> ConeSolution:
@@ -351,7 +356,7 @@ class ConeProgram:
         return ConeSolution(answer.status, answer, seconds, answer.steps, stats)
 
     def _compiled(self, options: Mapping[str, Any]) -> SolverData:
-        """Return the solver's data for the parameters' values of now."""
+        """Return the solver's data for the parameters' present values."""
         # Settings that change the program itself, and not only its solver, compile anew.
         data = self._data
         if data is None or not data.fits(options):

@@ -1,4 +1,4 @@
-"""An upper bound of a gap for the boxes that occur most, in as few passes as there can be.
+"""An upper bound of a gap for the boxes that occur most, in as few passes as possible.
 
 Every solve looks at the gap before a point may be called optimal, and the closed forms themselves
 take two or three passes over the values. So the bound here needs the gradient and at most one array

@@ -126,7 +126,7 @@ class SolverData:
             self._quick = _Substitution.of(self._program, self._data)
 
     def _rescale(self, anchors: Collection[int], *, with_objective: bool) -> None:
-        """Put the program into balanced units, unless it is in such."""
+        """Put the program into balanced units, unless its coefficients are near 1 already."""
         program = self._program
         # Bounds of variables would have to be rescaled in each solver's own way.
         if program.lower_bounds is not None or program.upper_bounds is not None:
@@ -143,7 +143,7 @@ class SolverData:
         self._program = _rescaled(program, units)
 
     def fits(self, options: Mapping[str, Any]) -> bool:
-        """Return whether the compilation serves for these options and the parameters of now."""
+        """Return whether what is compiled fits these options and the parameters' present values."""
         is_kept = self.is_kept or not self.problem.parameters()
         return is_kept and self.quadratic_option == options.get("use_quad_obj")
 
@@ -182,7 +182,7 @@ class SolverData:
         return self._in_units(self.chain.solver.invert(raw, inverse))
 
     def job(self, options: Mapping[str, Any]) -> Job | None:
-        """Return the solve for the parameters' values of now, for another process to run.
+        """Return the solve for the parameters' present values, for another process to run.
 
         None is returned where the estimate is compiled in: other trials have other compilations.
         """
@@ -224,10 +224,12 @@ class SolverData:
         for constraint in self._program.constraints:
             part = slice(first, first + constraint.size)
             first = part.stop
-            if duals.get(constraint.id) is not None:
-                value = np.asarray(duals[constraint.id], dtype=np.float64)
-                factor = np.reshape(units.rows[part] / units.objective, value.shape, order="F")
-                duals[constraint.id] = value * factor
+            if duals.get(constraint.id) is None:
+                continue
+            value = np.asarray(duals[constraint.id], dtype=np.float64)
+            # A multiplier is what the objective gains per unit of its row.
+            factors = units.rows[part] / units.objective
+            duals[constraint.id] = value * np.reshape(factors, value.shape, order="F")
 
     def inverted(self, solution: Any) -> Any:
         """Return a solver's solution in terms of the user's problem."""
@@ -242,7 +244,8 @@ def takers(problem: cp.Problem) -> list[str]:
     import cvxpy as cp
 
     able = []
-    for name in (name for name in SOLVERS if name in installed_solvers()):
+    candidates = [name for name in SOLVERS if name in installed_solvers()]
+    for name in candidates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -290,17 +293,21 @@ def _formatted(program: Any, solver: Any) -> Any:
         return program
     rows = program.constr_size
     # From 1, so that every number has a sign.
-    numbers = sparse.csc_array(np.arange(1.0, rows + 1)[:, None])
+    column = np.arange(1.0, rows + 1)[:, None]
+    numbers = sparse.csc_array(column)
     fields = {**vars(program), "A": numbers, "x": SimpleNamespace(size=0), "P": None}
     ordered = solver.format_constraints(SimpleNamespace(**fields), solver.EXP_CONE_ORDER)
     # Some rows have their signs turned on the way.
     signed = ordered.A.toarray().ravel()
-    place = np.empty(rows, dtype=np.int64)
-    place[np.abs(signed).astype(np.int64) - 1] = np.arange(rows)
     signs = np.sign(signed)
+    former = np.abs(signed).astype(np.int64) - 1
+    place = np.empty(rows, dtype=np.int64)
+    place[former] = np.arange(rows)
     matrix = program.A.tocoo()
-    row = place[matrix.row % rows]
-    position = (row + rows * (matrix.row // rows), matrix.col)
+    # cvxpy stacks the columns of A: a row of the map is a row and a column of A.
+    column_of_a, row_of_a = np.divmod(matrix.row, rows)
+    row = place[row_of_a]
+    position = (row + rows * column_of_a, matrix.col)
     moved = sparse.coo_array((matrix.data * signs[row], position), shape=matrix.shape)
     return _with_numbers(program, program.q, moved.tocsc(), program.P, is_ordered=True)
 
@@ -331,7 +338,7 @@ def _with_numbers(
 
 
 def _coefficients(program: Any) -> Coefficients:
-    """Return the coefficients of a compiled program at the parameters' values of now."""
+    """Return the coefficients of a compiled program at the parameters' present values."""
     if program.P is None:
         linear, _, matrix, _ = program.apply_parameters()
         costs = np.abs(linear)
@@ -362,13 +369,17 @@ def _rescaled(program: Any, units: Units) -> Any:
     # b, the last column, is no variable, and neither is the constant of the objective.
     columns = np.append(units.columns, 1.0)
     matrix = program.A.tocoo()
-    sides = units.rows[matrix.row % rows] * columns[matrix.row // rows] if rows else 1.0
+    sides: Array | float = 1.0
+    if rows:
+        column_of_a, row_of_a = np.divmod(matrix.row, rows)
+        sides = units.rows[row_of_a] * columns[column_of_a]
     costs = program.q.tocoo()
     quadratic = None
     if program.P is not None:
         quadratic = program.P.tocoo()
-        size = len(units.columns)
-        both = units.columns[quadratic.row % size] * units.columns[quadratic.row // size]
+        first, second = np.divmod(quadratic.row, len(units.columns))
+        # Symmetric: which of the two is the row does not matter.
+        both = units.columns[second] * units.columns[first]
         quadratic = _times(quadratic, units.objective * both)
     return _with_numbers(
         program,
@@ -420,24 +431,25 @@ class _Substitution:
         if places is None or not rows:
             return None
         constant = program.param_id_to_col[_CONSTANT]
+        # The rows of b come behind those of A.
         in_matrix = matrix.row < rows * program.x.size
         is_moved = (matrix.col != constant) & (matrix.data != 0)
         if np.any(in_matrix & is_moved) or _depends(program.P, constant):
             return None
-        right = sparse.csr_array(
-            (matrix.data[~in_matrix], (matrix.row[~in_matrix] % rows, matrix.col[~in_matrix])),
-            shape=(rows, matrix.shape[1]),
-        )
+        in_right = ~in_matrix
+        position = (matrix.row[in_right] % rows, matrix.col[in_right])
+        shape = (rows, matrix.shape[1])
+        right = sparse.csr_array((matrix.data[in_right], position), shape=shape)
         costs = program.q.tocsr()[: program.x.size]
         result = cls(program, costs, right, places)
-        is_same = all(
-            np.array_equal(np.zeros(0) if data[name] is None else data[name], numbers)
-            for name, numbers in places.parts(*result.values())
-        )
-        return result if is_same else None
+        for name, numbers in places.parts(*result.values()):
+            stated = np.zeros(0) if data[name] is None else data[name]
+            if not np.array_equal(stated, numbers):
+                return None
+        return result
 
     def values(self) -> tuple[Array, Array]:
-        """Return c and b for the parameters' values of now."""
+        """Return c and b for the parameters' present values."""
         from cvxpy.cvxcore.python import canonInterface
 
         program = self.program

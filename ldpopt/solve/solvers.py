@@ -132,7 +132,7 @@ def installed_solvers() -> tuple[str, ...]:
 
 
 def installed(name: str) -> str:
-    """Return cvxpy's name of a solver in any case; an error that names the installed ones."""
+    """Return cvxpy's spelling of a solver's name; an unknown name raises a ``SolverError``."""
     names = installed_solvers()
     wanted = str(name).upper()
     # By what cvxpy finds, not by SOLVERS: solvers without a record here work too.
@@ -194,7 +194,7 @@ def time_limit(solver: str, seconds: float) -> dict[str, Any]:
 
 
 def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, Any]:
-    """Return a solver's options at an accuracy, with the given ones over them."""
+    """Return a solver's options at an accuracy; the given ones take precedence."""
     record = SOLVERS.get(solver)
     return {**(record.settings(accuracy) if record is not None else {}), **options}
 
@@ -208,7 +208,7 @@ _PATIENCE = 10.0
 
 
 def patient(solver: str, seconds: float | None) -> dict[str, Any]:
-    """Return the options of a second try: it stops after a while, or after so many seconds."""
+    """Return the options that limit the time of a second try, to a default without ``seconds``."""
     record = SOLVERS.get(solver)
     if record is None or record.time_limit is None:
         return {}

@@ -100,20 +100,23 @@ def balanced(
     # A program without rows has no group.
     count = int(entries.groups.max(initial=-1)) + 1
     # Which groups of rows may change their unit, and then which variables may.
-    loose = np.concatenate([np.ones(count, dtype=bool), ~anchored])
+    any_group = np.ones(count, dtype=bool)
+    loose = np.concatenate([any_group, ~anchored])
     if not with_objective:
         loose &= ~_tied_to_objective(entries, groups, count, anchored)
     exponents = _exponents(entries, groups, count, loose)
     if exponents is None:
         return None
+    of_groups = np.exp2(exponents[:count])
     columns = np.exp2(exponents[count:])
     largest = float(np.max(entries.costs * columns, initial=0.0))
     objective = 0.0
     if with_objective and largest > 0:
         objective = -float(np.round(np.log2(largest)))
-    if max(float(np.max(np.abs(exponents))), abs(objective)) <= _WORTHWHILE:
+    farthest = float(np.max(np.abs(exponents)))
+    if max(farthest, abs(objective)) <= _WORTHWHILE:
         return None
-    return Units(np.exp2(exponents[:count])[entries.groups], columns, 2.0**objective)
+    return Units(of_groups[entries.groups], columns, 2.0**objective)
 
 
 def _exponents(
@@ -134,9 +137,10 @@ def _exponents(
         return None
     equations = np.repeat(np.arange(len(used)), 2)
     unknowns = places[used].ravel()
-    system = sparse.csr_array(
-        (loose[unknowns].astype(np.float64), (equations, unknowns)), shape=(len(used), len(loose))
-    )
+    # A unit that stays has the coefficient 0: its logarithm is 0 anyway.
+    ones = loose[unknowns].astype(np.float64)
+    shape = (len(used), len(loose))
+    system = sparse.csr_array((ones, (equations, unknowns)), shape=shape)
     # The shortest solution: what nothing ties to the frequencies stays as it is.
     solution = lsqr(system, -np.log2(entries.sizes[used]), iter_lim=_STEPS)[0]
     return np.asarray(np.round(solution))
@@ -145,19 +149,20 @@ def _exponents(
 def _tied_to_objective(
     entries: Coefficients, groups: NDArray[np.int64], count: int, anchored: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which groups of rows, and then which variables, hang together with the objective.
+    """Return which groups of rows, and then which variables, are connected with the objective.
 
     Two of them do if a coefficient joins them, but not by way of the anchored variables.
     """
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    size = len(anchored)
+    # A graph whose nodes are groups and then variables: every coefficient is an edge.
+    nodes = count + len(anchored)
     joins = ~anchored[entries.columns]
-    place = (groups[joins], count + entries.columns[joins])
-    graph = sparse.coo_array(
-        (np.ones(np.count_nonzero(joins)), place), shape=(count + size, count + size)
-    )
+    edges = (groups[joins], count + entries.columns[joins])
+    ones = np.ones(np.count_nonzero(joins))
+    graph = sparse.coo_array((ones, edges), shape=(nodes, nodes))
     _, label = connected_components(graph, directed=False)
-    priced = (entries.costs > 0) & ~anchored
-    return np.isin(label, label[count:][priced])
+    of_variables = label[count:]
+    is_priced = (entries.costs > 0) & ~anchored
+    return np.isin(label, of_variables[is_priced])

@@ -262,9 +262,10 @@ class _Source:
 
     def _reports(self, value: Any, n: int) -> Any:
         """Return n reports of a value, or their features."""
-        client = self.client
-        one_by_one = not self.batched
-        reports = [client(value) for _ in range(n)] if one_by_one else client(np.full(n, value))
+        if self.batched:
+            reports = self.client(np.full(n, value))
+        else:
+            reports = [self.client(value) for _ in range(n)]
         return reports if self.features is None else self.features(reports)
 
     def _rows(self, reports: Any) -> Array:
@@ -346,10 +347,9 @@ def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _
         weights = list(map(_log_ratio, histograms[i], histograms[j]))
         scores = np.sort(_scores(second[i], weights))
         other_scores = np.sort(_scores(second[j], weights))
-        # Thresholds lie between scores: sums that differ by rounding alone stay on the same side.
-        quantiles = np.quantile(scores, np.linspace(0, 1, _THRESHOLDS), method="lower")
-        thresholds = np.unique(quantiles) - 1e-9
+        thresholds = _thresholds(scores)
         n = len(scores)
+        # Sorted scores: as many are at or above a threshold as are behind its place.
         hits = n - np.searchsorted(scores, thresholds)
         other_hits = n - np.searchsorted(other_scores, thresholds)
         bounds = _bound(hits, other_hits, n, confidence)
@@ -361,17 +361,29 @@ def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _
     return event
 
 
+def _thresholds(scores: Array) -> Array:
+    """Return thresholds that divide scores evenly."""
+    shares = np.linspace(0, 1, _THRESHOLDS)
+    quantiles = np.quantile(scores, shares, method="lower")
+    # Between scores: sums that differ by rounding alone stay on the same side.
+    return np.unique(quantiles) - 1e-9
+
+
 def _histograms(first: list[Codes], second: list[Codes]) -> list[list[Array]]:
     """Return how often each category occurs, for each value and column of ``first``, plus a half.
 
     The half keeps logarithms finite where a category is missing (the prior of Jeffreys).
     """
-    columns = range(first[0].shape[1])
-    sizes = [1 + max(int(x[:, column].max()) for x in (*first, *second)) for column in columns]
-    return [
-        [np.bincount(x[:, c], minlength=sizes[c]).astype(np.float64) + 0.5 for c in columns]
-        for x in first
-    ]
+    # Of both halves together, so that all histograms of a column have the same categories.
+    highest = np.max([codes.max(axis=0) for codes in (*first, *second)], axis=0)
+    sizes = 1 + highest
+    histograms = []
+    for codes in first:
+        counts = [
+            np.bincount(column, minlength=size) for column, size in zip(codes.T, sizes, strict=True)
+        ]
+        histograms.append([of_column.astype(np.float64) + 0.5 for of_column in counts])
+    return histograms
 
 
 def _log_ratio(counts: Array, other_counts: Array) -> Array:
@@ -593,13 +605,6 @@ def audit_oracle(
     each = 1 - (1 - confidence) / 3
     # Neighbours, the ends and the middle: errors in indexing show at such places.
     values = sorted({0, 1, oracle.d // 2, oracle.d - 1})
-
-    def supported(batch: Any) -> NDArray[np.bool_]:
-        # Only four of d columns are needed: products with unit vectors give them.
-        operator = oracle.support_operator(batch)
-        columns = [operator.matvec(np.eye(1, oracle.d, value)[0]) for value in values]
-        return np.asarray(np.stack(columns, axis=1) > 0.5)
-
     bound = audit(
         send,
         oracle.epsilon,
@@ -607,11 +612,24 @@ def audit_oracle(
         reports=size,
         confidence=each,
         batched=True,
-        features=supported,
+        features=_supports_of(oracle, values),
     )
     classes = report_classes(oracle)
     own_share, other_share = _shares(oracle, send, 2 * size, each)
     return OracleAudit(oracle, classes, _loss(classes), bound, own_share, other_share, confidence)
+
+
+def _supports_of(oracle: FrequencyOracle, values: Sequence[int]) -> Callable[[Any], Any]:
+    """Return the function from reports to which of some values each of them supports."""
+
+    def supported(batch: Any) -> NDArray[np.bool_]:
+        # Only a few of d columns are needed: products with unit vectors give them.
+        operator = oracle.support_operator(batch)
+        units = [np.eye(1, oracle.d, value)[0] for value in values]
+        columns = [operator.matvec(unit) for unit in units]
+        return np.asarray(np.stack(columns, axis=1) > 0.5)
+
+    return supported
 
 
 def _loss(classes: tuple[ReportClass, ...]) -> float:

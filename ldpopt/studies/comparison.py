@@ -266,7 +266,7 @@ def known_solvers() -> list[str]:
 
 
 def _named_problems(what: Any) -> dict[str, Problem]:
-    """Return problems by name, by default their own words; two of one name are an error."""
+    """Return problems by name, by default by their statements; a repeated name is an error."""
     if isinstance(what, Mapping):
         items = [(str(name), problem) for name, problem in what.items()]
     else:

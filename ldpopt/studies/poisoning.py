@@ -184,10 +184,12 @@ def without_malicious(
     gap = oracle.p - oracle.q
     if targets is None:
         # LDPRecover: the mass of the malicious estimates, in equal parts.
-        malicious = presumed * ((supported - oracle.q * oracle.d) / gap / counts)
+        mass = (supported - oracle.q * oracle.d) / gap
+        malicious = presumed * (mass / counts)
     else:
         # LDPRecover*: the estimate of reports that support targets alone.
-        malicious = (presumed * (supported / counts) - oracle.q) / gap
+        share = supported / counts
+        malicious = (presumed * share - oracle.q) / gap
     genuine = (1 + eta) * estimate.frequencies - eta * malicious
     return FrequencyEstimate(
         genuine,
@@ -307,17 +309,30 @@ def _crafted_hashes(
     buckets = np.empty(m, dtype=np.int64)
     step = max(1, _CELLS // (_HASHES * len(targets)))
     for start in range(0, m, step):
-        tried = rng.integers(2**64, size=(min(step, m - start), _HASHES), dtype=np.uint64)
+        size = (min(step, m - start), _HASHES)
+        tried = rng.integers(2**64, size=size, dtype=np.uint64)
         hashed = form.buckets(tried[..., None], targets)
-        # For each function and target: how many targets share its bucket.
-        together = np.stack(
-            [(hashed == hashed[..., [i]]).sum(axis=-1) for i in range(len(targets))], axis=-1
-        )
-        best, which = np.divmod(together.reshape(len(tried), -1).argmax(axis=1), len(targets))
+        best, which = _fullest_buckets(hashed)
         users = np.arange(len(tried))
-        seeds[start : start + step] = tried[users, best]
-        buckets[start : start + step] = hashed[users, best, which]
+        chunk = slice(start, start + step)
+        seeds[chunk] = tried[users, best]
+        buckets[chunk] = hashed[users, best, which]
     return form.records(seeds, buckets)
+
+
+def _fullest_buckets(hashed: Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return for each user the function under which most targets share a bucket, and one of them.
+
+    ``hashed`` are buckets of shape (users, functions, targets).
+    """
+    targets = hashed.shape[-1]
+    # For each function and target: how many targets share its bucket.
+    shared = [(hashed == hashed[..., [i]]).sum(axis=-1) for i in range(targets)]
+    together = np.stack(shared, axis=-1)
+    # Functions and targets as one axis, of which the quotient is the function.
+    places = together.reshape(len(hashed), -1).argmax(axis=1)
+    best, which = np.divmod(places, targets)
+    return best, which
 
 
 _CRAFTED: Mapping[str, Callable[..., Reports]] = {

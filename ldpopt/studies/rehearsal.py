@@ -1,4 +1,4 @@
-"""One draw before a run: errors of users' functions and problems come at once."""
+"""A rehearsal on one draw: errors in users' functions and problems show before the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rehearse(
     oracle: FrequencyOracle,
     seed: int,
 ) -> None:
-    """Raise what candidates and metrics do wrong on one simulated collection; solve no problem.
+    """Raise the errors of candidates and metrics on one simulated collection; solve no problem.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def rehearse(
 
 
 def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
-    """Call a function once, and let a problem choose its path, which solves nothing."""
+    """Call a user's function once, or plan a user's problem without solving it."""
     # Later steps get what the first one returns.
     method, options = candidate.steps[0]
     # The library's own methods need no rehearsal.

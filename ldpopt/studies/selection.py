@@ -179,6 +179,8 @@ def select_method(
     if not members.shape[0]:
         raise InvalidInputError("select_method needs at least one set")
     true_counts = _synthetic_counts(est, n, fitted_by)
+    # The truth of the simulation is the rounded distribution, not the fitted one.
+    true_answers = totals(true_counts / n, members)
     errors = {name: np.empty(trials) for name in methods}
     dropped: dict[str, str] = {}
     batch = max(1, _BATCH // est.d)
@@ -187,8 +189,6 @@ def select_method(
         stop = min(start + batch, trials)
         counts = oracle.simulate_counts(true_counts, generator, trials=stop - start)
         raw = oracle.estimate(counts, n, labels=est.labels)
-        # The truth of the simulation is the rounded distribution, not the fitted one.
-        true_answers = totals(true_counts / n, members)
         for name in list(errors):
             try:
                 errors[name][start:stop] = _errors(raw, methods[name], members, true_answers)
@@ -216,7 +216,8 @@ def _errors(
 
 def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
     """Return the oracle and the n of one raw estimate, from which reports can be simulated."""
-    if not isinstance(est, FrequencyEstimate) or est.frequencies.ndim != 1 or not est.is_raw:
+    is_estimate = isinstance(est, FrequencyEstimate)
+    if not is_estimate or est.frequencies.ndim != 1 or not est.is_raw:
         raise InvalidInputError(
             "select_method takes one raw estimate of shape (d,), from oracle.estimate or made with "
             f"is_raw=True; got {est!r}"
@@ -251,17 +252,21 @@ def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
     # Paired differences: the same reports for both methods cancel most of the spread.
     excesses = errors - errors[:, order[:1]]
     half_widths = _half_widths(errors)
+    # A squared error is never negative, though Student's interval may be.
+    low = np.maximum(means - half_widths, 0.0)
+    high = means + half_widths
     excess_means = excesses.mean(axis=0)
     excess_half_widths = _half_widths(excesses)
+    excess_low = excess_means - excess_half_widths
+    excess_high = excess_means + excess_half_widths
     scores = tuple(
         MethodScore(
             method=names[i],
             mean=float(means[i]),
-            # A squared error is never negative, though Student's interval may be.
-            low=float(max(means[i] - half_widths[i], 0.0)),
-            high=float(means[i] + half_widths[i]),
-            excess_low=float(excess_means[i] - excess_half_widths[i]),
-            excess_high=float(excess_means[i] + excess_half_widths[i]),
+            low=float(low[i]),
+            high=float(high[i]),
+            excess_low=float(excess_low[i]),
+            excess_high=float(excess_high[i]),
         )
         for i in order
     )

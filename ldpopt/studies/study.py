@@ -198,7 +198,7 @@ def _rehearse(
     settings: Sequence[tuple[Dataset, Collection]],
     seed: int,
 ) -> None:
-    """Raise what candidates and metrics of the user do wrong, on one draw of each data set."""
+    """Raise the errors of the user's candidates and metrics, on one draw of each data set."""
     rehearsed = set()
     for data, collection in settings:
         # What can be wrong depends on the domain, and hardly on the budget.

@@ -135,14 +135,18 @@ def collections_of(what: Any, epsilons: Sequence[float], data: Dataset) -> list[
         # A text is itself iterable, by letters.
         alone = isinstance(what, str | FrequencyOracle) or callable(what)
         items = [("", item) for item in ([what] if alone else what)]
-    result = [c for name, item in items for c in _collections(item, name, epsilons, data)]
-    for place, each in enumerate(result):
+    result: list[Collection] = []
+    for name, item in items:
+        result += _collections(item, name, epsilons, data)
+    seen = set()
+    for name, epsilon, _ in result:
         # One oracle at two budgets is no repetition.
-        if each[:2] in [other[:2] for other in result[:place]]:
+        if (name, epsilon) in seen:
             raise InvalidInputError(
-                f"two oracles are called {each.name!r} at ε = {each.epsilon:g}: pass a dictionary "
+                f"two oracles are called {name!r} at ε = {epsilon:g}: pass a dictionary "
                 "from distinct names to oracles"
             )
+        seen.add((name, epsilon))
     if not result:
         raise InvalidInputError("a study needs at least one oracle and one epsilon")
     return result

@@ -99,6 +99,7 @@ class Finding:
     missing: str = ""
 
     def __post_init__(self) -> None:
+        # Either the data are missing or the check has decided.
         if self.missing and self.holds is not None:
             raise ValueError(f"a check that lacks {self.missing} cannot decide: holds must be None")
 
@@ -118,6 +119,7 @@ class Finding:
         # A number that was not computed is no evidence for a statement; against one it may be.
         if (self.holds or self.corrected) and self._has_nan:
             return Verdict.INCONCLUSIVE
+        # The statement first: a correction is of interest only where it is false.
         if self.holds:
             return Verdict.PROVED if self.proof else Verdict.HOLDS
         return Verdict.CORRECTED if self.corrected else Verdict.FAILS

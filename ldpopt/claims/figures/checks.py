@@ -45,6 +45,7 @@ class Reading:
 
     def agrees(self, miss: float) -> bool:
         """Whether the whole interval lies within the bounds: chance cannot have put it there."""
+        # An interval that crosses a bound neither agrees nor contradicts.
         low, high = self.measured.interval(miss)
         return self.low <= low and high <= self.high
 
@@ -154,6 +155,7 @@ class Against:
             for dataset, by_x in _lines(results, self.figure, method, self.along, self.only):
                 # In the order of the axis, so that the page reads from left to right.
                 for x in sorted(by_x):
+                    # One partner for all points, or one for each.
                     wanted = self.partner(x) if callable(self.partner) else self.partner
                     # The nearest point, since a table has rounded ones.
                     other = min(by_x, key=lambda at: abs(at - wanted))
@@ -214,6 +216,7 @@ class Spread:
         for method in _names(self.method):
             for dataset, by_x in _lines(results, self.figure, method, self.along, self.only):
                 numbers = [number(by_x[x]) for x in filter(self.at, sorted(by_x))]
+                # A table without the method yields nothing, which the judge counts as missing.
                 if numbers:
                     yield Reading(dataset, method, spread(numbers), self.low, self.high)
 
@@ -373,6 +376,7 @@ def _over_ranks(results: Results, method: str, ranks: range) -> Measured | None:
     if not all(rank in biases and rank in variances for rank in ranks):
         return None
     # Figure 3 shows variances over n.
+    # Rows of two figures with the same setting: bias from one, variance from the other.
     parts = [(biases[rank], variances[rank].mean * variances[rank].n) for rank in ranks]
     value = sum(row.mean**2 + variance for row, variance in parts) / len(ranks)
     trials = parts[0][0].trials

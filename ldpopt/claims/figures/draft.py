@@ -143,7 +143,7 @@ STATEMENTS = (
         figure="draft-fig2",
         how="Norm-Hyb over every other normalised method, at most 1",
         checks=(
-            # Norm-Hyb is among them too: its ratio to itself is 1, which is allowed.
+            # Norm-Hyb is among them too, but no method is compared with itself.
             Ratio("draft-fig2", "norm-hyb", _NORMALISED, 0, 1, "parameter", at=lambda r: r == 90),
         ),
     ),

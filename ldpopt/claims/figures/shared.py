@@ -68,6 +68,7 @@ def base_like_norm(place: Place) -> Statement:
         "base-norm",
         "Base performs very close to Norm.",
         "Ratio of MSEs within 2 % of 1",
+        # Norm takes one part in d from the MSE: 2 % is room for chance.
         Ratio(place.table, "norm", "base", 0.98, 1.02),
     )
 
@@ -79,6 +80,7 @@ def norm_mul_slow(place: Place, last: float, **ending: Any) -> Statement:
         "For Norm-Mul the MSE decreases much slower than for other methods.",
         f"Norm-Mul over every other method of the left column: this ratio at ε = {last:g} at least "
         "twice that at ε = 0.2",
+        # "Much slower" is read as losing a factor of two over the axis.
         Growth(place.table, "norm-mul", _LEFT_COLUMN, 0.2, last, 2, ANY),
         **ending,
     )
@@ -90,6 +92,7 @@ def mle_like_norm_sub(place: Place, **ending: Any) -> Statement:
         "mle-norm-sub",
         "Norm-Sub and MLE-Apx perform almost exactly the same.",
         "Ratio of MSEs within 5 % of 1",
+        # "Almost exactly" is a twentieth, which a logarithmic axis hides.
         Ratio(place.table, "mle-apx", "norm-sub", 0.95, 1.05),
         **ending,
     )
@@ -106,6 +109,7 @@ def normalised_win(
         "normalised",
         text,
         "At ρ = 90, the MSE of each over each of the others', below 1",
+        # "Especially when ρ is large": the largest of the axis decides.
         Ratio(place.table, normalised, others, 0, 1, "parameter", at=lambda r: r == 90),
         **ending,
     )
@@ -136,6 +140,7 @@ def post_pos_like_base(place: Place, text: str) -> Statement:
         text,
         "Ratio at least 0.5, at no ρ above 1 by more than 1 % (where no answer is negative "
         "they are the same) and at some below 1",
+        # "Slightly": never by more than half.
         Ratio(place.table, "post-pos", "base", 0.5, 1.01, "parameter"),
         Some(Ratio(place.table, "post-pos", "base", 0.5, 1, "parameter")),
     )
@@ -182,6 +187,7 @@ def norm_cut_on_sets(place: Place, why: str) -> Statement:
         "norm-cut",
         "Norm-Cut is better than Base-Cut, especially when ρ ≥ 2.",
         "Norm-Cut over Base-Cut below 1 at every ρ from 1 to 10",
+        # At every ρ, since "especially" claims the rest as well.
         Ratio(place.table, "norm-cut", "base-cut", 0, 1, "parameter"),
         expected=Verdict.CORRECTED,
         why=why,
@@ -234,6 +240,7 @@ def norm_mul_tenfold(place: Place, others: tuple[str, ...]) -> Statement:
         "norm-mul-10",
         "Norm-Mul performs at least 10× worse than any other methods.",
         "Norm-Mul over every other method, at least 10 at every k",
+        # A number is printed: no tolerance is added.
         Ratio(place.table, "norm-mul", others, 10, ANY, "parameter"),
     )
 
@@ -260,6 +267,7 @@ def norm_cut_on_top(place: Place) -> Statement:
         "norm-cut",
         "Norm-Cut is better than Base-Cut.",
         "Ratio at most 1.05 at every k (up to k = 10 they are the same), below 1 at some",
+        # Up to k = 10 no value is cut by either.
         Ratio(place.table, "norm-cut", "base-cut", 0, TIE, "parameter"),
         Some(Ratio(place.table, "norm-cut", "base-cut", 0, 1, "parameter")),
     )

@@ -55,6 +55,7 @@ class Statement:
     text: str
     figure: str
     how: str
+    # What follows has a default: most statements hold, and need no reason.
     checks: tuple[Check, ...]
     missing: str = ""
     data: tuple[str, ...] = ()

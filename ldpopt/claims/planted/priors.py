@@ -65,6 +65,7 @@ def power_exponent() -> None:
         finally:
             replace_attribute(power_law, "exponents", right_exponents)
 
+    # Where Power takes its fit: priors of the user are not touched.
     replace_attribute(PowerLaw, "fitted_means", classmethod(wrong))
 
 
@@ -73,6 +74,7 @@ def _instead_of(name: str, solve: Callable[[FrequencyEstimate], Array]) -> None:
     right = Method.solve
 
     def wrong(self: Method, estimate: FrequencyEstimate, **options: Any) -> FrequencyEstimate:
+        # One method alone, by its name in the table.
         if self.name != name:
             return right(self, estimate, **options)
         return estimate.processed(solve(estimate), method=name)

@@ -36,6 +36,7 @@ def look_for(identifier: str) -> Sighting:
     """
     began = time.perf_counter()
     if identifier == NOTHING:
+        # The ones that decide elsewhere: without an error none of them may speak up.
         named = [name for error in ERRORS.values() for name in error.claims]
         names = list(dict.fromkeys(named))
     else:
@@ -96,6 +97,7 @@ def _first_surprise(folder: Path) -> tuple[str, str, int]:
     except DataUnavailableError as error:
         return "figures", f"raised {type(error).__name__}", 0
     number = len(run.results)
+    # Verdicts before defects: what readers would see first.
     for result in run.results:
         if not result.as_expected:
             return result.claim.id, str(result.finding.verdict), number

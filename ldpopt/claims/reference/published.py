@@ -95,6 +95,7 @@ def repeated_partition(f: Array) -> tuple[Array, int]:
         rounds += 1
         size = int(active.sum())
         mass = float(np.where(active, f, 0.0).sum())
+        # Over all values, although only those of D1 count: one formula as in the papers.
         shifted = f - (mass - 1) / size
         negative = active & (shifted < 0)
         if not bool(negative.any()):
@@ -119,6 +120,7 @@ def window(y: float, noise: float, n: int, reach: float | None) -> tuple[int, in
 
 def mean_over(counts: Array, y: float, noise: float, alpha: float) -> Any:
     """Return Σ k w_k / Σ w_k, w_k = exp(-(k-y)²/(2σ²)) k^(-alpha), over some counts."""
+    # Less its largest value below: far from y every weight would underflow.
     exponent = -0.5 * ((counts - y) / noise) ** 2 - alpha * np.log(counts)
     weight = np.exp(exponent - exponent.max())
     return (counts * weight).sum() / weight.sum()

@@ -59,6 +59,7 @@ def _methods(threshold: float, kappa: float) -> dict[str, tuple[Callable[[Array]
 
     def norm_hyb(f: Array) -> Array:
         keep = f >= threshold
+        # Realistic estimates keep less than 1, so that D's second rule is not needed here.
         rest = 1 - float(np.where(keep, f, 0.0).sum())
         others = np.where(keep, -np.inf, f)
         return np.where(keep, f, published.bisected_shift(others, total=rest))
@@ -155,6 +156,7 @@ def partition_rounds(instances: InstanceSet) -> Finding:
     errors = []
     for d in sizes:
         f, _, _ = _estimate(instances, d)
+        # By the words of N: values never come back into D1.
         answer, rounds = published.repeated_partition(f)
         errors.append(largest(answer - closed_form.norm_sub(f)))
         realistic.append(rounds)

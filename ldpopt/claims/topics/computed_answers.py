@@ -39,6 +39,7 @@ def emoji_answers(instances: InstanceSet) -> Finding:
     one = numbers["one"][0]
     estimate = _doubles(numbers["estimate"], one)
     kappa = float(Fraction(numbers["kn"][0], numbers["kd"][0]))
+    # Without a solver: the theorem is about what the closed form returns.
     norm_sub = closed_form.norm_sub(estimate)
     mle_apx = closed_form.mle_apx(estimate, kappa)
     differences = {
@@ -64,4 +65,5 @@ def emoji_answers(instances: InstanceSet) -> Finding:
 
 def _doubles(numerators: list[int], one: int) -> np.ndarray:
     """Return integers in units of 1/one as the doubles that they were."""
+    # Exact: a double is a whole number of such units.
     return np.array([float(Fraction(x, one)) for x in numerators])

@@ -244,6 +244,7 @@ def _crowd_by_cones(instances: InstanceSet, solvers: tuple[str, ...]) -> list[Ag
     Every stack has a κ of its own, and compiling its cones takes longer than solving them.
     """
     case = Case(WEIGHTED_MLE, _apply_mle_apx)
+    # Where a solver's start is worth it.
     large = [i for i in instances.crowd if i.estimate.d > 3]
     small = [i for i in instances.crowd if i.estimate.d <= 3]
     return [compare_joined(case, large, solvers), compare_joined(case, small, ())]
@@ -272,6 +273,7 @@ class _FormulaErrors:
 
     def add(self, estimate: FrequencyEstimate) -> None:
         """Evaluate the formulas on the active sets of an estimate's solutions."""
+        # The objective as the library states it: the formulas under test know nothing of it.
         loss = WEIGHTED_MLE.loss
         best = _apply_mle_apx(estimate)
         # On the true active set, so that the formulas alone are judged and not the search for it.
@@ -288,6 +290,8 @@ class _FormulaErrors:
 
 def _mle_apx_against_fractions() -> float:
     """Return MLE-Apx's largest error against exact fractions, for κ < 0 and κ > 0."""
+    # Values that cancel, values near underflow, a single one, N's counter-example, and none
+    # positive.
     rows = [
         [1e17, 0.2, 0.1],
         [1e-300, 2e-300, 0.0],
@@ -315,6 +319,7 @@ def _formulas(
     oracle = estimate.noise.require_protocol()
     p, q = oracle.p, oracle.q
     f = estimate.frequencies
+    # Over D1 alone, as the papers write Σ_D1.
     mass = np.sum(f, axis=-1, keepdims=True, where=active)
     size = np.count_nonzero(active, axis=-1, keepdims=True)
     slope = (p - q) * (1 - p - q)
@@ -386,6 +391,7 @@ def mle_cls_identical(instances: InstanceSet) -> Finding:
     EXACT, or if Norm-Sub's gap in the weighted MLE problem exceeds GAP.
     """
     rng = instances.rng()
+    # SUE has p + q = 1 at every size, GRR on two values alone.
     estimates = [i.estimate for i in instances.all if isinstance(i.estimate.oracle, SUE)]
     for epsilon in (0.1, 1.0, 4.0):
         # GRR has κ = 0 on two values alone.

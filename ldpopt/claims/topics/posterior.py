@@ -143,6 +143,7 @@ def power_shrinkage(instances: InstanceSet) -> Finding:
     more than one, the wrong signs, or differs from α s²/y by 0.1 % or more at 300 s.
     """
     far = np.array([30.0, 100.0, 300.0]) * _NOISE
+    # Close together, so that a change that crosses 0 twice cannot hide between two points.
     y = _observed(1_000)
     limits = []
     peaks = []
@@ -230,6 +231,7 @@ def power_density(instances: InstanceSet) -> Finding:
     f = 3 * sigma
     lower_ends = (1e-6, 1e-12, 1e-18, 1e-24)
     integrals = {end: _integral_estimate(f, sigma, s, end) for end in lower_ends}
+    # Beside the integral: the sum has a smallest count, and with it a limit.
     sums = {}
     for n in (10_000, 40_000):
         # At two n: a sum over counts must not depend on them as the integral does on its end.
@@ -279,6 +281,7 @@ def calibrate_optimal(instances: InstanceSet) -> Finding:
     is not δ² to 1e-5, if the library's mean differs from the sum by POSTERIOR or more, or if a
     rival is not worse by more than CONFIDENCE standard errors.
     """
+    # Fewer than elsewhere, since every rival shift sums the posterior of each.
     y = _observed(100)
     mean_errors = []
     increases = []
@@ -377,6 +380,7 @@ def calibrate_moments(instances: InstanceSet) -> Finding:
     1/d). Red if a simulated moment is SIGMAS standard deviations or more from Eq. 17 or from the
     exact form of Eq. 18, or if Eq. 18 differs from that form by 1 % or more (d = 500, n = 50,000).
     """
+    # Large against d, so that the variance over the items is not all noise.
     n = 50_000
     d = 500
     trials = 200 if instances.quick else 2_000
@@ -449,6 +453,7 @@ def power_ns_optimal(instances: InstanceSet) -> Finding:
     Norm-Sub of Power to IDENTITY, if solvers disagree, if another distribution has a smaller risk,
     or if the identity is missed by FORMULA or more in the posterior summed count by count.
     """
+    # One generator for reports and rivals, so that nothing depends on how many there are.
     rng = instances.rng()
     n = 3_000
     d = 32
@@ -511,6 +516,7 @@ def _power_ns_risks(
         weights = _weights(counts, n * float(raw.sigma), prior.alpha, n)
         risk = _expected_error(weights, answers[trial])
         lowest_risk = _expected_error(weights, means[trial])
+        # The one part of the risk that an answer can change.
         distance = float(np.sum((answers[trial] - means[trial]) ** 2))
         # The posterior variance is common to all answers: what differs is the distance to the mean.
         identity_errors.append((risk - lowest_risk - distance) / risk)
@@ -548,6 +554,7 @@ def calibrate_fitted(instances: InstanceSet) -> Finding:
     Theorem 2 is about the true prior. Red if Calibrate has the smallest MSE on both populations
     (then the statement holds), or if it has not on the power law.
     """
+    # Small enough for twenty collections, large enough for a fit.
     d = 256
     n = 50_000
     evidence: dict[str, float | int | str] = {}
@@ -648,6 +655,7 @@ def calibrate_fewer(instances: InstanceSet) -> Finding:
     for threshold in float(raw.sigma) * np.arange(1, 21):
         is_hitter = truth > threshold
         numbers = []
+        # Both on the same draws, so that every difference is Calibrate's.
         for f in (calibrated, raw.frequencies):
             found_values = f > threshold
             numbers.append(
@@ -720,6 +728,7 @@ def likelihood_fit(instances: InstanceSet) -> Finding:
 
     Red if an exponent 0.02 or 0.2 away has a larger likelihood, or the fit by moments does.
     """
+    # Few users: the likelihood is summed count by count.
     n = 2_000
     _, raw = _zipf_oue(instances, epsilon=2.0, n=n)
     estimate = raw[0]
@@ -735,6 +744,7 @@ def likelihood_fit(instances: InstanceSet) -> Finding:
         return float(np.sum(np.log(densities)))
 
     best = log_likelihood(fitted)
+    # Near and far, since a local maximum would pass the near ones alone.
     others = {shift: best - log_likelihood(fitted + shift) for shift in (-0.2, -0.02, 0.02, 0.2)}
     by_moments = best - log_likelihood(PowerLaw.fit(estimate).alpha)
     return Finding(
@@ -802,6 +812,7 @@ def moments_determine(instances: InstanceSet) -> Finding:
     """
     n = 5_000
     errors = []
+    # A heavy tail, the usual one, and a light one.
     for alpha in (1.2, 2.0, 3.0):
         law = PowerLaw(alpha, n)
         errors.append(PowerLaw.from_moments(law.mean(), law.variance(), n).alpha / alpha - 1)
@@ -841,6 +852,7 @@ def noise_convolution(instances: InstanceSet) -> Finding:
     noise = n * oracle.sd(n)
     empirical = (np.arange(d) + 0.5) / d
     convolved = ndtr((y[:, None] - k) / noise) @ law
+    # The law of the true counts as a step function: 0 below the first count.
     alone = np.cumsum(law)[np.clip(y.astype(int), 1, len(k)) - 1] * (y >= 1)
     distance = largest(empirical - convolved)
     distance_alone = largest(empirical - alone)

@@ -44,6 +44,7 @@ def raw_sums_far(instances: InstanceSet) -> Finding:
     The optimum is not known: Norm-Sub bounds it from above. OUE, ε = 1, n = 100,000. Red if the
     ratio does not grow with d, or is below 5 at the largest.
     """
+    # Ratios on the same draws, since errors of sets grow with d by themselves.
     ratios = {}
     # Each four times the one before, for "especially when the input domain is large".
     for d in (64, 256, 1_024):
@@ -109,6 +110,7 @@ def sets_exceed_values(instances: InstanceSet) -> Finding:
 
     Red if the MSE of a method on sets of some size is not larger by CONFIDENCE standard errors.
     """
+    # All methods and all sizes of sets: "overall" leaves none out.
     ratios = []
     larger = True
     for name in NDSS:
@@ -171,6 +173,7 @@ def cut_where_high(instances: InstanceSet) -> Finding:
     is not below 1 at the highest T and above 1 at the lowest.
     """
     data = datasets.load("zipf")
+    # T is shown with the errors, since the sentence is about T and not about ε.
     evidence: dict[str, float | int | str] = {}
     ratios: dict[int, list[float]] = {10: [], 50: []}
     for epsilon in (4.0, 2.0, 1.0, 0.5, 0.2):

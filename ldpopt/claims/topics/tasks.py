@@ -34,6 +34,7 @@ def no_best_method(instances: InstanceSet) -> Finding:
     a smaller MSE by CONFIDENCE standard errors of the paired difference.
     """
     tasks = {name: task_errors(instances, name) for name in NDSS}
+    # One method that nothing beats anywhere would refute the sentence.
     unbeaten = []
     evidence: dict[str, float | int | str] = {}
     for name in NDSS:
@@ -95,6 +96,7 @@ def top_k_mle(instances: InstanceSet) -> Finding:
 
     Red if a ratio differs from 1 by a tenth or more.
     """
+    # On the same draws, whose noise the ratio does not see.
     sub = errors_of(instances, "norm-sub") ** 2
     mle = errors_of(instances, "mle-apx") ** 2
     # Zipf's values are in the order of their frequencies: the first k are the top k.

@@ -39,6 +39,7 @@ def rare_values_cut(instances: InstanceSet) -> Finding:
 
     Red if more than one in a hundred is kept.
     """
+    # Base-Cut's positive answers are the estimates above T.
     kept = float(np.mean(answers_of(instances, "base-cut")[:, RARE] > 0))
     return Finding(
         holds=kept < 0.01,
@@ -86,6 +87,7 @@ def alpha_five_percent(instances: InstanceSet) -> Finding:
     # From much noise to little: the sentence restricts itself to where n or ε is small.
     settings = [(10_000, 0.5), (10_000, 2.0), (100_000, 0.5), (100_000, 1.0), (10**6, 0.5)]
     settings.append((10**6, 1.0))
+    # Two readings: over the whole domain, and where the frequent values are.
     domain_worse = []
     top_worse = []
     evidence: dict[str, float | int | str] = {}
@@ -129,6 +131,7 @@ def ten_to_one(instances: InstanceSet) -> Finding:
     """
     n = 1_000_000
     d = 1_024
+    # N's own oracle, whose counts are binomial for an ideal hash.
     oracle = OLH(epsilon=1.0, d=d)
     threshold = closed_form.significance_threshold(d, oracle.sd(n))
     # An estimate reaches T where its count reaches this whole number.
@@ -190,6 +193,7 @@ def threshold_tradeoff(instances: InstanceSet) -> Finding:
     Red if sets become worse from the papers' T on (then the statement holds), or if they do not
     become better first, and worse by a factor of ten in the end, while frequent values improve.
     """
+    # Two curves along one α: a trade-off is one that falls while the other rises.
     top = []
     sets = []
     for alpha in _ALPHAS:

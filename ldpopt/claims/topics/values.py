@@ -45,6 +45,7 @@ def rare_values_left(instances: InstanceSet) -> Finding:
     Red if the mean error of a method other than Base and Norm is within CONFIDENCE standard errors
     of 0, or if that of Base or Norm is not within SIGMAS.
     """
+    # Distances from 0 in standard errors: biases themselves differ by orders of magnitude.
     scores = {}
     for name in NDSS:
         # One mean per draw: the errors of a draw's values depend on each other.
@@ -174,6 +175,7 @@ def power_changes_low(instances: InstanceSet) -> Finding:
     Red if that of the rarer half is not larger by CONFIDENCE standard errors, or if that of the top
     is half a standard deviation of the noise or more.
     """
+    # In units of the noise, by which "little" has a meaning.
     _, raw = zipf_draws(instances)
     change = np.abs(answers_of(instances, "power") - raw.frequencies) / float(raw.sigma)
     # About ten values stand out of the noise at ε = 1 (N V-E): these are the "top".
@@ -395,6 +397,7 @@ def mae_above_mse(instances: InstanceSet) -> Finding:
 
     Errors are below 1, where |x| > x². Red if one MSE reaches its MAE.
     """
+    # Without a bound from theory but |x| > x² below 1: the largest ratio must show it.
     ratios = []
     for name in DRAFT:
         errors = single_errors(instances, name)

@@ -320,7 +320,10 @@ class ConicPath:
             return
         row = [array[stack.trials[0]] for array in stack.data]
         compiled = self._compiled_for(stack, row, stack.constants, 1.0)
-        pool = executor_for(os.cpu_count() or 1 if running.workers is None else running.workers)
+        workers = running.workers
+        if workers is None:
+            workers = os.cpu_count() or 1
+        pool = executor_for(workers)
         for _, outcome in pool.run(jobs.run, chain([first], work), in_order=True):
             if isinstance(outcome, WorkersError):
                 raise outcome
@@ -440,7 +443,7 @@ class ConicPath:
     def _compiled_for(
         self, stack: _Stack, data: list[Array], constants: tuple[float, ...], factor: float
     ) -> CompiledProblem:
-        """Return the compiled problem, from what was kept if it was compiled before."""
+        """Return the compiled problem; one that was compiled before is used again."""
         d = len(data[0])
         formulation = stack.formulation
         arguments = (formulation, data, constants, stack.solver, factor)
@@ -515,14 +518,16 @@ def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
     """Return the results of all trials as one outcome."""
     shape = stack.start.frequencies.shape
     points = np.reshape([result.point for result in results], shape)
+    # One trial that is not optimal makes the outcome inaccurate: who reads one status reads the
+    # worst.
     is_optimal = all(result.status is Status.OPTIMAL for result in results)
     return Outcome(
-        _plausible(points, stack.formulation.loss, stack.start, stack.support),
-        Status.OPTIMAL if is_optimal else Status.INACCURATE,
-        sum(result.compile_seconds for result in results),
-        sum(result.solver_seconds for result in results),
-        sum(result.steps for result in results),
-        tuple(result.stats for result in results),
+        frequencies=_plausible(points, stack.formulation.loss, stack.start, stack.support),
+        status=Status.OPTIMAL if is_optimal else Status.INACCURATE,
+        compile_seconds=sum(result.compile_seconds for result in results),
+        solver_seconds=sum(result.solver_seconds for result in results),
+        steps=sum(result.steps for result in results),
+        stats=tuple(result.stats for result in results),
     )
 
 

@@ -76,9 +76,9 @@ def solve_by_steps(
         solver_seconds += stage.solver_seconds
         value = loss.value(f, start)
         gap = certify(formulation, start, f).gap
-        stalled = (value_before - value <= STALL_RTOL * (1 + np.abs(value))) & (
-            gap >= gap_before / 2
-        )
+        fall = value_before - value
+        has_not_fallen = fall <= STALL_RTOL * (1 + np.abs(value))
+        stalled = has_not_fallen & (gap >= gap_before / 2)
         # Trials are solved as one stack, which goes on until the last of them is done: a further
         # step does not raise the loss of the others.
         if np.all(stalled | (gap <= tol)):

@@ -57,6 +57,16 @@ def candidates_of(what: Any) -> tuple[Candidate, ...]:
     return tuple(Candidate.of(method, name) for name, method in named_methods(what).items())
 
 
+def _after_step(
+    before: FrequencyEstimate, method: Method, options: Iterable[tuple[str, Any]]
+) -> FrequencyEstimate:
+    """Return an estimate after one step of a candidate."""
+    with warnings.catch_warnings():
+        # K cuts Calibrate's output at the noise of raw estimates, knowing that it has less.
+        warnings.filterwarnings("ignore", "the noise level is that of raw", LdpoptWarning)
+        return method.solve(before, **dict(options))
+
+
 def apply(
     candidates: Iterable[Candidate], raw: FrequencyEstimate, seconds: dict[str, float]
 ) -> dict[str, FrequencyEstimate]:
@@ -76,12 +86,9 @@ def apply(
                 continue
             before, spent = done[steps[: end - 1]]
             start = time.perf_counter()
-            method, options = steps[end - 1]
-            with warnings.catch_warnings():
-                # K cuts Calibrate's output at the noise of raw estimates, knowing that it has less.
-                warnings.filterwarnings("ignore", "the noise level is that of raw", LdpoptWarning)
-                after = method.solve(before, **dict(options))
-            done[steps[:end]] = after, spent + time.perf_counter() - start
+            after = _after_step(before, *steps[end - 1])
+            spent += time.perf_counter() - start
+            done[steps[:end]] = after, spent
         result[candidate.name], spent = done[steps]
         seconds[candidate.name] = seconds.get(candidate.name, 0.0) + spent
     return result

@@ -31,7 +31,7 @@ _CODE = __name__  # what this module imports is the code behind every cell
 
 @dataclass(frozen=True)
 class Cell:
-    """The declaration of a cell: everything that its numbers follow from, but seed and code.
+    """The declaration of a cell: everything that determines its numbers, but seed and code.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """Rough work, to order cells and to tell the time left."""
+        """Approximate work, by which cells are ordered and the time left is estimated."""
         # Measures that simulate by themselves, such as the choice of a method, cost far more.
         inner = sum(getattr(m, "trials", 0) * len(getattr(m, "fits", ())) for m in self.measures)
         return 1e5 + self.trials * self.d * len(self.candidates) * (1 + inner)
@@ -101,7 +101,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Task:
-    """All that the computation of a cell needs, and what its result is kept under.
+    """All that the computation of a cell needs, and what determines the name of its result.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class _RunMemory:
         self._candidates: dict[str, Candidate] = {}
 
     def begin(self, run: str) -> None:
-        """Forget what is of another run."""
+        """Forget what belongs to another run."""
         if run != self._run:
             self._run = run
             self._drawn.clear()

@@ -207,13 +207,16 @@ class Top:
         data = setting.data
         # Stable: of equally frequent values the first ones are the top, in every run.
         order = np.argsort(-data.counts, kind="stable")[: max(self.ks)]
+        truth = data.frequencies[order]
         last = np.array(self.ks) - 1
 
         def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
             errors = []
-            for e in estimates.values():
+            for estimate in estimates.values():
+                top = values_of(estimate)[:, order]
+                squares = (top - truth) ** 2
                 # One cumulative sum gives the error for every k.
-                sums = np.cumsum((values_of(e)[:, order] - data.frequencies[order]) ** 2, axis=-1)
+                sums = np.cumsum(squares, axis=-1)
                 errors.append(sums[:, last] / (last + 1))
             return [Values.of("top k", "mse", self.ks, [*estimates], stacked(errors))]
 
@@ -241,21 +244,30 @@ class HeavyHitters:
         thresholds = [round(float(significant * multiple), 1) for multiple in self.multiples]
 
         def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
-            scores: dict[str, list[Array]] = {"precision": [], "recall": [], "f-score": []}
-            for e in estimates.values():
-                counts = values_of(e) * data.n
-                # Counts, in which K states thresholds.
-                by_threshold = [_identified(counts, data.counts, t) for t in thresholds]
-                for metric, columns in scores.items():
-                    columns.append(np.stack([each[metric] for each in by_threshold], axis=-1))
+            names = list(estimates)
+            # Counts, in which K states thresholds.
+            counts = [values_of(estimate) * data.n for estimate in estimates.values()]
+            by_method = [_scores_at(thresholds, each, data.counts) for each in counts]
             # At one threshold the figure's x axis is ε: the parameter says which threshold it is.
             labels = thresholds if len(thresholds) > 1 else ["significance"]
-            return [
-                Values.of("heavy hitters", metric, labels, [*estimates], stacked(columns))
-                for metric, columns in scores.items()
-            ]
+            result = []
+            for metric in ("precision", "recall", "f-score"):
+                columns = [scores[metric] for scores in by_method]
+                result.append(Values.of("heavy hitters", metric, labels, names, stacked(columns)))
+            return result
 
         return evaluate
+
+
+def _scores_at(
+    thresholds: list[float], counts: Array, true_counts: NDArray[np.int64]
+) -> dict[str, Array]:
+    """Return precision, recall and F of each trial, each of shape (trials, thresholds)."""
+    by_threshold = [_identified(counts, true_counts, threshold) for threshold in thresholds]
+    return {
+        metric: np.stack([scores[metric] for scores in by_threshold], axis=-1)
+        for metric in by_threshold[0]
+    }
 
 
 def _identified(counts: Array, true_counts: NDArray[np.int64], threshold: float) -> dict[str, Any]:
@@ -267,11 +279,14 @@ def _identified(counts: Array, true_counts: NDArray[np.int64], threshold: float)
     predicted = reported.sum(axis=-1)
     actual = real.sum()
     both = predicted + actual
+    # The maxima keep 0/0 away where the other branch is taken.
+    precision = hits / np.maximum(predicted, 1)
+    recall = hits / max(actual, 1)
+    f_score = 2 * hits / np.maximum(both, 1)
     return {
-        # The maxima keep 0/0 away where the other branch is taken.
-        "precision": np.where(predicted, hits / np.maximum(predicted, 1), 1.0),
-        "recall": np.where(actual, hits / max(actual, 1), 1.0),
-        "f-score": np.where(both, 2 * hits / np.maximum(both, 1), 1.0),
+        "precision": np.where(predicted, precision, 1.0),
+        "recall": np.where(actual, recall, 1.0),
+        "f-score": np.where(both, f_score, 1.0),
     }
 
 

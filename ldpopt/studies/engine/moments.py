@@ -164,7 +164,7 @@ def dumps(results: Sequence[Measured]) -> bytes:
 
 
 def loads(content: bytes) -> tuple[Measured, ...]:
-    """Return what ``dumps`` was given."""
+    """Return the values or moments whose bytes ``dumps`` has returned."""
     # Without pickles a results file from elsewhere cannot run code.
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         heads = json.loads(str(arrays["heads"]))

@@ -79,7 +79,7 @@ def code_digest(*modules: str) -> str:
 
 @cache
 def _library_digest(module: str) -> str:
-    """Return the digest of one of this library's modules, once: what runs was read before."""
+    """Return the digest of a module of this library, once: the code that runs was read before."""
     return code_digest(module)
 
 
@@ -180,7 +180,7 @@ def _base_of(node: ast.ImportFrom, name: str, is_package: bool) -> str:
 
 @cache
 def _statements_in(path: Path, _: int) -> str:
-    """Return a hash of what a file does; its time of change is there for the memory alone."""
+    """Return a hash of what a file does; with its time of change the cache notices a new one."""
     statements = statements_of(path.read_text(encoding="utf-8"))
     return hashlib.sha256(statements.encode()).hexdigest()
 
@@ -337,12 +337,14 @@ class _Fingerprint:
         if kind.__module__ in sys.modules and kind.__module__ != "__main__":
             self._module(kind.__module__)
         self._all("bases", kind.__bases__)
-        members = {
-            key: getattr(member, "__func__", getattr(member, "fget", member))
-            for key, member in vars(kind).items()
-            if not key.startswith("__") or inspect.isfunction(member)
-        }
-        self._all("members", [part for key in sorted(members) for part in (key, members[key])])
+        members = {}
+        for key, member in vars(kind).items():
+            # Of what Python adds by itself, such as __module__, only functions are code.
+            if not key.startswith("__") or inspect.isfunction(member):
+                # A class method and a property by the function that they wrap.
+                members[key] = getattr(member, "__func__", getattr(member, "fget", member))
+        pairs = [(key, members[key]) for key in sorted(members)]
+        self._all("members", [part for pair in pairs for part in pair])
 
     def _instance(self, value: Any) -> None:
         """Add an object by its class and what it holds."""
@@ -391,7 +393,7 @@ def _named_globals(function: FunctionType) -> Iterator[Any]:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Return the global names that code reads: those of attributes stand in the same list."""
+    """Return the global names that code reads, without attributes, which share a list with them."""
     names = {
         str(step.argval)
         for step in dis.get_instructions(code)

@@ -129,7 +129,7 @@ def compute_behind_bar(
     summary: Summary | None = None,
     wanted: bool | None = None,
 ) -> Summary:
-    """Do as ``compute_cells`` behind a bar that runs by cost: cells differ by orders of magnitude.
+    """Compute cells as ``compute_cells`` does, with a bar by cost: cells differ that much.
 
     The arguments are those of ``compute_cells``, and whether a bar is wanted (``progress.bar``).
     """

@@ -1,4 +1,4 @@
-"""Finished cells on disk: one SQLite file, one transaction per cell; no kill loses any."""
+"""Finished cells on disk: one SQLite file, one transaction per cell; a kill loses none."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Shelf(Protocol):
 
 
 class Memory:
-    """Finished cells in memory, of a run that keeps none."""
+    """Finished cells in memory, for a run without a file."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Outcome] = {}

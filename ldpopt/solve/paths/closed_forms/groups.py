@@ -35,7 +35,7 @@ def _leave_the_rest(
     nonnegative: NonNegative,
     total: SumsTo,
 ) -> bool:
-    """Return whether the groups leave to the other values what the total asks of them."""
+    """Return whether the values outside the groups can hold the rest of the total."""
     if not _are_apart(loss, estimate, groups, nonnegative):
         return False
     rest = total.total() - groups.totals.sum()

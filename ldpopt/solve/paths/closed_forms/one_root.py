@@ -67,20 +67,23 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
-        response = separable.response(mu, tuple(x[trials] for x in data), constants)
+        of_trials = tuple(array[trials] for array in data)
+        response = separable.response(mu, of_trials, constants)
         return np.clip(response, lower, upper, out=response)
 
     # Without a total there is no multiplier: each value goes to its own minimum, at μ = 0.
     if region.total is None:
         count = int(np.prod(shape[:-1]))
-        f = minimiser(np.zeros((count, 1)), np.arange(count)).reshape(shape)
+        no_price = np.zeros((count, 1))
+        f = minimiser(no_price, np.arange(count)).reshape(shape)
         if not np.isfinite(f).all():
             raise InvalidInputError(UNBOUNDED.format(loss))
         return f
     box = finite_bounds(lower, upper, region.total)
     lower, upper = box
     ends = bracket(loss, estimate, box, minimiser, region.total)
-    return closed_form.one_root(minimiser, ends, box, region.total).reshape(shape)
+    f = closed_form.one_root(minimiser, ends, box, region.total)
+    return f.reshape(shape)
 
 
 def reachable_bounds(formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Array, Array]:
@@ -97,9 +100,11 @@ def finite_bounds(lower: Array, upper: Array, total: float) -> tuple[Array, Arra
     Where neither all lower nor all upper bounds are finite, nothing follows for the others.
     """
     if np.isfinite(lower).all():
-        return lower, np.minimum(upper, total - (lower.sum() - lower))
+        of_others = lower.sum() - lower
+        return lower, np.minimum(upper, total - of_others)
     if np.isfinite(upper).all():
-        return np.maximum(lower, total - (upper.sum() - upper)), upper
+        of_others = upper.sum() - upper
+        return np.maximum(lower, total - of_others), upper
     return lower, upper
 
 
@@ -121,11 +126,15 @@ def bracket(
         return closed_form.doubled_bracket(minimiser, total, int(np.prod(shape[:-1])))
     # At μ = -max ℓ'(upper) every value is at its upper bound, at -min ℓ'(lower) at its lower one:
     # the sum reaches the total in between.
-    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate).reshape(-1, shape[-1])
-    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate).reshape(-1, shape[-1])
-    ends = (-slope_high.max(axis=-1), -slope_low.min(axis=-1))
-    smallest, largest = (np.nan_to_num(end, posinf=STEEPEST, neginf=-STEEPEST) for end in ends)
-    return smallest, largest
+    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate)
+    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate)
+    smallest = -slope_high.reshape(-1, shape[-1]).max(axis=-1)
+    largest = -slope_low.reshape(-1, shape[-1]).min(axis=-1)
+    # At the end of a loss's domain a slope may be infinite, and a root needs finite ends.
+    return (
+        np.nan_to_num(smallest, posinf=STEEPEST, neginf=-STEEPEST),
+        np.nan_to_num(largest, posinf=STEEPEST, neginf=-STEEPEST),
+    )
 
 
 def _require_support(loss: Loss, estimate: FrequencyEstimate, formulation: Formulation) -> None:

@@ -1,4 +1,4 @@
-"""Methods for a loss under certain kinds of constraints: registered beside their function."""
+"""The registry of closed forms: each is registered where its function is defined."""
 
 from __future__ import annotations
 
