@@ -459,6 +459,12 @@ def test_the_values_that_a_larger_k_adds_and_those_before_make_up_its_error():
     assert not list(AddedRanks("mle-apx", ((4, 2),), 0, 1)(results))
 
 
+@pytest.mark.parametrize("figure", ["ndss-fig2", "ndss-fig3"])
+def test_errors_of_ranks_need_both_figures(tmp_path, figure):
+    shutil.copy(KEPT_RUN / f"{figure}.csv", tmp_path)
+    assert not list(TopRanks("power", ((4, 2),), 0, 2)(Results(tmp_path)))
+
+
 def test_an_error_that_is_flat_or_falls_at_some_k_does_not_grow(tmp_path):
     """k = 32 above k = 2 and k = 16 is not enough: 27 to 32 have smaller errors than 1 to 26."""
     statement = BY_ID["n-fig10-grow"]
