@@ -351,6 +351,7 @@ def test_counts_of_another_program(tmp_path):
     [
         ("value,count\n0,1\n1,2\n2,3\n", "no count of the value '3'"),
         (COUNTS + "0,5\n", "'0' is twice"),
+        (COUNTS.replace("\n", ",9\n").replace("count,9", "count,count"), "more than one column"),
         (COUNTS + "4,5\n", "'4' is not in the domain"),
         (
             COUNTS.replace("50", "-3"),
@@ -369,6 +370,7 @@ def test_counts_of_another_program(tmp_path):
     ids=[
         "missing",
         "twice",
+        "two columns of counts",
         "outside",
         "negative",
         "fraction",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from scipy.sparse import csr_array
 
 import ldpopt
@@ -17,7 +17,7 @@ from ldpopt.estimate import Noise, intervals
 from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
-from ldpopt.protocol import PureProtocol
+from ldpopt.protocol import PureProtocol, ReportShares
 from ldpopt.solve.programs import ConeProgram
 from tests.tolerances import SIGMAS
 
@@ -245,6 +245,25 @@ def test_what_a_report_adds_to_a_set_is_that_of_all_reports_enumerated(centred):
         differences = np.diff(np.unique(sizes[:, i])) / (oracle.p - oracle.q)
         assert_allclose(differences / bounds.step[i], np.rint(differences / bounds.step[i]))
     assert OLH(1.0, 5).report_shares(csr_array(sets), centred=centred) is None
+
+
+def test_the_ends_of_bounded_shares_are_those_of_two_points():
+    """There, n times the divergence of two laws on -v/b and b with means t and 0 is log(2/α).
+
+    The largest variance v is that of the frequency at the end; shares reach 3.5 above their mean at
+    the lower end, and 1 - (-1.5) = 2.5 at the upper one.
+    """
+    n = 400
+    level = 0.9
+    shares = ReportShares(*(np.array([value]) for value in (2.0, 0.5, -1.5, 3.5, 0.0, 0.0)))
+    answer = np.array([0.3])
+    for end, reach in zip(intervals.bounded(answer, n, shares, level), (3.5, 2.5), strict=True):
+        distance = abs(end - answer)
+        variance = 0.5 + 1.5 * end
+        null = variance / (reach**2 + variance)
+        tilted = (variance + reach * distance) / (reach**2 + variance)
+        divergence = special.rel_entr(tilted, null) + special.rel_entr(1 - tilted, 1 - null)
+        assert_allclose(n * divergence, np.log(2 / (1 - level)), rtol=1e-9)
 
 
 def test_the_inequality_is_above_every_binomial_tail():
