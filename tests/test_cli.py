@@ -286,7 +286,7 @@ def whole_list(monkeypatch):
 
 @pytest.fixture
 def small_ledger(monkeypatch, whole_list):
-    ledger = {key: LEDGER[key] for key in ("base-pos-ls", "oue-flip")}
+    ledger = {key: LEDGER[key] for key in ("power-ns-optimal", "oue-flip")}
     monkeypatch.setattr("ldpopt.claims.LEDGER", ledger)
     return ledger
 
@@ -314,7 +314,7 @@ def test_verify_prints_its_summary_and_the_corrections_and_with_verbose_every_cl
     assert "What is printed, and what is right" in words
     assert "oue-flip" in words
     # What is as expected and needs no correction is counted, and not listed.
-    assert "base-pos-ls" not in words
+    assert "power-ns-optimal" not in words
     assert "Statements of the papers" in words
     assert all(identifier in long for identifier in small_ledger)
     assert "not as the ledger expects" not in words.lower()
@@ -344,14 +344,14 @@ def test_verify_names_a_claim_whose_check_raises_and_checks_the_others(
     # Other processes import the ledger anew, where nothing is patched.
     monkeypatch.setattr("ldpopt.claims.checking.executor_for", lambda workers: InProcess())
     broken = replace(LEDGER["oue-flip"], check=lambda instances: instances.no_such_list)
-    ledger = {"oue-flip": broken, "base-pos-ls": LEDGER["base-pos-ls"]}
+    ledger = {"oue-flip": broken, "power-ns-optimal": LEDGER["power-ns-optimal"]}
     monkeypatch.setattr("ldpopt.claims.LEDGER", ledger)
     result = run("verify", "--quick", "--workers", workers, "--out", tmp_path)
     assert result.status == 1
     last = result.err.splitlines()[-1]
     assert "not what the ledger expects: oue-flip (its check raised AttributeError: " in last
     assert "(test_cli.py, line " in last
-    assert "base-pos-ls" not in last
+    assert "power-ns-optimal" not in last
     records = json.loads((tmp_path / "claims.json").read_text())
     assert [record["verdict"] for record in records] == ["inconclusive", "proved"]
     assert "no_such_list" in (tmp_path / "report.html").read_text()
