@@ -155,7 +155,17 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(table)
-    picture = draw(table)
+    save(draw(table))
+
+
+def kept() -> list[dict[str, object]]:
+    """Return the kept table."""
+    with (RESULTS / "poisoning.csv").open(newline="", encoding="utf-8") as file:
+        return [{**row, "parameter": float(row["parameter"])} for row in csv.DictReader(file)]
+
+
+def save(picture: Figure) -> None:
+    """Write the picture as PNG and SVG."""
     picture.savefig(RESULTS / "poisoning.png", dpi=110)
     with mpl.rc_context({"svg.hashsalt": "ldpopt"}):  # the same picture gives the same bytes
         picture.savefig(RESULTS / "poisoning.svg", metadata={"Date": None})

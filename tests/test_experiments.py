@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure as Page
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -407,7 +408,7 @@ def drawn(monkeypatch):
 
 def test_a_figure_says_what_its_bars_are_and_no_share_exceeds_one(drawn):
     page = drawn("calibrate-fig6")
-    assert page.get_suptitle().endswith("\nbars: one standard deviation over the trials")
+    assert page.get_suptitle().rstrip().endswith("\nbars: one standard deviation over the trials")
     bars = [
         end
         for ax in page.axes
@@ -419,6 +420,45 @@ def test_a_figure_says_what_its_bars_are_and_no_share_exceeds_one(drawn):
     assert max(bars) == 1
     # Dots by rank have none.
     assert "bars" not in drawn("ndss-fig1").get_suptitle()
+
+
+def test_panels_of_a_row_share_their_axis_and_hidden_lines_are_named(drawn):
+    page = drawn("ndss-fig4")
+    for left, right in (page.axes[:2], page.axes[2:]):
+        assert left.get_ylim() == right.get_ylim()
+    assert page.get_supxlabel() == (
+        "Lines that coincide: Base and Norm; Base-Pos and Post-Pos; Norm-Sub and MLE-Apx."
+    )
+    some = drawn("draft-fig2").get_supxlabel()
+    assert "Norm-Sub, MLE-Apx and Norm-Hyb (US cities)" in some
+
+
+def test_panels_that_share_no_axis_say_so():
+    page = Page()
+    low, high = page.subplots(1, 2)
+    for ax, scale in ((low, 1.0), (high, 1e6)):
+        ax.errorbar([1, 2], [scale, 2 * scale], yerr=0.1, label="a")
+        ax.set_yscale("log")
+    draw._share_height([low, high])
+    assert low.get_ylim()[1] < high.get_ylim()[0]
+    assert high.get_ylabel() == "axis of its own"
+    assert low.get_ylabel() == ""
+
+
+def test_bars_of_choices_fill_their_panels(drawn):
+    page = drawn("ndss-fig9")
+    choices = [ax for ax in page.axes if ax.get_ylabel() == "share of the trials"]
+    assert [ax.get_ylim() for ax in choices] == [(0, 1), (0, 1)]
+    titles = {round(ax.title.get_window_extent().y0) for ax in page.axes[3:]}
+    assert len(titles) == 1
+    # The names of all lines lie between the heading and the panels.
+    (legend,) = page.legends
+    box = legend.get_window_extent()
+    assert box.y0 > page.axes[0].title.get_window_extent().y1
+    heading = page._suptitle.get_window_extent()
+    shown = page.get_suptitle().rstrip().count("\n") + 1
+    lines = page.get_suptitle().count("\n") + 1
+    assert box.y1 < heading.y1 - heading.height * shown / lines
 
 
 def test_the_comparison_has_every_statement(tmp_path, tiny, undrawn):

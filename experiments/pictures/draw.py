@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure as Page
 from PIL import Image  # matplotlib brings it
 
@@ -55,11 +59,17 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
                 _panel(ax, figure, panel, [r for r in rows if r.panel == panel.name])
             for ax in row[len(panels) :]:
                 ax.set_axis_off()
+        page.suptitle(_heading(figure, rows), fontsize=_HEADING, color="0.25")
         if figure.drawing in _NAMED_ABOVE:
             # The lower row of a selection has legends of its own.
-            _name_lines(figure, axes[:1] if figure.drawing == "selection" else axes)
+            _name_lines(page, figure, axes[:1] if figure.drawing == "selection" else axes)
         _name_axes(figure, axes)
-        page.suptitle(_heading(figure, rows), fontsize=9.5, color="0.25")
+        if figure.drawing in _WITH_BARS:
+            for row in axes:
+                _share_height(row)
+            # How far lines are apart on the page is known once the layout is.
+            page.get_layout_engine().execute(page)
+            page.supxlabel(_coincidences(page), fontsize=7.5, color="0.25")
         # The layout is settled once for both files. With an engine left on the page, even one that
         # does nothing, every file would be drawn twice.
         page.get_layout_engine().execute(page)
@@ -109,24 +119,114 @@ def _name_axes(figure: Figure, axes: np.ndarray) -> None:
         last.set_xlabel(figure.xlabel)
 
 
-def _name_lines(figure: Figure, axes: np.ndarray) -> None:
+def _name_lines(page: Page, figure: Figure, axes: np.ndarray) -> None:
     """Name the lines above the panels, so that none is hidden: per column, or once if all agree."""
-    alike = len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2
-    for column in range(1 if alike else axes.shape[1]):
-        named = [ax for ax in axes[:, column] if ax.get_legend_handles_labels()[0]]
-        # A column may show data that are not on this machine.
+    named = [ax for ax in axes.flat if ax.get_legend_handles_labels()[0]]
+    if len({panel.methods for panel in figure.rows[0]}) == 1 and axes.shape[1] > 2:
         if named:
-            above = axes[0, axes.shape[1] // 2 if alike else column]
-            above.legend(
-                *named[0].get_legend_handles_labels(),
-                ncols=4 if alike else 3,
-                loc="lower center",
-                bbox_to_anchor=(0.5, 1.0),
-                borderaxespad=2.3,
-                handlelength=2.4,
-                columnspacing=1.0,
-                labelspacing=0.25,
-            )
+            _name_lines_of_page(page, *named[0].get_legend_handles_labels())
+        return
+    for column in axes.T:
+        shown = [ax for ax in column if ax in named]
+        # A column may show data that are not on this machine.
+        if shown:
+            handles = shown[0].get_legend_handles_labels()
+            place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 2.3}
+            column[0].legend(*handles, ncols=3, **place, **_LEGEND)
+
+
+def _name_lines_of_page(page: Page, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    """Name the lines below the heading: above one panel the names would push the others apart."""
+    heading = page.get_suptitle()
+    lines = -(-len(names) // _PAGE_COLUMNS)
+    # The layout knows of the heading and of no legend: empty lines of it make room.
+    page.suptitle(heading + "\n" * (lines + 1), fontsize=_HEADING, color="0.25")
+    depth = 1.25 * _HEADING * (1 + heading.count("\n")) / 72
+    page.legend(
+        handles,
+        names,
+        ncols=_PAGE_COLUMNS,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 1 - depth / page.get_figheight()),
+        **_LEGEND,
+    )
+
+
+_HEADING = 9.5  # points
+_PAGE_COLUMNS = 4
+
+_LEGEND: dict[str, Any] = {"handlelength": 2.4, "columnspacing": 1.0, "labelspacing": 0.25}
+
+
+def _share_height(row: Sequence[Axes]) -> None:
+    """Give the panels of a row that show the same one axis, or state that they have their own."""
+    shared = [ax for ax in row if ax.axison and _curves_of(ax)]
+    if len(shared) < 2:
+        return
+    logarithmic = shared[0].get_yscale() == "log"
+    ends = np.array([ax.get_ylim() for ax in shared])
+    heights = np.log10(ends) if logarithmic else ends
+    spans = heights[:, 1] - heights[:, 0]
+    total = float(heights[:, 1].max() - heights[:, 0].min())
+    if total <= _SQUEEZED * spans.min():
+        for ax in shared:
+            ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
+    else:
+        # Curves in a small part of a panel could not be told apart.
+        for ax in shared[1:]:
+            ax.set_ylabel("axis of its own", fontsize=8, color="0.25")
+
+
+# How much higher than its curves need a panel may be, for an axis that it shares.
+_SQUEEZED = 2.5
+
+
+def _curves_of(ax: Axes) -> dict[str, np.ndarray]:
+    """Return the points of the curves by their names, in points of the page."""
+    scale = 72 / ax.figure.dpi
+    curves = {}
+    for drawn in ax.containers:
+        if isinstance(drawn, ErrorbarContainer):
+            xy = drawn.lines[0].get_xydata()
+            curves[str(drawn.get_label())] = scale * ax.transData.transform(xy)
+    return curves
+
+
+def _coincidences(page: Page) -> str:
+    """Return which lines cannot be told apart, because they lie within a line's width."""
+    width = mpl.rcParams["lines.linewidth"]
+    panels: dict[str, list[str]] = {}
+    for ax in page.axes:
+        groups: list[list[str]] = []
+        points = _curves_of(ax)
+        for name, curve in points.items():
+            for group in groups:
+                other = points[group[0]]
+                if other.shape == curve.shape and np.abs(other - curve).max() <= width:
+                    group.append(name)
+                    break
+            else:
+                groups.append([name])
+        for group in groups:
+            if len(group) > 1:
+                panels.setdefault(_listed(group), []).append(ax.get_title())
+    if not panels:
+        return ""
+    everywhere = {ax.get_title() for ax in page.axes if _curves_of(ax)}
+    texts = [
+        names if set(titles) == everywhere else f"{names} ({', '.join(dict.fromkeys(titles))})"
+        for names, titles in panels.items()
+    ]
+    return textwrap.fill(
+        f"Lines that coincide: {'; '.join(texts)}.",
+        int(15 * page.get_figwidth()),  # so many characters of this size fit an inch
+        break_on_hyphens=False,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}"
 
 
 def _saved(page: Page, suffix: str, shades_of_page: bytes) -> bytes:
@@ -343,15 +443,23 @@ def _choices(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> Non
         ax.bar(x, share, bottom=bottom, width=0.16, color=colour, label=label(method))
         bottom = bottom + share
     ax.set_ylabel("share of the trials")
-    ax.set_ylim(0, 1.5)  # the upper third is for the legend
+    ax.set_ylim(0, 1)
     ax.set_yticks([0, 0.5, 1])
+    # Between the title and the panel: within the panel it would take a third of it.
+    ax.set_title(ax.get_title(), pad=_CHOICE_PAD)
     ax.legend(
-        ncols=3,
-        loc="upper center",
+        ncols=_CHOICE_COLUMNS,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        borderaxespad=0.1,
         fontsize=7,
         handlelength=0.8,
         columnspacing=0.7,
     )
+
+
+_CHOICE_COLUMNS = 3
+_CHOICE_PAD = 28  # points: two lines of names
 
 
 def _regrets(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
@@ -360,6 +468,7 @@ def _regrets(ax: Axes, panel: Panel, rows: Sequence[Row]) -> None:
         x, regret, _ = _points(panel, [row for row in rows if row.parameter == fit], SELECTED)
         ax.plot(x, 100 * regret, label=f"chosen with {label(fit)}", **LOOKS[fit].options())
     ax.set_ylabel("regret in %")
+    ax.set_title(ax.get_title(), pad=_CHOICE_PAD)  # at the height of its neighbours' titles
     ax.axhline(0, color=style.GREY, linewidth=0.8)
     ax.set_ylim(top=1.35 * ax.get_ylim()[1])  # the legend covers no line
     ax.legend(loc="upper center", ncols=1)
