@@ -79,6 +79,7 @@ _MORE_CONSTRAINTS: dict[str, c.Constraint] = {
     "Near, 2-norm": c.Near(_POINT, 0.2, 2),
     "Near, largest": c.Near(_POINT, 0.2, np.inf),
     "Near, KL": c.Near(_POINT, 0.2, "kl"),
+    # All six values may be positive here: the kind counts, not the number.
     "AtMost": c.AtMost(6),
 }
 
@@ -192,8 +193,10 @@ def coverage(*, up_to: int = 3, every: bool = False) -> Coverage:
     {'closed form': 4, 'one root': 3, 'no minimum': 1}
     """
     size = validate.integer("up_to", up_to, minimum=0)
+    # Of 17 constraints there are 2,380 sets of four, each under 17 losses.
     if size > 3:
         raise InvalidInputError(f"up_to must be 0 to 3, got {size}: larger sets are too many")
+    # The first ones keep their places in the larger matrix.
     chosen = {**_LOSSES, **_MORE_LOSSES} if every else _LOSSES
     kinds = {**_CONSTRAINTS, **_MORE_CONSTRAINTS} if every else _CONSTRAINTS
     plain = _estimate(oracles.OUE(1.0, _D))
@@ -208,6 +211,7 @@ def coverage(*, up_to: int = 3, every: bool = False) -> Coverage:
 
 
 def _estimate(oracle: Any) -> FrequencyEstimate:
+    # A fixed seed: the matrix is part of the documentation.
     counts = oracle.simulate_counts(_COUNTS, rng=0)
     estimate: FrequencyEstimate = oracle.estimate(counts, _N)
     return estimate
@@ -243,6 +247,7 @@ def _path_of(plan: Plan) -> Path:
     assert plan.run is not None  # every path has one
     try:
         plan.run()
+    # A loss that keeps a value at zero may conflict with a total.
     except InfeasibleError:
         return "no path"
     except InvalidInputError:

@@ -293,11 +293,14 @@ def _gathered(
                 # Chunks come in the order of the draws, which is that of the tasks.
                 parts = values.setdefault(place, {}).setdefault(name, [])
                 parts.append(measured.values[:, k, 0])
-    joined = {
-        place: {name: np.concatenate(parts) for name, parts in by_name.items()}
-        for place, by_name in values.items()
-    }
-    return joined, {where: total / draws[where] for where, total in seconds.items()}
+    joined = {place: _joined(by_name) for place, by_name in values.items()}
+    per_draw = {where: total / draws[where] for where, total in seconds.items()}
+    return joined, per_draw
+
+
+def _joined(parts: Mapping[str, list[Array]]) -> dict[str, Array]:
+    """Return the values of all chunks of each candidate as one array."""
+    return {name: np.concatenate(chunks) for name, chunks in parts.items()}
 
 
 def _where(cell: Cell) -> tuple[str, str, float, str]:

@@ -205,7 +205,8 @@ def compute(task: Task) -> Outcome:
         raw = reports(task, number, trials)
         # A stream of its own: measures that simulate leave the reports as they are.
         inner = cell.generator(task.seed, "inner", number)
-        part = _kept(cell, _measured(candidates, raw, evaluations, inner, seconds))
+        measured = _measured(candidates, raw, evaluations, inner, seconds)
+        part = _kept(cell, measured)
         # Merged chunk by chunk: memory does not grow with the number of trials.
         total = tuple(map(_merged, total, part)) if total else part
     return Outcome(total, time.perf_counter() - start, seconds)

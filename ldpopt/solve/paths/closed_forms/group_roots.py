@@ -46,6 +46,7 @@ def _taken_apart(formulation: Formulation, d: int) -> _Grouped | None:
     """
     stated = {c: c.disjoint_groups(d) for c in formulation.constraints}
     grouped = [c for c, groups in stated.items() if groups is not None]
+    # Two constraints with groups could overlap: those problems are for other paths.
     if len(grouped) != 1:
         return None
     groups = stated[grouped[0]]
@@ -61,6 +62,7 @@ def _taken_apart(formulation: Formulation, d: int) -> _Grouped | None:
 def _with_rest(groups: Groups, total: float) -> Groups | None:
     """Return the groups with what the total leaves to the other values as one more."""
     left = total - float(groups.totals.sum())
+    # Values in no group have the number behind the last one.
     has_others = bool((groups.of_value == groups.number).any())
     if has_others:
         return Groups(groups.of_value, np.append(groups.totals, left))
@@ -91,6 +93,7 @@ def _rooted(estimate: FrequencyEstimate, apart: _Grouped) -> Array:
     lower, upper = reachable_bounds(apart.rest, estimate)
     _require_reachable(apart, *_on_support(estimate, apart, lower, upper))
     constants = loss.constants(estimate)
+    # All trials as rows, each with a root per group.
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array) -> Array:
@@ -115,14 +118,13 @@ def _bracket(
     groups = apart.groups
     d = estimate.d
     shape = estimate.frequencies.shape
-    slopes = [
-        apart.rest.loss.gradient(np.broadcast_to(end, shape), estimate).reshape(-1, d)
-        for end in (lower, upper)
-    ]
+    loss = apart.rest.loss
+    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate)
+    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate)
     # At -max ℓ'(upper) every value of a group is at its upper bound, at -min ℓ'(lower) at its lower
     # one.
-    low = -groups.extremes(slopes[1], np.maximum)
-    high = -groups.extremes(slopes[0], np.minimum)
+    low = -groups.extremes(slope_high.reshape(-1, d), np.maximum)
+    high = -groups.extremes(slope_low.reshape(-1, d), np.minimum)
     return (
         np.nan_to_num(low, posinf=STEEPEST, neginf=-STEEPEST),
         np.nan_to_num(high, posinf=STEEPEST, neginf=-STEEPEST),
@@ -137,6 +139,7 @@ def _on_support(
     support = apart.rest.loss.support(estimate)
     if support is None:
         return lower[None], upper[None]
+    # Per trial, since another trial may keep other values at zero.
     tops = np.where(support.reshape(-1, d), upper, 0.0)
     return np.broadcast_to(lower, tops.shape), tops
 
@@ -159,6 +162,7 @@ def _require_reachable(apart: _Grouped, lower: Array, upper: Array) -> None:
         return
     group = int(np.argmax(outside))
     stated = apart.constraint.disjoint_groups(lower.shape[-1])
+    # The group of the rest has no row in the constraint, and so no name there.
     is_rest = stated is not None and group == stated.number
     name = f"the values in no group sum to {groups.totals[group]:g}"
     if not is_rest:

@@ -58,6 +58,7 @@ def _taken_apart(formulation: Formulation, d: int) -> _Ordered | None:
         return None
     others = tuple(c for c, order in stated.items() if order is None)
     rest = Formulation(formulation.loss, others)
+    # Anything beside bounds and a total would tie pooled values in a way of its own.
     order = joined(orders, d) if rest.is_box(d) else None
     return None if order is None else _Ordered(order, rest)
 
@@ -67,9 +68,11 @@ def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match |
     """Return the form without the order, for pooled data, if one bound holds for all values."""
     d = estimate.d
     apart = _taken_apart(formulation, d)
+    # Different bounds could cut a block that pooling has joined.
     if apart is None or not _has_common_bounds(apart.rest, d):
         return None
     pooling = formulation.loss.pooling(estimate)
+    # A total moves values by amounts of their own, unless the loss is the same for all.
     if pooling is None or not (pooling.is_common or apart.rest.total(d) is None):
         return None
     if pooling.weights is not None and not apart.order.takes_weights:
@@ -84,12 +87,14 @@ def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match |
         pooled = apart.order.project(pooling.values, pooling.weights)
         if rest.total(d) is None:
             return _clipped(pooling, pooled, apart.rest, estimate)
+        # From here on the order holds by itself: what follows moves all values of a block alike.
         start = pooling.without_order(estimate, pooled)
         match = closed_form_for(rest, start)
         assert match is not None  # the form of the same types, for the estimate as it was
         return match.evaluate()
 
     name = apart.order.name
+    # "base" leaves the pooled values as they are, and would say nothing.
     return Match(name if form.name == "base" else f"{name}, {form.name}", evaluate)
 
 
@@ -97,6 +102,7 @@ def _clipped(
     pooling: Pooling, pooled: Array, rest: Formulation, estimate: FrequencyEstimate
 ) -> Array:
     """Return the frequencies of pooled data between bounds: without a total there is no root."""
+    # Without a total its multiplier is 0.
     at_rest = np.zeros(1)
     lower, upper = reachable_bounds(rest, estimate)
     f = np.clip(pooling.frequencies(at_rest, pooling.levels(at_rest, pooled)), lower, upper)
@@ -121,6 +127,7 @@ def pool_in_the_root(formulation: Formulation, estimate: FrequencyEstimate) -> M
     if pooling is None:
         return None
     order = apart.order
+    # Only the name depends on it here: the root is chosen when the form is evaluated.
     has_total = apart.rest.total(d) is not None
     name = "pava between bounds, one root" if has_total else "pava between bounds"
     return Match(name, lambda: _pooled_between_bounds(estimate, apart.rest, order, pooling))
@@ -146,6 +153,7 @@ def _pooled_between_bounds(
     trials = np.arange(len(values))
     if region.total is None:
         f = minimiser(np.zeros((len(values), 1)), trials)
+        # A loss without a minimum sends values off, which NaN would hide from ">".
         if not (np.abs(f) < _HUGE).all():
             raise InvalidInputError(UNBOUNDED.format(rest.loss))
         return _on_support(f.reshape(shape), estimate, rest)
@@ -161,6 +169,7 @@ def _require_bounds_in_order(
 ) -> None:
     """Raise an error that names the chain if bounds contradict the order, or the total does."""
     region = rest.region(len(lower))
+    # Bounds that the order has tightened carry its rounding.
     crossed = lower > upper + _ROUNDING * np.maximum(1.0, np.abs(upper))
     if crossed.any():
         v = int(np.argmax(crossed))
@@ -188,6 +197,7 @@ def _require_support(
         return
     total = rest.total(estimate.d)
     trials = np.arange(int(np.prod(estimate.frequencies.shape[:-1])))
+    # The most negative price lifts every value as far as it can go.
     largest = minimiser(np.full((len(trials), 1), -STEEPEST), trials).sum(axis=-1)
     if total is not None and np.any(largest < total - _ROUNDING * max(1.0, abs(total))):
         raise InfeasibleError(

@@ -52,6 +52,7 @@ class Registry(Mapping[Key, ClosedForm]):
 
     def add(self, form: ClosedForm) -> None:
         """Register a closed form; raises an error if another one solves the same problem."""
+        # As a set: users state constraints in any order.
         key = form.loss, frozenset(form.constraints)
         if key in self._forms:
             kinds = ", ".join(kind.__name__ for kind in form.constraints)
