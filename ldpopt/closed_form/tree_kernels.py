@@ -34,7 +34,7 @@ def _inlined(function: Function) -> Function:
 
 
 @_compiled
-def _breadth_first(parents: Index) -> tuple[Index, Index]:
+def breadth_first(parents: Index) -> tuple[Index, Index]:
     """Return the labels of nodes 1 .. d level by level, siblings together, and their parents.
 
     Passes in this order go through memory once, whatever the labels of the nodes.
@@ -135,7 +135,7 @@ def pool(f: Array, weights: Array, parents: Index, lower: Array, upper: Array) -
     above that of the parent, and no upper one.
     """
     trials, d = f.shape
-    order, above = _breadth_first(parents)
+    order, above = breadth_first(parents)
     result = np.empty_like(f)
     mean = np.empty(d + 1)
     mass = np.empty(d + 1)
@@ -245,7 +245,7 @@ def pool_chain(f: Array, weights: Array, lower: Array, upper: Array) -> Array:
 @_compiled
 def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array, Array]:
     """Return what the order makes of bounds (d,): none is above the same bound of the parent."""
-    order, above = _breadth_first(parents)
+    order, above = breadth_first(parents)
     low = lower.copy()
     high = upper.copy()
     d = len(parents)
@@ -282,7 +282,7 @@ def two_passes(
     spreads.
     """
     trials, d = f.shape
-    order, above = _breadth_first(parents)
+    order, above = breadth_first(parents)
     leaf = np.ones(d + 1, np.bool_)
     trust = np.empty(d + 1)
     for node in range(1, d + 1):

@@ -202,6 +202,21 @@ class Hierarchy(Polyhedron):
                 f"parents must have one entry per node: {len(self.parents)} for {d} estimates"
             )
 
+    def violation(self, f: Array) -> Array:
+        """Return the largest difference of a node from the sum of its children, or of the roots."""
+        below = np.flatnonzero(self.parents >= 0)
+        above = self.parents[below]
+        is_inner = np.zeros(len(self.parents), dtype=np.bool_)
+        is_inner[above] = True
+        excess = np.zeros(f.shape[:-1])
+        for trial in np.ndindex(excess.shape):
+            sums = np.bincount(above, f[trial][below], len(self.parents))
+            excess[trial] = np.max(np.abs(sums - f[trial]), where=is_inner, initial=0.0)
+        if self.root_total is not None:
+            roots = f[..., self.parents < 0].sum(axis=-1)
+            np.maximum(excess, np.abs(roots - self.root_total), out=excess)
+        return excess
+
     def rows(self, d: int) -> LinearInequalities:
         """Return one row per node with children, f_v - Σ f_c = 0, and one for the total."""
         from scipy import sparse

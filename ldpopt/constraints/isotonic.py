@@ -105,6 +105,19 @@ class ForestOrder(Isotonic):
             return low, high
         return low[self._node], high[self._node]
 
+    @property
+    def chain(self) -> Index | slice | None:
+        """The values from the highest to the lowest where all are one chain, else None.
+
+        ``slice(None)`` where they are in that order already.
+        """
+        size = len(self.parents)
+        if self._has_equal_values or not np.array_equal(self.parents, np.arange(-1, size - 1)):
+            return None
+        if self.sign < 0:
+            return None
+        return slice(None) if self._node is None else self._values_of_nodes
+
     def pairs(self) -> Index:
         """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
         value = np.arange(len(self.parents))

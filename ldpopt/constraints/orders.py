@@ -39,6 +39,16 @@ class Order(Polyhedron):
         matrix = sparse.csr_array((signs, (row, pairs.reshape(-1))), shape=(m, d))
         return LinearInequalities(matrix, np.zeros(m), np.full(m, np.inf))
 
+    def violation(self, f: Array) -> Array:
+        """Return by how much a lower value of a pair exceeds the higher one."""
+        # A chain has its pairs side by side: without its index twice, and without a matrix.
+        if self.order is not None:
+            excess = np.diff(f[..., self.order], axis=-1)
+        else:
+            higher, lower = self.pairs(f.shape[-1]).T
+            excess = f[..., lower] - f[..., higher]
+        return np.asarray(excess.max(axis=-1, initial=0.0))
+
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
         a, b = self.pairs(d)[row]

@@ -83,6 +83,9 @@ class Structure:
     convex: ClassVar[bool] = True
     """Whether the loss is convex; if not, paths minimise its ``majorant`` step by step."""
 
+    is_nonnegative: ClassVar[bool] = False
+    """Whether the loss is nowhere below 0: its own value then bounds how far a point is off."""
+
     scope: ClassVar[str] = "the problem"
     """What a certificate of the loss covers."""
 

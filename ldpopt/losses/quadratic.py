@@ -41,6 +41,7 @@ class LeastSquares(Deviation, SeparableLoss):
 
     degree = 2
     is_square = True
+    is_nonnegative = True
 
     weights: ClassVar[None] = None
     """All squares count the same."""
@@ -122,6 +123,7 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     """
 
     is_square = True
+    is_nonnegative = True
 
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = validate.array("weights", weights).astype(np.float64)
@@ -240,6 +242,8 @@ class GaussianMLE(SeparableLoss):
     >>> float(GaussianMLE().value(np.array([0.5, 0.2]), estimate))
     0.0
     """
+
+    is_nonnegative = True
 
     formula: ClassVar[str] = "Σ(f-f̃)²/(a+bf)"
 

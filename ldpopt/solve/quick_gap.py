@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.evidence import weighted_sum
+from ldpopt.solve.certificate.evidence import SizedGap, weighted_sum
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -33,8 +33,8 @@ Array = NDArray[np.float64]
 _END = 1e-8
 
 
-def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
-    """Return an upper bound of L(f) - min L, shape (...), where few passes are enough; else None.
+def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return an upper bound of L(f) - min L, where few passes are enough; else None.
 
     None is returned where the set is of another kind, where the loss has kinks, or no strong
     convexity where that is needed, and near the end of the loss's domain.
@@ -65,7 +65,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
 
 def _bounded_gap(
     formulation: Formulation, start: FrequencyEstimate, point: Array, region: Region, total: float
-) -> Array | None:
+) -> SizedGap | None:
     """Return the maximum over the total and bounds; None unless each value has the same kinds."""
     if region.lower_count < start.d:
         return None
@@ -85,7 +85,7 @@ def _is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Arra
     return bool(is_low or (last < np.inf and last - point.max() <= _END))
 
 
-def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Array:
+def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:
     """Return max <g, f - s> over s >= lower with the total; may overwrite the gradient."""
     left = max(total - region.lower_sum, 0.0)
     # A gradient may be infinite where a value must be zero; nothing times it is nothing.
@@ -95,12 +95,13 @@ def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Arr
     if np.count_nonzero(finite) < finite.size:
         gradient[(f == 0) & np.isinf(gradient)] = 0.0
         rise = _inner(gradient, f)
+    terms = np.abs(rise)
     if not region.lower_is_zero:
         rise = rise - weighted_sum(gradient, np.broadcast_to(region.lower, f.shape))
-    return np.asarray(rise - cheapest)
+    return SizedGap(np.asarray(rise - cheapest), terms)
 
 
-def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> Array:
+def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
     """Return the maximum over the total alone."""
     d = f.shape[-1]
     excess = f.sum(axis=-1) - total
@@ -110,10 +111,11 @@ def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> Array
     # ‖g‖², and acceptance is relative to the loss.
     squares = _inner(gradient, gradient) / modulus**2 + shift * (2 * step_sum + d * shift)
     # <g, step> - m/2 ‖step‖² with g = m (step - shift) and Σ step = excess.
-    return np.asarray(modulus * (squares / 2 - shift * excess))
+    gap = np.asarray(modulus * (squares / 2 - shift * excess))
+    return SizedGap(gap, np.abs(_inner(gradient, f)))
 
 
-def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Array:
+def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:
     """Return max <g, f - s> over the bounds at a price μ of the total; overwrites the gradient.
 
     Weak duality: any μ gives an upper bound. Where f is optimal the price is minus the gradient of
@@ -125,24 +127,27 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Arra
     # Where every value is at a bound all distances are 0, and so is then the price.
     mass = np.maximum(slack.sum(axis=-1), np.finfo(np.float64).tiny)
     mu = -_inner(gradient, slack) / mass
+    terms = np.abs(_inner(gradient, f))
     gradient += mu[..., None]
     # Every value goes to the end that its slope points to: there one product is not negative.
     down *= gradient
     up *= np.negative(gradient, out=gradient)
     apart = np.maximum(down, up, out=down).sum(axis=-1)
-    return np.asarray(apart - mu * (f.sum(axis=-1) - total))
+    return SizedGap(np.asarray(apart - mu * (f.sum(axis=-1) - total)), terms)
 
 
-def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> Array:
+def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> SizedGap:
     """Return the maximum over the bounds alone."""
+    terms = np.abs(_inner(gradient, f))
     if not region.lower_count and not region.upper_count:
-        return _inner(gradient, gradient) / (2 * modulus)
+        return SizedGap(_inner(gradient, gradient) / (2 * modulus), terms)
     step = gradient / modulus
     if region.lower_count:
         np.minimum(step, f if region.lower_is_zero else f - region.lower, out=step)
     if region.upper_count:
         np.maximum(step, f - region.upper, out=step)
-    return np.asarray(_inner(gradient, step) - modulus / 2 * _inner(step, step))
+    gap = np.asarray(_inner(gradient, step) - modulus / 2 * _inner(step, step))
+    return SizedGap(gap, terms)
 
 
 def _smallest(values: Array) -> float:

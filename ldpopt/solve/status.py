@@ -49,7 +49,8 @@ class Tolerances:
     violation
         Largest violation of a constraint, relative to max(1, largest |f_v|).
     gap
-        Largest certified gap, relative to 1 + |loss| + Σ |g_v f_v| with the loss's gradient g.
+        Largest certified gap, relative to |L(f)| + Σ |g_v f_v| + |L(f) - L(0)| with the loss L and
+        its gradient g: multiples of a loss, and estimates in other units, have the same status.
     """
 
     stop: float

@@ -41,14 +41,6 @@ TARGET = 5e-10
 """What a gap is worth polishing to, relative to Σ |g_v f_v|."""
 
 
-def target_of(sufficient: float, terms: float) -> float:
-    """Return the gap at which a search ends, for terms of this size.
-
-    What is more than rounding is the promise of a status, which is relative to 1 + the terms.
-    """
-    return sufficient * (terms + 1.0 if sufficient > TARGET else terms)
-
-
 class ConeGap(NamedTuple):
     """An upper bound of how far the loss at a point is above its minimum over a set.
 
@@ -140,7 +132,7 @@ class ConeSet:
         error[self.columns] = gradient_error
         curvature[self.columns] = modulus
         tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
-        target = target_of(sufficient, float(np.abs(gradient) @ np.abs(f)))
+        target = sufficient * float(np.abs(gradient) @ np.abs(f))
         solvable = self._solvable(tangent, f, modulus)
         # Frequencies of a million values are small numbers.
         sizes = np.zeros(size)
@@ -291,8 +283,7 @@ def cone_gap(
     variable, forms
         A cvxpy variable of shape (d,) and convex constraints on it.
     sufficient
-        The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|, or
-        to 1 more than that where it is above ``TARGET``.
+        The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
 
     Notes
     -----

@@ -27,7 +27,7 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
-from ldpopt.solve.certificate.cone_gap import TARGET, target_of
+from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.conic_program import Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
@@ -319,7 +319,7 @@ def _bounded_by_program(
             attained = level - program.value(usable(solved.x, HUGE))[0]
         return solved._replace(x=inside, attained=attained)
 
-    result = best(program, box, program.curvature, target_of(sufficient, terms), solve, sufficient)
+    result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
     point, rise = result

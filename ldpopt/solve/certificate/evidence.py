@@ -29,6 +29,13 @@ class Explanation(NamedTuple):
     of_curved: tuple[Any, ...] = ()
 
 
+class SizedGap(NamedTuple):
+    """An upper bound of L(f) - min L, and a lower bound of Σ |g_v f_v|, both of shape (...)."""
+
+    gap: Array
+    terms: Array
+
+
 class Evidence(NamedTuple):
     """What accepts or refuses a point, and the way to the rest.
 

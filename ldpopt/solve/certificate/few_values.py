@@ -16,6 +16,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, Loss
 from ldpopt.solve.certificate import box
 from ldpopt.solve.certificate.dual import EPS, with_rounding
+from ldpopt.solve.certificate.evidence import SizedGap, weighted_sum
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -25,24 +26,55 @@ def best_of_all_supports(
     formulation: Formulation, start: FrequencyEstimate, point: Array
 ) -> Array | None:
     """Return the gap, or None where no formula for the best support is known."""
-    loss = formulation.loss
-    target = _target(loss, start)
-    stated = [constraint.largest_support for constraint in formulation.constraints]
-    sizes = [size for size in stated if size is not None]
-    relaxed = Formulation(loss, formulation.convex_constraints)
-    region = relaxed.region(start.d)
-    if target is None or not sizes or not _is_simplex(region):
+    stated = _support_problem(formulation, start)
+    if stated is None:
         return None
-    assert region.total is not None  # of every simplex
+    target, size, total = stated
     gaps = np.empty(point.shape[:-1])
     for trial in np.ndindex(gaps.shape):
-        best = at_most(target[trial], min(sizes), region.total)
+        best = at_most(target[trial], size, total)
         zeros = np.flatnonzero(best == 0)
-        on_support = Formulation(loss, (*relaxed.constraints, Fixed(zeros, np.zeros(len(zeros)))))
+        held = Fixed(zeros, np.zeros(len(zeros)))
+        on_support = Formulation(formulation.loss, (*formulation.convex_constraints, held))
         gaps[trial] = box.gap(on_support, start[trial], best) + _difference(
             point[trial], best, target[trial]
         )
     return np.maximum(gaps, 0.0)
+
+
+def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return a bound of the gap in a few passes, or None where no formula is known.
+
+    That is how far the tangent falls to the vertex of the simplex on the best support, which is 0
+    at the minimum but for rounding: the point may be anywhere.
+    """
+    stated = _support_problem(formulation, start)
+    if stated is None:
+        return None
+    target, size, total = stated
+    slope = point - target
+    # The largest values of the target come last.
+    best = np.argpartition(target, -size, axis=-1)[..., -size:]
+    cheapest = np.take_along_axis(slope, best, axis=-1).min(axis=-1)
+    terms = weighted_sum(slope, point)
+    return SizedGap(np.maximum(terms - total * cheapest, 0.0), np.abs(terms))
+
+
+def _support_problem(
+    formulation: Formulation, start: FrequencyEstimate
+) -> tuple[Array, int, float] | None:
+    """Return target, largest support and total where the best support is known."""
+    target = _target(formulation.loss, start)
+    stated = [constraint.largest_support for constraint in formulation.constraints]
+    sizes = [size for size in stated if size is not None]
+    if target is None or not sizes:
+        return None
+    relaxed = Formulation(formulation.loss, formulation.convex_constraints)
+    region = relaxed.region(start.d)
+    if not _is_simplex(region):
+        return None
+    assert region.total is not None  # of every simplex
+    return target, min(*sizes, start.d), region.total
 
 
 def _is_simplex(region: Region) -> bool:

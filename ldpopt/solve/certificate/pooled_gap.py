@@ -1,0 +1,304 @@
+"""An upper bound of a gap on the sets whose closed forms pool, group or add up values.
+
+Orders that are forests, known top sets, disjoint groups with totals, and hierarchies: at a minimum
+their multipliers follow from the gradient in one pass, with no program and no sparse system. So the
+points of these closed forms are judged in about the time that they take. As everywhere, any
+multipliers prove something. In a price p of every value they give
+
+    L(f) - L(s) <= p·(f - s) + Σ_v rise_v(p),
+
+and p·(f - s) is at most the sum of the multipliers times the distances of f to the rows' bounds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form import Groups
+from ldpopt.constraints import Constraint, Hierarchy
+from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, joined
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.competitors import reach, stated
+from ldpopt.solve.certificate.dual import EPS, usable
+from ldpopt.solve.certificate.evidence import SizedGap
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.minorant import Tangent, minorant
+from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.formulation import Formulation
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Distance at which values of a top set count as one: closed forms make them equal.
+_NEAR = 1e-9
+
+
+class _Point(NamedTuple):
+    """A point and the gradient there, shape (trials, d), bounds, and the total or None."""
+
+    f: Array
+    slope: Array
+    bounds: Box
+    total: float | None
+
+    @property
+    def freedom(self) -> Array:
+        """The distance to the nearest bound; 1 for values without bounds."""
+        distance = np.maximum(np.minimum(self.f - self.bounds.lower, self.bounds.upper - self.f), 0)
+        return np.where(np.isinf(distance), 1.0, distance)
+
+
+class _Prices(NamedTuple):
+    """A price of every value, and what it costs.
+
+    Attributes
+    ----------
+    price, error
+        p, and what rounding may have changed in it, shape (trials, d).
+    products
+        An upper bound of p·(f - s) for all s of the set, shape (trials,), but for its rounding.
+    """
+
+    price: Array
+    error: Array
+    products: Array
+
+
+def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return an upper bound of L(f) - min L; None for losses and sets of other kinds.
+
+    Parameters
+    ----------
+    formulation
+        A smooth loss on orders that make one forest, or one of the other sets above, with bounds
+        and at most one total.
+    start
+        The estimate.
+    point
+        f, of the estimate's shape.
+
+    Notes
+    -----
+    Cost: some ten passes over f, and one along the tree.
+    """
+    d = start.d
+    structure = _structure(formulation, d)
+    loss = formulation.loss
+    if structure is None or not loss.convex or loss.smooth_part is not loss:
+        return None
+    region = formulation.region(d)
+    limits = reach(loss, start, region)
+    tangent = minorant(loss, start, point, *limits)
+    if not isinstance(tangent, Tangent) or tangent.held is not None:
+        return None
+    bounds = stated(loss, start, region, point)
+    by_trial = Box(*(np.broadcast_to(end, point.shape).reshape(-1, d) for end in bounds))
+    slope = tangent.slope.reshape(-1, d)
+    prices = _prices(structure, _Point(point.reshape(-1, d), slope, by_trial, region.total))
+    if prices is None:
+        return None
+    # Where a slope is infinite or NaN there are no multipliers that prove anything.
+    price = usable(prices.price).reshape(point.shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        rise = tangent.rise(price, prices.error.reshape(point.shape), *limits)
+        gap = rise + prices.products.reshape(point.shape[:-1]) * (1 + (d + 16) * EPS)
+    gap = np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
+    return SizedGap(gap, absolute_sum(tangent.slope, point))
+
+
+def _structure(formulation: Formulation, d: int) -> Isotonic | Groups | Hierarchy | None:
+    """Return what ties the values together beside bounds and a total; None for other sets."""
+    tied = [c for c in formulation.constraints if not _is_separate(c, d)]
+    orders = [order for order in (c.isotonic(d) for c in tied) if order is not None]
+    if orders and len(orders) == len(tied):
+        return joined(orders, d)
+    if len(tied) != 1:
+        return None
+    return tied[0] if type(tied[0]) is Hierarchy else tied[0].disjoint_groups(d)
+
+
+def _is_separate(constraint: Constraint, d: int) -> bool:
+    return constraint.total(d) is not None or constraint.box(d) is not None
+
+
+def _prices(structure: Isotonic | Groups | Hierarchy, point: _Point) -> _Prices | None:
+    """Return the prices for a structure, None for orders with equal values."""
+    if isinstance(structure, Groups):
+        return _of_groups(structure, point)
+    if isinstance(structure, Hierarchy):
+        return _of_hierarchy(structure, point)
+    if isinstance(structure, TopSetOrder):
+        return _of_top_set(structure, point)
+    if isinstance(structure, ForestOrder) and len(structure.parents) == point.f.shape[-1]:
+        return _of_order(structure, point)
+    return None
+
+
+def _price_of_total(point: _Point) -> tuple[Array, Array]:
+    """Return the price of the total, shape (trials, 1), and an upper bound of what it costs.
+
+    It is the mean slope of the values that no bound holds: each of their blocks has that mean.
+    """
+    if point.total is None:
+        return np.zeros((len(point.f), 1)), np.zeros(len(point.f))
+    is_free = point.freedom > 0
+    count = np.maximum(np.count_nonzero(is_free, axis=-1), 1)
+    price = usable(np.sum(point.slope, axis=-1, where=is_free) / count)
+    excess = np.abs(np.sum(point.f, axis=-1) - point.total)
+    error = (point.f.shape[-1] + 2) * EPS * np.sum(np.abs(point.f), axis=-1)
+    return price[:, None], np.abs(price) * (excess + error)
+
+
+def _of_order(order: ForestOrder, point: _Point) -> _Prices:
+    """Return the prices of an order: what hangs below a value goes through the row above it."""
+    price, products = _price_of_total(point)
+    slope = point.slope - price
+    chain = order.chain
+    if chain is not None:
+        return _of_chain(chain, price, slope, point, products)
+    parents = np.full(slope.shape[-1], -1)
+    parent, child = order.pairs()[:, :: order.sign].T
+    parents[child] = parent
+    return _of_forest(parents, order.sign, price, slope, point, products)
+
+
+def _of_chain(
+    chain: Index | slice, price: Array, slope: Array, point: _Point, products: Array
+) -> _Prices:
+    """Return the prices of a chain, the highest value first: multipliers are prefix sums."""
+    flow = np.cumsum(slope[:, chain], axis=-1)
+    np.maximum(flow, 0.0, out=flow)
+    # Nothing is below the last value.
+    flow[:, -1] = 0.0
+    along = point.f[:, chain]
+    drops = along[:, :-1] - along[:, 1:]
+    np.maximum(drops, 0.0, out=drops)
+    cost = products + np.einsum("tv,tv->t", flow[:, :-1], drops)
+    # What a value passes on, less what it gets from above; and the size of the two.
+    moved = flow + price
+    moved[:, 1:] -= flow[:, :-1]
+    size = flow + np.abs(price)
+    size[:, 1:] += flow[:, :-1]
+    size *= 8 * EPS
+    if isinstance(chain, slice):
+        return _Prices(moved, size, cost)
+    prices = np.empty(slope.shape)
+    errors = np.empty(slope.shape)
+    prices[:, chain] = moved
+    errors[:, chain] = size
+    return _Prices(prices, errors, cost)
+
+
+def _of_forest(
+    parents: Index, sign: int, price: Array, slope: Array, point: _Point, products: Array
+) -> _Prices:
+    """Return the prices where no value times the sign is above its parent's."""
+    from ldpopt.solve.certificate.tree_prices import flows  # imports numba
+
+    labels, above = _from_above(parents)
+    passed, received = flows(slope, labels, above, sign)
+    tied = np.flatnonzero(parents >= 0)
+    drops = sign * (point.f[:, parents[tied]] - point.f[:, tied])
+    cost = products + np.einsum("tv,tv->t", passed[:, tied], np.maximum(drops, 0.0))
+    # What a value receives is a sum over its children.
+    additions = np.bincount(parents[tied], minlength=len(parents)) + 4
+    error = EPS * (4 * np.abs(price) + additions * (passed + received))
+    return _Prices(price + sign * (received - passed), error, cost)
+
+
+def _of_top_set(top: TopSetOrder, point: _Point) -> _Prices:
+    """Return the prices of a top set: the level between both sides passes on what it gets.
+
+    Σ ν f over the members is at least t Σ ν for the level t, and at most that over the others. The
+    two sums of ν are equal but for rounding; t times that is at most what the lowest member pays,
+    so that it is charged to each of them.
+    """
+    price, products = _price_of_total(point)
+    slope = point.slope - price
+    is_member = top.is_member
+    if is_member.all() or not is_member.any():
+        return _Prices(np.broadcast_to(price, slope.shape), EPS * np.abs(slope), products)
+    level = point.f[:, is_member].min(axis=-1, keepdims=True)
+    apart = np.abs(point.f - level)
+    lifted = np.where((apart <= _NEAR) & is_member, np.maximum(slope, 0.0), 0.0)
+    lowered = np.where((apart <= _NEAR) & ~is_member, np.maximum(-slope, 0.0), 0.0)
+    sums = np.sum([lifted, lowered], axis=-1)
+    smaller = np.min(sums, axis=0)
+    shares = np.divide(smaller, sums, out=np.zeros(sums.shape), where=sums > 0)
+    lifted *= shares[0][:, None]
+    lowered *= shares[1][:, None]
+    left = (point.f.shape[-1] + 8) * EPS * smaller
+    cost = products + 2 * left * np.abs(point.f).max(axis=-1)
+    cost = cost + np.sum((lifted + lowered) * apart, axis=-1)
+    error = 4 * EPS * (np.abs(price) + lifted + lowered) + np.where(is_member, left[:, None], 0.0)
+    return _Prices(price + (lifted - lowered), error, cost)
+
+
+def _of_groups(groups: Groups, point: _Point) -> _Prices:
+    """Return the prices of disjoint groups with totals; all other values are one more group."""
+    if point.total is not None and np.any(groups.of_value == groups.number):
+        left = point.total - float(np.sum(groups.totals))
+        groups = Groups(groups.of_value, np.append(groups.totals, left))
+    weights = point.freedom
+    mass = groups.sums(weights)
+    moment = groups.sums(weights * point.slope)
+    has_freedom = mass > 0
+    # To find extremes of groups takes a sort, and mostly every group has some freedom.
+    price = np.zeros(mass.shape) if has_freedom.all() else _held_prices(groups, point)
+    price = usable(np.divide(moment, mass, out=price, where=has_freedom))
+    excess = np.abs(groups.sums(point.f) - groups.totals)
+    additions = np.bincount(groups.of_value, minlength=groups.number)[: groups.number] + 4
+    # The last total is a difference of all others.
+    sizes = groups.sums(np.abs(point.f)) + np.sum(np.abs(groups.totals)) * (groups.number + 1)
+    cost = np.sum(np.abs(price) * (excess + additions * EPS * sizes), axis=-1)
+    return _Prices(groups.of_each(price, 0.0), np.zeros(point.f.shape), cost)
+
+
+def _held_prices(groups: Groups, point: _Point) -> Array:
+    """Return prices for groups whose values are all at bounds: between what these allow."""
+    at_upper = point.bounds.upper <= point.f
+    lowest = groups.extremes(np.where(at_upper, point.slope, -np.inf), np.maximum)
+    highest = groups.extremes(np.where(at_upper, np.inf, point.slope), np.minimum)
+    price: Array = np.clip(0.0, lowest, np.maximum(highest, lowest))
+    return price
+
+
+def _of_hierarchy(tree: Hierarchy, point: _Point) -> _Prices | None:
+    """Return the prices of a hierarchy, whose nodes are the sums of their children."""
+    from ldpopt.solve.certificate.tree_prices import tree_multipliers  # imports numba
+
+    # All nodes together have no total that means anything.
+    if point.total is not None:
+        return None
+    parents = tree.parents
+    labels, above = _from_above(parents)
+    is_held = point.freedom <= 0
+    multipliers, sums = tree_multipliers(point.slope, point.f, is_held, labels, above)
+    has_parent = parents >= 0
+    of_parent = np.where(has_parent, multipliers[:, parents], 0.0)
+    roots = np.flatnonzero(~has_parent)
+    bounds = Box(*(end[:, roots] for end in point.bounds))
+    left = point.slope[:, roots] - multipliers[:, roots]
+    of_root, products = _price_of_total(_Point(point.f[:, roots], left, bounds, tree.root_total))
+    price = multipliers - of_parent + np.where(has_parent, 0.0, of_root)
+    error = 4 * EPS * (np.abs(multipliers) + np.abs(of_parent) + np.abs(of_root))
+    children = np.bincount(parents[has_parent], minlength=len(parents))
+    # A sum of so many children is rounded by their number times the largest partial sum.
+    largest = np.max(np.abs(point.f), axis=-1, keepdims=True)
+    missed = np.abs(point.f - sums) + (children + 2) ** 2 * EPS * largest
+    return _Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
+
+
+def _from_above(parents: Index) -> tuple[Index, Index]:
+    """Return the nodes with each after its parent, and the place above each, counted from 1."""
+    from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
+
+    nodes = np.arange(len(parents))
+    # Trees of groups are numbered from above already.
+    if np.all(parents < nodes):
+        return nodes, np.append(0, parents + 1)
+    labels, above = breadth_first(parents)
+    return labels, above

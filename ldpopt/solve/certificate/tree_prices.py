@@ -1,0 +1,105 @@
+"""Prices of orders and hierarchies, node by node, compiled. Importing this module imports numba.
+
+Nodes have the places 1 .. d in any order in which each comes after its parent; 0 stands above the
+roots. The closed forms whose points are priced have imported numba already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _compiled(function: Function) -> Function:
+    try:
+        compiled = numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no place to write
+        compiled = numba.njit(nogil=True)(function)
+    return cast("Function", compiled)
+
+
+@_compiled
+def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
+    """Return the multiplier of each row and what each value receives from below.
+
+    Parameters
+    ----------
+    slope
+        What the rows have to explain, shape (trials, d).
+    order, above
+        The label of nodes 1 .. d, and the node above each; 0 stands above roots.
+    sign
+        Of sign·f a value has no more than its parent.
+
+    Notes
+    -----
+    The row above a value is the only way out of what hangs below: its multiplier is what is left
+    of their slopes, or 0 where that has the sign that only a bound explains.
+    """
+    trials, d = slope.shape
+    passed = np.zeros((trials, d))
+    received = np.zeros((trials, d))
+    for trial in range(trials):
+        for node in range(d, 0, -1):
+            parent = above[node]
+            if parent == 0:
+                continue
+            label = order[node - 1]
+            flow = received[trial, label] - sign * slope[trial, label]
+            if flow > 0.0:
+                passed[trial, label] = flow
+                received[trial, order[parent - 1]] += flow
+    return passed, received
+
+
+@_compiled
+def tree_multipliers(
+    slope: Array, f: Array, is_held: NDArray[np.bool_], order: Index, above: Index
+) -> tuple[Array, Array]:
+    """Return multipliers of the rows f_v = Σ f_c, and the sum Σ f_c of each node.
+
+    Every child c says what the multiplier of its parent would have to be: its own multiplier minus
+    its slope. They agree at a minimum but for rounding, and their mean counts. A child that is held
+    at its bound, 0, only says how small the multiplier may not be.
+    """
+    trials, d = slope.shape
+    multipliers = np.zeros((trials, d))
+    sums = np.zeros((trials, d))
+    wanted = np.zeros(d)
+    smallest = np.zeros(d)
+    free = np.zeros(d, np.int64)
+    held = np.zeros(d, np.int64)
+    for trial in range(trials):
+        wanted[:] = 0.0
+        smallest[:] = -np.inf
+        free[:] = 0
+        held[:] = 0
+        for node in range(d, 0, -1):
+            label = order[node - 1]
+            multiplier = 0.0
+            if free[label] > 0:
+                multiplier = wanted[label] / free[label]
+            elif held[label] > 0:
+                multiplier = smallest[label]
+            multipliers[trial, label] = multiplier
+            parent = above[node]
+            if parent == 0:
+                continue
+            up = order[parent - 1]
+            sums[trial, up] += f[trial, label]
+            needed = multiplier - slope[trial, label]
+            if is_held[trial, label]:
+                held[up] += 1
+                smallest[up] = max(smallest[up], needed)
+            else:
+                free[up] += 1
+                wanted[up] += needed
+    return multipliers, sums

@@ -1,0 +1,179 @@
+"""The bound that judges closed forms on orders, top sets, groups, trees and small supports."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, constraints, losses
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    SumsTo,
+    TopSet,
+    Unimodal,
+)
+from ldpopt.errors import LdpoptWarning
+from ldpopt.solve import acceptance
+from ldpopt.solve.certificate import few_values
+from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
+
+D = 12
+RNG = np.random.default_rng(11)
+PARENTS = np.array([-1, *(int(RNG.integers(0, v)) for v in range(1, D))])
+PAIRS = np.array([(PARENTS[v], v) for v in range(1, D)])
+WEIGHTED = losses.WeightedLeastSquares(RNG.uniform(0.5, 3.0, D))
+SETS = {
+    "chain": Monotone(RNG.permutation(D)),
+    "chain in order": Monotone(np.arange(D)),
+    "part of a chain": Monotone(RNG.permutation(D)[:5]),
+    "highest roots": Monotone(PAIRS),
+    "lowest roots": Monotone(PAIRS[:, ::-1]),
+    "mode": Unimodal(4),
+    "top set": TopSet([1, 5, 7]),
+    "groups": GroupTotals([np.arange(3), np.arange(5, 9)], [0.3, 0.4]),
+    "a group of nothing": GroupTotals([np.arange(3), np.arange(5, 9)], [0.0, 0.4]),
+    "tree": Hierarchy(PARENTS),
+    "tree of a known root": Hierarchy(PARENTS, 1.0),
+}
+FURTHER = {
+    "nothing": [],
+    "nonnegative": [NonNegative()],
+    "total": [SumsTo(1.0)],
+    "simplex": [NonNegative(), SumsTo(1.0)],
+}
+
+
+def problems():
+    """Return every problem that has a closed form, with its name."""
+    result = {}
+    for name, member in SETS.items():
+        for more, rest in FURTHER.items():
+            if isinstance(member, Hierarchy) and "total" in name + more:
+                rest = [one for one in rest if not isinstance(one, SumsTo)]
+            for loss in (losses.LeastSquares(), WEIGHTED):
+                problem = Problem(loss, [member, *rest])
+                estimate = FrequencyEstimate(np.full(D, 1 / D))
+                if problem.is_separate(D) or closed_form_for(problem, estimate) is None:
+                    continue
+                result[f"{name}, {more}, {type(loss).__name__}"] = problem
+    return result
+
+
+PROBLEMS = problems()
+
+
+def estimates(trials):
+    rng = np.random.default_rng(2)
+    return FrequencyEstimate(
+        rng.dirichlet(np.full(D, 0.5), trials) + rng.normal(0, 0.1, (trials, D))
+    )
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_it_is_rounding_at_the_minimum_and_no_less_than_the_rise_elsewhere(name):
+    problem = PROBLEMS[name]
+    start = estimates(6)
+    best = problem.minimise(start)
+    minimum = problem.loss.value(best, start)
+    at_best = pooled_gap(problem, start, best)
+    assert np.all(at_best.gap <= 1e-12 * (at_best.terms + minimum))
+    # The minima of other estimates are points of the set, and what is between them too.
+    for share in (1e-7, 1e-3, 0.5, 1.0):
+        point = (1 - share) * best + share * np.roll(best, 1, axis=0)
+        bound = pooled_gap(problem, start, point)
+        rise = problem.loss.value(point, start) - minimum
+        assert np.all(bound.gap >= rise - 1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 3, D])
+def test_points_with_few_values_are_judged_against_the_best_support(k):
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(k)])
+    start = estimates(6)
+    best = problem.minimise(start)
+    minimum = problem.loss.value(best, start)
+    assert_allclose(few_values.quick_gap(problem, start, best).gap, 0.0, atol=1e-14)
+    for other in np.eye(D)[:4]:
+        point = np.broadcast_to(other, best.shape)
+        rise = problem.loss.value(point, start) - minimum
+        assert np.all(few_values.quick_gap(problem, start, point).gap >= rise - 1e-15)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(losses.LeastAbsolute(), [SETS["groups"], NonNegative()]),
+        Problem(losses.LeastSquares(), [constraints.Smooth(total_variation=0.1)]),
+        Problem(losses.LeastSquares(), [SETS["chain"], SETS["groups"]]),
+        Problem(losses.LeastSquares(), [SETS["tree"], SumsTo(1.0)]),
+    ],
+)
+def test_other_losses_and_sets_are_left_to_the_certificate(problem):
+    start = estimates(1)
+    assert pooled_gap(problem, start, start.frequencies) is None
+    assert few_values.quick_gap(problem, start, start.frequencies) is None
+
+
+@pytest.mark.parametrize("name", ["chain, simplex", "highest roots, nothing", "top set, simplex",
+                                  "groups, simplex", "tree, nonnegative"])  # fmt: skip
+def test_a_closed_form_that_is_wrong_is_inaccurate(name, monkeypatch):
+    problem = PROBLEMS[f"{name}, LeastSquares"]
+    start = estimates(2)
+    assert problem.solve(start).status == "optimal"
+    other = problem.minimise(start)[::-1].copy()
+    match = closed_form_for(problem, start)._replace(evaluate=lambda: other)
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: match)
+    with pytest.warns(LdpoptWarning, match="its certified gap is"):
+        assert problem.solve(start).status == "inaccurate"
+
+
+def test_few_values_on_the_wrong_support_are_inaccurate(monkeypatch):
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(2)])
+    start = FrequencyEstimate([0.5, 0.3, 0.1])
+    match = closed_form_for(problem, start)
+    wrong = match._replace(evaluate=lambda: np.array([0.0, 0.6, 0.4]))
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: wrong)
+    with pytest.warns(LdpoptWarning, match="its certified gap is"):
+        assert problem.solve(start).status == "inaccurate"
+
+
+@pytest.mark.parametrize("size", [1, 5000])
+def test_a_form_that_nothing_else_knows_is_judged_by_a_program_up_to_a_size(size, monkeypatch):
+    monkeypatch.setattr(acceptance, "_AFFORDABLE", 10 * size)
+    # Bounds inside an order: what hangs below a value may go through its bound too.
+    problem = Problem(losses.LeastAbsolute(), [SETS["groups"], NonNegative()])
+    start = FrequencyEstimate(estimates(2).frequencies[0])
+    other = problem.minimise(FrequencyEstimate(start.frequencies[::-1]))
+    match = closed_form_for(problem, start)._replace(evaluate=lambda: other)
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: match)
+    if size == 1:
+        assert problem.solve(start).status == "optimal"
+        return
+    with pytest.warns(LdpoptWarning, match="its certified gap is"):
+        assert problem.solve(start).status == "inaccurate"
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_a_status_does_not_depend_on_the_unit_of_the_loss(factor, monkeypatch):
+    start = FrequencyEstimate([0.5, 0.3, 0.1])
+    problem = Problem(factor * losses.LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    assert problem.solve(start).status == "optimal"
+    off = problem.minimise(start) + np.array([0.02, -0.02, 0.0])
+    match = closed_form_for(problem, start)._replace(evaluate=lambda: off)
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: match)
+    with pytest.warns(LdpoptWarning, match="its certified gap is"):
+        assert problem.solve(start).status == "inaccurate"
+
+
+def test_a_minimum_of_zero_without_a_slope_is_optimal():
+    # Every term of the scale is about 0 there; what the loss of no frequencies is counts.
+    start = FrequencyEstimate([0.5, 0.3, 0.2])
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    for solver in ("CLARABEL", "OSQP"):
+        assert problem.solve(start, path="conic", solver=solver).status == "optimal"
+    order = Problem(losses.LeastSquares(), [Bounds(0.0, 0.6), Monotone([0, 1, 2])])
+    assert order.solve(start).status == "optimal"
