@@ -14,7 +14,7 @@ PROVE ?=
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture bench docs figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture wheels bench docs figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -63,6 +63,9 @@ mutants: $(DEV)  ## plant errors and print those that no test notices: about an 
 torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full disks and kills: half an hour
 	LDPOPT_TORTURE=50 $(PYTEST) tests/test_fuzz.py tests/test_damage.py tests/test_kills.py
 
+wheels: $(DEV)  ## try the built wheel under every supported Python that is installed: some minutes
+	$(BIN)/python -m tools.wheels
+
 bench: $(DEV)  ## speeds as ratios within this run, peers included: more than a quarter of an hour
 	$(BIN)/python -m experiments.bench
 
@@ -78,7 +81,7 @@ $(RUNTIME): pyproject.toml
 		{ echo "ldpopt needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV); this takes a minute or two, once."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@
 
 $(DEV): $(RUNTIME)

@@ -14,7 +14,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ldpopt import constraints, datasets, losses, oracles, priors, style
+    from ldpopt import (
+        closed_form,
+        constraints,
+        datasets,
+        errors,
+        losses,
+        oracles,
+        priors,
+        studies,
+        style,
+    )
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
@@ -53,6 +63,8 @@ _HOMES = {
 }
 """The module of every public name that is not a submodule."""
 
+# `claims` and `collection` are built on these names: no import of them stands above, and they are
+# found on their first use.
 __all__ = [
     "METHODS",
     "Certificate",
@@ -68,15 +80,20 @@ __all__ = [
     "Study",
     "__version__",
     "certify",
+    "claims",
+    "closed_form",
+    "collection",
     "compare",
     "constraints",
     "coverage",
     "datasets",
+    "errors",
     "losses",
     "oracles",
     "postprocess",
     "priors",
     "select_method",
+    "studies",
     "study",
     "style",
 ]

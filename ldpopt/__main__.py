@@ -4,17 +4,24 @@ import os
 import sys
 import traceback
 
+from ldpopt.errors import MissingPackageError, extra_needed
+
 # As in ldpopt.cli.app, which is not yet imported.
 _INTERRUPTED = 130  # 128 + SIGINT
+_FAILED = 2
 _DEFECT = 70
 
 
 def main() -> None:
     """Run the command line. Ctrl-C, even during the imports, prints one line; the status is 130."""
     try:
-        from ldpopt.cli import main as run
-
+        with extra_needed():
+            from ldpopt.cli import main as run
         run()
+    except MissingPackageError as error:
+        # As ldpopt.cli.app prints errors, which is what is missing here.
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(_FAILED)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
     except SystemExit as stop:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class LdpoptError(Exception):
@@ -47,6 +49,41 @@ class WorkersError(InvalidInputError):
 
 class StoreError(InvalidInputError):
     """A file of results that cannot be used or written, or a run that stopped on the way."""
+
+
+class MissingPackageError(LdpoptError, ImportError):
+    """A package that an extra of ldpopt would have brought."""
+
+
+# The extra that brings each package, and what needs it.
+_EXTRAS = {
+    "jinja2": ("cli", "pages of HTML need"),
+    "matplotlib": ("plot", "pictures need"),
+    "pyarrow": ("files", "files of reports and counts need"),
+    "rich": ("cli", "tables in a terminal need"),
+    "typer": ("cli", "the command ldpopt needs"),
+}
+
+
+@contextmanager
+def extra_needed() -> Iterator[None]:
+    """Turn the failure to import a package of an extra into an error that names the extra.
+
+    Raises
+    ------
+    MissingPackageError
+        If a package that an extra brings is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        extra, what_needs = _EXTRAS[package]
+        raise MissingPackageError(
+            f"{what_needs} the package {package}: pip install 'ldpopt[{extra}]'"
+        ) from None
 
 
 class LdpoptWarning(UserWarning):

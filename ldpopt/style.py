@@ -24,6 +24,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
+from ldpopt.errors import extra_needed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -207,7 +209,8 @@ def use(*, dark: bool = False) -> None:
     >>> from ldpopt import style
     >>> style.use()  # doctest: +SKIP
     """
-    import matplotlib.style
+    with extra_needed():
+        import matplotlib.style
 
     matplotlib.style.use(_sheets(dark))
 
@@ -226,7 +229,8 @@ def context(*, dark: bool = False) -> Iterator[None]:
     >>> figure.get_facecolor() == Figure().get_facecolor()
     False
     """
-    import matplotlib.style
+    with extra_needed():
+        import matplotlib.style
 
     with matplotlib.style.context(_sheets(dark)):
         yield

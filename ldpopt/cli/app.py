@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from ldpopt.cli.shared import errors, leave_pipe
-from ldpopt.errors import LdpoptError
+from ldpopt.errors import LdpoptError, extra_needed
 from ldpopt.printable import printable
 
 # Status 1 is a check that failed (audit, verify) and nothing else.
@@ -124,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         # Not in its standalone mode, in which it would print errors of usage in a look of its own.
-        status = app(args=arguments, prog_name="ldpopt", standalone_mode=False)
+        with extra_needed():
+            status = app(args=arguments, prog_name="ldpopt", standalone_mode=False)
     except LdpoptError as error:
         _fail(str(error))
     except _UsageError as error:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
+from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed, warn
 from ldpopt.estimate import intervals
 from ldpopt.estimate.labels import checked_labels, labels_of
 from ldpopt.estimate.noise import Noise
@@ -749,7 +749,8 @@ class FrequencyEstimate(Immutable):
         >>> raw.plot().get_suptitle()
         'all values: base, OUE, ε = 1, n = 10,000'
         """
-        from ldpopt.estimate.figure import estimate_figure  # loads matplotlib
+        with extra_needed():
+            from ldpopt.estimate.figure import estimate_figure  # loads matplotlib
 
         number = validate.integer("largest", largest, minimum=1)
         missing = "" if level is None else self._why_no_intervals

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldpopt.errors import extra_needed
 from ldpopt.storage import write_whole
 from ldpopt.studies.comparison_rows import ComparisonRow, to_csv
 from ldpopt.tables import data_frame, html_of, lines_of
@@ -39,7 +40,8 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Return a picture of inexactness against time, a panel per problem."""
-        from ldpopt.studies.comparison_figure import draw_comparison
+        with extra_needed():
+            from ldpopt.studies.comparison_figure import draw_comparison
 
         return draw_comparison(self.rows)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, extra_needed
 from ldpopt.printable import cell
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
@@ -145,7 +145,8 @@ class Study:
         InvalidInputError
             If the metric is unknown.
         """
-        from ldpopt.studies.study_figure import study_figure
+        with extra_needed():
+            from ldpopt.studies.study_figure import study_figure
 
         return study_figure(self.rows, self.candidates, self.baseline, metric, level=self.level)
 
