@@ -265,6 +265,18 @@ def test_tests_of_a_function_come_quickest_first(tmp_path):
     assert calls.quick(at_top) == ["tests/test_docs.py::quick", "tests/test_tools.py::other"]
 
 
+def test_compiled_functions_are_tested_through_the_modules_that_import_them(tmp_path):
+    path = tmp_path / "callmap.json"
+    names = ["ldpopt/closed_form/hierarchy.py::f", "ldpopt/closed_form/simplex.py::g"]
+    tests = {"tests/test_hierarchy.py::one": [0.1, [0]], "tests/test_docs.py::other": [0.1, [1]]}
+    path.write_text(json.dumps({"functions": names, "tests": tests}))
+    calls = mutants.CallMap(path)
+    kernels = "ldpopt/closed_form/tree_kernels.py"
+    (in_kernel,) = mutations.mutations(kernels, b"def kernel():\n    return 1\n")
+    assert calls.quick(in_kernel) == ["tests/test_hierarchy.py::one"]
+    assert calls.whole_files(in_kernel) == ["tests/test_hierarchy.py"]
+
+
 @pytest.mark.parametrize(
     ("status", "output", "expected"),
     [

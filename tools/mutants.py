@@ -122,11 +122,19 @@ class CallMap:
 
     def quick(self, mutation: Mutation) -> list[str]:
         """Return the tests of the changed function, the quickest first, up to the limit."""
-        function = mutation.function or ""
-        tests: Iterable[str] = self.by_function.get(function_key(mutation.path, function), [])
-        # A constant of a module or class, or a function that is new: any test of the module.
-        tests = tests or self.module_tests.get(mutation.path, set())
+        tests = self._tests_of(mutation)
         return self._within(sorted(tests, key=lambda test: (self.seconds[test], test)))
+
+    def _tests_of(self, mutation: Mutation) -> Iterable[str]:
+        """Return the tests that call the changed function, or else what is nearest to it."""
+        function = function_key(mutation.path, mutation.function or "")
+        if function in self.by_function:
+            return self.by_function[function]
+        # A constant of a module or class, or a function that is new: any test of the module.
+        if mutation.path in self.module_tests:
+            return self.module_tests[mutation.path]
+        # Calls of compiled functions are not seen: those of the modules that import them are.
+        return {test for path in _importers(mutation.path) for test in self.module_tests[path]}
 
     def _within(self, tests: list[str]) -> list[str]:
         total = 0.0
@@ -141,8 +149,7 @@ class CallMap:
 
     def whole_files(self, mutation: Mutation) -> list[str]:
         """Return the test files of the changed function, those that call it most first."""
-        function = function_key(mutation.path, mutation.function or "")
-        tests = self.by_function.get(function) or self.module_tests.get(mutation.path, set())
+        tests = self._tests_of(mutation)
         if not tests:
             return _files_that_name(mutation)
         calls = Counter(map(file_of, tests))
@@ -168,6 +175,18 @@ class CallMap:
     def limit(self, test: str) -> float:
         """Return the processor time that a test may take."""
         return TEST_SECONDS + TEST_FACTOR * self.seconds.get(test, 0.0)
+
+
+def _importers(path: str) -> list[str]:
+    """Return the files of the package that import the module of a file by its whole name."""
+    module = ".".join(Path(path).with_suffix("").parts)
+    pattern = re.compile(rf"^\s*(from|import) {re.escape(module)}\b", re.MULTILINE)
+    folder = ROOT / Path(path).parts[0]
+    return [
+        str(file.relative_to(ROOT))
+        for file in sorted(folder.rglob("*.py"))
+        if pattern.search(file.read_text(encoding="utf-8"))
+    ]
 
 
 def _files_that_name(mutation: Mutation) -> list[str]:

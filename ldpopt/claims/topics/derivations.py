@@ -502,7 +502,8 @@ def uniform_prior(instances: InstanceSet) -> Finding:
     """Compute posterior and likelihood of GRR's counts at all distributions with step 1/24, d = 3.
 
     Red if they are largest at different distributions, or if a prior that favours the last value
-    moves the largest posterior nowhere: then the comparison would show nothing.
+    does not move the largest posterior towards it each time: then the comparison would show
+    nothing.
     """
     steps = 24
     # A grid, where the largest of finitely many numbers is found without a solver.
@@ -519,12 +520,13 @@ def uniform_prior(instances: InstanceSet) -> Finding:
         prior = np.full(len(grid), 1 / len(grid))
         # Bayes' theorem as it stands, although the divisor moves no maximum.
         posterior = likelihood * prior / np.sum(likelihood * prior)
-        equal += bool(np.argmax(posterior) == np.argmax(log_likelihood))
+        most_likely = np.argmax(log_likelihood)
+        equal += bool(np.argmax(posterior) == most_likely)
         # A prior that is not uniform, as a control: strong enough to win against 30 reports.
         favouring = likelihood * np.exp(20 * grid[:, -1])
-        moved += bool(np.argmax(favouring) != np.argmax(log_likelihood))
+        moved += bool(grid[np.argmax(favouring), -1] > grid[most_likely, -1])
     return Finding(
-        holds=equal == len(samples) and moved > 0,
+        holds=equal == moved == len(samples),
         instances=len(samples),
         evidence={
             "count vectors whose largest posterior is the likelihood's maximum": equal,
