@@ -705,3 +705,8 @@ def test_one_trial_that_is_not_of_grr_is_enough_for_the_multinomial_to_refuse_a_
     stack = FrequencyEstimate([good, good * 0.5], n=N, oracle=oracle)
     with pytest.raises(InvalidInputError, match="use BinomialMLE"):
         losses.MultinomialMLE().validate_for(stack)
+
+
+def test_the_support_of_the_divergence_has_no_zeros():
+    support = losses.KullbackLeibler().support(FrequencyEstimate([0.5, 0.0, -0.25]))
+    assert support.tolist() == [True, False, False]
