@@ -118,8 +118,12 @@ def output_indices(oracle, reports):
         return np.ravel_multi_index(
             [*hashes.T, reports["bucket"].astype(np.int64)], (oracle.g,) * (d + 1)
         )
-    position = {output: i for i, output in enumerate(itertools.combinations(range(d), oracle.k))}
-    return np.array([position[tuple(report)] for report in reports.tolist()])
+    subsets = np.array(list(itertools.combinations(range(d), oracle.k)))
+    assert (np.diff(reports.astype(np.int64), axis=1) > 0).all()
+    # Sets as bits of a number: there are 2^d numbers, and any other one would be out of range.
+    position = np.full(2**d, -1)
+    position[(1 << subsets).sum(axis=1)] = np.arange(len(subsets))
+    return position[(1 << reports.astype(np.int64)).sum(axis=1)]
 
 
 def hash_values(seeds, d, g):

@@ -1,5 +1,6 @@
 """The checks of the code itself find what they should and nothing else."""
 
+import functools
 import json
 
 import pytest
@@ -242,10 +243,12 @@ def test_results_survive_a_kill_and_survivors_wait_for_new_tests(tmp_path):
 
 
 def test_explained_survivors_still_exist():
+    planted = functools.cache(
+        lambda path: list(mutations.mutations(path, (texts.ROOT / path).read_bytes()))
+    )
     for entry in mutants.explanations():
         assert entry.reason
-        planted = mutations.mutations(entry.path, (texts.ROOT / entry.path).read_bytes())
-        assert any(entry.covers(mutation) for mutation in planted), entry
+        assert any(entry.covers(mutation) for mutation in planted(entry.path)), entry
 
 
 def test_tests_of_a_function_come_quickest_first(tmp_path):
