@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -337,6 +337,29 @@ def test_some_cases_need_one_reading_and_all_of_them_to_contradict(tmp_path):
 
 def row(mean=2.0, std=0.5, trials=25):
     return Row("f", "p", "zipf", "olh", 10, 8, 1.0, "base", "q", "", "mse", mean, std, trials)
+
+
+def test_an_empty_number_is_unknown_and_a_parameter_is_a_number_where_it_reads_as_one(tmp_path):
+    lines = [",".join(COLUMNS)]
+    for parameter, std in (("", ""), ("7", "0.5"), ("0.5", "0"), ("cut", "1")):
+        lines.append(f"f,p,zipf,olh,10,8,1.0,base,q,{parameter},mse,2.5,{std},25")
+    path = tmp_path / "f.csv"
+    path.write_text("\n".join(lines), "utf-8")
+    rows = read_table(path, Row)
+    assert [read.parameter for read in rows] == ["", 7, 0.5, "cut"]
+    assert [str(read.std) for read in rows] == ["nan", "0.5", "0.0", "1.0"]
+    assert {(read.n, read.d, read.epsilon, read.mean) for read in rows} == {(10, 8, 1.0, 2.5)}
+
+
+def test_rows_are_selected_by_value_and_each_place_and_method_comes_once(monkeypatch):
+    other = replace(row(), method="norm")
+    rows = (row(), replace(row(), panel="another"), other, replace(other, epsilon=2.0))
+    results = Results(Path("nowhere"))
+    monkeypatch.setattr(results, "rows", lambda figure: rows)
+    assert list(results.select("f", epsilon=1.0)) == [row(), other]
+    assert list(results.select("f", method="norm", metric="mse")) == list(rows[2:])
+    assert list(results.select("f", panel="another")) == [rows[1]]
+    assert list(results.select("f", method="no such")) == []
 
 
 def coverage(numbers, truth):
