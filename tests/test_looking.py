@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+import types
 from html.parser import HTMLParser
 
 import cvxpy as cp
@@ -459,6 +460,58 @@ def test_without_pandas_a_sentence_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InvalidInputError, match=r"pip install pandas, or use np\.asarray"):
         RAW.to_frame()
+
+
+class Series:
+    """What this library uses of a Series of pandas, which is not installed everywhere."""
+
+    __module__ = "pandas.core.series"
+    name = None
+
+    def __init__(self, values, index):
+        self.array = values
+        self.index = index
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.array, dtype=dtype)
+
+
+class Categorical:
+    """The same for a Categorical."""
+
+    __module__ = "pandas.core.arrays.categorical"
+
+    def __init__(self, codes, categories):
+        self.codes = codes
+        self.categories = categories
+
+
+def test_a_frame_has_columns_of_equal_length(monkeypatch):
+    """Without pandas: what its DataFrame is made of."""
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=dict))
+    frame = RAW.to_frame(level=0.9)
+    assert [*frame] == ["label", "frequency", "standard_error", "lower", "upper"]
+    assert {len(column) for column in frame.values()} == {4}
+    sets = RAW.to_frame({"pets": ["cat", "dog"]})
+    assert sets["label"] == ["pets"]
+    # Two values whose counts are independent: their variances add up.
+    both = np.sqrt((frame["standard_error"][:2] ** 2).sum())
+    assert sets["standard_error"][0] == pytest.approx(both, rel=0.02)
+
+
+def test_objects_of_pandas_bring_their_labels():
+    """Without pandas: by what this library looks at."""
+    counts = Series([4_300, 3_300, 2_650, 2_600], PETS)
+    assert OUE.estimate(counts, 10_000).labels == tuple(PETS)
+    assert OUE.estimate(counts, 10_000, labels=list("abcd")).labels == tuple("abcd")
+    assert datasets.Dataset.from_pandas(counts).labels == tuple(PETS)
+    data = datasets.Dataset.from_pandas(Categorical(np.array([2, 0, 2]), ["cat", "cow", "dog"]))
+    assert data.counts.tolist() == [1, 0, 2]
+    assert data.labels == ("cat", "cow", "dog")
+    with pytest.raises(InvalidInputError, match="user 1 has no value"):
+        datasets.Dataset.from_pandas(Categorical(np.array([0, -1]), ["cat", "cow"]))
+    with pytest.raises(InvalidTypeError, match="a Series of counts or a Categorical"):
+        datasets.Dataset.from_pandas([1, 2])
 
 
 def test_a_frame_has_labels_errors_and_intervals():
