@@ -37,6 +37,7 @@ from ldpopt.claims.topics import (
     tasks,
     thresholds,
     values,
+    variances,
 )
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.datasets import Dataset
@@ -373,7 +374,7 @@ BREAKS = {
     "significance-threshold": lambda patch: patch.setattr(
         closed_form, "significance_threshold", lambda d, sigma, alpha=2.0: 4 * sigma
     ),
-    "hr-like-ss": lambda patch: patch.setattr(protocols, "HadamardResponse", OUE),
+    "hr-like-ss": lambda patch: patch.setattr(variances, "HadamardResponse", OUE),
     "oue-faster": lambda patch: patch.setattr(protocols, "_hashed", lambda x: x),
     "table1-words": lambda patch: patch.setattr(
         closed_form, "base_cut", lambda f, threshold: np.maximum(f, 0.0)

@@ -30,6 +30,7 @@ from ldpopt.claims.topics import (
     posterior,
     protocols,
     shapes,
+    variances,
     variants,
 )
 from ldpopt.closed_form import significance_threshold
@@ -499,9 +500,9 @@ def test_true_frequencies_of_the_noise_claims_are_distinct():
 
 def test_variances_of_hashing_by_hand():
     # e = 3: at h = 3 it is 4e/(e-1)² = 3; at h = 1 and h = 9 it is 16/4 = 4.
-    assert protocols._hashing_variance(3, 3.0) == pytest.approx(3.0)
-    assert protocols._hashing_variance(1, 3.0) == pytest.approx(4.0)
-    assert protocols._hashing_variance(9, 3.0) == pytest.approx(4.0)
+    assert variances._hashing_variance(3, 3.0) == pytest.approx(3.0)
+    assert variances._hashing_variance(1, 3.0) == pytest.approx(4.0)
+    assert variances._hashing_variance(9, 3.0) == pytest.approx(4.0)
 
 
 def test_the_evidence_on_norms_variance_by_hand():
@@ -532,13 +533,13 @@ def test_the_standard_deviation_of_a_share_of_olh_by_hand():
 
 
 def test_privacy_losses_by_hand():
-    assert protocols._subset_loss(0.5, 2, 8) == pytest.approx(math.log(3))
-    assert protocols._subset_loss(0.6, 2, 8) == pytest.approx(math.log(4.5))
+    assert variances._subset_loss(0.5, 2, 8) == pytest.approx(math.log(3))
+    assert variances._subset_loss(0.6, 2, 8) == pytest.approx(math.log(4.5))
 
 
 def test_variances_of_subset_sizes_are_those_of_the_oracle():
     oracle = SubsetSelection(epsilon=1.0, d=8)
-    constant, slope = protocols._subset_variances(1.0, 8)
+    constant, slope = variances._subset_variances(1.0, 8)
     assert (constant[oracle.k - 1], slope[oracle.k - 1]) == pytest.approx((oracle.a, oracle.b))
     assert errata._unary_loss(0.5, 0.25) == pytest.approx(math.log(3))
     assert errata._unary_loss(0.75, 0.5) == pytest.approx(math.log(3))
@@ -551,17 +552,17 @@ def test_rows_of_hadamard_matrices_by_hand():
 
 
 def test_excess_of_hashing_over_unary_encoding():
-    assert protocols._olh_over_oue(math.log(3)) == pytest.approx(0.0, abs=1e-12)
+    assert variances._olh_over_oue(math.log(3)) == pytest.approx(0.0, abs=1e-12)
     # ε = 1, floor: g = 3, h = 2: (e²/2 + 2e + 2)/(4e) - 1.
     e = math.e
-    assert protocols._olh_over_oue(1.0, "floor") == pytest.approx((e * e / 2 + 2) / (4 * e) - 0.5)
+    assert variances._olh_over_oue(1.0, "floor") == pytest.approx((e * e / 2 + 2) / (4 * e) - 0.5)
 
 
 def test_budgets_run_from_one_twentieth_to_five():
-    assert protocols._budgets(InstanceSet(quick=True), quick=3, full=5) == pytest.approx(
+    assert variances._budgets(InstanceSet(quick=True), quick=3, full=5) == pytest.approx(
         [0.05, 2.525, 5.0]
     )
-    assert len(protocols._budgets(InstanceSet(), quick=3, full=5)) == 5
+    assert len(variances._budgets(InstanceSet(), quick=3, full=5)) == 5
 
 
 def test_the_words_of_norm_sub_by_hand():

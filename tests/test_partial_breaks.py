@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ldpopt.claims import LEDGER, InstanceSet, Verdict
-from ldpopt.claims.topics import equivalences, protocols
+from ldpopt.claims.topics import equivalences, protocols, variances
 from ldpopt.oracles import OUE
 from ldpopt.oracles.forms import HashForm
 
@@ -75,7 +75,7 @@ def of_oue(monkeypatch, p=None, q=None, at=2.0):
             return SimpleNamespace(p=p or right.p, q=right.q if q is None else q)
         return right
 
-    monkeypatch.setattr(protocols, "OUE", make)
+    monkeypatch.setattr(variances, "OUE", make)
 
 
 def test_a_bolder_encoding_at_one_budget_has_not_the_fewest_ones(monkeypatch, instances):
@@ -88,14 +88,14 @@ def test_one_budget_at_which_another_encoding_has_fewer_ones_refutes_that_oue_ha
     monkeypatch, instances
 ):
     # An encoding that sends hardly any 1 is beaten by none, except where OUE is left as it is.
-    budgets = protocols._budgets(instances, quick=20, full=200)
+    budgets = variances._budgets(instances, quick=20, full=200)
 
     def make(epsilon, d):
         if epsilon == budgets[7]:
             return OUE(epsilon=epsilon, d=d)
         return SimpleNamespace(p=0.001, q=0.0)
 
-    monkeypatch.setattr(protocols, "OUE", make)
+    monkeypatch.setattr(variances, "OUE", make)
     assert verdict("oue-ones", instances) is Verdict.FAILS
 
 
@@ -103,53 +103,53 @@ def test_one_budget_at_which_another_encoding_has_fewer_ones_refutes_that_oue_ha
 def test_one_rounding_that_costs_variance_at_one_budget_refutes_that_olh_has_that_of_oue(
     monkeypatch, instances, lost
 ):
-    budget = protocols._budgets(instances, quick=100, full=2_000)[60]
+    budget = variances._budgets(instances, quick=100, full=2_000)[60]
 
     def excess(epsilon, rounding="nearest"):
         return 0.01 if epsilon == budget and rounding == lost else 0.0
 
-    monkeypatch.setattr(protocols, "_olh_over_oue", excess)
+    monkeypatch.setattr(variances, "_olh_over_oue", excess)
     # As corrected: up to 2 % where e^ε is no whole number.
     assert verdict("olh-oue", instances) is Verdict.CORRECTED
 
 
 def test_the_nearest_number_of_buckets_may_cost_two_percent_at_no_budget(monkeypatch, instances):
-    budget = protocols._budgets(instances, quick=100, full=2_000)[60]
+    budget = variances._budgets(instances, quick=100, full=2_000)[60]
 
     def excess(epsilon, rounding="nearest"):
         return 0.03 if epsilon == budget else 0.0
 
-    monkeypatch.setattr(protocols, "_olh_over_oue", excess)
+    monkeypatch.setattr(variances, "_olh_over_oue", excess)
     assert verdict("olh-oue", instances) is Verdict.FAILS
 
 
 def test_the_floor_alone_refutes_that_both_roundings_are_the_best(monkeypatch, instances):
     def make(epsilon, d, rounding):
         e = math.exp(epsilon)
-        variance = min(protocols._hashing_variance(h, e) for h in range(1, int(e) + 4))
+        variance = min(variances._hashing_variance(h, e) for h in range(1, int(e) + 4))
         g = 1 + next(
-            h for h in range(1, 200) if protocols._hashing_variance(h, e) <= variance * (1 + 1e-15)
+            h for h in range(1, 200) if variances._hashing_variance(h, e) <= variance * (1 + 1e-15)
         )
         if rounding == "floor":
             g += 1
-        return SimpleNamespace(a=protocols._hashing_variance(g - 1, e), g=g)
+        return SimpleNamespace(a=variances._hashing_variance(g - 1, e), g=g)
 
     # With "nearest" the best number, nothing is left to correct.
-    monkeypatch.setattr(protocols, "OLH", make)
+    monkeypatch.setattr(variances, "OLH", make)
     assert verdict("olh-best-g", instances) is Verdict.FAILS
 
 
 def test_one_budget_at_which_an_encoding_beats_oue_is_noticed(monkeypatch, instances):
-    budgets = protocols._budgets(instances, quick=20, full=200)
+    budgets = variances._budgets(instances, quick=20, full=200)
 
     def make(epsilon, d):
         right = OUE(epsilon=epsilon, d=d)
         return SimpleNamespace(a=right.a * (1 + 1e-6 * (epsilon == budgets[3])))
 
-    monkeypatch.setattr(protocols, "OUE", make)
+    monkeypatch.setattr(variances, "OUE", make)
     # SUE's ratio to it would differ too: it is compared with the formula at every budget.
     monkeypatch.setattr(
-        protocols,
+        variances,
         "SUE",
         lambda epsilon, d: SimpleNamespace(a=make(epsilon, d).a * math.cosh(epsilon / 4) ** 2),
     )
