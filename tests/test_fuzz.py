@@ -9,11 +9,13 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpopt.collection import aggregate, write_reports
+from ldpopt.cli.problem_file import read_problem
+from ldpopt.collection import Schema, aggregate, write_reports
 from ldpopt.collection.counts import is_counts, read_counts
 from ldpopt.collection.files import open_reports
 from ldpopt.collection.header import Header
@@ -27,6 +29,9 @@ TIMES = int(os.environ.get("LDPOPT_TORTURE", "1"))
 D = 4
 NAMES = ("grr", "oue", "olh", "ss")
 LABELS = Labels(D)
+
+
+SCHEMA = Schema(MAKERS["grr"](D), ["value"], client_id="count")
 
 
 def cases(number):
@@ -53,6 +58,7 @@ def world(tmp_path_factory):
     for suffix in ("json", "csv"):
         out = folder / f"counts-{suffix}.{suffix}"
         assert run("aggregate", folder / "grr.csv", "--out", out).status == 0
+    (folder / "problem.toml").write_text('loss = "LeastSquares"\nconstraints = ["NonNegative"]\n')
     (folder / "plain.csv").write_text("value,count\n0,5\n1,4\n2,2\n3,1\n")
     (folder / "labels.txt").write_text("red\ngreen\nblue\nwhite\n")
     (folder / "labels.json").write_text('["red", "green", "blue", "white"]')
@@ -101,6 +107,11 @@ def test_every_reader_survives_the_corpus(name, tmp_path):
         survives(Labels.read, str(path))
         survives(LABELS.sets, path)
         survives(lambda path: list(read_values(path, LABELS)), path)
+        survives(lambda path: aggregate(path, schema=SCHEMA), path)
+    for suffix in ("toml", "yaml"):
+        path = tmp_path / f"p.{suffix}"
+        path.write_bytes(CORPUS[name])
+        survives(read_problem, path, LABELS)
 
 
 @given(st.sampled_from(NAMES), fields)
@@ -192,8 +203,19 @@ def test_columns_of_any_type_are_counted_or_refused(name, data, world):
         check_accounts(path, result)
 
 
+@given(data=st.data())
+@cases(60)
+def test_columns_of_any_type_in_files_of_others_are_read_or_refused(data, world):
+    path = world / "edited" / "service.parquet"
+    pq.write_table(pa.table({name: data.draw(columns(3)) for name in ("value", "count")}), path)
+    result = survives(lambda: aggregate(path, schema=SCHEMA))
+    assert result is None or result.n + sum(result.rejected.values()) == 3
+    batches = survives(lambda: list(read_values(path, LABELS)))
+    assert all(((values >= 0) & (values < D)).all() for values, _ in batches or [])
+
+
 @pytest.mark.parametrize(
-    "name", ["labels.txt", "labels.json", "sets.json", "values.csv", "plain.csv"]
+    "name", ["labels.txt", "labels.json", "sets.json", "values.csv", "plain.csv", "problem.toml"]
 )
 @given(pieces=edits)
 @cases(80)
@@ -204,6 +226,8 @@ def test_any_file_of_an_analyst_is_read_or_refused(name, pieces, world):
         survives(Labels.read, str(path))
     elif name == "sets.json":
         survives(LABELS.sets, path)
+    elif name == "problem.toml":
+        survives(read_problem, path, LABELS)
     elif name == "values.csv":
         batches = survives(lambda: list(read_values(path, LABELS)))
         assert all(((values >= 0) & (values < D)).all() for values, _ in batches or [])
@@ -244,12 +268,26 @@ OUTPUTS = ["out.csv", "out.json", "out.parquet", "deep/out.json"]
 ODD = ["nowhere.csv", "x" * 300, ".", "/dev/null", "é\udcff.csv", "loop.csv", "gone.parquet"]
 AMOUNTS = ["1", "0", "-1", "nan", "1e400", "0.5", "x", "9" * 5000]
 DOMAINS = ["4", "1", "0", "9" * 5000, "-3", "²"]
+FOREIGN = {
+    "--oracle": ["grr", "oue", "x"],
+    "--epsilon": AMOUNTS,
+    "--domain": DOMAINS,
+    "--column": ["value", "report", "x"],
+    "--client-id": ["client_id", "count"],
+}
 OPTIONS = {
-    "aggregate": {"--rejects": OUTPUTS, "--max-reject-rate": AMOUNTS, "--workers": AMOUNTS[1:]},
+    "aggregate": {
+        "--rejects": OUTPUTS,
+        "--max-reject-rate": AMOUNTS,
+        "--workers": AMOUNTS[1:],
+        **FOREIGN,
+    },
+    "merge": {},
+    "select": {"--seed": AMOUNTS, "--fit": ["norm-sub", "x"], **FOREIGN},
     "estimate": {
-        "--oracle": ["grr", "oue", "x"],
-        "--epsilon": AMOUNTS,
-        "--domain": DOMAINS,
+        **FOREIGN,
+        "--problem": ["problem.toml"],
+        "--alpha": AMOUNTS,
         "--n": AMOUNTS,
         "--query": [],
         "--answers": OUTPUTS,
@@ -260,6 +298,8 @@ OPTIONS = {
 }
 NEEDED = {
     "aggregate": {"--out": OUTPUTS},
+    "merge": {"--out": OUTPUTS},
+    "select": {"--query": ["sets.json"], "--trials": ["2"], "--candidates": ["base,norm-sub"]},
     "estimate": {},
     "perturb": {
         "--oracle": ["grr", "olh"],
@@ -268,8 +308,15 @@ NEEDED = {
         "--out": OUTPUTS,
     },
 }
-FLAGS = {"aggregate": "--keep-going", "estimate": "--json", "perturb": "--json"}
-OF_FILES = ("--query", "--domain", "--out", "--answers", "--rejects")
+FLAGS = {
+    "aggregate": "--keep-going",
+    "merge": "--json",
+    "select": "--json",
+    "estimate": "--json",
+    "perturb": "--json",
+}
+OF_FILES = ("--query", "--domain", "--out", "--answers", "--rejects", "--problem")
+READ = ("--query", "--domain", "--problem")
 
 
 class Arena:
@@ -336,6 +383,8 @@ def line_of(names, numbers):
     command = choose(list(OPTIONS))
     inputs = [*names, *ODD]
     line = [command, choose(inputs)]
+    if command == "merge":
+        line.append(choose([*inputs, "counts-json.json", "counts-csv.csv"]))
     some = [name for name in OPTIONS[command] if next(numbers) % 3 == 0]
     for name, values in {
         **NEEDED[command],
@@ -354,7 +403,8 @@ def test_no_line_of_arguments_ends_in_a_traceback_or_loses_its_inputs(arena, num
     before = arena.stamps()
     with contextlib.chdir(arena.folder):
         result = run(*line)
-        read = [line[1], *(line[line.index(o) + 1] for o in ("--query", "--domain") if o in line)]
+        read = [line[1], *(line[line.index(o) + 1] for o in READ if o in line)]
+        read += line[2:3] if line[0] == "merge" else []
         inputs = {os.path.realpath(name) for name in read if len(name) < 255}
     altered, new = arena.restore(before)
     assert result.status in (0, 2, 3), (line, result.err)

@@ -221,3 +221,21 @@ def test_options_of_methods_are_passed_on(counts):
 def test_options_that_a_method_does_not_have_are_named(options, words, counts):
     result = run("estimate", *counts, *options)
     assert (result.status, words in result.err) == (2, True), result.err
+
+
+def test_compare_takes_a_problem_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "est.csv").write_text("value,frequency\nred,0.5\nblue,0.4\ngreen,-0.1\n")
+    (tmp_path / "own.toml").write_text(
+        'loss = "LeastSquares"\n'
+        'constraints = ["NonNegative", {name = "TopSet", indices = ["blue"]}]\n'
+    )
+    options = ["--input", "est.csv", "--problem", "own.toml", "--solvers", "CLARABEL"]
+    options.append("--json")
+    result = run("compare", *options)
+    assert result.status == 0, result.err
+    assert {row["problem"] for row in json.loads(result.out)} == {"own"}
+    over = run("compare", *options, "--csv", "own.toml")
+    assert (over.status, "would replace own.toml" in over.err) == (2, True)
+    (tmp_path / "own.toml").write_text("loss = 1")
+    assert run("compare", *options).status == 2

@@ -84,7 +84,8 @@ OwnProblem = Annotated[
     typer.Option(
         "--problem",
         metavar="MODULE:NAME",
-        help="A problem of your own, several, or a function from the estimate to them.",
+        help="A problem of your own, several, or a function from the estimate to them; or a TOML "
+        "or YAML file that states one.",
     ),
 ]
 OracleName = Annotated[
@@ -149,7 +150,10 @@ def compare(
         results = compare_solvers(
             sizes, names, cases=cases, accuracies=accuracies, time_limit=limit
         )
-    require_writable(csv, plot, inputs=[own_input])
+    problem_file = None
+    if own_problem is not None and _is_file(own_problem):
+        problem_file = Path(own_problem)
+    require_writable(csv, plot, inputs=[own_input, problem_file])
     # The library's own path is the first row of each problem.
     rows = _rows(results, total * (1 + len(names) * len(accuracies)))
     if as_json:
@@ -182,8 +186,19 @@ def _estimate(
     return FrequencyEstimate(frequencies, n, protocol, labels=labels)
 
 
+def _is_file(problem: str) -> bool:
+    """Return whether --problem names a problem file, and not an object of Python."""
+    return problem.lower().endswith((".toml", ".yaml", ".yml"))
+
+
 def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:
-    """Return the problems that an object of the user states, by name."""
+    """Return the problems that a file, or an object of the user, states, by name."""
+    if _is_file(name):
+        from ldpopt.cli.problem_file import read_problem
+        from ldpopt.collection.labels import Labels
+
+        texts = None if estimate.labels is None else tuple(estimate.labels)
+        return {Path(name).stem: read_problem(Path(name), Labels(estimate.d, texts))}
     value = load_object(name)
     title = name.rpartition(":")[2]
     if callable(value) and not isinstance(value, Problem):

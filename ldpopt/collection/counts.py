@@ -186,7 +186,11 @@ _MORE: Mapping[str, type] = {"rejected": dict, "unreadable": list, "files": dict
 
 
 def _of_kind(record: dict[str, Any], key: str, path: Path) -> Any:
-    if not isinstance(record[key], _MORE[key]):
+    """Return a field of a record, if it has its type; numbers of rows are added up later."""
+    value = record[key]
+    numbers = value.values() if key == "rejected" and isinstance(value, dict) else ()
+    is_number = all(type(number) is int and number >= 0 for number in numbers)
+    if not isinstance(value, _MORE[key]) or not is_number:
         raise InvalidInputError(f"{path} says {key} = {record[key]!r}, of the wrong type")
     return record[key]
 
