@@ -65,7 +65,7 @@ ADVERSARIAL = [
 CELLS = {
     "least squares": 53,
     "weighted": 53,
-    "absolute": 26,
+    "absolute": 53,
     "gaussian": 53,
     "binomial": 53,
     # Without a total or upper bounds the multinomial likelihood grows for ever.
@@ -183,12 +183,6 @@ def test_pooling_of_the_weighted_likelihood_holds_for_all_signs_of_kappa(kappa_o
         certificate = certified(problem, estimate, f)
         assert certificate.gap.max() <= CERTIFIED
         assert certificate.violation.max() <= CERTIFIED
-
-
-def test_values_with_variances_of_their_own_go_to_a_solver():
-    estimate = FrequencyEstimate([0.2, 0.5, 0.3], noise=[0.01, 0.02, 0.03])
-    problem = Problem(losses.GaussianMLE(), [Unimodal(0), NonNegative(), SumsTo(1.0)])
-    assert problem.explain(estimate).startswith("conic")
 
 
 def test_a_million_reports_take_the_closed_form_where_solvers_fail():
@@ -394,6 +388,116 @@ def test_the_divergence_keeps_what_is_below_a_zero_at_zero():
     ):
         with pytest.raises(InfeasibleError, match=message):
             Problem(losses.KullbackLeibler(), [chain, bounds, SumsTo(1.0)]).solve(estimate)
+
+
+# --- losses that no mean tells --------------------------------------------------------------------
+
+SPLIT = {
+    "absolute": losses.LeastAbsolute(),
+    "huber": losses.Huber(0.05),
+    "a sum": losses.LeastSquares() + 0.1 * losses.L1To(np.full(D, 1 / D)),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.parametrize(
+    "others",
+    [[], [SumsTo(1.0)], [Bounds(0.0, CAPS), SumsTo(1.0)]],
+    ids=["alone", "total", "caps and total"],
+)
+def test_any_sum_over_values_is_split_by_its_slopes(name, others):
+    estimate = DEFAULT[[3, 17, 26]]
+    problem = Problem(SPLIT[name], [Monotone([(0, 1), (0, 2), (2, 3)]), *others])
+    solution = problem.solve(estimate)
+    assert solution.solver.startswith("split by slopes")
+    certificate = certified(problem, estimate, solution.frequencies)
+    assert certificate.gap.max() <= CERTIFIED
+    assert certificate.violation.max() <= CERTIFIED
+
+
+def test_values_with_variances_of_their_own_are_split_too():
+    estimate = FrequencyEstimate([0.2, 0.5, 0.3], noise=[0.01, 0.02, 0.03])
+    problem = Problem(losses.GaussianMLE(), [Unimodal(0), NonNegative(), SumsTo(1.0)])
+    solution = problem.solve(estimate)
+    assert solution.solver == "split by slopes, one root"
+    assert solution.certificate.is_optimal(1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_of_absolute_deviations_take_medians(seed):
+    rng = np.random.default_rng(seed)
+    target = rng.normal(0, 1, 9)
+    f = Problem(losses.LeastAbsolute(), [Monotone(np.arange(9))]).solve(target).frequencies
+    assert (np.diff(f) <= 0).all()
+    for value in np.unique(f):
+        block = target[f == value]
+        smallest = np.abs(block - np.median(block)).sum()
+        assert_allclose(np.abs(block - value).sum(), smallest, rtol=0, atol=10 * ROUNDING)
+
+
+def test_slopes_that_never_rise_have_no_minimum():
+    with pytest.raises(InvalidInputError, match="unbounded below"):
+        Problem(Falling(), [Monotone([0, 1])]).solve([0.5, 0.5])
+
+
+class Falling(losses.Huber):
+    """A slope of -1 everywhere."""
+
+    def __init__(self):
+        super().__init__(1.0)
+
+    def gradient(self, f, estimate):
+        return np.full(f.shape, -1.0)
+
+
+# --- a price on variation -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_fused_lasso_meets_its_conditions(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 40))
+    target = rng.normal(0, 1, (2, d)).round(1 if seed % 2 else 15)
+    price = float(rng.choice([0.0, 0.05, 0.3, 1.0, 5.0]))
+    f = closed_form.fused(target, price)
+    # What flows from each value to the next is at most the price, and all of it where f jumps.
+    flow = np.cumsum(target - f, axis=-1)
+    assert np.abs(flow[:, -1]).max() <= CERTIFIED
+    assert np.abs(flow[:, :-1]).max(initial=0.0) <= price + CERTIFIED
+    step = np.diff(f, axis=-1)
+    jumps = np.abs(step) > 1e-9
+    expected = -price * np.sign(step[jumps])
+    assert_allclose(flow[:, :-1][jumps], expected, rtol=0, atol=CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    ("others", "name"),
+    [
+        ([], "fused lasso"),
+        ([SumsTo(1.0)], "fused lasso, norm"),
+        ([NonNegative(), SumsTo(1.0)], "fused lasso, norm-sub"),
+        ([Bounds(0.0, 0.4), SumsTo(1.0)], "fused lasso, one root"),
+    ],
+    ids=["alone", "total", "simplex", "caps and total"],
+)
+def test_a_price_on_variation_comes_first(others, name):
+    loss = 2 * losses.LeastSquares() + 0.1 * losses.TotalVariation([4, 0, 2, 1, 3])
+    problem = Problem(loss, others)
+    target = DEFAULT[22]
+    solution = problem.solve(target)
+    assert solution.solver == name
+    numeric = problem.solve(target, path="conic")
+    assert_allclose(solution.frequencies, numeric.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+    assert solution.objective <= numeric.objective + CERTIFIED
+    near = certified(problem, target, solution.frequencies)
+    assert near.gap <= 1e-8
+    assert near.violation <= CERTIFIED
+
+
+def test_variation_between_caps_of_each_value_goes_to_a_solver():
+    loss = losses.LeastSquares() + 0.1 * losses.TotalVariation()
+    problem = Problem(loss, [Bounds(0.0, CAPS), SumsTo(1.0)])
+    assert problem.explain(DEFAULT).startswith("conic")
 
 
 # --- several orders -------------------------------------------------------------------------------

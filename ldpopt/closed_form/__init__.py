@@ -9,7 +9,14 @@ from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
 from ldpopt.closed_form.one_root import Minimiser, doubled_bracket, least_absolute, one_root
-from ldpopt.closed_form.orders import bounds_along_forest, isotonic, monotone, top_set
+from ldpopt.closed_form.orders import (
+    STEEPEST_SLOPE,
+    bounds_along_forest,
+    isotonic,
+    monotone,
+    split_by_slopes,
+    top_set,
+)
 from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     Crossing,
@@ -22,8 +29,10 @@ from ldpopt.closed_form.thresholds import (
     significance_threshold,
     zero_first,
 )
+from ldpopt.closed_form.variation import fused
 
 __all__ = [
+    "STEEPEST_SLOPE",
     "Crossing",
     "Groups",
     "Minimiser",
@@ -32,6 +41,7 @@ __all__ = [
     "base_pos",
     "bounds_along_forest",
     "doubled_bracket",
+    "fused",
     "group_roots",
     "group_totals",
     "isotonic",
@@ -47,6 +57,7 @@ __all__ = [
     "norm_sub",
     "one_root",
     "significance_threshold",
+    "split_by_slopes",
     "top_set",
     "tree_consistency",
     "water_filling",

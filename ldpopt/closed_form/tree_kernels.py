@@ -260,6 +260,38 @@ def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array,
     return low, high
 
 
+@_compiled
+def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.bool_]:
+    """Return which nodes end up above the middle of their intervals, for rows (trials, nodes).
+
+    Nodes of one interval that hang together are split by the smallest set with the least sum of
+    slopes among those that hold the parent of each of their nodes.
+    """
+    trials, d = slopes.shape
+    order, above = breadth_first(parents)
+    is_up = np.zeros((trials, d), np.bool_)
+    lowest_sum = np.empty(d)
+    hangs = np.empty(d, np.bool_)
+    for trial in range(trials):
+        for node in range(1, d + 1):
+            label = order[node - 1]
+            parent = order[above[node] - 1] if above[node] > 0 else label
+            is_same = low[trial, parent] == low[trial, label]
+            is_same = is_same and high[trial, parent] == high[trial, label]
+            hangs[label] = is_same and parent != label
+            lowest_sum[label] = slopes[trial, label]
+        for node in range(d, 0, -1):
+            label = order[node - 1]
+            # What is not worth taking along with the parent is left below.
+            if hangs[label] and lowest_sum[label] < 0:
+                lowest_sum[order[above[node] - 1]] += lowest_sum[label]
+        for node in range(1, d + 1):
+            label = order[node - 1]
+            is_parent_up = is_up[trial, order[above[node] - 1]] if hangs[label] else True
+            is_up[trial, label] = lowest_sum[label] < 0 and is_parent_up
+    return is_up
+
+
 # --- hierarchies ----------------------------------------------------------------------------------
 
 

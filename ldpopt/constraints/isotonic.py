@@ -7,7 +7,7 @@ a forest where every other value above a value is above its parent too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,27 @@ class ForestOrder(Isotonic):
         if self.sign < 0:
             low, high = high, low
         pooled = self.sign * closed_form.isotonic(self.sign * means, self.parents, mass, low, high)
-        return pooled if self._node is None else pooled[..., self._node]
+        return self._of_values(pooled)
+
+    def by_slopes(self, slopes: Callable[[Array], Array], lowest: Array, highest: Array) -> Array:
+        """Return the minimiser of a convex sum over values, as ``closed_form.split_by_slopes``."""
+        ends = (lowest, highest) if self.sign > 0 else (-highest, -lowest)
+
+        def of_nodes(middle: Array) -> Array:
+            # Turned over, roots are the highest of their trees: so are the slopes.
+            of_values = self.sign * slopes(self.sign * self._of_values(middle))
+            if self._node is None:
+                return of_values
+            steepest = closed_form.STEEPEST_SLOPE
+            by_node = np.clip(of_values[..., self._values_of_nodes], -steepest, steepest)
+            return np.asarray(np.add.reduceat(by_node, self._starts, axis=-1))
+
+        split = closed_form.split_by_slopes(of_nodes, *ends, self.parents)
+        return self._of_values(self.sign * split)
+
+    def _of_values(self, of_nodes: Array) -> Array:
+        """Return what each value has from its node, shape (..., d)."""
+        return of_nodes if self._node is None else of_nodes[..., self._node]
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return what the order makes of bounds of each value, all of shape (d,)."""
@@ -101,9 +121,7 @@ class ForestOrder(Isotonic):
         low, high = closed_form.bounds_along_forest(low, high, self.parents)
         if self.sign < 0:
             low, high = -high, -low
-        if self._node is None:
-            return low, high
-        return low[self._node], high[self._node]
+        return self._of_values(low), self._of_values(high)
 
     @property
     def chain(self) -> Index | slice | None:

@@ -62,6 +62,24 @@ class Kinks(NamedTuple):
         return np.where(np.abs(step) <= _AT_KINK, nearest, slope)
 
 
+class Smoothing(NamedTuple):
+    """Squares that all count the same, and a price on total variation beside them.
+
+    Attributes
+    ----------
+    squares
+        The squares.
+    chain
+        The values along which variation is counted.
+    price
+        What a unit of variation costs beside one of ½ (f - f̃)².
+    """
+
+    squares: SeparableLoss
+    chain: NDArray[np.int64]
+    price: float
+
+
 class EffectiveDomain:
     """Where the loss is finite: everywhere, unless stated here."""
 
@@ -144,6 +162,17 @@ class Structure:
         derivative between the bounds: the second derivative itself where these are equal.
         """
         return np.zeros(estimate.frequencies.shape)
+
+    adds_over_values: ClassVar[bool] = False
+    """Whether it is a sum of convex functions of one value each, whose slopes ``gradient`` has."""
+
+    def priced_chain(self, d: int) -> NDArray[np.int64] | None:
+        """Return the chain of which it is the total variation; None for another function."""
+        return None
+
+    def smoothing(self, d: int) -> Smoothing | None:
+        """Return the loss as squares with a price on variation along a chain; None for others."""
+        return None
 
     def pooling(self, estimate: FrequencyEstimate) -> Pooling | None:
         """Return how the loss pools values that must be equal; None where no mean tells it."""
@@ -332,6 +361,8 @@ class SeparableLoss(Loss):
         """The loss itself."""
         return self
 
+    adds_over_values: ClassVar[bool] = True
+
     is_square: ClassVar[bool] = False
     """Whether it is ½ Σ w_v (f_v - c_v)² with c the first array of ``data``."""
 
@@ -518,6 +549,27 @@ class WeightedSum(SeparableLoss):
             term is not None and (term.is_square or term.is_divergence) for term in smooth
         )
         return self if is_known else None
+
+    def smoothing(self, d: int) -> Smoothing | None:
+        """Return the squares and the price if these are the only terms."""
+        parts = self._parts
+        chains = [term.priced_chain(d) for _, term in parts]
+        squares = [term.separable for _, term in parts]
+        if len(parts) != 2:
+            return None
+        for square, other in ((0, 1), (1, 0)):
+            loss = squares[square]
+            chain = chains[other]
+            if loss is not None and chain is not None and loss.is_square:
+                has_one_weight = np.ndim(loss.square_weights) == 0
+                price = parts[other][0] / parts[square][0]
+                return Smoothing(loss, chain, price) if has_one_weight else None
+        return None
+
+    @property
+    def adds_over_values(self) -> bool:  # type: ignore[override]
+        """Whether all terms do."""
+        return all(term.adds_over_values for term in self.terms)
 
     @property
     def has_kinks(self) -> bool:  # type: ignore[override]

@@ -31,6 +31,7 @@ class LeastAbsolute(Deviation):
     0.25
     """
 
+    adds_over_values = True
     has_kinks = True
 
     @property
@@ -125,6 +126,7 @@ class Huber(Deviation):
     0.125
     """
 
+    adds_over_values = True
     degree = 2  # small deviations count as squares
     nonnegative_data = 1
 

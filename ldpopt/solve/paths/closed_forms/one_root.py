@@ -124,6 +124,14 @@ def bracket(
     lower, upper = box
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
         return closed_form.doubled_bracket(minimiser, total, int(np.prod(shape[:-1])))
+    return bracket_of_box(loss, estimate, lower, upper)
+
+
+def bracket_of_box(
+    loss: Loss, estimate: FrequencyEstimate, lower: Array, upper: Array
+) -> tuple[Array, Array]:
+    """Return the bracket that finite bounds give, each end of shape (trials,)."""
+    shape = estimate.frequencies.shape
     # At μ = -max ℓ'(upper) every value is at its upper bound, at -min ℓ'(lower) at its lower one:
     # the sum reaches the total in between.
     slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate)

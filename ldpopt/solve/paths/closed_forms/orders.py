@@ -43,14 +43,14 @@ _HUGE = 1e100
 _ROUNDING = 1e-9
 
 
-class _Ordered(NamedTuple):
+class Ordered(NamedTuple):
     """A problem taken apart: its order, and all that is left of it."""
 
     order: Isotonic
     rest: Formulation
 
 
-def _taken_apart(formulation: Formulation, d: int) -> _Ordered | None:
+def taken_apart(formulation: Formulation, d: int) -> Ordered | None:
     """Return the order and the rest, bounds and at most one total; None for other problems."""
     stated = {c: c.isotonic(d) for c in formulation.constraints}
     orders = [order for order in stated.values() if order is not None]
@@ -60,16 +60,16 @@ def _taken_apart(formulation: Formulation, d: int) -> _Ordered | None:
     rest = Formulation(formulation.loss, others)
     # Anything beside bounds and a total would tie pooled values in a way of its own.
     order = joined(orders, d) if rest.is_box(d) else None
-    return None if order is None else _Ordered(order, rest)
+    return None if order is None else Ordered(order, rest)
 
 
 @solves_family
 def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form without the order, for pooled data, if one bound holds for all values."""
     d = estimate.d
-    apart = _taken_apart(formulation, d)
+    apart = taken_apart(formulation, d)
     # Different bounds could cut a block that pooling has joined.
-    if apart is None or not _has_common_bounds(apart.rest, d):
+    if apart is None or not has_common_bounds(apart.rest, d):
         return None
     pooling = formulation.loss.pooling(estimate)
     # A total moves values by amounts of their own, unless the loss is the same for all.
@@ -108,10 +108,11 @@ def _clipped(
     f = np.clip(pooling.frequencies(at_rest, pooling.levels(at_rest, pooled)), lower, upper)
     if not (np.abs(f) < _HUGE).all():
         raise InvalidInputError(UNBOUNDED.format(rest.loss))
-    return _on_support(f, estimate, rest)
+    return on_support(f, estimate, rest)
 
 
-def _has_common_bounds(rest: Formulation, d: int) -> bool:
+def has_common_bounds(rest: Formulation, d: int) -> bool:
+    """Return whether one lower and one upper bound hold for all values."""
     region = rest.region(d)
     return bool(np.all(region.lower == region.lower[0]) and np.all(region.upper == region.upper[0]))
 
@@ -120,7 +121,7 @@ def _has_common_bounds(rest: Formulation, d: int) -> bool:
 def pool_in_the_root(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return pooling between bounds inside the root of the total's multiplier."""
     d = estimate.d
-    apart = _taken_apart(formulation, d)
+    apart = taken_apart(formulation, d)
     if apart is None or not isinstance(apart.order, ForestOrder):
         return None
     pooling = formulation.loss.pooling(estimate)
@@ -141,7 +142,7 @@ def _pooled_between_bounds(
     shape = estimate.frequencies.shape
     region = rest.region(d)
     lower, upper = order.bounds(*reachable_bounds(rest, estimate))
-    _require_bounds_in_order(rest, order, lower, upper)
+    require_bounds_in_order(rest, order, lower, upper)
     values = pooling.values.reshape(-1, d)
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
@@ -156,15 +157,15 @@ def _pooled_between_bounds(
         # A loss without a minimum sends values off, which NaN would hide from ">".
         if not (np.abs(f) < _HUGE).all():
             raise InvalidInputError(UNBOUNDED.format(rest.loss))
-        return _on_support(f.reshape(shape), estimate, rest)
+        return on_support(f.reshape(shape), estimate, rest)
     lower, upper = finite_bounds(lower, upper, region.total)
     _require_support(estimate, rest, minimiser)
     ends = bracket(rest.loss, estimate, (lower, upper), minimiser, region.total)
     f = closed_form.one_root(minimiser, ends, (lower, upper), region.total)
-    return _on_support(f.reshape(shape), estimate, rest)
+    return on_support(f.reshape(shape), estimate, rest)
 
 
-def _require_bounds_in_order(
+def require_bounds_in_order(
     rest: Formulation, order: ForestOrder, lower: Array, upper: Array
 ) -> None:
     """Raise an error that names the chain if bounds contradict the order, or the total does."""
@@ -207,7 +208,7 @@ def _require_support(
         )
 
 
-def _on_support(f: Array, estimate: FrequencyEstimate, rest: Formulation) -> Array:
+def on_support(f: Array, estimate: FrequencyEstimate, rest: Formulation) -> Array:
     """Return f; raises an error if it is positive where the loss asks for 0."""
     support = rest.loss.support(estimate)
     if support is None:

@@ -1,0 +1,85 @@
+"""Total variation along chains, value by value, compiled. Importing this module imports numba.
+
+The compiled code is kept on disk where numba finds a place to write: this file is all that it
+depends on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def _compiled(function: Any) -> Any:
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no place to write
+        return numba.njit(nogil=True)(function)
+
+
+def _denoise_rows(rows: Array, price: float) -> Array:
+    """Return the minimisers of ½ Σ (f - y)² + price Σ |f_v - f_{v+1}| for rows y (trials, d).
+
+    Going along the chain, the least cost of all values so far is a convex function of the last of
+    them, whose slope is linear between knots. The price cuts the slope to -price .. price before
+    the next square adds its own: where it cuts is the range that the last value may take beside its
+    neighbour. Cuts remove knots at both ends and add one each, so that all of them together take
+    linear time. On the way back every value is its neighbour's, moved into that range.
+    """
+    trials, d = rows.shape
+    result = np.empty_like(rows)
+    # Knots in the middle of a long array, so that both ends may grow: their places, and by how much
+    # the slope's two coefficients change there.
+    place = np.empty(2 * d + 2)
+    steeper = np.empty(2 * d + 2)
+    higher = np.empty(2 * d + 2)
+    low = np.empty(d)
+    high = np.empty(d)
+    for trial in range(trials):
+        first = d + 1
+        last = d
+        for v in range(d - 1):
+            # Left of all knots the slope is t - y - price, and right of them t - y + price; before
+            # the first value nothing was cut.
+            cut = price if v > 0 else 0.0
+            slope = 1.0
+            height = -float(rows[trial, v]) - cut
+            while first <= last and slope * place[first] + height <= -price:
+                slope += steeper[first]
+                height += higher[first]
+                first += 1
+            low[v] = (-price - height) / slope
+            first -= 1
+            place[first] = low[v]
+            steeper[first] = slope
+            higher[first] = height + price
+            slope = 1.0
+            height = -float(rows[trial, v]) + cut
+            while first < last and slope * place[last] + height >= price:
+                slope -= float(steeper[last])
+                height -= float(higher[last])
+                last -= 1
+            high[v] = (price - height) / slope
+            last += 1
+            place[last] = high[v]
+            steeper[last] = -slope
+            higher[last] = price - height
+        cut = price if d > 1 else 0.0
+        slope = 1.0
+        height = -float(rows[trial, d - 1]) - cut
+        while first <= last and slope * place[first] + height <= 0.0:
+            slope += steeper[first]
+            height += higher[first]
+            first += 1
+        result[trial, d - 1] = -height / slope
+        for v in range(d - 2, -1, -1):
+            result[trial, v] = min(max(result[trial, v + 1], low[v]), high[v])
+    return result
+
+
+denoise_rows = cast("Any", _compiled(_denoise_rows))

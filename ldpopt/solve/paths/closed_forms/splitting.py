@@ -1,0 +1,159 @@
+"""Any convex sum over values under an order: the slopes at a level tell who ends up above it.
+
+Losses that pool by means have shorter forms (``orders``). Here are the others, absolute deviations
+and Huber's among them, whose blocks take a median or have no formula.
+
+A loss with kinks jumps: at one multiplier of the total many points are optimal, and the total lies
+between the smallest and the largest of them. A mixture of the two is optimal as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.errors import InvalidInputError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED, bracket_of_box, reachable_bounds
+from ldpopt.solve.paths.closed_forms.orders import (
+    on_support,
+    require_bounds_in_order,
+    taken_apart,
+)
+from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
+
+Array = NDArray[np.float64]
+
+# A factor of 4 each: up to 1e30, beyond which no estimate is.
+_MAX_DOUBLINGS = 50
+# Halvings of the multiplier's bracket: to the last bits of a slope of order 1.
+_HALVINGS = 55
+
+
+@solves_family
+def split_by_slopes(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the splitting of all values level by level, inside the root of the total."""
+    d = estimate.d
+    loss = formulation.loss
+    if not (loss.adds_over_values and loss.convex):
+        return None
+    apart = taken_apart(formulation, d)
+    if apart is None or not isinstance(apart.order, ForestOrder):
+        return None
+    order = apart.order
+    rest = apart.rest
+    name = "split by slopes" if rest.total(d) is None else "split by slopes, one root"
+    return Match(name, lambda: _split(estimate, rest, order))
+
+
+def _split(estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder) -> Array:
+    """Return the minimiser of a sum over values, under an order, bounds and at most one total."""
+    d = estimate.d
+    shape = estimate.frequencies.shape
+    lower, upper = order.bounds(*reachable_bounds(rest, estimate))
+    require_bounds_in_order(rest, order, lower, upper)
+    total = rest.total(d)
+    lowest, highest = _range(estimate, rest, lower, upper)
+    lower = np.maximum(lower, lowest)
+    upper = np.minimum(upper, highest)
+    ends = (np.array([[lowest]]), np.array([[highest]]))
+
+    def slopes_at(t: Array) -> Array:
+        slopes = rest.loss.gradient(t.reshape(shape), estimate).reshape(t.shape)
+        # A bound is an infinite slope.
+        return np.where(t < lower, -np.inf, np.where(t >= upper, np.inf, slopes))
+
+    count = int(np.prod(shape[:-1]))
+
+    def minimiser(mu: Array) -> Array:
+        wide = tuple(np.repeat(end, count, axis=0) for end in ends)
+        f = order.by_slopes(lambda t: slopes_at(t) + mu, *wide)
+        return np.clip(f, lower, upper)
+
+    if total is None:
+        f = minimiser(np.zeros((count, 1)))
+    else:
+        bracketed = _wide_bracket(estimate, rest, lower, upper)
+        f = _with_total(minimiser, bracketed, _halvings(estimate, rest), total)
+    return on_support(f.reshape(shape), estimate, rest)
+
+
+def _range(
+    estimate: FrequencyEstimate, rest: Formulation, lower: Array, upper: Array
+) -> tuple[float, float]:
+    """Return an interval that holds all values of a minimiser in every trial.
+
+    Without the total they are where the slopes change sign. The total moves all values in the same
+    direction, and none by more than what is missing.
+    """
+    shape = estimate.frequencies.shape
+    low = -1.0
+    high = 1.0
+    for _ in range(_MAX_DOUBLINGS):
+        slope_low = rest.loss.gradient(np.broadcast_to(np.maximum(lower, low), shape), estimate)
+        slope_high = rest.loss.gradient(np.broadcast_to(np.minimum(upper, high), shape), estimate)
+        # A value at its own bound may stay there.
+        is_low = np.all((slope_low <= 0) | (lower >= low))
+        is_high = np.all((slope_high >= 0) | (upper <= high))
+        if is_low and is_high:
+            break
+        low *= 1.0 if is_low else 4.0
+        high *= 1.0 if is_high else 4.0
+    else:
+        raise InvalidInputError(UNBOUNDED.format(rest.loss))
+    total = rest.total(len(lower))
+    missing = 0.0
+    if total is not None:
+        missing = abs(total) + len(lower) * max(-low, high)
+    smallest = max(low - missing, float(lower.min()))
+    return smallest, min(high + missing, float(upper.max()))
+
+
+def _wide_bracket(
+    estimate: FrequencyEstimate, rest: Formulation, lower: Array, upper: Array
+) -> tuple[Array, Array]:
+    """Return multipliers at which all values are surely at their upper and lower bounds."""
+    low, high = bracket_of_box(rest.loss, estimate, lower, upper)
+    # At a kink the slope of a bound is one of many.
+    return low - (1 + np.abs(low)), high + (1 + np.abs(high))
+
+
+def _halvings(estimate: FrequencyEstimate, rest: Formulation) -> int:
+    """Return how often the multiplier's bracket is halved."""
+    loss = rest.loss
+    kinks = loss.kinks(loss.data(estimate), loss.constants(estimate))
+    if loss.smooth_part is not None or len(kinks) != 1:
+        return _HALVINGS
+    _, below, above = kinks[0]
+    if np.ptp(above) > 0 or np.any(below != -above):
+        return _HALVINGS
+    # The slopes of blocks are multiples of one number, and their multipliers fractions of it: no
+    # two are nearer than 1/d² of it, and one in the bracket is enough.
+    return min(_HALVINGS, 4 + 2 * math.ceil(math.log2(max(estimate.d, 2))))
+
+
+def _with_total(
+    minimiser: Callable[[Array], Array],
+    ends: tuple[Array, Array],
+    halvings: int,
+    total: float,
+) -> Array:
+    """Return the mixture of the points on both sides of the multiplier that has the total."""
+    low, high = ends
+    for _ in range(halvings):
+        middle = low + (high - low) / 2
+        is_above = minimiser(middle[:, None]).sum(axis=-1) > total
+        low = np.where(is_above, middle, low)
+        high = np.where(is_above, high, middle)
+    largest = minimiser(low[:, None])
+    smallest = minimiser(high[:, None])
+    below = total - smallest.sum(axis=-1, keepdims=True)
+    width = np.sum(largest - smallest, axis=-1, keepdims=True)
+    share = np.divide(below, width, out=np.zeros_like(width), where=width > 0)
+    mixed: Array = smallest + np.clip(share, 0.0, 1.0) * (largest - smallest)
+    return mixed
