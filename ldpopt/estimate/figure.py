@@ -40,7 +40,8 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
         axes.hlines(rows, shown.lower, shown.upper, color=style.GREY, linewidth=1.5)
     axes.plot(shown.frequencies, rows, look.marker, color=look.colour, markersize=4)
     axes.set_yticks(rows, [_label(name) for name in shown.names])
-    axes.invert_yaxis()  # the largest on top
+    # The largest on top, and the first and the last as far from the frame as from each other.
+    axes.set_ylim(max(len(rows), 1) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("estimated frequency")
     # Below the axes, where no point or interval can be behind it.
