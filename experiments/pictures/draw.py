@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -194,22 +194,10 @@ def _curves_of(ax: Axes) -> dict[str, np.ndarray]:
 
 def _coincidences(page: Page) -> str:
     """Return which lines cannot be told apart, because they lie within a line's width."""
-    width = mpl.rcParams["lines.linewidth"]
     panels: dict[str, list[str]] = {}
     for ax in page.axes:
-        groups: list[list[str]] = []
-        points = _curves_of(ax)
-        for name, curve in points.items():
-            for group in groups:
-                other = points[group[0]]
-                if other.shape == curve.shape and np.abs(other - curve).max() <= width:
-                    group.append(name)
-                    break
-            else:
-                groups.append([name])
-        for group in groups:
-            if len(group) > 1:
-                panels.setdefault(_listed(group), []).append(ax.get_title())
+        for group in _coinciding(_curves_of(ax)):
+            panels.setdefault(_listed(group), []).append(ax.get_title())
     if not panels:
         return ""
     everywhere = {ax.get_title() for ax in page.axes if _curves_of(ax)}
@@ -222,6 +210,21 @@ def _coincidences(page: Page) -> str:
         int(15 * page.get_figwidth()),  # so many characters of this size fit an inch
         break_on_hyphens=False,
     )
+
+
+def _coinciding(curves: Mapping[str, np.ndarray]) -> list[list[str]]:
+    """Return the names of curves that lie within a line's width of the first of their group."""
+    width = mpl.rcParams["lines.linewidth"]
+    groups: list[list[str]] = []
+    for name, curve in curves.items():
+        for group in groups:
+            other = curves[group[0]]
+            if other.shape == curve.shape and np.abs(other - curve).max() <= width:
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [group for group in groups if len(group) > 1]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -86,10 +86,13 @@ def _indexed(
         return rows
     # The first of equal labels, as a search from the beginning would find it.
     index = {label: i for i, label in reversed(list(enumerate(labels)))}
-    return [
-        [_index(member, index, name) for member in row] if _has_text(row) else row  # type: ignore[union-attr]
-        for row, name in zip(rows, names, strict=True)
-    ]
+    result: list[ArrayLike] = []
+    for row, name in zip(rows, names, strict=True):
+        members: Any = row
+        result.append(
+            [_index(member, index, name) for member in members] if _has_text(row) else row
+        )
+    return result
 
 
 def _has_text(row: ArrayLike) -> bool:
