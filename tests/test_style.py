@@ -64,7 +64,7 @@ def test_a_method_of_a_user_has_a_colour_and_a_marker_that_no_method_has():
 
 
 def test_every_solver_has_a_look_of_its_own():
-    assert list(style.SOLVERS) == list(SOLVERS)
+    assert set(style.SOLVERS) <= set(SOLVERS)
     names = [*(f"SOLVER{i}" for i in range(77)), *SOLVERS]
     looks = style.solver_looks_of(names)
     assert list(looks) == names
