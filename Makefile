@@ -14,7 +14,7 @@ PROVE ?=
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture wheels bench docs figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture wheels bench docs docs-check figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -73,6 +73,9 @@ docs: $(VENV)/.docs  ## the documentation site, into build/docs/html: about thre
 	$(BIN)/ldpopt verify --out build/docs/verify --figures experiments/results --workers $(WORKERS)
 	$(BIN)/python -m tools.site
 
+docs-check: docs $(VENV)/.browser  ## its pages in the system's Chromium: some minutes; says so where there is none
+	$(BIN)/python -m tools.site.browser
+
 figures: $(RUNTIME)  ## every figure of the papers with the comparison page, into build/figures: a few minutes
 	$(BIN)/python -m experiments run all --workers 2 --compare --out build/figures || [ $$? -eq 3 ]  # 3: data sets are missing
 
@@ -90,6 +93,10 @@ $(DEV): $(RUNTIME)
 
 $(VENV)/.docs: $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,data]'
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@
 
 clean:

@@ -115,7 +115,9 @@ def _inline(translator: HTML5Translator, node: nodes.math) -> None:
 
 
 def _display(translator: HTML5Translator, node: nodes.math_block) -> None:
-    translator.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
+    formula = convert(node.astext(), display="block")
+    # It scrolls where it is wider than the screen: by the keyboard too.
+    translator.body.append(f'<div class="formula" tabindex="0">{formula}</div>')
     raise nodes.SkipNode
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ldpopt.claims import LEDGER
 from ldpopt.claims.figures import STATEMENTS
-from tools.site import back_links, check, reference, stage
+from tools.site import browser, check, reference, repairs, stage
 
 ROOT = Path(__file__).parent.parent
 
@@ -105,11 +105,59 @@ def test_back_links_lead_to_the_page_of_their_object(tmp_path):
     before = "reference/generated/ldpopt.studies.comparison.Case.html#ldpopt.Case.solve"
     right = "reference/generated/ldpopt.studies.audit.audit.html#ldpopt.studies.audit.audit"
     page.write_text(f'<a href="../{before}"></a><a href="../{right}"></a>')
-    back_links.repair(tmp_path)
+    repairs.repair(tmp_path)
     after = "ldpopt.studies.comparison.Case.html#ldpopt.studies.comparison.Case.solve"
     assert page.read_text() == (
         f'<a href="../reference/generated/{after}"></a><a href="../{right}"></a>'
     )
+
+
+def test_a_list_inside_the_list_of_modules_is_in_an_item(tmp_path):
+    (tmp_path / "_modules").mkdir()
+    page = tmp_path / "_modules" / "index.html"
+    page.write_text("<ul><li>a</li>\n<ul><li>a.b</li>\n</ul><li>c</li>\n</ul>")
+    repairs.repair(tmp_path)
+    assert page.read_text().split() == (
+        ["<ul><li>a", "<ul><li>a.b</li>", "</ul></li>", "<li>c</li>", "</ul>"]
+    )
+
+
+def test_the_browser_checks_say_why_they_are_skipped(monkeypatch, capsys):
+    monkeypatch.setattr(browser, "PROGRAMS", ("no-such-browser",))
+    monkeypatch.setattr("sys.argv", ["browser"])
+    assert browser.main() == 0
+    printed = capsys.readouterr().out
+    assert printed == (
+        "Skipped, nothing was checked: none of the browsers no-such-browser is installed.\n"
+    )
+
+
+def test_axe_reads_a_few_of_the_pages_that_are_made_alike():
+    alike = [f"reference/generated/{i}.html" for i in range(9)]
+    names = dict.fromkeys(["index.html", *alike, "start.html"], "")
+    assert list(browser._read_by_people(names)) == ["index.html", *alike[:3], "start.html"]
+
+
+@pytest.mark.skipif(browser.obstacle() is not None, reason=str(browser.obstacle()))
+def test_the_browser_finds_what_is_wrong_with_a_page(tmp_path):
+    """One page has every fault; the search of this site finds nothing."""
+    (tmp_path / "index.html").write_text(
+        "<!doctype html><html lang='en'><title>t</title><body style='background: #fff'>"
+        "<img src='gone.png' alt=''><p style='width: 900px'>wide</p><a href='x'></a>"
+        "<script>throw Error('no')</script>"
+    )
+    printed = "\n".join(browser.findings(tmp_path, []))
+    for part in (
+        "index.html: it is wider than 420 px: 9",
+        "the picture gone.png is missing",
+        "404 for http://127.0.0.1",
+        "its script raised no",
+        "index.html, light: link-name at 1 places",
+        "index.html, dark: its background does not follow the theme",
+        "landmark-one-main",
+        "search.html: MLE-Apx is not found",
+    ):
+        assert part in printed
 
 
 def test_broken_links_are_named(tmp_path):

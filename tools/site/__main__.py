@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import back_links, check, stage
+from tools.site import check, repairs, stage
 from tools.texts import ROOT
 
 BUILD = ROOT / "build" / "docs"
@@ -40,7 +40,7 @@ def main() -> int:
     built = subprocess.run([sys.executable, *command], check=False)
     if built.returncode:
         return built.returncode
-    back_links.repair(html)
+    repairs.repair(html)
     broken = list(check.broken_links(html))
     for line in broken:
         print(line)

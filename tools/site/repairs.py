@@ -1,7 +1,9 @@
-"""Repair the links from source pages back to the reference.
+"""Repair what Sphinx writes wrongly on the pages of source files.
 
 Sphinx's viewcode takes one module for all objects of a source file. An object that the package
 exports under a shorter name beside others of its file then gets links to anchors that no page has.
+And its list of modules puts a list into a list, and not into an item of it, which screen readers
+cannot count.
 """
 
 import re
@@ -11,10 +13,14 @@ _BACK_LINK = re.compile(r"(reference/generated/([\w.]+)\.html)#([\w.]+)")
 
 
 def repair(html: Path) -> None:
-    """Change the anchors of back links to those of the pages that they lead to."""
+    """Lead back links to the anchors of their pages, and put lists of modules into items."""
     for page in sorted((html / "_modules").rglob("*.html")):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(_BACK_LINK.sub(_repaired, text), encoding="utf-8")
+        text = _BACK_LINK.sub(_repaired, page.read_text(encoding="utf-8"))
+        if page.parent.name == "_modules" and page.name == "index.html":
+            text = text.replace("</li>\n<ul>", "\n<ul>")
+            # A list inside a list ends before the next item, or with the outer one.
+            text = re.sub(r"</ul>(?=<li>|</ul>)", "</ul></li>\n", text)
+        page.write_text(text, encoding="utf-8")
 
 
 def _repaired(link: re.Match[str]) -> str:
