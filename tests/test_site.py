@@ -23,7 +23,7 @@ def record(claim, source):
         "verdict": "holds",
         "expected": "holds",
         "instances": 1234,
-        "evidence": {"largest": 0.25, "how": "by <hand>"},
+        "evidence": {"largest": 0.25, "how": "by <hand>", "correction": "f <= 1"},
     }
 
 
@@ -60,6 +60,7 @@ def test_claims_have_a_row_to_filter_and_their_code(staged):
     assert "(cls-norm-sub)=" in page
     assert "<td>by &lt;hand&gt;</td>" in page
     assert "1,234 inputs" in page
+    assert "<strong>Corrected</strong>f &lt;= 1</div>" in page
     assert f"def {LEDGER['cls-norm-sub'].check.__name__}(" in page
 
 

@@ -121,10 +121,14 @@ def entry(record: Record) -> Iterator[str]:
     yield f"<p>{html.escape(record['statement'])}"
     yield f'<span class="source">({html.escape(record["source"])})</span></p>'
     yield f"<p>{badge(record['verdict'])} on {record['instances']:,} inputs</p>"
-    yield '<div class="pst-scrollable-table-container"><table class="table evidence"><tbody>'
-    for what, value in record["evidence"].items():
+    evidence = dict(record["evidence"])
+    if correction := evidence.pop("correction", ""):
+        yield f'<div class="pair"><div><strong>As printed</strong>{html.escape(record["statement"])}'
+        yield f"</div><div><strong>Corrected</strong>{html.escape(correction)}</div></div>"
+    yield '<details class="evidence"><summary>Evidence</summary><table class="table"><tbody>'
+    for what, value in evidence.items():
         yield f"<tr><td>{html.escape(what)}</td><td>{html.escape(_shown(value))}</td></tr>"
-    yield from ("</tbody></table></div>", "```", "")
+    yield from ("</tbody></table></details>", "```", "")
 
 
 def _shown(value: float | int | str) -> str:

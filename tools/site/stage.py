@@ -60,7 +60,7 @@ def stage(folder: Path, records: Sequence[Record]) -> None:
         else:
             text = linked(text, file, pages, folder)
         _write(folder / page, text)
-    shutil.copy(ROOT / "ldpopt/rendering/templates/verdicts.css", folder / "_static")
+    shutil.copy(ROOT / "ldpopt/rendering/templates/statements.css", folder / "_static")
     reference.write(folder / "reference")
     ledger.write(folder / "ledger", records)
     figures.write(folder / "figures", records)
