@@ -123,8 +123,9 @@ def entry(record: Record) -> Iterator[str]:
     yield f"<p>{badge(record['verdict'])} on {record['instances']:,} inputs</p>"
     evidence = dict(record["evidence"])
     if correction := evidence.pop("correction", ""):
-        yield f'<div class="pair"><div><strong>As printed</strong>{html.escape(record["statement"])}'
-        yield f"</div><div><strong>Corrected</strong>{html.escape(correction)}</div></div>"
+        printed = html.escape(record["statement"])
+        yield f'<div class="pair"><div><strong>As printed</strong>{printed}</div>'
+        yield f"<div><strong>Corrected</strong>{html.escape(correction)}</div></div>"
     yield '<details class="evidence"><summary>Evidence</summary><table class="table"><tbody>'
     for what, value in evidence.items():
         yield f"<tr><td>{html.escape(what)}</td><td>{html.escape(_shown(value))}</td></tr>"
