@@ -167,3 +167,45 @@ def test_constraints_within_a_thousandth_of_a_step_are_added_together():
     assert face.rows.tolist() == [True]
     assert face.ends.tolist() == [0.5 - 3e-4]
     assert not face.high.any()
+
+
+# --- sums of absolute differences -----------------------------------------------------------------
+
+VARIATIONS = {
+    "variation": {"total_variation": 0.06},
+    "bend": {"second_difference": 0.02},
+    "both": {"total_variation": 0.06, "second_difference": 0.02},
+}
+
+
+def noisy_hill(d):
+    hill = np.exp(-(((np.arange(d) - 0.4 * d) / (d / 6)) ** 2))
+    return hill / hill.sum() + np.random.default_rng(1).normal(0, 0.01, d)
+
+
+@pytest.mark.parametrize("kind", VARIATIONS)
+def test_points_of_smooth_sets_are_polished_with_the_signs_of_their_differences(kind):
+    smooth = Smooth(**VARIATIONS[kind])
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), smooth])
+    start = noisy_hill(30)
+    polished = problem.solve(start).certificate
+    bare = problem.solve(start, path="conic").certificate
+    assert polished.is_optimal(1e-13, relative=True)
+    assert not bare.is_optimal(1e-13, relative=True)
+
+
+@pytest.mark.parametrize("kind", VARIATIONS)
+def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
+    smooth = Smooth(**VARIATIONS[kind])
+    f = noisy_hill(12)
+    f[4:7] = f[4]
+    face = smooth.face(f, 1e-9)
+    moved = f + np.random.default_rng(2).normal(0, 1e-5, 12)
+    moved[4:7] = moved[4]
+    for point in (f, moved):
+        values = face.matrix @ point
+        excess = np.max(values - face.upper)
+        assert_allclose(max(excess, 0.0), smooth.violation(point), atol=1e-15)
+        # A difference that is 0 at f is held there.
+        assert_allclose(values[face.lower == 0], 0.0, atol=1e-15)
+    assert np.count_nonzero(face.lower == 0) >= 1

@@ -111,6 +111,34 @@ class Smooth(Polyhedron):
             sparse.block_diag(auxiliaries, format="csr"),
         )
 
+    def face(self, f: Array, near: float) -> LinearInequalities:
+        """Return rows in f alone that mean the same where differences keep their signs at f.
+
+        Differences of at most ``near`` times the largest are held at 0: only points with the same
+        ones are left.
+        """
+        from scipy import sparse
+
+        d = len(f)
+        matrices: list[Any] = []
+        lower: list[ArrayLike] = []
+        upper: list[ArrayLike] = []
+        for order, bound in self._parts:
+            m = d - order
+            stencil = _STENCILS[order]
+            differences = sparse.diags_array(
+                stencil, offsets=range(order + 1), shape=(m, d)
+            ).tocsr()
+            values = differences @ f
+            is_zero = np.abs(values) <= near * np.max(np.abs(values))
+            signs = np.where(is_zero, 0.0, np.sign(values))
+            matrices += [sparse.csr_array((signs @ differences)[None, :]), differences[is_zero]]
+            count = np.count_nonzero(is_zero)
+            lower += [[-np.inf], np.zeros(count)]
+            upper += [[bound], np.zeros(count)]
+        matrix = sparse.vstack(matrices, format="csr")
+        return LinearInequalities(matrix, np.concatenate(lower), np.concatenate(upper))
+
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint: only all its rows together state it."""
         return repr(self)

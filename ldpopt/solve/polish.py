@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.constraints import Constraint, Linear, Smooth
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.active_rows import (
@@ -34,6 +35,9 @@ Mask = NDArray[np.bool_]
 
 # Distance at which a constraint of a solver's point may hold.
 _NEAR = 1e-5
+
+# Part of the largest difference below which one of `Smooth` is taken for 0.
+_FLAT = 1e-4
 
 # Each step adds or drops constraints, or is one of Newton's; a handful suffices near the minimum.
 _MAX_STEPS = 30
@@ -56,21 +60,42 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     """Return the outcome with polished points, where that lowers their certified gap.
 
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
-    left as they are. Cost: a few sparse systems of the size of the rows that hold, and two
+    left as they are; of ``Smooth`` the signs of the differences at the point are kept, which makes
+    it rows in f alone. Cost: a few sparse systems of the size of the rows that hold, and two
     certificates, per trial.
     """
     loss = formulation.loss
     if loss.separable is None or loss.smooth_part is not loss:
         return outcome
+    has_signs = any(isinstance(constraint, Smooth) for constraint in formulation.constraints)
     source = RowsOfTrials(formulation, start.d)
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]
-        rows = source.of(formulation.loss, estimate)
-        better = _polished(formulation, estimate, points[trial], rows)
+        near = formulation
+        if has_signs:
+            near = _with_signs(formulation, points[trial])
+            source = RowsOfTrials(near, start.d)
+        rows = source.of(loss, estimate)
+        better = _polished(near, estimate, points[trial], rows)
         if better is not None and _is_better(formulation, estimate, better, points[trial]):
             points[trial] = better
     return replace(outcome, frequencies=points)
+
+
+def _with_signs(formulation: Formulation, point: Array) -> Formulation:
+    """Return the problem near a point, with differences of the same signs: a part of its set.
+
+    Whether the minimum of this part is that of the whole is for the certificate to say.
+    """
+    constraints: list[Constraint] = []
+    for constraint in formulation.constraints:
+        if isinstance(constraint, Smooth):
+            rows = constraint.face(point, _FLAT)
+            constraints.append(Linear(rows.matrix, rows.lower, rows.upper))
+        else:
+            constraints.append(constraint)
+    return Formulation(formulation.loss, tuple(constraints))
 
 
 def _is_better(
