@@ -590,3 +590,34 @@ def test_a_multiplier_of_nearly_the_normal_direction_becomes_the_normal(turned, 
     direction = _normal("soc", np.array([5.0, 3.0, 4.0]), multiplier)
     expected = normal if is_replaced else multiplier / np.linalg.norm(multiplier)
     assert_allclose(direction, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_sums_of_products_are_rounded_once_however_much_cancels():
+    generator = np.random.default_rng(6)
+    rows = 40
+    counts = generator.integers(0, 24, 300)
+    matrix = np.zeros((rows, 300))
+    for column, count in enumerate(counts):
+        chosen = generator.choice(rows, count, replace=False)
+        sizes = 10 ** generator.uniform(-9, 9, count)
+        matrix[chosen, column] = generator.normal(size=count) * sizes
+    weights = generator.normal(size=rows) * 10 ** generator.uniform(-9, 9, rows)
+    exact = [
+        sum((Fraction(a) * Fraction(w) for a, w in zip(column, weights, strict=True)), Fraction(0))
+        for column in matrix.T
+    ]
+    # Beside the base: nothing, what the products cancel to a few digits, or all of them.
+    base = np.array(
+        [-float(value) * kind for value, kind in zip(exact, np.arange(300) % 3 / 2, strict=True)]
+    )
+    values, errors = column_totals(sparse.csc_array(matrix), weights, base)
+    for value, error, products, start in zip(values, errors, exact, base, strict=True):
+        assert abs(Fraction(value) - products - Fraction(start)) <= Fraction(error)
+        assert error <= 2.3e-16 * abs(value) + 1e-290
+
+
+def test_an_exact_zero_has_no_error():
+    # The lower halves of the products cancel too.
+    matrix = sparse.csc_array(np.array([[0.1, 1.0], [-0.1, 1.0], [0.0, -2.0]]))
+    values, errors = column_totals(matrix, np.array([0.3, 0.3, 0.3]), np.zeros(2))
+    assert values.tolist() == errors.tolist() == [0.0, 0.0]

@@ -129,10 +129,11 @@ class Smooth(Polyhedron):
             differences = sparse.diags_array(
                 stencil, offsets=range(order + 1), shape=(m, d)
             ).tocsr()
-            values = differences @ f
+            values: Array = np.asarray(differences @ f)
             is_zero = np.abs(values) <= near * np.max(np.abs(values))
             signs = np.where(is_zero, 0.0, np.sign(values))
-            matrices += [sparse.csr_array((signs @ differences)[None, :]), differences[is_zero]]
+            sums = sparse.csr_array(np.asarray(differences.T @ signs)[None, :])
+            matrices += [sums, differences[is_zero]]
             count = np.count_nonzero(is_zero)
             lower += [[-np.inf], np.zeros(count)]
             upper += [[bound], np.zeros(count)]

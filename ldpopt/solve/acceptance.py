@@ -47,6 +47,10 @@ Array = NDArray[np.float64]
 _AFFORDABLE = 4096
 
 
+# By how much more than its terms a loss may be at stake: beyond it a search would not search.
+_LARGEST_SHARE = 1e3
+
+
 class Judgement(NamedTuple):
     """The status of a point, and why it is not optimal; the reason is empty if it is."""
 
@@ -136,9 +140,20 @@ def _by_programs(
     formulation: Formulation, start: FrequencyEstimate, point: Array, tolerance: float
 ) -> SizedGap:
     """Return the bound of multipliers at hand, or of programs where these prove too little."""
-    # The search for multipliers may end where they prove what the accuracy promises.
-    evidence = polyhedron.evidence(formulation, start, point, tolerance)
-    is_defined = np.isfinite(formulation.loss.value(point, start))
+    value = formulation.loss.value(point, start)
+    is_defined = np.isfinite(value)
+    # The search for multipliers may end where they prove what the accuracy promises: it counts in
+    # units of the terms alone, which may be small beside what is at stake.
+    size = size_of(formulation, start, point, value)
+    terms = scale_of(formulation, start, point, np.zeros(value.shape))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(is_defined & (terms > 0), size / terms, 1.0)
+    share = min(max(float(shares.min()), 1.0), _LARGEST_SHARE)
+    # With kinks the terms of a program are others than these.
+    sufficient = (
+        tolerance * share if formulation.loss.smooth_part is formulation.loss else tolerance
+    )
+    evidence = polyhedron.evidence(formulation, start, point, sufficient)
     return SizedGap(np.where(is_defined, evidence.gap, np.inf), evidence.terms)
 
 

@@ -8,7 +8,6 @@ overflows, which gives NaN here, or underflows, which the error stated with each
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,9 @@ _UNDERFLOW = 2.0**-1000
 
 # Products from here on lose nothing to underflow.
 _SAFE = 2.0**-960
+
+# Columns with more products than this are few, and each of them is summed by itself.
+_SHORT = 16
 
 # Veltkamp's splitting of 53 bits into two halves of 26.
 _SPLITTER = 2.0**27 + 1.0
@@ -69,21 +71,52 @@ def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Arra
     matrix = matrix.tocsc()
     products, remainders = two_product(matrix.data, weights[matrix.indices])
     counts = np.diff(matrix.indptr)
+    is_short = counts <= _SHORT
+    values, is_open = _short_totals(matrix.indptr, products, remainders, base, is_short)
+    starts = matrix.indptr
+    # Both halves of the products of a column, and its base.
+    for column in np.flatnonzero(is_open).tolist():
+        part = slice(starts[column], starts[column + 1])
+        terms = [*products[part].tolist(), *remainders[part].tolist(), float(base[column])]
+        values[column] = _rounded_sum(terms)
     columns = np.repeat(np.arange(matrix.shape[1]), counts)
-    # Column by column: its base, then both halves of its products.
-    starts = 2 * matrix.indptr + np.arange(matrix.shape[1] + 1)
-    at = 2 * np.arange(len(products)) + columns + 1
-    terms = np.empty(2 * len(products) + matrix.shape[1])
-    terms[starts[:-1]] = base
-    terms[at] = products
-    terms[at + 1] = remainders
-    listed = terms.tolist()
-    bounds = starts.tolist()
-    columns_terms = (listed[start:end] for start, end in pairwise(bounds))
-    values = np.array([_rounded_sum(part) for part in columns_terms], dtype=np.float64)
     # An exact 0 has no error: variables without bounds stand on that.
     at_risk = (np.abs(products) < _SAFE) & (matrix.data != 0) & (weights[matrix.indices] != 0)
     return values, _error(values, np.bincount(columns, at_risk, matrix.shape[1]))
+
+
+def _short_totals(
+    starts: Any, products: Array, remainders: Array, base: Array, is_short: Any
+) -> tuple[Array, Any]:
+    """Return the sums of columns, and which of them are not known to be rounded once.
+
+    All columns at once take a product after the other. What each addition loses is added up beside
+    the sum, and what these additions lose bounds the error: where it is not far below the sum, the
+    sum is for ``math.fsum``, which takes twenty times as long.
+    """
+    counts = np.where(is_short, np.diff(starts), 0)
+    total = np.array(base, dtype=np.float64) + np.zeros(len(counts))
+    lost = np.zeros(len(counts))
+    lost_twice = np.zeros(len(counts))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for place in range(int(counts.max(initial=0))):
+            columns = np.flatnonzero(counts > place)
+            at = starts[columns] + place
+            total[columns], error = _two_sum(total[columns], products[at])
+            for part in (error, remainders[at]):
+                lost[columns], error = _two_sum(lost[columns], part)
+                lost_twice[columns] += np.abs(error)
+        values = total + lost
+        # Counted generously: as many additions of absolute values, each a little off.
+        is_exact = lost_twice * 2 <= EPS / 8 * np.abs(values)
+    return values, ~(is_exact & is_short & np.isfinite(values))
+
+
+def _two_sum(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the rounded sum and what rounding took from it (Knuth)."""
+    result = first + second
+    added = result - first
+    return result, (first - (result - added)) + (second - added)
 
 
 def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
@@ -100,6 +133,6 @@ def _rounded_sum(terms: list[float]) -> float:
 
 
 def _error(values: Any, count: Any) -> Any:
-    """Return the error of sums rounded once: half a unit in the last place, and underflow."""
+    """Return the error of sums rounded once: a unit in the last place, and underflow."""
     error = np.abs(values) * EPS + count * _UNDERFLOW
     return np.where(np.isfinite(values), error, np.inf)[()]

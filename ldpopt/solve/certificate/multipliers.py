@@ -87,8 +87,8 @@ def best(
     at all. ``sufficient`` is the target relative to the size of the terms, for the first tolerance.
     """
     kept: tuple[Multipliers, Rise] | None = None
-    for points in _rounds(program, box, solve, sufficient):
-        before = np.inf if kept is None else kept[1].value
+    before = np.inf
+    for points, is_whole in _rounds(program, box, solve, sufficient):
         for point in points:
             rise = program.rise(point, box, curvature)
             if kept is None or rise.value < kept[1].value:
@@ -96,6 +96,8 @@ def best(
         if kept is None:
             continue
         value = kept[1].value
+        if not is_whole and value > target:
+            continue
         # Near the target a round that gains little shows that the point is not better.
         is_still = value <= _NEAR * target and value > _GAIN * before
         # The point of a solver that gave up may be better because it is no point of the set.
@@ -103,13 +105,14 @@ def best(
         is_explained = value <= _EXPLAINED * max(attained)
         if value <= target or is_still or is_explained:
             break
+        before = value
     return kept
 
 
 def _rounds(
     program: ConicProgram, box: Box, solve: Solve, sufficient: float
-) -> Iterator[list[Multipliers]]:
-    """Yield multipliers to try, those that cost least first."""
+) -> Iterator[tuple[list[Multipliers], bool]]:
+    """Yield multipliers to try, those that cost least first, and whether a round is at its end."""
     last: list[Multipliers] = []
     first = min(_SAFETY * sufficient, _LOOSEST)
     tolerances = [first] if first > max(_TOLERANCES) else []
@@ -123,13 +126,16 @@ def _rounds(
             continue
         is_last = solved.is_last
         solved = solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE))
+        if sufficient > _TOLERANCES[-1]:
+            # What judges a status is mostly proved by the solver's own, and polish takes as long.
+            yield [solved], False
         better = polished(program, solved, box)
         last = [solved] if better is None else [better, solved]
-        yield last
+        yield last, True
     if last:
-        yield [on_grid(point, step) for point in last for step in GRIDS]
+        yield [on_grid(point, step) for point in last for step in GRIDS], True
         # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
-        yield [last[-1]._replace(z=np.zeros_like(last[-1].z))]
+        yield [last[-1]._replace(z=np.zeros_like(last[-1].z))], True
 
 
 def on_grid(point: Multipliers, step: float) -> Multipliers:
