@@ -160,6 +160,8 @@ class Processes:
         try:
             yield from _ahead(pool, function, work, lambda: self.workers * _AHEAD, in_order)
         except BrokenProcessPool:
+            # Only a process that was waited for has its status.
+            pool.shutdown(wait=True, cancel_futures=True)
             if context.met_no_guard():
                 raise WorkersError(_NO_GUARD) from None
             raise WorkersError(
