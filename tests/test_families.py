@@ -1,6 +1,7 @@
 """Families of closed forms: every cell of the matrix is certified, wrong forms are refuted."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.constraints.isotonic import order_of
-from ldpopt.errors import InfeasibleError, InvalidInputError
+from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptWarning
 from ldpopt.solve import feasibility
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
 
@@ -136,7 +137,10 @@ def test_every_closed_form_up_to_three_constraints_is_certified(name):
                 with pytest.raises(InvalidInputError, match="unbounded below"):
                     problem.solve(estimate)
                 continue
-            solution = problem.solve(estimate)
+            with warnings.catch_warnings():
+                # On unbounded sets a gap may be a loose bound; near the point it is not.
+                warnings.simplefilter("ignore", LdpoptWarning)
+                solution = problem.solve(estimate)
             certificate = certified(problem, estimate, solution.frequencies)
             assert certificate.gap.max() <= CERTIFIED, problem
             assert certificate.violation.max() <= CERTIFIED, problem

@@ -174,10 +174,12 @@ def _doubts(
         return []
     if formulation.is_separate(start.d):  # there the gap so far is a quick bound of this one
         gap = certify(formulation, start, point).gap
+    # Where no bound is known the value may prove a point, but it is no reason to doubt one.
+    is_unknown = np.isposinf(gap)
     if formulation.loss.is_nonnegative:
         # On sets without bounds no tangent proves as much.
         gap = np.minimum(gap, value)
-    excessive = ~(gap <= tolerance * size) & ~np.isposinf(gap)
+    excessive = ~(gap <= tolerance * size) & ~is_unknown
     if not excessive.any():
         return []
     return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]
