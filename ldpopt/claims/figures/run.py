@@ -63,7 +63,7 @@ def read_figure_run(folder: Path) -> FigureRun:
     trials and without Kosarak, POS and Fire. A run with more data or fewer trials differs from
     them, and the ledger says so.
 
-    Cost: one or two seconds for all figures; nothing is simulated.
+    Cost: about half a second for all figures; nothing is simulated.
     """
     if not any((folder / f"{figure}.csv").exists() for figure in ROWS):
         raise DataUnavailableError(
