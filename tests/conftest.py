@@ -28,6 +28,6 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     # Libraries that tests load later are not frozen: at the usual thresholds, searching them again
-    # and again took 3 to 7 % of the processor time. Here a full search comes every 4 million objects.
+    # and again took 3 to 7 % of the processor time. Here a full one comes every 4 million objects.
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
