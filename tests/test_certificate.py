@@ -35,7 +35,8 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
-from ldpopt.solve.certificate import parts
+from ldpopt.solve.certificate import minorant, parts
+from ldpopt.solve.certificate.intervals import Box
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12
@@ -958,3 +959,17 @@ def test_an_infinite_gradient_of_a_zero_adds_nothing_to_a_scale():
     gradient = np.array([[np.inf, 2.0, -3.0], [np.inf, 1.0, 1.0]])
     weights = np.array([[0.0, -1.0, 2.0], [0.5, 0.0, 0.0]])
     np.testing.assert_array_equal(parts.absolute_sum(gradient, weights), [8.0, np.inf])
+
+
+def test_a_value_that_cannot_move_needs_no_slope():
+    """Of two infinite slopes, the one whose bounds meet at the point; none of a loss's support."""
+
+    class Steep:
+        def support(self, estimate):
+            return None
+
+    f = np.array([1.0, 0.5, 1.0])
+    bounds = Box(np.array([1.0, 0.5, 0.0]), np.ones(3))
+    held = minorant._held(Steep(), None, f, np.array([np.inf, 1.0, -np.inf]), bounds)
+    assert held.tolist() == [True, False, False]
+    assert minorant._held(Steep(), None, f, np.ones(3), bounds) is None
