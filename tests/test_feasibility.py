@@ -23,7 +23,7 @@ from ldpopt.constraints import (
     SumsTo,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError
-from ldpopt.losses import KullbackLeibler, LeastSquares
+from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve import feasibility
 from ldpopt.solve.paths.conic import CompiledProblem
 from ldpopt.solve.programs import ConeProgram
@@ -279,7 +279,7 @@ def test_a_feasible_problem_is_checked_once(monkeypatch):
     calls = []
     original = feasibility._elastic
     monkeypatch.setattr(feasibility, "_elastic", lambda *a: calls.append(a) or original(*a))
-    problem = Problem(LeastSquares(), [*SIMPLEX, GroupTotals([[0, 1], [1, 2]], [0.5, 0.4])])
+    problem = Problem(LeastAbsolute(), [*SIMPLEX, GroupTotals([[0, 1], [1, 2]], [0.5, 0.4])])
     problem.solve(ESTIMATE)
     problem.solve([ESTIMATE, ESTIMATE])
     assert len(calls) == 1

@@ -213,7 +213,7 @@ def test_nested_totals_are_totals_of_disjoint_groups():
 @pytest.mark.parametrize("norm", [1, 2, np.inf, "kl"])
 def test_a_radius_may_be_a_parameter(norm):
     radius = Parameter("radius", 0.02)
-    loss = LeastSquares() + 0.01 * TotalVariation()
+    loss = Huber(0.01) + 0.01 * TotalVariation()
     problem = Problem(loss, [*SIMPLEX, Near(REFERENCE, radius, norm)])
     solutions = problem.path(Y, radius=[0.005, 0.02])
     assert len(problem._planner.conic.compiled) == 1

@@ -55,7 +55,7 @@ def places(lam):
             SIMPLEX,
         ),
         "weights of groups": (
-            losses.LeastSquares() + losses.GroupNorm([[0, 1], [2, 3, 4]], lam * np.ones(2)),
+            losses.LeastSquares() + losses.GroupNorm([[0, 1], [1, 2, 3]], lam * np.ones(2)),
             SIMPLEX,
         ),
         "centre of a ball": (losses.Huber(0.1), [*SIMPLEX, Near(lam * REFERENCE + 0.075, 0.2)]),
@@ -251,7 +251,7 @@ def fused(lam):
     return Problem(losses.LeastSquares() + lam * losses.TotalVariation(), SIMPLEX)
 
 
-@pytest.mark.parametrize("solver", [None, "OSQP", "SCS"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
 def test_a_path_is_its_solutions_one_by_one_and_they_stay(solver):
     lam = Parameter("lam", 7.0)
     problem = fused(lam)

@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import itertools
 import math
 from functools import partial
 
@@ -13,6 +14,7 @@ import ldpopt
 from ldpopt import Problem, constraints, datasets, losses, oracles, progress
 from ldpopt.datasets import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.studies.engine import candidate
 from ldpopt.studies.engine import cell as engine_cell
 from ldpopt.studies.engine.measures import FixedSets, Top
 from ldpopt.studies.study_inputs import collections_of, data_sets_of, measures_of
@@ -247,6 +249,23 @@ def test_a_candidate_without_an_answer_is_left_out_with_its_reason():
         study.ratio("broken")
 
 
+def test_of_several_failures_the_first_is_named():
+    def never(estimate):
+        raise InvalidInputError("no answer at all")
+
+    with pytest.warns(LdpoptWarning, match="ε = 2: no answer at all"):
+        study = ldpopt.study(["base", never], COUNTS, epsilons=[2.0, 1.0], draws=2)
+    assert study.failed == {"never": "counts, oue, ε = 2: no answer at all"}
+
+
+def test_seconds_are_those_of_one_draw_however_many_there_are(monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr(candidate.time, "perf_counter", lambda: float(next(ticks)))
+    shown = [ldpopt.study(["base"], COUNTS, draws=draws).rows[0].seconds for draws in (20, 60)]
+    # One tick per chunk of 20 draws.
+    assert shown == [1 / 20, 1 / 20]
+
+
 def test_a_study_without_any_answer_is_an_error():
     with (
         pytest.warns(LdpoptWarning),
@@ -450,7 +469,7 @@ def test_the_table_of_a_notebook_is_escaped(result):
 def test_pandas_is_named_where_it_is_missing(result, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(InvalidInputError, match="pip install pandas, or use to_csv"):
-        result.to_pandas()
+        result.to_frame()
 
 
 def test_a_place_is_named_where_there_are_several(result):

@@ -5,6 +5,7 @@ finite and thresholds >= 0.
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
+from ldpopt.closed_form.equations import with_equations
 from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
@@ -17,6 +18,7 @@ from ldpopt.closed_form.orders import (
     split_by_slopes,
     top_set,
 )
+from ldpopt.closed_form.penalised import group_norms, towards_reference
 from ldpopt.closed_form.simplex import at_most, mle_apx, norm_sub, water_filling
 from ldpopt.closed_form.thresholds import (
     Crossing,
@@ -42,6 +44,7 @@ __all__ = [
     "bounds_along_forest",
     "doubled_bracket",
     "fused",
+    "group_norms",
     "group_roots",
     "group_totals",
     "isotonic",
@@ -59,7 +62,9 @@ __all__ = [
     "significance_threshold",
     "split_by_slopes",
     "top_set",
+    "towards_reference",
     "tree_consistency",
     "water_filling",
+    "with_equations",
     "zero_first",
 ]

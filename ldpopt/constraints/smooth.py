@@ -16,7 +16,7 @@ _STENCILS = {1: [-1.0, 1.0], 2: [1.0, -2.0, 1.0]}
 
 
 class Smooth(Polyhedron):
-    """Bounds of Σ |f_{v+1} - f_v| and Σ |f_{v-1} - 2 f_v + f_{v+1}| along the indices.
+    """Bounds of Σ |f_{v+1} - f_v| and Σ |f_{v-1} - 2 f_v + f_{v+1}| along an order.
 
     A bounded total variation keeps f from swinging up and down, a bounded sum of second differences
     keeps it near straight pieces.
@@ -27,11 +27,14 @@ class Smooth(Polyhedron):
         Upper bounds of the two sums: finite numbers >= 0, in units of frequency; None leaves a sum
         unbounded. A distribution that rises to one mode m and falls from there has a total
         variation of at most 2 m.
+    order
+        Distinct indices of the domain along which values are neighbours, such as last month's
+        ranks; None for 0, 1, 2, … . Values outside it are free.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If neither is given, or one is negative or not a finite number.
+        If neither is given, one is negative or not a finite number, or an index is repeated.
 
     Examples
     --------
@@ -42,7 +45,11 @@ class Smooth(Polyhedron):
     """
 
     def __init__(
-        self, total_variation: float | None = None, second_difference: float | None = None
+        self,
+        total_variation: float | None = None,
+        second_difference: float | None = None,
+        *,
+        order: ArrayLike | None = None,
     ) -> None:
         self.total_variation = _bound("total_variation", total_variation)
         self.second_difference = _bound("second_difference", second_difference)
@@ -51,6 +58,7 @@ class Smooth(Polyhedron):
             raise InvalidInputError(
                 "Smooth needs a total_variation or a second_difference, or both"
             )
+        self.order = None if order is None else validate.distinct_indices("order", order)
 
     @property
     def latex(self) -> str:
@@ -68,15 +76,19 @@ class Smooth(Polyhedron):
     def validate_for(self, d: int) -> None:
         """Raise an error if there are too few values for a difference."""
         # Without a difference there is nothing to bound: more likely the domain is the wrong one.
-        order = max(order for order, _ in self._parts)
-        if d <= order:
-            raise InvalidInputError(f"{self!r} needs at least {order + 1} values, got {d}")
+        needed = 1 + max(order for order, _ in self._parts)
+        if self.order is not None:
+            validate.whole_numbers("order", self.order, low=0, high=d - 1)
+        count = d if self.order is None else len(self.order)
+        if count < needed:
+            raise InvalidInputError(f"{self!r} needs at least {needed} values, got {count}")
 
     def violation(self, f: Array) -> Array:
         """Return by how much a sum of absolute differences exceeds its bound, the larger of two."""
         excess = []
+        along = f if self.order is None else f[..., self.order]
         for order, bound in self._parts:
-            differences = np.diff(f, order, axis=-1)
+            differences = np.diff(along, order, axis=-1)
             excess.append(np.abs(differences).sum(axis=-1) - bound)
         # The larger one, as everywhere: a violation is that of the worst row.
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
@@ -89,11 +101,15 @@ class Smooth(Polyhedron):
         auxiliaries: list[Any] = []
         lower: list[ArrayLike] = []
         upper: list[ArrayLike] = []
+        count = d if self.order is None else len(self.order)
         # In f alone a sum of m absolute values would take 2^m rows.
         for order, bound in self._parts:
-            m = d - order
+            m = count - order
             stencil = _STENCILS[order]
-            differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=(m, d))
+            shape = (m, count)
+            differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=shape)
+            if self.order is not None:
+                differences = differences @ _selection(self.order, d)
             eye = sparse.eye_array(m)
             # One row bounds the sum of the auxiliary variables alone.
             no_row = sparse.csr_array((1, d))
@@ -150,7 +166,17 @@ class Smooth(Polyhedron):
             "second_difference": self.second_difference,
         }
         shown = [f"{name}={bound:g}" for name, bound in bounds.items() if bound is not None]
+        if self.order is not None:
+            shown.append(f"order=<{len(self.order)} values>")
         return f"Smooth({', '.join(shown)})"
+
+
+def _selection(order: NDArray[np.int64], d: int) -> Any:
+    """Return the matrix that takes some values of d out, in an order."""
+    from scipy import sparse
+
+    count = len(order)
+    return sparse.csr_array((np.ones(count), (np.arange(count), order)), shape=(count, d))
 
 
 def _bound(what: str, value: float | None) -> float | None:

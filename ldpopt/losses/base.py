@@ -439,8 +439,8 @@ class WeightedSum(SeparableLoss):
         )
 
     @property
-    def _parts(self) -> list[tuple[float, Loss]]:
-        """The terms that count."""
+    def parts(self) -> list[tuple[float, Loss]]:
+        """The terms that count, each behind its weight."""
         pairs = zip(self.weights, self.terms, strict=True)
         return [(weight, term) for weight, term in pairs if weight > 0]
 
@@ -462,7 +462,7 @@ class WeightedSum(SeparableLoss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the weighted sum of the values."""
         total = np.zeros(f.shape[:-1])
-        for weight, term in self._parts:
+        for weight, term in self.parts:
             total = total + weight * term.value(f, estimate)
         return np.asarray(total)
 
@@ -473,7 +473,7 @@ class WeightedSum(SeparableLoss):
         held = np.zeros(f.shape, dtype=np.bool_)
         # -inf beside inf would be NaN: a value that must be zero stays so.
         with np.errstate(invalid="ignore"):
-            for weight, term in self._parts:
+            for weight, term in self.parts:
                 slope = term.gradient(f, estimate)
                 held |= np.isposinf(slope)
                 total = total + weight * slope
@@ -482,7 +482,7 @@ class WeightedSum(SeparableLoss):
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the errors of all terms, and the rounding of their sum."""
         error = np.zeros(f.shape)
-        for weight, term in self._parts:
+        for weight, term in self.parts:
             slope = term.gradient(f, estimate)
             finite = np.where(np.isfinite(slope), np.abs(slope), 0.0)
             error += weight * (term.gradient_error(f, slope, estimate) + ROUNDINGS * finite)
@@ -493,7 +493,7 @@ class WeightedSum(SeparableLoss):
     ) -> Array:
         """Return the weighted sum of the curvatures."""
         total = np.zeros(estimate.frequencies.shape)
-        for weight, term in self._parts:
+        for weight, term in self.parts:
             total = total + weight * term.curvature(estimate, lower, upper)
         return total
 
@@ -542,7 +542,7 @@ class WeightedSum(SeparableLoss):
         Beside kinks of single values the terms are a single separable one, or squares and
         divergences.
         """
-        smooth = [term.separable for _, term in self._parts if not term.has_kinks]
+        smooth = [term.separable for _, term in self.parts if not term.has_kinks]
         if self.has_shared_kinks or not smooth or None in smooth:
             return None
         is_known = len(smooth) == 1 or all(
@@ -552,7 +552,7 @@ class WeightedSum(SeparableLoss):
 
     def smoothing(self, d: int) -> Smoothing | None:
         """Return the squares and the price if these are the only terms."""
-        parts = self._parts
+        parts = self.parts
         chains = [term.priced_chain(d) for _, term in parts]
         squares = [term.separable for _, term in parts]
         if len(parts) != 2:
@@ -596,7 +596,7 @@ class WeightedSum(SeparableLoss):
         """The sum of the terms' smooth parts."""
         if not (self.has_kinks or self.has_shared_kinks):
             return self
-        stated = [(weight, term.smooth_part) for weight, term in self._parts]
+        stated = [(weight, term.smooth_part) for weight, term in self.parts]
         smooth = [(weight, part) for weight, part in stated if part is not None]
         if not smooth:
             return None
@@ -607,7 +607,7 @@ class WeightedSum(SeparableLoss):
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
         total: Any = cp.Constant(0.0)
-        for weight, term in self._parts:
+        for weight, term in self.parts:
             if term.has_shared_kinks:
                 total = total + weight * term.expression(f, estimate)
         return total
@@ -743,12 +743,12 @@ class WeightedSum(SeparableLoss):
         """The weighted sum of the terms in LaTeX."""
         return " + ".join(
             term.latex if weight == 1 else rf"{weight:g} \Bigl({term.latex}\Bigr)"
-            for weight, term in self._parts
+            for weight, term in self.parts
         )
 
     def __repr__(self) -> str:
         return " + ".join(
-            repr(term) if weight == 1 else f"{weight:g} * {term!r}" for weight, term in self._parts
+            repr(term) if weight == 1 else f"{weight:g} * {term!r}" for weight, term in self.parts
         )
 
 

@@ -178,6 +178,12 @@ class GroupNorm(_Penalty):
         """The loss in LaTeX."""
         return r"\sum_g w_g \lVert f_g \rVert_2"
 
+    @property
+    def disjoint(self) -> bool:
+        """Whether no value is in two groups."""
+        members = np.concatenate(self.groups)
+        return len(np.unique(members)) == len(members)
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if an index is outside the domain."""
         for i, group in enumerate(self.groups):

@@ -193,7 +193,8 @@ class Formulation:
         The region of the last size is kept: computing it takes a few passes over d values.
         """
         # By objects, which are immutable and compare by identity.
-        key = (self.loss, self.constraints, d)
+        # Of the loss it depends on this alone.
+        key = (self.loss.nonnegative_domain, self.constraints, d)
         region = self._regions.get(key)
         if region is None:
             region = _region(self.loss, self.constraints, d)
@@ -201,6 +202,12 @@ class Formulation:
             self._regions.clear()
             self._regions[key] = region
         return region
+
+    def with_loss(self, loss: Loss) -> Formulation:
+        """Return another loss under the same constraints, of which no region is computed twice."""
+        other = Formulation(loss, self.constraints)
+        object.__setattr__(other, "_regions", self._regions)
+        return other
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the tightest (lower, upper) bounds that are stated value by value."""

@@ -15,7 +15,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve import solvers
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import convex_concave, mixture_weights
-from ldpopt.solve.paths.closed_forms import closed_form_for
+from ldpopt.solve.paths.closed_forms import Match, closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Again, Outcome, Plan, Run
 from ldpopt.solve.polish import polish
@@ -88,7 +88,7 @@ class Planner:
                 return plan
         # A solver that is named is wanted, even where a closed form would be shorter.
         if path != "iterative" and request.solver is None:
-            plan = _closed_form(formulation, start)
+            plan = self._by_closed_form(formulation, start, request)
             if plan is not None:
                 return plan
         if path != "closed-form":
@@ -98,6 +98,25 @@ class Planner:
         if path != "auto":
             raise self._unavailable(formulation, start, path)
         return self._conic(formulation, start, request)
+
+    def _by_closed_form(
+        self, formulation: Formulation, start: FrequencyEstimate, request: Request
+    ) -> Plan | None:
+        """Return the plan of the closed form; with a solver behind one that may miss the set."""
+        match = closed_form_for(formulation, start)
+        if match is None:
+            return None
+        plan = _plan_of(formulation, match)
+        if not match.may_miss or request.path != "auto":
+            return plan
+
+        def again(part: FrequencyEstimate) -> Outcome:
+            """Return a solver's points, or raise its error, which names what conflicts."""
+            second = self._conic(formulation, part, Request(accuracy=request.accuracy))
+            assert second.run is not None  # a problem with such a form is convex
+            return replace(second.run(), by=second.name)
+
+        return replace(plan, again=again)
 
     def _by_algorithm(
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
@@ -224,8 +243,11 @@ class Planner:
 def _closed_form(formulation: Formulation, start: FrequencyEstimate) -> Plan | None:
     """Return the plan of the closed form, or None."""
     match = closed_form_for(formulation, start)
-    if match is None:
-        return None
+    return None if match is None else _plan_of(formulation, match)
+
+
+def _plan_of(formulation: Formulation, match: Match) -> Plan:
+    """Return the plan that evaluates a closed form."""
 
     def run() -> Outcome:
         return Outcome(match.evaluate())

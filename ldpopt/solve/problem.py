@@ -26,7 +26,7 @@ from ldpopt.solve.planner import PathChoice, Planner, Request
 from ldpopt.solve.second_try import improved
 from ldpopt.solve.solution import Solution
 from ldpopt.solve.solvers import Running
-from ldpopt.solve.status import Accuracy, Status
+from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 from ldpopt.solve.usual_path import usual_path
 from ldpopt.tables import html_of
 
@@ -356,9 +356,13 @@ class Problem(Formulation):
         form = closed_form_for(problem, start)
         if form is None:
             return self._solve(problem, start, Request()).frequencies
+        point = form.evaluate()
+        # Where constraints contradict each other, the error that names them comes from a solve.
+        if form.may_miss and np.max(problem.violation(point)) > ACCURACIES["high"].violation:
+            return self._solve(problem, start, Request()).frequencies
         if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
-        return form.evaluate()
+        return point
 
     def interval(
         self, estimate: FrequencyEstimate, level: float = 0.95, sets: Sets | None = None

@@ -181,7 +181,7 @@ def compare(
     Returns
     -------
     Comparison with ``rows`` (difference, gap, violation, status, times, iterations), ``to_csv``,
-    ``to_pandas`` and ``plot``. Differences are to the closed form if there is one, and otherwise to
+    ``to_frame`` and ``plot``. Differences are to the closed form if there is one, and otherwise to
     the point whose certificate is the best.
 
     Raises

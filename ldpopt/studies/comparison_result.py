@@ -34,7 +34,7 @@ class Comparison:
             write_whole(Path(path), text.encode())
         return text
 
-    def to_pandas(self) -> Any:
+    def to_frame(self) -> Any:
         """Return the rows as a DataFrame; the error of a missing pandas names the remedy."""
         return data_frame([asdict(row) for row in self.rows], "to_csv")
 

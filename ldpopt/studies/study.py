@@ -101,7 +101,7 @@ def study(
 
     Returns
     -------
-    Study with ``rows``, ``ratio``, ``draws_of``, ``to_csv``, ``to_pandas`` and ``plot``.
+    Study with ``rows``, ``ratio``, ``draws_of``, ``to_csv``, ``to_frame`` and ``plot``.
 
     Raises
     ------

@@ -130,7 +130,7 @@ class Study:
             write_whole(Path(path), text.getvalue().encode())
         return text.getvalue()
 
-    def to_pandas(self) -> Any:
+    def to_frame(self) -> Any:
         """Return the table as a DataFrame; the error of a missing pandas names the remedy."""
         return data_frame([asdict(row) for row in self.rows], "to_csv")
 

@@ -65,7 +65,7 @@ def _in_families(formulation: Formulation, estimate: FrequencyEstimate) -> Match
     for family in FAMILIES:
         match = family(formulation, estimate)
         if match is not None:
-            return Match(match.name, partial(_evaluated, match, formulation, estimate))
+            return match._replace(evaluate=partial(_evaluated, match, formulation, estimate))
     return None
 
 

@@ -89,15 +89,25 @@ class BoxForm:
     function: Callable[[FrequencyEstimate, Formulation], Array]
 
 
-BOX_FORMS: dict[type[Loss], BoxForm] = {}
-"""The forms for bounds and at most one total, by the loss's family."""
-
-
 class Match(NamedTuple):
-    """A closed form for one estimate: its name, and the function that evaluates it."""
+    """A closed form for one estimate.
+
+    Attributes
+    ----------
+    name, evaluate
+        What it is called, and the function that evaluates it.
+    may_miss
+        Whether its point may violate the constraints, where these contradict each other: a solver
+        then looks for the conflict.
+    """
 
     name: str
     evaluate: Callable[[], Array]
+    may_miss: bool = False
+
+
+BOX_FORMS: dict[type[Loss], BoxForm] = {}
+"""The forms for bounds and at most one total, by the loss's family."""
 
 
 Family = Callable[[Formulation, FrequencyEstimate], Match | None]
