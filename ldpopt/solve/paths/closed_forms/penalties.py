@@ -64,7 +64,7 @@ def _with_variation(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
     With a single square it is the form of ``variation``.
     """
     squares = _squares_of(formulation.loss)
-    if squares is None or len(squares.others) != 1:
+    if squares is None or len(squares.terms) < 2 or len(squares.others) != 1:
         return None
     ((price, term),) = squares.others
     region = formulation.region(estimate.d)
