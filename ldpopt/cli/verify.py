@@ -88,6 +88,7 @@ def verify(
     from ldpopt.claims.figures import STATEMENTS
     from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import claims_page, pictures_of
+    from ldpopt.rendering.claims_table import claims_table
 
     if test_itself:
         if claims_file is not None:
@@ -114,6 +115,10 @@ def verify(
         typer.echo(to_json(results), nl=False)
     else:
         _print_tables(results, verbose=verbose)
+        # What the user brought is what this run is about: a claim of theirs is always listed.
+        theirs = [result for result in checked if result.claim.id not in LEDGER]
+        if theirs and not verbose:
+            output.print(claims_table(theirs, title="Your claims"))
     if ledger_file is not None and page_file is not None:
         write_whole(ledger_file, to_json(results).encode())
         write_whole(page_file, claims_page(checked, figure_run, lost, pictures).encode())

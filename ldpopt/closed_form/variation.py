@@ -29,7 +29,7 @@ def fused(f: Array, price: float) -> Array:
     Examples
     --------
     >>> fused(np.array([0.5, 0.25, 0.0, 0.25]), 0.125)
-    array([0.375, 0.25 , 0.125, 0.125])
+    array([0.375 , 0.25  , 0.1875, 0.1875])
     """
     from ldpopt.closed_form.variation_kernels import denoise_rows  # imports numba
 

@@ -143,7 +143,7 @@ def smallest_detected(outcome: Audit, power: float = 0.95) -> float:
     Examples
     --------
     >>> smallest_detected(Audit(1.0, 0.98, 0.999, (0, 1), (268_000, 100_000), 1_000_000))
-    1.0204...
+    1.0208...
     """
     from scipy.special import ndtri  # slow to import, and few audits ask for it
 
