@@ -63,6 +63,9 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     _require_support(loss, estimate, formulation)
     constants = loss.constants(estimate)
     lower, upper = reachable_bounds(formulation, estimate)
+    if region.total is None:
+        # No multiplier is searched: a value without reports has its minimum at the start itself.
+        lower = region.lower
     # All leading axes as one: the search drops trials as they are done.
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
