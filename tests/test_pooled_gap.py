@@ -58,7 +58,9 @@ def problems():
             for loss in (losses.LeastSquares(), WEIGHTED):
                 problem = Problem(loss, [member, *rest])
                 estimate = FrequencyEstimate(np.full(D, 1 / D))
-                if problem.is_separate(D) or closed_form_for(problem, estimate) is None:
+                form = closed_form_for(problem, estimate)
+                # The multipliers of equations have no bound at hand: programs judge their points.
+                if problem.is_separate(D) or form is None or form.name == "newton on multipliers":
                     continue
                 result[f"{name}, {more}, {type(loss).__name__}"] = problem
     return result

@@ -53,4 +53,7 @@ def _equations(constraint: Constraint, d: int) -> LinearInequalities | None:
     rows = SumsTo(total).rows(d) if total is not None else constraint.rows(d)
     if rows is None or rows.auxiliary is not None or not np.array_equal(rows.lower, rows.upper):
         return None
+    # An order without pairs has no rows: it belongs to the family of orders.
+    if not rows.lower.size:
+        return None
     return rows
