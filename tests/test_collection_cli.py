@@ -344,6 +344,10 @@ def test_counts_of_another_program(tmp_path):
     oue = ["--oracle", "oue", *GRR[2:]]
     assert "--n" in str(run("estimate", path, *oue).exception)
     assert json.loads(ran("estimate", path, *oue, "--n", 60, "--json").stdout)["n"] == 60
+    # A table of two short columns is as wide as its title.
+    assert "norm-sub, oue, epsilon = 1, n = 60\n" in ran(
+        "estimate", path, *oue, "--n", 60, "--method", "norm-sub"
+    ).stdout.replace(" \n", "\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
 
+# Rich breaks a title at the width of its table: a table of few columns is made as wide as the title,
+# up to this many characters, which fit every terminal.
+_WIDEST = 60
+
 
 def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Table:
     """Return the largest frequencies of values or sets, and a caption if there are more.
@@ -33,7 +37,13 @@ def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Tabl
     caption = None
     if len(shown.names) < shown.count:
         caption = f"the {len(shown.names)} largest of {shown.count:,}; --out writes all"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=caption)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        caption=caption,
+        min_width=min(len(title), _WIDEST),
+    )
     table.add_column(heading)
     columns = {"frequency": shown.frequencies}
     if shown.lower is not None and shown.upper is not None:
