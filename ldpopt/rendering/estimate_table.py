@@ -14,7 +14,7 @@ from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
 
-# Rich breaks a title at the width of its table: a table of few columns is made as wide as the title,
+# Rich breaks a title at the width of its table: one of few columns is made as wide as its title,
 # up to this many characters, which fit every terminal.
 _WIDEST = 60
 
