@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import totals
 from ldpopt.protocol import PureProtocol, ReportShares
@@ -115,6 +117,33 @@ def _reaching(answers: Array, upper: Array) -> Array:
     # An exact answer, such as that to all values, has no distance, and stays where it is.
     distance = np.maximum(upper - answers, 0.0)
     return np.where(answers < 0, answers + np.hypot(answers, distance), upper)
+
+
+def level_of_each(
+    level: float, count: int, *, simultaneous: bool = False, selected: int | None = None
+) -> float:
+    """Return the level of each of ``count`` intervals: see ``FrequencyEstimate.interval``.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``selected`` is below 1, or beside ``simultaneous``.
+
+    Examples
+    --------
+    >>> round(level_of_each(0.95, 50, simultaneous=True), 6)
+    0.999
+    """
+    if selected is None:
+        # Bonferroni: each interval gets an equal share of the probability to fail.
+        return 1 - (1 - level) / count if simultaneous else level
+    if simultaneous:
+        raise InvalidInputError(
+            "intervals that hold at once hold for selected values too: leave out selected=..., or "
+            "simultaneous=True"
+        )
+    selected = validate.integer("selected (the number of intervals)", selected, minimum=1)
+    return level_of_selected(level, selected, count)
 
 
 def level_of_selected(level: float, selected: int, count: int) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.estimate.estimate import warn_unless_raw_noise
+from ldpopt.estimate.traced import warn_unless_raw_noise
 from ldpopt.immutable import Immutable
 from ldpopt.priors.counts import EstimatedCounts, finite_counts
 from ldpopt.priors.curve import CELL, interpolated

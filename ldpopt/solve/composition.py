@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.estimate.estimate import warn_unless_raw_noise
+from ldpopt.estimate.traced import warn_unless_raw_noise
 from ldpopt.solve.certificate import Certificate, certify
 from ldpopt.solve.certificate.certificate import of_trials
 from ldpopt.solve.problem import Problem

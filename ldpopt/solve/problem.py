@@ -14,8 +14,8 @@ from ldpopt import progress, validate
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.estimate.estimate import warn_unless_raw_noise
 from ldpopt.estimate.sets import Sets, named_sets
+from ldpopt.estimate.traced import warn_unless_raw_noise
 from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.acceptance import judge

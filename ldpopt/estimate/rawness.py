@@ -1,0 +1,72 @@
+"""Whether frequencies are those that counts gave, judged by the numbers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.protocol import PureProtocol
+
+Array = NDArray[np.float64]
+
+# By how many units in the last place of n a support count may differ from a whole number: the
+# estimate of a count, and the count of that estimate, round about six times. Beyond 2**40
+# reports the differences could hide any number.
+_COUNT_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_COUNTABLE = 2**40
+
+# Probability that changed frequencies pass for raw ones which is small enough.
+_CHANCE = 1e-6
+
+# By how much a shift of all values by one number may differ between them, relative to the
+# largest of them.
+_SHIFT_ROUNDING = 1e-12
+
+
+def are_surely_raw(frequencies: Array, n: int, protocol: PureProtocol) -> bool:
+    """Return whether frequencies follow from whole counts, and changed ones hardly could.
+
+    The counts n (q + (p-q) f) of raw frequencies are whole numbers in 0 .. n, which changed
+    frequencies satisfy by chance with a probability below 1e-6. False states nothing: the
+    frequencies may be raw all the same.
+    """
+    if n > _COUNTABLE:
+        return False
+    counts = n * (protocol.q + (protocol.p - protocol.q) * frequencies)
+    nearest = np.clip(np.rint(counts), 0, n)
+    if np.max(np.abs(counts - nearest)) > _COUNT_ROUNDING * n:
+        return False
+    return not _may_be_counts_by_chance(frequencies, n, protocol)
+
+
+def _may_be_counts_by_chance(frequencies: Array, n: int, protocol: PureProtocol) -> bool:
+    """Return whether changed frequencies might follow from whole counts as these ones do."""
+    d = frequencies.shape[-1]
+    # Each of d numbers is whole by chance with this probability; a known sum leaves d - 1.
+    whole_by_chance = 2 * _COUNT_ROUNDING * n
+    if whole_by_chance ** (d - 1) >= _CHANCE:
+        return True
+    # With whole n p and n q round frequencies are counts, and shifts are often whole.
+    shares = n * np.array([protocol.p, protocol.q])
+    if np.max(np.abs(shares - np.rint(shares))) <= _COUNT_ROUNDING * n:
+        return True
+    # Cutting leaves zeros, which are counts where n q is whole.
+    if np.any(frequencies == 0):
+        return True
+    # A shift to the sum 1 is whole for one vector in d where n (d q + p - q) is whole, as for
+    # symmetric unary encoding of two values. Raw frequencies have the sum 1 themselves only if
+    # all reports support as many values.
+    sums = frequencies.sum(axis=-1)
+    size = 1 + np.abs(frequencies).sum(axis=-1)
+    sum_is_one = np.abs(sums - 1) <= _SHIFT_ROUNDING * size
+    return not sum_is_one.all() if protocol.has_fixed_size else bool(sum_is_one.any())
+
+
+def is_shift(frequencies: Array, raw: Array) -> bool:
+    """Return whether frequencies are the raw ones moved by one number per vector.
+
+    Rounding is allowed for, relative to the largest raw frequency, or to 1.
+    """
+    shift = frequencies - raw
+    size = max(1.0, float(np.abs(raw).max()))
+    return bool(np.ptp(shift, axis=-1).max() <= _SHIFT_ROUNDING * size)

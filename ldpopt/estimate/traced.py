@@ -1,0 +1,348 @@
+"""Frequencies that know where they come from: their noise, and whether they are still raw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
+from ldpopt.estimate.labels import checked_labels, labels_of
+from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.origin import (
+    checked_counts,
+    checked_frequencies,
+    checked_protocol,
+    noise_of,
+    number_of_reports,
+    stated_rawness,
+)
+from ldpopt.estimate.rawness import are_surely_raw, is_shift
+from ldpopt.immutable import Immutable
+from ldpopt.protocol import PureProtocol
+
+Array = NDArray[np.float64]
+
+
+class TracedFrequencies(Immutable):
+    """Frequencies of d values with what is known of their origin.
+
+    The base of ``FrequencyEstimate``, which states the parameters and adds the answers.
+    """
+
+    def __init__(
+        self,
+        frequencies: ArrayLike,
+        n: int | None = None,
+        oracle: PureProtocol | None = None,
+        *,
+        noise: Noise | ArrayLike | None = None,
+        is_raw: bool | None = None,
+        labels: Sequence[str] | None = None,
+        method: str = "",
+        clip_answers: bool = False,
+        raw: Self | None = None,
+    ) -> None:
+        self.frequencies: Array = checked_frequencies(frequencies, oracle)
+        if raw is not None:
+            _check_raw(raw, self.frequencies.shape, is_raw)
+            is_raw = False
+            # Processing changes frequencies, not what is known of the reports behind them.
+            if n is None and oracle is None and noise is None:
+                n = raw.n
+                oracle = raw.oracle
+                noise = raw._noise
+        self._noise: Noise | None = noise_of(n, oracle, noise, self.d)
+        self.n: int | None = number_of_reports(n, self._noise)
+        self.oracle: PureProtocol | None = oracle
+        if self._noise is not None:
+            self.oracle = self._noise.protocol
+        if labels is None:
+            labels = labels_of(frequencies)
+        self.labels = None if labels is None else checked_labels(labels, self.d)
+        self.method = method
+        self.clip_answers = clip_answers
+        self._stated = stated_rawness(is_raw)
+        self._ancestor = raw
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: ArrayLike,
+        n: int,
+        oracle: PureProtocol,
+        *,
+        labels: Sequence[str] | None = None,
+    ) -> Self:
+        """Return the unbiased estimate f̃_v = (c_v/n - q)/(p - q) (N Eq. 4). It is raw.
+
+        Parameters
+        ----------
+        counts
+            Support counts: whole numbers in 0 .. n, shape (d,) or (trials, d).
+        n
+            Number of reports counted, >= 1.
+        oracle
+            The protocol of the reports.
+        labels
+            Names of the d values; of a pandas Series its index, unless they are given.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If a count is not a whole number in 0 .. n (the first index is named), there are not
+            d of them, a stack is empty, n < 1, or counts do not have the sum that reports of
+            this protocol give (GRR and subset selection: each report supports as many values).
+        """
+        checked_protocol(oracle)
+        n = validate.integer("n (the number of reports)", n, minimum=1)
+        shares = checked_counts(counts, n, oracle) / n
+        frequencies = (shares - oracle.q) / (oracle.p - oracle.q)
+        if labels is None:
+            labels = labels_of(counts)
+        return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
+
+    @classmethod
+    def of(cls, estimate: Self | ArrayLike) -> Self:
+        """Return an estimate as it is, and plain frequencies as an estimate without noise."""
+        return estimate if isinstance(estimate, cls) else cls(estimate)
+
+    @property
+    def d(self) -> int:
+        """Number of values in the domain."""
+        return int(self.frequencies.shape[-1])
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of the raw estimate.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not known.
+        """
+        if self._noise is None:
+            raise InvalidInputError(
+                "this computation needs the noise level of the estimate: build it as "
+                "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
+            )
+        return self._noise
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the raw estimate of a value that nobody has (N Eq. 7).
+
+        Raises
+        ------
+        InvalidInputError
+            If it differs between values, or is not known.
+        """
+        sd = self.noise.sd
+        if np.ndim(sd):
+            raise InvalidInputError(
+                "the noise of this estimate differs between values: use estimate.noise.sd"
+            )
+        return float(sd)
+
+    @cached_property
+    def is_raw(self) -> bool | None:
+        """Whether the frequencies are those that the counts gave; None if that is not known.
+
+        It is True of estimates from counts, False of processed ones, and what was stated of
+        others. If nothing was stated, the frequencies are raw if all n (q + (p-q) f) are whole
+        numbers in 0 .. n, which changed frequencies satisfy by chance with a probability below
+        1e-6. If not, or where the arithmetic cannot tell, the answer is None.
+        """
+        if self._stated is not None:
+            return self._stated
+        if self.n is None or self.oracle is None:
+            return None
+        return True if are_surely_raw(self.frequencies, self.n, self.oracle) else None
+
+    @property
+    def raw(self) -> Self | None:
+        """The estimate before processing: itself unless processed; None if that is not known."""
+        # One of unknown state may be raw itself: ``require_raw`` looks at that.
+        return self._ancestor if self._stated is False else self
+
+    @cached_property
+    def has_raw_noise(self) -> bool | None:
+        """Whether the frequencies have the noise of raw ones, also after a shift by one number.
+
+        None where it is not known whether they are raw.
+        """
+        if self.is_raw is not False:
+            return self.is_raw
+        # Without the estimate before processing nothing shows that its noise was kept.
+        if self._ancestor is None:
+            return False
+        return is_shift(self.frequencies, self._ancestor.frequencies)
+
+    def require_raw(self, what: str) -> Self:
+        """Return the raw estimate that this one is or was made from.
+
+        Raises
+        ------
+        InvalidInputError
+            Unless it is known to be raw; the message begins with ``what``.
+        """
+        self.require_unchanged()
+        if self.raw is None:
+            raise InvalidInputError(
+                f"{what} the raw estimate, which this processed one does not know: get it from "
+                "ldpopt.postprocess or Problem.solve, or pass raw=..."
+            )
+        if not self.raw.is_raw:
+            raise InvalidInputError(
+                f"{what} a raw estimate, and nothing shows that this one is: use "
+                "oracle.estimate(counts, n), or pass is_raw=True if its frequencies were not "
+                "changed since they were computed from counts"
+            )
+        return self.raw
+
+    def processed(
+        self, frequencies: Array, *, method: str = "", clip_answers: bool = False
+    ) -> Self:
+        """Return other frequencies, computed from these; noise, labels and raw estimate are kept.
+
+        Parameters
+        ----------
+        frequencies
+            Of the same shape.
+        method, clip_answers
+            As of the constructor.
+
+        Raises
+        ------
+        InvalidInputError
+            If a frequency is not finite or the shape differs.
+        """
+        values = validate.frequencies(frequencies)
+        if values.shape != self.frequencies.shape:
+            raise InvalidInputError(
+                f"frequencies must have the shape of the estimate, {self.frequencies.shape}, "
+                f"got {values.shape}"
+            )
+        # The raw estimate, not the last step: a chain of methods still leads to the reports' own
+        # noise.
+        return self._altered(
+            frequencies=values,
+            method=method,
+            clip_answers=clip_answers,
+            _stated=False,
+            _ancestor=self.raw,
+        )
+
+    def unclipped(self, method: str) -> Self:
+        """Return the same frequencies under another name, with answers that are not clipped."""
+        return self._altered(method=method, clip_answers=False)
+
+    def __getitem__(self, trial: Any) -> Self:
+        """Return one trial of a stack, or several (a slice): everything else is kept.
+
+        An index that is not one of the leading axes raises an error.
+        """
+        leading = self.frequencies.shape[:-1]
+        # Numbers of the trials, indexed in place of their frequencies: an index cannot reach
+        # values.
+        numbers = np.arange(math.prod(leading)).reshape(leading)
+        try:
+            chosen = self.frequencies.reshape(-1, self.d)[numbers[trial]]
+        except IndexError:
+            raise InvalidInputError(
+                f"estimate[{trial!r}] is not a trial: the leading axes have the shape {leading}"
+            ) from None
+        ancestor = None if self._ancestor is None else self._ancestor[trial]
+        if not chosen.size:
+            raise InvalidInputError(
+                f"estimate[{trial!r}] has no trial: the leading axes have the shape {leading}"
+            )
+        return self._altered(frequencies=chosen, _ancestor=ancestor)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the trials of a stack, along its first axis; one vector raises an error."""
+        if self.frequencies.ndim == 1:
+            raise InvalidTypeError("this estimate is one vector, not a stack of trials")
+        return (self[i] for i in range(len(self.frequencies)))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the frequencies as numpy takes them: ``np.asarray(estimate)`` copies nothing.
+
+        The array is read-only unless it is a copy. What is known beside the numbers is not in it.
+
+        Raises
+        ------
+        ValueError
+            If ``copy`` is False and another type needs a copy.
+        """
+        values = self.frequencies
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            if copy is False:
+                raise ValueError(f"frequencies are float64: as {np.dtype(dtype)} they are a copy")
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def labelled(self, labels: Sequence[str]) -> Self:
+        """Return the same estimate with other names of its values.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If they are not d names.
+
+        Examples
+        --------
+        >>> from ldpopt import FrequencyEstimate
+        >>> FrequencyEstimate([0.5, 0.25]).labelled(["cat", "dog"]).top(1)[0].label
+        'cat'
+        """
+        names = checked_labels(labels, self.d)
+        ancestor = None if self._ancestor is None else self._ancestor.labelled(names)
+        return self._altered(labels=names, _ancestor=ancestor)
+
+    def _require_vector(self, what: str) -> None:
+        if self.frequencies.ndim > 1:
+            raise InvalidInputError(
+                f"{what} takes one vector, not a stack of trials: use estimate[0], say"
+            )
+
+    @property
+    def _origin(self) -> list[str]:
+        """The oracle, the budget and n, as far as they are known."""
+        parts = []
+        if self.oracle is not None:
+            parts += [type(self.oracle).__name__, f"ε = {self.oracle.epsilon:g}"]
+        if self.n is not None:
+            parts.append(f"n = {self.n:,}")
+        return parts
+
+
+def warn_unless_raw_noise(estimate: TracedFrequencies) -> None:
+    """Warn where the noise of raw estimates is about to be used for processed ones.
+
+    It is not known of every estimate whether it is raw; those that are not known to be
+    processed pass.
+    """
+    if estimate.has_raw_noise is False:
+        by = f" by {estimate.method!r}" if estimate.method else ""
+        warn(
+            f"the noise level is that of raw estimates, and frequencies processed{by} have a "
+            "different one: start from the raw estimate (estimate.raw)"
+        )
+
+
+def _check_raw(raw: object, shape: tuple[int, ...], is_raw: bool | None) -> None:
+    """Raise an error unless ``raw`` can be what frequencies of this shape were made from."""
+    if not isinstance(raw, TracedFrequencies):
+        raise InvalidTypeError(f"raw must be a FrequencyEstimate, got {raw!r}")
+    if raw.frequencies.shape != shape:
+        raise InvalidInputError(
+            f"raw must have the shape of the frequencies, {shape}, got {raw.frequencies.shape}"
+        )
+    if is_raw:
+        raise InvalidInputError("is_raw=True contradicts raw=...: a raw estimate is its own")
