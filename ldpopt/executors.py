@@ -22,7 +22,7 @@ from concurrent.futures import (
 )
 from concurrent.futures import Executor as Pool
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
@@ -296,7 +296,7 @@ class Dask:
             # Without workers Dask would wait for ever, and say nothing.
             client.wait_for_workers(1, timeout=self.patience)
         except TimeoutError:
-            client.close()
+            _close(client)
             raise self.without_workers() from None
         return client
 
@@ -314,6 +314,14 @@ class Dask:
         )
 
 
+def _close(client: Any) -> None:
+    """Close a connection; the results of a run, or its error, count for more than how that ends."""
+    # Dask waits 10 s for its own thread, and a loaded machine may need longer. The thread does not
+    # keep the process from ending.
+    with suppress(TimeoutError):
+        client.close()
+
+
 @contextmanager
 def _closed_in_silence(client: Any) -> Iterator[Any]:
     """Close a connection without the traceback that Dask logs if it was trying to renew it."""
@@ -324,7 +332,7 @@ def _closed_in_silence(client: Any) -> Iterator[Any]:
         level = logger.level
         logger.setLevel(logging.CRITICAL + 1)
         try:
-            client.close()
+            _close(client)
         finally:
             logger.setLevel(level)
 

@@ -6,9 +6,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
+from tests.printed import draws_as_kept
 from tools import environments, portable, runs, texts
 
 HERE = {"blas": ["Zen"], "numpy": ["X86_V3"], "numba": "host", "processor": ["SSE42", "AVX2"]}
@@ -314,6 +316,12 @@ def test_continuous_integration_has_a_version_of_everything_that_is_required():
     # A name without a version, or one more line, would be passed over in silence.
     lines = [line for line in stated.splitlines() if not line.startswith("#")]
     assert {line.partition("==")[0] for line in lines} == set(installed)
+
+
+def test_numbers_of_stored_outputs_are_compared_under_the_numpy_of_continuous_integration():
+    stated = environments.CONSTRAINTS.read_text(encoding="utf-8")
+    if f"\nnumpy=={np.__version__}\n" in stated:
+        assert draws_as_kept()
 
 
 def test_changes_are_named_once_however_a_package_is_spelled():

@@ -194,6 +194,18 @@ def test_a_connection_that_is_given_up_leaves_no_traceback_in_the_log(caplog):
     assert caplog.messages == ["before", "after"]
 
 
+def test_a_connection_that_dask_cannot_close_in_its_time_hides_no_outcome():
+    class Client:
+        def close(self):
+            raise TimeoutError("join timed out")
+
+    with pytest.raises(WorkersError, match="no workers"), executors._closed_in_silence(Client()):
+        raise WorkersError("the cluster had no workers")
+    with executors._closed_in_silence(Client()):
+        outcome = 3.0
+    assert outcome == 3.0
+
+
 def test_an_error_on_a_cluster_is_an_outcome(start_cluster):
     with start_cluster(1) as cluster:
         outcomes = dict(Dask(cluster.scheduler_address).run(half, [0, 2]))
