@@ -30,7 +30,7 @@ LAYERS = [
     {"oracles", "datasets", "closed_form", "priors"},
     {"losses", "constraints"},
     {"solve"},
-    {"methods"},
+    {"methods", "discovery"},
     {"studies"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"claims", "collection"},
