@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -24,6 +25,7 @@ from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
     from ldpopt.claims import Claim, Result
+    from ldpopt.claims.figures import FigureRun
 
 
 def verify(
@@ -82,56 +84,121 @@ def verify(
 
     Example: ldpopt verify --out build/verify
     """
-    # Here and in the other commands: what is slow to import waits until the command needs it.
-    from ldpopt.claims import LEDGER, read_figure_run, to_json
-    from ldpopt.claims.checking import ledger_with
-    from ldpopt.claims.figures import STATEMENTS
-    from ldpopt.claims.statements import defects_of_list
-    from ldpopt.rendering.claims_page import claims_page, pictures_of
-    from ldpopt.rendering.claims_table import claims_table
-
     if test_itself:
         if claims_file is not None:
             raise InvalidInputError("--self-test plants errors in ldpopt alone: leave out --claims")
         self_test(workers, figures)
         return
-    ledger_file = None if out is None else out / "claims.json"
-    page_file = None if out is None else out / "report.html"
-    require_writable(ledger_file, page_file)
+    # Here and in the other commands: what is slow to import waits until the command needs it.
+    from ldpopt.claims import read_figure_run
+    from ldpopt.claims.checking import ledger_with
+
+    files = None if out is None else _Files(out / "claims.json", out / "report.html")
+    if files is not None:
+        require_writable(files.verdicts, files.page)
     # A folder without results or a file without claims is an error before the long part.
     ledger = ledger_with(claims_file)
     figure_run = None if figures is None else read_figure_run(figures)
-    lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
-    checked: list[Result] = []
-    pictures: dict[str, bytes] = {}
-    for result in _check(ledger, quick=quick, workers=workers, claims_file=claims_file):
-        checked.append(result)
-        # Now, while other processes check: this one would only wait for them.
-        if page_file is not None:
-            pictures.update(pictures_of([result]))
-    results = checked if figure_run is None else [*checked, *figure_run.results]
-    defects = () if figure_run is None else figure_run.defects
+    results = _check(ledger, quick=quick, workers=workers, claims_file=claims_file)
+    outcome = _outcome(results, figure_run, with_pictures=files is not None)
     if as_json:
-        typer.echo(to_json(results), nl=False)
+        _print_json(outcome)
     else:
-        _print_tables(results, verbose=verbose)
-        # What the user brought is what this run is about: a claim of theirs is always listed.
-        theirs = [result for result in checked if result.claim.id not in LEDGER]
-        if theirs and not verbose:
-            output.print(claims_table(theirs, title="Your claims"))
-    if ledger_file is not None and page_file is not None:
-        write_whole(ledger_file, to_json(results).encode())
-        write_whole(page_file, claims_page(checked, figure_run, lost, pictures).encode())
-        report_written(ledger_file, page_file)
-    _print_summary(results, defects, lost)
+        _print_tables(outcome, verbose=verbose)
+    if files is not None:
+        _write(outcome, files)
+    _print_summary(outcome)
     # Files and table first: they are what a reader needs after a surprise.
-    if defects or lost or not all(result.as_expected for result in results):
+    if not outcome.is_as_expected:
         raise typer.Exit(1)
 
 
-def _print_tables(results: Sequence[Result], *, verbose: bool) -> None:
+class _Files(NamedTuple):
+    """What --out asks for."""
+
+    verdicts: Path
+    page: Path
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a run of the ledger ended with.
+
+    Attributes
+    ----------
+    checked
+        Results of the claims that were checked now.
+    figure_run
+        The kept run of the figures with its results, if one was named.
+    lost
+        How the list of the papers' statements and the ledger differ.
+    pictures
+        Of the claims that have one, for the page.
+    """
+
+    checked: list[Result]
+    figure_run: FigureRun | None
+    lost: tuple[str, ...]
+    pictures: dict[str, bytes]
+
+    @property
+    def results(self) -> list[Result]:
+        """Those of the claims, and then those of the figures."""
+        return [*self.checked, *(() if self.figure_run is None else self.figure_run.results)]
+
+    @property
+    def defects(self) -> Sequence[str]:
+        """What is wrong with the tables of the figures."""
+        return () if self.figure_run is None else self.figure_run.defects
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Whether nothing is missing and every verdict is that of the ledger."""
+        is_whole = not self.defects and not self.lost
+        return is_whole and all(result.as_expected for result in self.results)
+
+
+def _outcome(
+    results: Iterable[Result], figure_run: FigureRun | None, *, with_pictures: bool
+) -> _Outcome:
+    """Return the outcome of a run whose results come one by one."""
+    from ldpopt.claims import LEDGER
+    from ldpopt.claims.figures import STATEMENTS
+    from ldpopt.claims.statements import defects_of_list
+    from ldpopt.rendering.claims_page import pictures_of
+
+    lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
+    checked: list[Result] = []
+    pictures: dict[str, bytes] = {}
+    for result in results:
+        checked.append(result)
+        # Now, while other processes check: this one would only wait for them.
+        if with_pictures:
+            pictures.update(pictures_of([result]))
+    return _Outcome(checked, figure_run, lost, pictures)
+
+
+def _print_json(outcome: _Outcome) -> None:
+    from ldpopt.claims import to_json
+
+    typer.echo(to_json(outcome.results), nl=False)
+
+
+def _write(outcome: _Outcome, files: _Files) -> None:
+    from ldpopt.claims import to_json
+    from ldpopt.rendering.claims_page import claims_page
+
+    page = claims_page(outcome.checked, outcome.figure_run, outcome.lost, outcome.pictures)
+    write_whole(files.verdicts, to_json(outcome.results).encode())
+    write_whole(files.page, page.encode())
+    report_written(*files)
+
+
+def _print_tables(outcome: _Outcome, *, verbose: bool) -> None:
+    from ldpopt.claims import LEDGER
     from ldpopt.rendering.claims_table import claims_table, corrections_table, papers_table
 
+    results = outcome.results
     surprises = [result for result in results if not result.as_expected]
     corrected = [result for result in results if result.finding.correction]
     if verbose:
@@ -142,16 +209,20 @@ def _print_tables(results: Sequence[Result], *, verbose: bool) -> None:
     # Last, where the eye is at the end of a run.
     if surprises and not verbose:
         output.print(claims_table(surprises, title="Not as the ledger expects"))
+    # What the user brought is what this run is about: a claim of theirs is always listed.
+    theirs = [result for result in outcome.checked if result.claim.id not in LEDGER]
+    if theirs and not verbose:
+        output.print(claims_table(theirs, title="Your claims"))
 
 
-def _print_summary(results: Sequence[Result], defects: Sequence[str], lost: Sequence[str]) -> None:
+def _print_summary(outcome: _Outcome) -> None:
     from ldpopt.rendering.claims_table import claims_summary, defects_line, lost_line
 
-    lines = [claims_summary(results)]
-    if defects:
-        lines.append(defects_line(defects))
-    if lost:
-        lines.append(lost_line(lost))
+    lines = [claims_summary(outcome.results)]
+    if outcome.defects:
+        lines.append(defects_line(outcome.defects))
+    if outcome.lost:
+        lines.append(lost_line(outcome.lost))
     for line in lines:
         # On standard error, like all that is not a result: with --json the output stays JSON.
         errors.print(line, highlight=False, soft_wrap=True)

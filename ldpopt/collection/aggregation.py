@@ -162,10 +162,10 @@ def aggregate(
         # A run that is resumed with a lower rate may be beyond it already.
         limit.check(progress)
         tallies = _tallies(executor, plan.waiting, checkpoint.state)
-        count = len(plan.waiting)
         # A caller who learns of every part shows it in another way.
         wanted = None if on_partition is None else False
-        tallies = bars.track(tallies, f"{count:,} parts of files", count, wanted=wanted)
+        number = len(plan.waiting)
+        tallies = bars.track(tallies, f"{number:,} parts of files", number, wanted=wanted)
         for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
             if tally.error and not keep_going:
                 raise DataUnavailableError(tally.error)
@@ -174,6 +174,14 @@ def aggregate(
             limit.check(progress)
             if on_partition is not None:
                 on_partition(done, plan.partitions)
+    return _joined(plan.files, progress, unreadable)
+
+
+def _joined(
+    files: Sequence[ReportFile], progress: Progress, unreadable: list[dict[str, Any]]
+) -> Aggregate:
+    """Return what was counted, with the files and the parts of files that could not be read."""
+    header = files[0].header
     return Aggregate(
         # Without the identity of the first file: the counts are of all of them.
         Header(header.oracle, header.labels),
@@ -181,8 +189,8 @@ def aggregate(
         progress.n,
         progress.rejected,
         unreadable + progress.unreadable,
-        {str(file.path): sum(file.group_rows) for file in plan.files},
-        [file.header.file for file in plan.files if file.header.file is not None],
+        {str(file.path): sum(file.group_rows) for file in files},
+        [file.header.file for file in files if file.header.file is not None],
     )
 
 

@@ -302,6 +302,11 @@ def certify(
         )
     if exact:
         return exact_certificate(problem, start, point)
+    return _certificate(problem, start, point)
+
+
+def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -> Certificate:
+    """Return the certificate of a point that is known to fit the problem and the estimate."""
     evidence = _evidence(problem, start, point)
     gap = evidence.gap
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
