@@ -162,7 +162,8 @@ def run(
     and a changed figure computes only what changed; changed code computes everything anew. The
     same seed gives the same bits for any number of workers.
 
-    With --method or --data a figure has lines or data of your own, and the name FIGURE-own.
+    With --method or --data a figure has lines or data of your own, and the name FIGURE-own. A
+    method is computed by itself, on the reports of the cells that are there.
 
     Exit status: 0 if all is done, 1 if something failed, 2 for wrong usage, 3 if a data set is
     missing (what needs it is skipped), 130 if interrupted.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments import tables
 from experiments.cells import populations
+from experiments.cells.measures import Selection
 from experiments.cells.protocols import ORACLES
 from experiments.errors import ExperimentError
 from experiments.figures import Experiment, Figure
@@ -19,7 +20,7 @@ from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.executors import executor_for, results
 from ldpopt.storage import write_whole
 from ldpopt.studies.engine.cell import Cell, Task, digest_of, provenance_of
-from ldpopt.studies.engine.moments import Moments
+from ldpopt.studies.engine.moments import Measured, Moments, moments_of, side_by_side
 from ldpopt.studies.engine.provenance import fingerprint
 from ldpopt.studies.engine.store import Store
 
@@ -66,15 +67,30 @@ def plan(
             experiment = replace(experiment, trials=trials)
         # With the trials of this run, which tables and page then state.
         result.figures[figure.name] = replace(figure, experiment=experiment)
+        parts = _parts(experiment)
         # Once per figure: its cells differ in data and oracle alone.
-        made_by = provenance_of(experiment.candidates, experiment.measures, None)
+        origins = [provenance_of(part.candidates, part.measures, None) for part in parts]
         result.tasks[figure.name] = [
-            _task(experiment, population, digest, epsilon, seed, made_by)
+            _task(part, population, digest, epsilon, seed, made_by)
             for name, n in product(experiment.populations, experiment.ns or (None,))
             for population, digest in shelf.take(name, n)
             for epsilon in experiment.epsilons or (0.0,)
+            for part, made_by in zip(parts, origins, strict=True)
         ]
     return result
+
+
+def _parts(experiment: Experiment) -> list[Experiment]:
+    """Return an experiment in parts: that of the paper, and one per method that the user adds.
+
+    Cells of all parts see the same reports and random sets, so that their errors stay paired. The
+    paper's cells are those of a run without additions, and each method is computed by itself.
+    """
+    chooses = any(isinstance(measure, Selection) for measure in experiment.measures)
+    if chooses or not experiment.additions:
+        return [experiment]
+    alone = [replace(experiment, methods=(), additions=(each,)) for each in experiment.additions]
+    return [replace(experiment, additions=()), *alone]
 
 
 @dataclass
@@ -166,8 +182,23 @@ def write_figures(planned: Plan, store: Store, out: Path, *, workers: int = 1) -
 
 
 def _finished_cells(tasks: Sequence[Task], store: Store) -> dict[Cell, tuple[Moments, ...]]:
-    cells = {task.key: task.cell for task in tasks}
-    return {cells[key]: outcome.measured for key, outcome in store.get(cells).items()}
+    """Return what was measured, by the paper's cells, with the user's methods beside them."""
+    outcomes = store.get({task.key: task for task in tasks})
+    joined: dict[Cell, tuple[Measured, ...]] = {}
+    cell_of: dict[Cell, Cell] = {}
+    for task in tasks:
+        # The parts of an experiment differ in their candidates; the paper's own comes first.
+        place = replace(task.cell, candidates=())
+        cell = cell_of.setdefault(place, task.cell)
+        if task.key not in outcomes:
+            continue
+        measured = outcomes[task.key].measured
+        if cell is task.cell:
+            joined[cell] = measured
+        # Without the paper's methods there is nothing to draw a line beside.
+        elif cell in joined:
+            joined[cell] = tuple(map(side_by_side, joined[cell], measured))
+    return {cell: tuple(map(moments_of, measured)) for cell, measured in joined.items()}
 
 
 def _pictures(jobs: Sequence[tuple[Figure, list[Row]]], workers: int) -> Iterator[dict[str, bytes]]:

@@ -146,6 +146,9 @@ def _numbers(
         yield (SELECTED, *_regret(moments, k))
         return
     for method in panel.methods:
+        # A method of the user that failed has no numbers, and the others keep theirs.
+        if method not in moments.methods:
+            continue
         m = moments.methods.index(method)
         mean = float(moments.mean[k, m])
         sd = float(std[m])

@@ -20,7 +20,14 @@ from ldpopt.studies.engine import measures
 from ldpopt.studies.engine.candidate import apply
 from ldpopt.studies.engine.cell import Cell, Task, compute, digest_of, provenance_of
 from ldpopt.studies.engine.measures import Setting
-from ldpopt.studies.engine.moments import Values, dumps, loads
+from ldpopt.studies.engine.moments import (
+    Moments,
+    Values,
+    dumps,
+    loads,
+    moments_of,
+    side_by_side,
+)
 from tests.experiment_worlds import D, small
 from tests.tolerances import SIGMAS
 
@@ -50,7 +57,7 @@ def raw_estimates(task):
 
 
 def by_name(outcome):
-    return {(m.query, m.metric): m for m in outcome.measured}
+    return {(m.query, m.metric): moments_of(m) for m in outcome.measured}
 
 
 # --- moments --------------------------------------------------------------------------------------
@@ -100,6 +107,36 @@ def test_values_survive_their_bytes_and_have_the_moments_of_their_trials():
     parts = [replace(whole, values=part) for part in (values[:1], values[1:])]
     assert np.array_equal(parts[0].merged(parts[1]).values, values)
     assert np.array_equal(whole.moments().mean, values.mean(axis=0))
+
+
+@pytest.mark.parametrize("kept", ["values", "one of two", "moments"])
+def test_methods_of_two_cells_stand_side_by_side(kept):
+    values = np.random.default_rng(0).normal(size=(5, 2, 3))
+    whole = Values.of("q", "m", [1, 2], "xyz", values).moments()
+    first = Values.of("q", "m", [1, 2], "xy", values[:, :, :2])
+    # A method of both cells, such as the truth, stands there once.
+    second = Values.of("q", "m", [1, 2], "yz", values[:, :, 1:])
+    if kept != "values":
+        first = first.moments()
+    if kept == "moments":
+        second = second.moments()
+    both = moments_of(side_by_side(first, second))
+    assert both.methods == whole.methods
+    np.testing.assert_allclose(both.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(both.std, whole.std, rtol=1e-12)
+    # Moments alone do not tell how methods of two cells vary together.
+    spread = whole.difference_std("z", "x") if kept == "values" else [np.nan, np.nan]
+    np.testing.assert_allclose(both.difference_std("z", "x"), spread, rtol=1e-12)
+    np.testing.assert_allclose(both.difference_std("y", "x"), whole.difference_std("y", "x"))
+
+
+def test_trials_of_wide_quantities_are_not_kept(monkeypatch):
+    task = task_of(cell(shown.ByRank(), methods=("base",)), 1)
+    assert {type(measured) for measured in compute(task).measured} == {Values}
+    monkeypatch.setattr("ldpopt.studies.engine.cell._FEW_PARAMETERS", D - 1)
+    kinds = {(m.query, m.metric): type(m) for m in compute(task).measured}
+    assert kinds["value", "count"] is Moments
+    assert kinds["full domain", "bias sum (counts)"] is Values
 
 
 def test_one_trial_has_no_spread():

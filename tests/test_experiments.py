@@ -38,6 +38,7 @@ from ldpopt.errors import DataUnavailableError, StoreError
 from ldpopt.executors import InProcess, Processes
 from ldpopt.studies.engine import run as engine_run
 from ldpopt.studies.engine.cell import compute
+from ldpopt.studies.engine.moments import moments_of
 from ldpopt.studies.engine.run import compute_cells
 from ldpopt.studies.engine.store import FORMAT, Store
 from tests.experiment_worlds import Bomb, bits, few_tasks, small
@@ -518,7 +519,7 @@ def test_a_kept_table_is_computed_again_to_its_six_digits():
     }
     fresh = {
         (moments.query, moments.metric, method): (moments.mean[0, m], moments.std[0, m])
-        for moments in compute(task).measured
+        for moments in map(moments_of, compute(task).measured)
         for m, method in enumerate(moments.methods)
     }
     assert kept
@@ -538,7 +539,7 @@ def test_a_ratio_has_a_paired_interval(tmp_path, tiny, undrawn):
         for t in plan([FIGURES["ndss-fig8"]], quick=True, trials=12).distinct.values()
         if t.cell.epsilon == 4.0
     )
-    (moments,) = compute(task).measured
+    (moments,) = map(moments_of, compute(task).measured)
     m = moments.methods.index("base")
     r = moments.methods.index("norm-sub")
     c = moments.covariance[0]

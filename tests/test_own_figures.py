@@ -17,6 +17,7 @@ from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError
 from ldpopt.studies.engine.candidate import candidates_of
 from ldpopt.studies.engine.cell import compute
+from ldpopt.studies.engine.moments import side_by_side
 from ldpopt.studies.named_objects import load_object
 from tests.experiment_worlds import small
 from tests.test_experiments import bare, invoke
@@ -27,6 +28,12 @@ from ldpopt import Problem, constraints, losses
 
 def my_method(estimate):
     return np.full(estimate.d, 1 / estimate.d)
+
+def fails_late(estimate, calls=[]):
+    calls.append(1)
+    if len(calls) > 2:
+        raise ValueError("only twice")
+    return estimate.frequencies
 
 def too_few(estimate):
     return estimate.frequencies[:2]
@@ -55,7 +62,8 @@ def added(name, *names, data=()):
     return with_additions(FIGURES[name], candidates_of(methods) if methods else (), data)
 
 
-COINS = Dataset("coins", np.arange(1, 31), tuple(map(str, range(30))), "made up")
+COINS = Dataset("coins", np.arange(1, 41), tuple(map(str, range(40))), "made up")
+FEW = Dataset("few", np.arange(1, 31), tuple(map(str, range(30))), "made up")
 
 
 def test_a_figure_gets_one_more_line_on_other_data(world):
@@ -78,15 +86,49 @@ def test_a_figure_gets_one_more_line_on_other_data(world):
     assert "my_method,norm-sub" in pairs
 
 
-def test_own_methods_are_measured_on_the_reports_of_the_figure():
-    figure = added("ndss-fig4", "mine")
-    kwargs = {"quick": True, "trials": 2}
-    ours = plan([figure], **kwargs, data={}).tasks["ndss-fig4-own"][0]
-    theirs = plan([FIGURES["ndss-fig4"]], **kwargs).tasks["ndss-fig4"][0]
-    with_line, papers = (compute(task).measured[0] for task in (ours, theirs))
-    assert with_line.methods == (*papers.methods, "mine")
-    assert np.array_equal(with_line.mean[:, :-1], papers.mean)
-    assert with_line.mean[0, -1] == papers.mean[0, papers.methods.index("base")]
+@pytest.mark.parametrize("name", ["ndss-fig4", "ndss-fig7"])
+def test_own_methods_are_measured_on_the_reports_of_the_figure(name):
+    """On the same reports, and in Fig. 7 on the same random sets too."""
+    coins = {"coins": COINS}
+    figure = added(name, "mine", data=coins.values())
+    theirs, ours, *_ = plan([figure], quick=True, trials=2, data=coins).tasks[f"{name}-own"]
+    papers, line = (compute(task).measured[0] for task in (theirs, ours))
+    assert line.methods == ("mine",)
+    both = side_by_side(papers, line)
+    assert both.methods == (*papers.methods, "mine")
+    # Draw by draw: the line repeats Base, so that their difference has no spread.
+    base = papers.values[:, :, papers.methods.index("base")]
+    np.testing.assert_allclose(line.values[:, :, 0], base, rtol=1e-9)
+    spread = both.moments().difference_std("mine", "base")
+    assert (spread <= 1e-6 * both.moments().std[:, -1]).all()
+
+
+def cells_of(figure):
+    return plan([figure], quick=True, trials=2).distinct
+
+
+def test_a_method_of_the_user_leaves_the_cells_of_the_paper_as_they_are():
+    papers = cells_of(FIGURES["ndss-fig4"])
+    one = cells_of(added("ndss-fig4", "mine"))
+    two = cells_of(added("ndss-fig4", "mine", "mine too"))
+    # One more cell per method and place, beside those that a run of the paper's figure has kept.
+    assert papers.keys() < one.keys() < two.keys()
+    assert len(two) == 3 * len(papers)
+    # A choice among methods depends on all of them.
+    chosen = cells_of(added("ndss-fig9", "mine"))
+    assert not chosen.keys() & cells_of(FIGURES["ndss-fig9"]).keys()
+    assert all(task.cell.candidates[-1].name == "mine" for task in chosen.values())
+
+
+def test_a_method_that_fails_leaves_the_other_lines(world):
+    """One trial in the middle of the run: the rehearsal cannot know."""
+    arguments = ("run", "ndss-fig4", "--method", "somebodys_methods:fails_late", "--trials", 3)
+    result = invoke(*arguments, "--data", "counts.csv", "--quick", "--out", world / "out")
+    assert result.exit_code == 1
+    assert "only twice" in bare(result.stderr)
+    table = (world / "out" / "ndss-fig4-own.csv").read_text()
+    assert "norm-sub" in table
+    assert "fails_late" not in table
 
 
 def test_where_each_method_has_a_panel_there_is_one_more():
@@ -132,6 +174,8 @@ def test_names_that_are_taken_are_refused():
         added("ndss-fig4", data=[Dataset("zipf", COINS.counts, COINS.labels, "")])
     with pytest.raises(ExperimentError, match="sets 'subcategory', which 'coins' does not have"):
         added("ndss-fig9", data=[COINS])
+    with pytest.raises(ExperimentError, match="the 32 most frequent values, and 'few' has 30"):
+        added("ndss-fig7", data=[FEW])
 
 
 @pytest.mark.parametrize(

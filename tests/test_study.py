@@ -130,6 +130,9 @@ def test_ratios_of_numbers_that_are_not_positive_are_unknown():
 
 def test_sets_and_top_values_are_measures():
     data = Dataset("pets", COUNTS, tuple("abcdefgh"), "made up", {"kind": [np.array([0, 1])]})
+    for sizes in ((2, 9), (0,)):
+        with pytest.raises(InvalidInputError, match=r"values of 'counts' must lie in 1 \.\. 8"):
+            ldpopt.study("base", COUNTS, metrics=Top(sizes))
     measures = [Top((1, 3)), FixedSets(("kind",))]
     study = ldpopt.study(["norm-sub", "base"], data, draws=4, metrics=measures)
     assert {(p.query, p.parameter) for p in study.values} == {

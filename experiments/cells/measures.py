@@ -50,7 +50,10 @@ class ByRank:
 
 @dataclass(frozen=True)
 class Selection:
-    """The choices of ``select_method`` on each trial, and their errors on the data (N Fig. 9)."""
+    """The choices of ``select_method`` on each trial, and their errors on the data (N Fig. 9).
+
+    A choice is among all candidates of a cell, which is why they cannot be computed one by one.
+    """
 
     family: str
     fits: tuple[str, ...]

@@ -12,7 +12,7 @@ from experiments.errors import ExperimentError
 from experiments.figures.declaration import Figure, Panel
 from ldpopt.datasets import Dataset
 from ldpopt.studies.engine.candidate import Candidate
-from ldpopt.studies.engine.measures import FixedSets
+from ldpopt.studies.engine.measures import FixedSets, Top
 
 SUFFIX = "-own"
 """Of the names of such figures, so that the papers' own tables in the same folder stay."""
@@ -74,6 +74,12 @@ def _require_sets(figure: Figure, data: Sequence[Dataset]) -> None:
                     f"{figure.name} is about the sets {family!r}, which {each.name!r} does not "
                     "have: choose a figure of the whole domain, such as ndss-fig4"
                 )
+        top = max((max(m.ks) for m in figure.experiment.measures if isinstance(m, Top)), default=0)
+        if top > each.d:
+            raise ExperimentError(
+                f"{figure.name} is about the {top} most frequent values, and {each.name!r} has "
+                f"{each.d} values: choose a figure of the whole domain, such as ndss-fig4"
+            )
 
 
 def _require_methods(figure: Figure, candidates: Sequence[Candidate]) -> None:

@@ -26,6 +26,10 @@ from ldpopt.studies.engine.provenance import fingerprint, made_by
 _AT_A_TIME = 1 << 19  # values of a chunk of trials: what one method holds at a time
 _MOST_TRIALS = 256  # of a chunk
 
+# Parameters of a quantity whose trials are always kept: curves have a few dozen points, and 5,000
+# trials of ten methods then take at most 26 MB. The values of a domain by rank are far more.
+_FEW_PARAMETERS = 64
+
 _CODE = __name__  # what this module imports is the code behind every cell
 
 
@@ -47,7 +51,8 @@ class Cell:
     first_chunk
         Number of the cell's first chunk: cells that share the rest draw other reports.
     keeps_trials
-        Whether the values of all trials are kept, or their mean and covariance.
+        Whether the values of all trials are kept for every quantity. Otherwise a quantity with more
+        than 64 parameters keeps its mean and covariance alone.
     """
 
     population: str
@@ -207,7 +212,7 @@ def compute(task: Task) -> Outcome:
         inner = cell.generator(task.seed, "inner", number)
         measured = _measured(candidates, raw, evaluations, inner, seconds)
         part = _kept(cell, measured)
-        # Merged chunk by chunk: memory does not grow with the number of trials.
+        # Merged chunk by chunk: of what is large, memory does not grow with the number of trials.
         total = tuple(map(_merged, total, part)) if total else part
     return Outcome(total, time.perf_counter() - start, seconds)
 
@@ -282,8 +287,16 @@ def _measured(
 
 
 def _kept(cell: Cell, measured: Sequence[Values]) -> tuple[Measured, ...]:
-    """Return values, or their moments where the cell keeps no more."""
-    return tuple(measured if cell.keeps_trials else (values.moments() for values in measured))
+    """Return values, or their moments where they are many and the cell keeps no more.
+
+    Values of the same trials in another cell can be compared with them in pairs later.
+    """
+    return tuple(
+        values
+        if cell.keeps_trials or len(values.parameters) <= _FEW_PARAMETERS
+        else values.moments()
+        for values in measured
+    )
 
 
 def _merged(first: Measured, second: Measured) -> Measured:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.closed_form import significance_threshold
 from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError
@@ -132,6 +133,7 @@ class RandomSets:
     def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
+        validate.whole_numbers("the percentages of random sets", self.percents, low=0, high=100)
         members = np.zeros((len(self.percents), self.sets, data.d), dtype=bool)
         for row, percent in zip(members, self.percents, strict=True):
             # Rounded down, as in N.
@@ -205,6 +207,8 @@ class Top:
     def start(self, setting: Setting) -> Evaluate:
         """See ``Measure.start``."""
         data = setting.data
+        what = f"the numbers k of the most frequent values of {data.name!r}"
+        validate.whole_numbers(what, self.ks, low=1, high=data.d)
         # Stable: of equally frequent values the first ones are the top, in every run.
         order = np.argsort(-data.counts, kind="stable")[: max(self.ks)]
         truth = data.frequencies[order]

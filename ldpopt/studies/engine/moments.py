@@ -139,6 +139,32 @@ class Moments(Labels):
 Measured = Values | Moments
 
 
+def moments_of(measured: Measured) -> Moments:
+    """Return mean and covariance of what a cell has kept."""
+    return measured.moments() if isinstance(measured, Values) else measured
+
+
+def side_by_side(first: Measured, second: Measured) -> Measured:
+    """Return one quantity of the methods of two cells that have the same trials.
+
+    A method of both is taken from the first. Where one of the two has kept no trials, covariances
+    between its methods and those of the other are unknown: NaN.
+    """
+    new = [m for m, name in enumerate(second.methods) if name not in first.methods]
+    methods = (*first.methods, *(second.methods[m] for m in new))
+    if isinstance(first, Values) and isinstance(second, Values):
+        values = np.concatenate([first.values, second.values[:, :, new]], axis=-1)
+        return replace(first, methods=methods, values=values)
+    left = moments_of(first)
+    right = moments_of(second)
+    known = len(left.methods)
+    scatter = np.full((len(left.parameters), len(methods), len(methods)), np.nan)
+    scatter[:, :known, :known] = left.scatter
+    scatter[:, known:, known:] = right.scatter[:, new][:, :, new]
+    mean = np.concatenate([left.mean, right.mean[:, new]], axis=-1)
+    return replace(left, methods=methods, mean=mean, scatter=scatter)
+
+
 def dumps(results: Sequence[Measured]) -> bytes:
     """Return values or moments as bytes; equal ones give equal bytes."""
     # Labels as JSON beside the arrays: an archive of numpy holds no lists of mixed types.
