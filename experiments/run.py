@@ -195,7 +195,7 @@ def _finished_cells(tasks: Sequence[Task], store: Store) -> dict[Cell, tuple[Mom
         measured = outcomes[task.key].measured
         if cell is task.cell:
             joined[cell] = measured
-        # Without the paper's methods there is nothing to draw a line beside.
+        # Without the paper's methods a line has nothing beside it.
         elif cell in joined:
             joined[cell] = tuple(map(side_by_side, joined[cell], measured))
     return {cell: tuple(map(moments_of, measured)) for cell, measured in joined.items()}

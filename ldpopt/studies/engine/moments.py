@@ -157,10 +157,10 @@ def side_by_side(first: Measured, second: Measured) -> Measured:
         return replace(first, methods=methods, values=values)
     left = moments_of(first)
     right = moments_of(second)
-    known = len(left.methods)
+    width = len(left.methods)
     scatter = np.full((len(left.parameters), len(methods), len(methods)), np.nan)
-    scatter[:, :known, :known] = left.scatter
-    scatter[:, known:, known:] = right.scatter[:, new][:, :, new]
+    scatter[:, :width, :width] = left.scatter
+    scatter[:, width:, width:] = right.scatter[:, new][:, :, new]
     mean = np.concatenate([left.mean, right.mean[:, new]], axis=-1)
     return replace(left, methods=methods, mean=mean, scatter=scatter)
 
