@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from ldpopt import Problem, oracles
 from ldpopt.constraints import Custom, NonNegative, SumsTo
@@ -179,3 +180,24 @@ def test_the_compiled_rows_of_cones_are_in_the_solvers_order():
     theirs, _, _ = cp.Problem(problem.objective, forms).get_problem_data("CLARABEL")
     assert_array_equal(ours["A"].toarray(), theirs["A"].toarray())
     assert_array_equal(ours["b"], theirs["b"])
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
+def test_numbers_without_parameters_are_those_of_cvxpy(solver):
+    """Read from the only column of cvxpy's map, in place of applying the map."""
+    x = cp.Variable(4)
+    objective = cp.sum_squares(3 * x - np.arange(4.0)) + cp.sum(x) + 2.5
+    rows = [x >= np.arange(4.0) / 7, cp.sum(x) == 1, cp.max(x) <= 0.8]
+    if solver != "OSQP":
+        rows.append(cp.norm(x[:2]) <= 0.7)
+    data = SolverData(cp.Problem(cp.Minimize(objective), rows), solver)
+    program = data._program
+    for quad_obj in (False, True) if program.P is not None else (False,):
+        quick = program.apply_parameters(quad_obj=quad_obj)
+        slow = type(program).apply_parameters(program, quad_obj=quad_obj)
+        assert len(quick) == len(slow)
+        for ours, theirs in zip(quick, slow, strict=True):
+            if sparse.issparse(theirs):
+                assert_array_equal(ours.toarray(), theirs.toarray())
+            else:
+                assert_array_equal(ours, theirs)

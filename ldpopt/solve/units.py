@@ -133,7 +133,9 @@ def _exponents(
     places = np.column_stack([groups, count + entries.columns])
     # Coefficients between what stays as it is say nothing.
     used = np.flatnonzero(loose[places].any(axis=1))
-    if not len(used):
+    logarithms = np.log2(entries.sizes[used])
+    # Without one that differs from 0 all units stay as they are.
+    if not logarithms.any():
         return None
     equations = np.repeat(np.arange(len(used)), 2)
     unknowns = places[used].ravel()
@@ -142,7 +144,7 @@ def _exponents(
     shape = (len(used), len(loose))
     system = sparse.csr_array((ones, (equations, unknowns)), shape=shape)
     # The shortest solution: what nothing ties to the frequencies stays as it is.
-    solution = lsqr(system, -np.log2(entries.sizes[used]), iter_lim=_STEPS)[0]
+    solution = lsqr(system, -logarithms, iter_lim=_STEPS)[0]
     return np.asarray(np.round(solution))
 
 
