@@ -61,6 +61,7 @@ _EXTRAS = {
     "matplotlib": ("plot", "pictures need"),
     "pyarrow": ("files", "files of reports and counts need"),
     "rich": ("cli", "tables in a terminal need"),
+    "sympy": ("formulas", "the conditions of a problem in formulas need"),
     "typer": ("cli", "the command ldpopt needs"),
 }
 

@@ -50,7 +50,7 @@ SOLVE_LAYERS = [
     {"paths"},
     {"polish"},
     {"planner", "acceptance", "solution", "parameter_path"},
-    {"second_try", "usual_path"},
+    {"second_try", "usual_path", "kkt"},
     {"problem"},
     {"composition", "coverage"},
 ]
@@ -66,6 +66,7 @@ LATE = [
     "distributed",
     "pandas",
     "tqdm",
+    "sympy",
 ]
 
 

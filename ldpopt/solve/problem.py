@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InvalidInputError, warn
+from ldpopt.errors import InvalidInputError, extra_needed, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
@@ -32,6 +32,8 @@ from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
+
+    from ldpopt.solve.kkt import KKT
 
 Array = NDArray[np.float64]
 
@@ -102,6 +104,48 @@ class Problem(Formulation):
         'closed-form: LeastSquares() under NonNegative(), SumsTo(1) is solved by norm-sub'
         """
         return str(self.plan(estimate))
+
+    def kkt(self) -> KKT:
+        """Return the conditions of optimality: what every minimiser satisfies with multipliers.
+
+        Stationarity, feasibility and complementarity are relations of sympy, shown as text and in
+        LaTeX, with the case split that leads to the closed form where there is one.
+
+        Returns
+        -------
+        A ``KKT``: ``print`` and notebooks show it, ``latex()`` returns it in LaTeX, and
+        ``residuals(solution)`` says how well a solution satisfies what is written.
+
+        Raises
+        ------
+        MissingPackageError
+            Without sympy.
+        UnsupportedProblemError
+            If the loss is no sum over values (``MaxAbsolute``, ``TotalVariation``, ``GroupNorm``,
+            ``PerReportMLE``, ``Custom``) or not convex, or a constraint has no conditions value by
+            value (``AtMost``, ``Custom``).
+
+        Notes
+        -----
+        Parameters stand as the numbers that they hold. Cost: importing sympy takes some 0.5 s, the
+        conditions some milliseconds, for any number of values.
+
+        Examples
+        --------
+        >>> from ldpopt import constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> print(Problem(losses.LeastSquares(), simplex).kkt())
+        KKT conditions of min ½‖f-f̃‖², f ≥ 0, Σf = 1
+        stationarity:
+            f_v - f̃_v + μ - λ_v = 0   for all v
+        ...
+        """
+        with extra_needed():
+            from ldpopt.solve.kkt import conditions_of  # sympy is slow to import
+
+        # What constraints state of themselves depends on no estimate, where they state rows.
+        problem = self.at(np.zeros(2)) if self.varies else self
+        return conditions_of(problem, usual_path(self, self._planner))
 
     def _repr_latex_(self) -> str:
         """Return the stated problem for notebooks that show LaTeX."""

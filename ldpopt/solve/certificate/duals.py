@@ -23,7 +23,7 @@ def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mappi
     Where several constraints state a bound of the same value, the multiplier is that of the
     tightest; of those that state the same total or bound, the first has it and the others have 0.
     """
-    names = _names(formulation.constraints)
+    names = names_of(formulation.constraints)
     rest = _Rest(explanation, formulation.region(d))
     result: dict[str, Any] = {}
     for name, constraint in zip(names, formulation.constraints, strict=True):
@@ -79,7 +79,7 @@ class _Rest:
         return share
 
 
-def _names(constraints: tuple[Constraint, ...]) -> list[str]:
+def names_of(constraints: tuple[Constraint, ...]) -> list[str]:
     """Return the name of each constraint, with a number from its second use on."""
     seen: Counter[str] = Counter()
     names = []

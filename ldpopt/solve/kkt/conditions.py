@@ -1,0 +1,294 @@
+"""The Karush-Kuhn-Tucker conditions of a problem, as text, in LaTeX, and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Constraint
+from ldpopt.errors import InvalidInputError
+from ldpopt.solve.certificate.duals import names_of
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.kkt.evaluation import Numbers
+from ldpopt.solve.kkt.notation import (
+    ALL_VALUES,
+    KINDS,
+    Condition,
+    Names,
+    Part,
+    as_latex,
+    equation,
+)
+from ldpopt.solve.kkt.of_constraints import constraint_part
+from ldpopt.solve.kkt.of_losses import (
+    LossForm,
+    kink_conditions,
+    loss_form,
+    nonnegative_conditions,
+    subgradients,
+)
+from ldpopt.solve.kkt.split import CaseSplit, split_of
+from ldpopt.solve.solution import Solution
+from ldpopt.tables import html_of
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class KKT:
+    """The conditions that a point and multipliers satisfy exactly if the point is the minimiser.
+
+    ``str`` and ``print`` show them as text, ``latex()`` and notebooks as formulas.
+
+    Attributes
+    ----------
+    problem
+        The problem, at the present values of its parameters.
+    conditions
+        Stationarity, primal and dual feasibility, and complementarity, in this order. Each has a
+        ``relation`` of sympy, the indices ``where`` it holds, and the part ``of`` the problem that
+        it comes from.
+    meanings
+        What each symbol stands for.
+    split
+        The case split that leads to the closed form; None where no multiplier can be eliminated so.
+    form
+        How the problem is solved, for a usual estimate.
+    """
+
+    problem: Formulation
+    conditions: tuple[Condition, ...]
+    meanings: Mapping[str, str]
+    split: CaseSplit | None
+    form: str
+    _loss_form: LossForm
+    _parts: tuple[Part, ...]
+
+    def of_kind(self, kind: str) -> list[Condition]:
+        """Return the conditions of one kind."""
+        return [condition for condition in self.conditions if condition.kind == kind]
+
+    def latex(self) -> str:
+        r"""Return the conditions in LaTeX, as one ``aligned`` environment.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> free = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).kkt()
+        >>> print(free.latex().splitlines()[2])
+        & f_{v} - \tilde f_{v} + \mu = 0 && \text{for all } v \\
+        """
+        rows = []
+        for kind in KINDS:
+            conditions = self.of_kind(kind)
+            if not conditions:
+                continue
+            rows.append(rf"& \textbf{{{kind}}} &&")
+            rows += [f"& {as_latex(c.relation)} && {c.where.latex}".rstrip() for c in conditions]
+        if self.split is not None:
+            rows += [r"& \textbf{case split} &&", *self.split.latex_rows]
+        lines = " \\\\\n".join(rows)
+        return f"\\begin{{aligned}}\n{lines}\n\\end{{aligned}}"
+
+    def __str__(self) -> str:
+        lines = [f"KKT conditions of {self.problem.formula}"]
+        for kind in KINDS:
+            conditions = self.of_kind(kind)
+            if conditions:
+                lines += [f"{kind}:", *(f"    {condition}" for condition in conditions)]
+        if self.split is not None:
+            lines += [f"case split ({self.form}):"]
+            lines += [f"    {line}" for line in self.split.lines]
+        lines.append("where")
+        lines += [f"    {name}: {meaning}" for name, meaning in self.meanings.items()]
+        return "\n".join(lines)
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self.latex()}\n$$"
+
+    def _repr_html_(self) -> str:
+        """Return the conditions as a table, where a page does not typeset formulas."""
+        rows: list[tuple[str, str]] = [
+            (kind if i == 0 else "", str(condition))
+            for kind in KINDS
+            for i, condition in enumerate(self.of_kind(kind))
+        ]
+        if self.split is not None:
+            begin = "case split"
+            for line in self.split.lines:
+                rows.append((begin, line))
+                begin = ""
+        rows += [("", f"{name}: {meaning}") for name, meaning in self.meanings.items()]
+        return html_of((), rows, title="KKT conditions")
+
+    def residuals(self, solution: Solution) -> Residuals:
+        """Return by how much a solution fails each condition, with its certificate's multipliers.
+
+        The stated relations themselves are evaluated, sign by sign.
+
+        Parameters
+        ----------
+        solution
+            Of one vector, by any path. The conditions are those of this object's problem.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is a solution of a stack, or of another problem.
+
+        Notes
+        -----
+        Cost: that of the certificate; and the product of rows and values where constraints have
+        rows, which makes it a check for up to some thousand values.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> problem = Problem(losses.LeastSquares(), simplex)
+        >>> residuals = problem.kkt().residuals(problem.solve([0.5, 0.2, -0.01]))
+        >>> residuals.largest < 1e-12
+        True
+        """
+        f = solution.frequencies
+        if f.ndim != 1:
+            raise InvalidInputError(
+                "residuals takes the solution of one vector, not of a stack: solve estimate[0], say"
+            )
+        stated = solution.problem.at(solution.start)
+        if (stated.loss, stated.constraints) != (self.problem.loss, self.problem.constraints):
+            raise InvalidInputError(
+                f"these are the conditions of {self.problem.statement}, and the solution is one of "
+                f"{stated.statement}"
+            )
+        numbers = self._numbers(solution)
+        amounts = [numbers.residual(condition, len(f)) for condition in self.conditions]
+        of_split = None
+        if self.split is not None:
+            of_split = numbers.excess(self.split.formula, ALL_VALUES, len(f))
+        return Residuals(self.conditions, tuple(amounts), of_split)
+
+    def _numbers(self, solution: Solution) -> Numbers:
+        """Return the numbers of all symbols at a solution."""
+        f = solution.frequencies
+        start = solution.start
+        d = len(f)
+        arrays: dict[str, Array] = {"f": f, **self._loss_form.numbers(start)}
+        ranges: dict[str, int] = {"v": d, "j": d}
+        duals = solution.certificate.duals.values()
+        for part, dual in zip(self._parts, duals, strict=True):
+            arrays |= {**part.data(d), **part.multipliers(dual, f)}
+            ranges |= part.ranges(d)
+        arrays |= {"d": np.asarray(float(d))}
+        if self._loss_form.kinks:
+            # Slopes at kinks are no multipliers of constraints: the best of them are taken.
+            smooth = sp.Add(*[part.gradient for part in self._parts])
+            smooth += self._loss_form.slope()
+            signs = [sign for *_, sign in self._loss_form.kinks]
+            smooth = smooth.subs(dict.fromkeys(signs, 0))
+            rest = Numbers(arrays, ranges).value(smooth, {"v": np.arange(d)})
+            rest = np.broadcast_to(rest, f.shape)
+            arrays |= subgradients(self._loss_form, arrays, rest, f)
+        if self.split is not None:
+            arrays |= self.split.pooled_data(self.problem.loss.bare, start)
+        return Numbers(arrays, ranges)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """By how much conditions fail at a point, in their own units.
+
+    Attributes
+    ----------
+    conditions, amounts
+        The conditions, and the largest failure of each.
+    of_split
+        The largest difference between f and the formula of the case split; None without one.
+    """
+
+    conditions: tuple[Condition, ...]
+    amounts: tuple[float, ...]
+    of_split: float | None
+
+    @property
+    def largest(self) -> float:
+        """The largest failure of all."""
+        return max([*self.amounts, self.of_split or 0.0], default=0.0)
+
+    def by_kind(self) -> dict[str, float]:
+        """Return the largest failure of each kind of condition."""
+        largest: dict[str, float] = {}
+        for condition, amount in zip(self.conditions, self.amounts, strict=True):
+            largest[condition.kind] = max(amount, largest.get(condition.kind, 0.0))
+        if self.of_split is not None:
+            largest["case split"] = self.of_split
+        return largest
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{kind}: {amount:.2g}" for kind, amount in self.by_kind().items())
+        return f"Residuals({parts})"
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        rows: list[tuple[str, str, str]] = [
+            (condition.kind, str(condition), f"{amount:.2g}")
+            for condition, amount in zip(self.conditions, self.amounts, strict=True)
+        ]
+        if self.of_split is not None:
+            rows.append(("case split", "f as its formula", f"{self.of_split:.2g}"))
+        return rows
+
+    def _repr_html_(self) -> str:
+        """Return a table of the conditions and their failures."""
+        return html_of(("kind", "condition", "fails by"), self._rows(), title="Residuals")
+
+
+def conditions_of(problem: Formulation, form: str) -> KKT:
+    """Return the conditions of a problem without open parameters.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    form
+        How it is solved, in words.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If the loss is no sum over values, or a constraint has no conditions value by value.
+    """
+    names = Names()
+    form_of_loss = loss_form(problem.loss, names)
+    loss = repr(problem.loss)
+    stated: list[tuple[Constraint, Part]] = []
+    for name, constraint in zip(names_of(problem.constraints), problem.constraints, strict=True):
+        stated.append((constraint, constraint_part(constraint, name, names)))
+    parts = [part for _, part in stated]
+    gradient = sp.Add(form_of_loss.slope(), *[part.gradient for part in parts])
+    conditions = [
+        Condition("stationarity", equation(gradient), form_of_loss.where(), loss),
+        *kink_conditions(form_of_loss, loss),
+        *nonnegative_conditions(form_of_loss, loss),
+        *(condition for part in parts for condition in part.conditions),
+    ]
+    # The order of kinds, and within a kind that in which loss and constraints are stated.
+    ordered = tuple(c for kind in KINDS for c in _distinct(conditions) if c.kind == kind)
+    bare = problem.loss.bare
+    split = split_of(bare, form_of_loss, stated, names)
+    meanings = dict(form_of_loss.meanings)
+    for part in parts:
+        meanings |= part.meanings
+    return KKT(problem, ordered, meanings, split, form, form_of_loss, tuple(parts))
+
+
+def _distinct(conditions: list[Condition]) -> list[Condition]:
+    """Return the conditions without those that an earlier one states in the same words."""
+    seen: dict[str, Condition] = {}
+    for condition in conditions:
+        seen.setdefault(f"{condition.kind}: {condition}", condition)
+    return list(seen.values())

@@ -1,0 +1,500 @@
+"""Constraints as conditions: what each adds to stationarity, and when its multiplier is zero.
+
+Multipliers have the signs of certificates: they are positive where a lower bound pushes up.
+"""
+
+from __future__ import annotations
+
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from ldpopt import constraints
+from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import Polyhedron
+from ldpopt.constraints.orders import Order
+from ldpopt.errors import UnsupportedProblemError
+from ldpopt.solve.kkt.notation import (
+    ALL_VALUES,
+    ONCE,
+    Condition,
+    Everywhere,
+    F,
+    Kind,
+    Names,
+    Part,
+    U,
+    V,
+    at_least,
+    at_most,
+    equation,
+    number,
+    sum_over,
+    total_of,
+    values_or_number,
+)
+
+Array = NDArray[Any]
+
+
+class _Stated:
+    """Conditions of one constraint, as they are collected."""
+
+    def __init__(self, of: str) -> None:
+        self.of = of
+        self.conditions: list[Condition] = []
+
+    def add(self, kind: Kind, relation: Any, where: Everywhere = ALL_VALUES) -> None:
+        self.conditions.append(Condition(kind, relation, where, self.of))
+
+
+@singledispatch
+def constraint_part(constraint: Constraint, of: str, names: Names) -> Part:
+    """Return what a constraint adds to the conditions.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If it is not convex, or states itself by cvxpy's expressions.
+    """
+    if not constraint.convex:
+        reason = "it is not convex, so that multipliers decide nothing"
+    else:
+        reason = "its class states neither rows nor bounds in the library's own terms"
+    raise UnsupportedProblemError(
+        f"{constraint!r} has no conditions value by value: {reason}. The multipliers of a solution "
+        "are in solution.duals"
+    )
+
+
+# --- bounds and totals ----------------------------------------------------------------------------
+
+
+@constraint_part.register
+def _nonnegative(constraint: constraints.NonNegative, of: str, names: Names) -> Part:
+    multiplier = names.base("λ")
+    stated = _Stated(of)
+    stated.add("primal feasibility", at_least(F[V]))
+    stated.add("dual feasibility", at_least(multiplier[V]))
+    stated.add("complementarity", equation(multiplier[V] * F[V]))
+    return Part(
+        -multiplier[V],
+        stated.conditions,
+        {multiplier.name: f"multipliers of {of}"},
+        lambda dual, f: {multiplier.name: np.asarray(dual)},
+        ends=[(1, sp.Integer(0))],
+    )
+
+
+@constraint_part.register
+def _bounds(constraint: constraints.Bounds, of: str, names: Names) -> Part:
+    return _box_part(constraint.lower, constraint.upper, of, names)
+
+
+def _box_part(lower: Array, upper: Array, of: str, names: Names) -> Part:
+    """Return the conditions of bounds: one number for all values, or one per value."""
+    stated = _Stated(of)
+    meanings: dict[str, str] = {}
+    arrays: dict[str, Array] = {}
+    gradient: Any = sp.Integer(0)
+    bases: list[tuple[int, str]] = []
+    ends: list[tuple[int, Any]] = []
+    for bound, letter, sign, kind in ((lower, "l", 1, "lower"), (upper, "u", -1, "upper")):
+        if not np.isfinite(bound).any():
+            continue
+        end, stored = values_or_number(bound, names, letter)
+        arrays |= stored
+        multiplier = names.base("α" if sign > 0 else "β")
+        where = _where_finite(np.asarray(bound), stored)
+        meanings |= dict.fromkeys(stored, f"the {kind} bounds")
+        meanings[multiplier.name] = f"multipliers of the {kind} bounds of {of}"
+        stated.add("primal feasibility", (at_least if sign > 0 else at_most)(F[V], end), where)
+        stated.add("dual feasibility", at_least(multiplier[V]))
+        distance = sign * (F[V] - end)
+        stated.add("complementarity", equation(multiplier[V] * distance), where)
+        gradient -= sign * multiplier[V]
+        bases.append((sign, multiplier.name))
+        ends.append((sign, end))
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        return {name: np.maximum(sign * np.asarray(dual), 0.0) for sign, name in bases}
+
+    return Part(gradient, stated.conditions, meanings, multipliers, lambda d: arrays, ends=ends)
+
+
+def _where_finite(bound: Array, stored: dict[str, Array]) -> Everywhere:
+    if not stored or np.isfinite(bound).all():
+        return ALL_VALUES
+    (name,) = stored
+    members = np.flatnonzero(np.isfinite(bound))
+    latex = rf"\text{{where }} {name}_v \text{{ is finite}}"
+    return Everywhere(V, f"where {name}_v is finite", latex, lambda *_: members)
+
+
+@constraint_part.register
+def _fixed(constraint: constraints.Fixed, of: str, names: Names) -> Part:
+    multiplier = names.base("γ")
+    value = names.base("c")
+    where = Everywhere(
+        V,
+        f"for the {len(constraint.indices)} values of {of}",
+        rf"\text{{for the {len(constraint.indices)} fixed values}}",
+        lambda *_: constraint.indices,
+    )
+    stated = _Stated(of)
+    stated.add("primal feasibility", equation(F[V], value[V]), where)
+
+    def stored(d: int) -> dict[str, Array]:
+        numbers = np.zeros(d)
+        numbers[constraint.indices] = constraint.values
+        return {value.name: numbers}
+
+    return Part(
+        -multiplier[V],
+        stated.conditions,
+        {
+            multiplier.name: f"multipliers of {of}, of either sign; 0 for all other values",
+            value.name: "the fixed frequencies",
+        },
+        lambda dual, f: {multiplier.name: np.asarray(dual)},
+        stored,
+    )
+
+
+@constraint_part.register
+def _sums_to(constraint: constraints.SumsTo, of: str, names: Names) -> Part:
+    multiplier = names.symbol("μ")
+    stated = _Stated(of)
+    stated.add("primal feasibility", equation(total_of(F[U]), number(constraint.total())), ONCE)
+    return Part(
+        multiplier,
+        stated.conditions,
+        {multiplier.name: f"the multiplier of {of}, of either sign"},
+        lambda dual, f: {multiplier.name: -np.asarray(dual)},
+    )
+
+
+@constraint_part.register
+def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
+    if not constraint.disjoint:
+        return _equations(constraint, of, names)
+    index = names.index("g")
+    group_of = names.base("h")
+    multiplier = names.base("τ")
+    total = names.base("t")
+    where = Everywhere(index, f"for all groups {index}", rf"\text{{for all groups }} {index}")
+    member = sp.KroneckerDelta(group_of[U], index)
+    stated = _Stated(of)
+    stated.add("primal feasibility", equation(total_of(member * F[U]), total[index]), where)
+    count = len(constraint.groups)
+
+    def stored(d: int) -> dict[str, Array]:
+        numbers = np.full(d, count)
+        for number_of_group, group in enumerate(constraint.groups):
+            numbers[group] = number_of_group
+        return {group_of.name: numbers, total.name: constraint.totals}
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        # Values in no group have the number behind the last one, and no multiplier.
+        return {multiplier.name: -np.append(np.atleast_1d(dual), 0.0)}
+
+    return Part(
+        multiplier[group_of[V]],
+        stated.conditions,
+        {
+            group_of.name: "the group of each value",
+            multiplier.name: f"multipliers of the totals of {of}, of either sign; 0 in no group",
+            total.name: "the totals",
+        },
+        multipliers,
+        stored,
+        lambda d: {index.name: count},
+    )
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@constraint_part.register
+def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
+    if isinstance(constraint, constraints.Hierarchy):
+        return _equations(constraint, of, names)
+    matrix = names.base("A")
+    index = names.index("i")
+    multiplier = names.base("ν")
+    low = names.base("l")
+    high = names.base("u")
+    value = total_of(matrix[index, U] * F[U])
+    stated = _Stated(of)
+    kinds = (
+        (low, at_least, sp.Max(multiplier[index], 0), 1, lambda d, _: _finite(constraint, d, 0)),
+        (high, at_most, sp.Max(-multiplier[index], 0), -1, lambda d, _: _finite(constraint, d, 1)),
+    )
+    for end, relation, price, sign, members in kinds:
+        letter = end.name
+        where = Everywhere(
+            index,
+            f"where {letter}_{index} is finite",
+            rf"\text{{where }} {letter}_{{{index}}} \text{{ is finite}}",
+            members,
+        )
+        opposite = Everywhere(
+            index,
+            f"where {letter}_{index} is infinite",
+            rf"\text{{where }} {letter}_{{{index}}} \text{{ is infinite}}",
+            partial(_infinite, members, constraint),
+        )
+        stated.add("primal feasibility", relation(value, end[index]), where)
+        # Without a bound below nothing pushes up, and without one above nothing down.
+        wrong_way = at_most if sign > 0 else at_least
+        stated.add("dual feasibility", wrong_way(multiplier[index]), opposite)
+        stated.add("complementarity", equation(price * sign * (value - end[index])), where)
+
+    def stored(d: int) -> dict[str, Array]:
+        rows = constraint.rows(d)
+        return {matrix.name: rows.matrix.toarray(), low.name: rows.lower, high.name: rows.upper}
+
+    return Part(
+        -sum_over(matrix[index, V] * multiplier[index], index),
+        stated.conditions,
+        {
+            matrix.name: f"the matrix of {of}",
+            low.name: "the lower bounds of its rows",
+            high.name: "the upper bounds of its rows",
+            multiplier.name: "multipliers of its rows: positive where a lower bound holds",
+        },
+        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        stored,
+        lambda d: {index.name: _count(constraint, d)},
+    )
+
+
+def _finite(constraint: Polyhedron, d: int, side: int) -> Array:
+    rows = constraint.rows(d)
+    return np.flatnonzero(np.isfinite((rows.lower, rows.upper)[side]))
+
+
+def _infinite(finite: Any, constraint: Polyhedron, d: int, numbers: Any) -> Array:
+    return np.setdiff1d(np.arange(_count(constraint, d)), finite(d, numbers))
+
+
+def _count(constraint: Polyhedron, d: int) -> int:
+    return len(constraint.rows(d).lower)
+
+
+def _equations(constraint: Polyhedron, of: str, names: Names) -> Part:
+    """Return the conditions of A f = t: the multipliers may have either sign."""
+    matrix = names.base("A")
+    index = names.index("i")
+    multiplier = names.base("ν")
+    total = names.base("t")
+    where = Everywhere(index, f"for all rows {index}", rf"\text{{for all rows }} {index}")
+    stated = _Stated(of)
+    value = total_of(matrix[index, U] * F[U])
+    stated.add("primal feasibility", equation(value, total[index]), where)
+
+    def stored(d: int) -> dict[str, Array]:
+        rows = constraint.rows(d)
+        return {matrix.name: rows.matrix.toarray(), total.name: rows.lower}
+
+    return Part(
+        -sum_over(matrix[index, V] * multiplier[index], index),
+        stated.conditions,
+        {
+            matrix.name: f"the matrix of {of}",
+            total.name: "what its rows sum to",
+            multiplier.name: "multipliers of its rows, of either sign",
+        },
+        # One group of all values is a total, whose dual is one number.
+        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        stored,
+        lambda d: {index.name: _count(constraint, d)},
+    )
+
+
+@constraint_part.register
+def _order(constraint: Order, of: str, names: Names) -> Part:
+    index = names.index("i")
+    upper = names.base("a")
+    lower = names.base("b")
+    multiplier = names.base("ν")
+    where = Everywhere(index, f"for all pairs {index}", rf"\text{{for all pairs }} {index}")
+    difference = F[upper[index]] - F[lower[index]]
+    stated = _Stated(of)
+    stated.add("primal feasibility", at_least(difference), where)
+    stated.add("dual feasibility", at_least(multiplier[index]), where)
+    stated.add("complementarity", equation(multiplier[index] * difference), where)
+    is_upper = sp.KroneckerDelta(upper[index], V)
+    is_lower = sp.KroneckerDelta(lower[index], V)
+
+    def stored(d: int) -> dict[str, Array]:
+        pairs = constraint.pairs(d)
+        return {upper.name: pairs[:, 0], lower.name: pairs[:, 1]}
+
+    return Part(
+        -sum_over(multiplier[index] * is_upper, index)
+        + sum_over(multiplier[index] * is_lower, index),
+        stated.conditions,
+        {
+            upper.name: "the higher value of each pair",
+            lower.name: "the lower value of each pair",
+            multiplier.name: f"multipliers of the pairs of {of}",
+        },
+        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        stored,
+        lambda d: {index.name: len(constraint.pairs(d))},
+    )
+
+
+@constraint_part.register
+def _top_set(constraint: constraints.TopSet, of: str, names: Names) -> Part:
+    side = names.base("σ")
+    multiplier = names.base("ν")
+    level = names.symbol("t")
+    distance = side[V] * (F[V] - level)
+    stated = _Stated(of)
+    stated.add("stationarity", equation(total_of(side[U] * multiplier[U])), ONCE)
+    stated.add("primal feasibility", at_least(distance))
+    stated.add("dual feasibility", at_least(multiplier[V]))
+    stated.add("complementarity", equation(multiplier[V] * distance))
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        is_member = constraint.members(len(f))
+        # Any level between the two sets will do; where one is empty, beyond all of the other.
+        above = f[is_member] if is_member.any() else f + 1.0
+        return {multiplier.name: np.asarray(dual), level.name: np.asarray(above.min())}
+
+    return Part(
+        -side[V] * multiplier[V],
+        stated.conditions,
+        {
+            side.name: f"1 for the values of {of}, -1 for all others",
+            level.name: "a level between the two sets",
+            multiplier.name: f"multipliers of {of}",
+        },
+        multipliers,
+        lambda d: {side.name: np.where(constraint.members(d), 1.0, -1.0)},
+    )
+
+
+# --- sums of absolute values, and balls -----------------------------------------------------------
+
+
+@constraint_part.register
+def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
+    stated = _Stated(of)
+    gradient: Any = sp.Integer(0)
+    meanings: dict[str, str] = {}
+    parts = []
+    for order, bound in constraint._parts:
+        matrix = names.base("D")
+        index = names.index("i")
+        slope = names.base("s")
+        price = names.symbol("ρ")
+        value = total_of(matrix[index, U] * F[U])
+        where = Everywhere(
+            index, f"for all differences {index}", rf"\text{{for all differences }} {index}"
+        )
+        size = sum_over(sp.Abs(value), index)
+        stated.add("primal feasibility", at_most(size, number(bound)), ONCE)
+        stated.add("dual feasibility", at_least(price), ONCE)
+        stated.add("dual feasibility", at_most(sp.Abs(slope[index]), price), where)
+        stated.add("complementarity", equation(price * (size - number(bound))), ONCE)
+        stated.add("complementarity", equation(slope[index] * value, price * sp.Abs(value)), where)
+        gradient += sum_over(matrix[index, V] * slope[index], index)
+        meanings |= {
+            matrix.name: f"the {'first' if order == 1 else 'second'} differences of {of}",
+            slope.name: f"slopes of {price.name} |difference|",
+            price.name: "the multiplier of their sum",
+        }
+        parts.append((order, matrix.name, index.name, slope.name, price.name))
+
+    def length(order: int, d: int) -> int:
+        return (d if constraint.order is None else len(constraint.order)) - order
+
+    def stored(d: int) -> dict[str, Array]:
+        chain = np.arange(d) if constraint.order is None else constraint.order
+        eye = np.eye(d)[chain]
+        return {matrix: np.diff(eye, order, axis=0) for order, matrix, *_ in parts}
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        numbers: dict[str, Array] = {}
+        rest = np.asarray(dual)
+        for order, _, _, slope, price in parts:
+            m = length(order, len(f))
+            # In the order of the rows: difference - t <= 0, difference + t >= 0, Σ t, t >= 0.
+            below, above, total, _positive, rest = np.split(rest, np.cumsum([m, m, 1, m]))
+            numbers[slope] = -(below + above)
+            numbers[price] = -total[0]
+        return numbers
+
+    return Part(
+        gradient,
+        stated.conditions,
+        meanings,
+        multipliers,
+        stored,
+        lambda d: {index: length(order, d) for order, _, index, *_ in parts},
+    )
+
+
+@constraint_part.register
+def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
+    if constraint.norm == np.inf:
+        lower = constraint.reference - constraint.radius
+        return _box_part(lower, constraint.reference + constraint.radius, of, names)
+    if constraint.norm == "kl" and not constraint.reference.all():
+        raise UnsupportedProblemError(
+            f"{constraint!r} has no conditions value by value: the reference has zeros, where the "
+            "divergence has no slope. Fix these values to 0 with Fixed(...), and leave them out"
+        )
+    reference = names.base("r")
+    price = names.symbol("ρ")
+    radius = number(constraint.radius)
+    stated = _Stated(of)
+    difference = F[V] - reference[V]
+    meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
+    slope = None
+    if constraint.norm == 1:
+        slope = names.base("s")
+        meanings[slope.name] = f"slopes of {price.name} |f_v - {reference.name}_v|"
+        size = sp.Abs(difference)
+        limit = radius
+        gradient: Any = slope[V]
+        stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price))
+        stated.add("complementarity", equation(slope[V] * difference, price * size))
+    elif constraint.norm == 2:
+        size = difference**2 / 2
+        limit = radius**2 / 2
+        gradient = price * difference
+    else:
+        size = F[V] * sp.log(F[V] / reference[V]) - F[V] + reference[V]
+        limit = radius
+        gradient = price * sp.log(F[V] / reference[V])
+    distance = total_of(size.subs(V, U))
+    stated.add("primal feasibility", at_most(distance, limit), ONCE)
+    stated.add("dual feasibility", at_least(price), ONCE)
+    stated.add("complementarity", equation(price * (distance - limit)), ONCE)
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        d = len(f)
+        if slope is not None:
+            below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
+            return {slope.name: -(below + above), price.name: -total[0]}
+        # cvxpy states the ball of d f with the radius d ρ: a unit of it is one of the norm.
+        rate = float(np.ravel(dual[0])[0]) * d
+        if constraint.norm == 2:
+            length = float(np.linalg.norm(f - constraint.reference))
+            rate = rate / length if length else 0.0
+        return {price.name: np.asarray(rate)}
+
+    return Part(
+        gradient,
+        stated.conditions,
+        meanings,
+        multipliers,
+        lambda d: {reference.name: constraint.reference},
+    )

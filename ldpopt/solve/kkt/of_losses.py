@@ -1,0 +1,373 @@
+"""Losses value by value: the term of one value, from which sympy takes the derivative.
+
+A loss states, beside its term, its *response*, the minimiser of ℓ_v(f) + price · f over the line:
+that is what the case split puts where no bound holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from ldpopt import losses
+from ldpopt.errors import UnsupportedProblemError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.losses.base import Kinks
+from ldpopt.losses.likelihood import _Likelihood
+from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.losses.threshold import SupportedLeastSquares
+from ldpopt.solve.kkt.notation import (
+    ALL_VALUES,
+    LATEX,
+    Condition,
+    Everywhere,
+    Expression,
+    F,
+    Names,
+    V,
+    at_least,
+    at_most,
+    equation,
+    number,
+)
+
+Array = NDArray[Any]
+
+X = sp.Symbol("x", real=True)
+"""The frequency of one value, by which terms are differentiated."""
+
+
+@dataclass
+class LossForm:
+    """A loss as a sum over values.
+
+    Attributes
+    ----------
+    term
+        ℓ_v as an expression in ``X`` and symbols with the index v; without kinks.
+    meanings
+        What the symbols stand for, by name.
+    numbers
+        From an estimate to the numbers of the symbols.
+    response
+        From a price to the minimiser of ℓ_v(f) + price · f; None where it is not stated.
+    reference
+        For a divergence the name of its reference: values where that is 0 must be 0.
+    kinks
+        Weight and place of each part weight · |x - place|, by the name of its subgradient.
+    pooled
+        The symbol that means replace where values must be equal; None where no mean tells it.
+    logarithmic
+        Whether the slope is infinite at 0, below which the loss is infinite.
+    """
+
+    term: Expression
+    meanings: dict[str, str]
+    numbers: Callable[[FrequencyEstimate], dict[str, Array]]
+    response: Callable[[Any], Expression] | None = None
+    reference: Any = None
+    kinks: list[tuple[float, Any, Any]] = field(default_factory=list)
+    pooled: Any = None
+    logarithmic: bool = False
+
+    def slope(self) -> Expression:
+        """Return ℓ'_v at f_v, with the subgradients of kinks."""
+        slope = sp.diff(self.term, X).subs(X, F[V])
+        for weight, _, sign in self.kinks:
+            slope += number(weight) * sign
+        return slope
+
+    def where(self) -> Everywhere:
+        """Return for which values the slope is finite."""
+        if not self.logarithmic:
+            return ALL_VALUES
+        # At 0 the slope is -inf: a value is there only if something else holds it.
+        return Everywhere(
+            V,
+            "where f_v > 0",
+            r"\text{where } f_v > 0",
+            lambda _, numbers: np.flatnonzero(numbers["f"] > 0),
+        )
+
+
+@singledispatch
+def loss_form(loss: Loss, names: Names) -> LossForm:
+    """Return a loss value by value.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If it is no sum over values, or not convex.
+    """
+    reason = "it is no sum over values" if loss.convex else "it is not convex"
+    raise UnsupportedProblemError(
+        f"{loss!r} has no conditions value by value: {reason}. The multipliers of a solution are "
+        "in solution.duals, and its certificate covers "
+        f"{'it' if loss.convex else 'the convex part that was solved last'}"
+    )
+
+
+@loss_form.register
+def _squares(loss: losses.LeastSquares, names: Names) -> LossForm:
+    if isinstance(loss, SupportedLeastSquares):
+        return loss_form.dispatch(object)(loss, names)
+    is_posterior = isinstance(loss, losses.PosteriorMean)
+    target = names.base("m" if is_posterior else "f̃")
+    meaning = "the posterior mean" if is_posterior else "the estimate"
+    return LossForm(
+        (X - target[V]) ** 2 / 2,
+        {target.name: meaning},
+        lambda estimate: {target.name: loss.target(estimate)},
+        lambda price: target[V] - price,
+        pooled=target,
+    )
+
+
+@loss_form.register
+def _weighted_squares(loss: losses.WeightedLeastSquares, names: Names) -> LossForm:
+    target = names.base("f̃")
+    weight = names.base("w")
+    return LossForm(
+        weight[V] * (X - target[V]) ** 2 / 2,
+        {target.name: "the estimate", weight.name: "the weights"},
+        lambda estimate: {target.name: estimate.frequencies, weight.name: loss.weights},
+        lambda price: target[V] - price / weight[V],
+    )
+
+
+@loss_form.register
+def _gaussian(loss: losses.GaussianMLE, names: Names) -> LossForm:
+    if isinstance(loss, TiltedGaussianMLE):
+        return loss_form.dispatch(object)(loss, names)
+    target = names.base("f̃")
+    constant = names.base("a")
+    growth = names.base("b")
+
+    def numbers(estimate: FrequencyEstimate) -> dict[str, Array]:
+        shape = estimate.frequencies.shape
+        noise = estimate.noise
+        return {
+            target.name: estimate.frequencies,
+            constant.name: np.broadcast_to(noise.a, shape),
+            growth.name: np.broadcast_to(noise.b, shape),
+        }
+
+    def response(price: Any) -> Expression:
+        # r (2 - b r) = -price for r = (f - f̃)/(a + b f), by the root that is 0 at price 0.
+        ratio = -price / (1 + sp.sqrt(1 + growth[V] * price))
+        return (target[V] + constant[V] * ratio) / (1 - growth[V] * ratio)
+
+    return LossForm(
+        (X - target[V]) ** 2 / (constant[V] + growth[V] * X),
+        {
+            target.name: "the estimate",
+            constant.name: "a: n times its variance at frequency 0",
+            growth.name: "b: how fast that grows with the frequency",
+        },
+        numbers,
+        response,
+    )
+
+
+@loss_form.register
+def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
+    share = names.base("y")
+    floor = names.symbol("q")
+    top = names.symbol("p")
+    slope = top - floor
+
+    def numbers(estimate: FrequencyEstimate) -> dict[str, Array]:
+        first, rise = loss.constants(estimate)
+        return {
+            share.name: loss.shares(estimate),
+            floor.name: np.asarray(first),
+            top.name: np.asarray(first + rise),
+        }
+
+    probability = floor + slope * X
+    meanings = {
+        share.name: "c/n: the share of reports that support the value",
+        floor.name: "the probability that a report supports another value",
+        top.name: "the probability that a report supports the user's value",
+    }
+    if isinstance(loss, losses.MultinomialMLE):
+        return LossForm(
+            -share[V] * sp.log(probability),
+            meanings,
+            numbers,
+            lambda price: share[V] / price - floor / slope,
+            pooled=share,
+        )
+
+    def response(price: Any) -> Expression:
+        # m P² - (1 + m) P + y = 0 with m = price/(p - q), by the root that does not cancel.
+        scaled = price / slope
+        root = sp.sqrt((1 + scaled) ** 2 - 4 * scaled * share[V])
+        return (2 * share[V] / (1 + scaled + root) - floor) / slope
+
+    return LossForm(
+        -share[V] * sp.log(probability) - (1 - share[V]) * sp.log(1 - probability),
+        meanings,
+        numbers,
+        response,
+        pooled=share,
+    )
+
+
+@loss_form.register(losses.KullbackLeibler)
+@loss_form.register(losses.KLTo)
+def _divergence(loss: Any, names: Names) -> LossForm:
+    is_estimate = isinstance(loss, losses.KullbackLeibler)
+    reference = names.base("f̃" if is_estimate else "r")
+    return LossForm(
+        X * sp.log(X / reference[V]),
+        {reference.name: "the estimate" if is_estimate else "the reference"},
+        lambda estimate: {reference.name: np.maximum(loss.target(estimate), 0.0)},
+        lambda price: reference[V] * sp.exp(-1 - price),
+        reference=reference,
+        logarithmic=True,
+    )
+
+
+@loss_form.register
+def _entropy(loss: losses.Entropy, names: Names) -> LossForm:
+    # The divergence from ones, without their symbol.
+    return LossForm(
+        X * sp.log(X), {}, lambda _: {}, lambda price: sp.exp(-1 - price), logarithmic=True
+    )
+
+
+@loss_form.register
+def _absolute(loss: losses.LeastAbsolute, names: Names) -> LossForm:
+    is_reference = isinstance(loss, losses.L1To)
+    place = names.base("r" if is_reference else "f̃")
+    sign = names.base("s")
+    return LossForm(
+        sp.Integer(0),
+        {
+            place.name: "the reference" if is_reference else "the estimate",
+            sign.name: f"a slope of |f_v - {place.name}_v|",
+        },
+        lambda estimate: {place.name: loss.target(estimate)},
+        kinks=[(1.0, place[V], sign[V])],
+    )
+
+
+@loss_form.register
+def _huber(loss: losses.Huber, names: Names) -> LossForm:
+    target = names.base("f̃")
+    size = sp.Abs(X - target[V])
+    # ½ r² inside δ and δ |r| - ½ δ² outside: the slope is r, cut to -δ … δ.
+    inner = sp.Min(size, number(loss.delta))
+    form = LossForm(
+        inner * (size - inner / 2),
+        {target.name: "the estimate"},
+        lambda estimate: {target.name: estimate.frequencies},
+    )
+    cut = sp.Max(sp.Min(F[V] - target[V], number(loss.delta)), -number(loss.delta))
+    # sympy would differentiate the minimum into step functions.
+    form.slope = lambda: cut  # type: ignore[method-assign]
+    return form
+
+
+@loss_form.register
+def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
+    parts = [(weight, loss_form(term, names)) for weight, term in loss.parts]
+    if not parts:
+        return LossForm(sp.Integer(0), {}, lambda _: {})
+    if len(parts) == 1:
+        return _scaled(*parts[0])
+    references = [form.reference for _, form in parts if form.reference is not None]
+    if len(references) > 1 or any("slope" in vars(form) for _, form in parts):
+        raise UnsupportedProblemError(
+            f"{loss!r}: conditions are written of sums with at most one divergence from a "
+            "reference, and without Huber's loss; solution.duals has the multipliers"
+        )
+    meanings: dict[str, str] = {}
+    for _, form in parts:
+        meanings |= form.meanings
+    kinks = [
+        (weight * inner, place, sign) for weight, form in parts for inner, place, sign in form.kinks
+    ]
+    return LossForm(
+        sp.Add(*[number(weight) * form.term for weight, form in parts]),
+        meanings,
+        lambda estimate: _joined([form.numbers(estimate) for _, form in parts]),
+        reference=references[0] if references else None,
+        kinks=kinks,
+        logarithmic=any(form.logarithmic for _, form in parts),
+    )
+
+
+def _scaled(weight: float, form: LossForm) -> LossForm:
+    """Return one loss with a factor in front: its response is that to the price over it."""
+    response = form.response
+    factor = number(weight)
+    return LossForm(
+        factor * form.term,
+        form.meanings,
+        form.numbers,
+        None if response is None else lambda price: response(price / factor),
+        form.reference,
+        [(weight * inner, place, sign) for inner, place, sign in form.kinks],
+        form.pooled,
+        form.logarithmic,
+    )
+
+
+def _joined(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    return {name: array for part in parts for name, array in part.items()}
+
+
+def kink_conditions(form: LossForm, of: str) -> list[Condition]:
+    """Return that slopes at kinks are between -1 and 1, and signs elsewhere."""
+    conditions = []
+    for _, place, sign in form.kinks:
+        size = sp.Abs(F[V] - place)
+        conditions += [
+            Condition("dual feasibility", at_most(sp.Abs(sign), 1), ALL_VALUES, of),
+            Condition("complementarity", equation(sign * (F[V] - place), size), ALL_VALUES, of),
+        ]
+    return conditions
+
+
+def nonnegative_conditions(form: LossForm, of: str) -> list[Condition]:
+    """Return what a divergence asks of its values: none is negative, some are 0."""
+    if not form.logarithmic:
+        return []
+    positive = Condition("primal feasibility", at_least(F[V]), ALL_VALUES, of)
+    if form.reference is None:
+        return [positive]
+    letter = form.reference.name
+    zeros = Everywhere(
+        V,
+        f"where {letter}_v ≤ 0",
+        rf"\text{{where }} {LATEX.get(letter, letter)}_v \le 0",
+        lambda _, numbers: np.flatnonzero(numbers[letter] <= 0),
+    )
+    return [positive, Condition("primal feasibility", equation(F[V]), zeros, of)]
+
+
+def subgradients(
+    form: LossForm, numbers: Mapping[str, Array], rest: Array, f: Array
+) -> dict[str, Array]:
+    """Return the slopes of the kinks that explain the rest of the gradient best.
+
+    ``numbers`` holds the places, ``rest`` is what all other terms add to the gradient.
+    """
+    slopes: dict[str, Array] = {}
+    target = -rest
+    for weight, place, sign in form.kinks:
+        at = np.asarray(numbers[place.base.name])
+        kinks = Kinks(at, np.full(f.shape, -weight), np.full(f.shape, weight))
+        slope = kinks.subgradient(f, target)
+        slopes[sign.base.name] = slope / weight
+        target = target - slope
+    return slopes
