@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.one_root import EXCESS, MAX_DOUBLINGS, MISSED, root
-from ldpopt.errors import InvalidInputError
+from ldpopt.closed_form.one_root import EXCESS, MISSED, beyond_precision, root, spanning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -116,47 +115,28 @@ def group_roots(
     def excess_of_all(mu: Array) -> Array:
         return groups.sums(minimiser(groups.of_each(mu, 0.0))) - groups.totals
 
-    ends = _doubled(excess_of_all, shape) if bracket is None else bracket
+    def aim(is_short: NDArray[np.bool_]) -> str:
+        return f"group {int(np.argmax(is_short.any(axis=0)))} to its total"
+
+    ends = spanning(excess_of_all, shape, aim) if bracket is None else bracket
     current = np.broadcast_to(ends[0], shape).ravel().copy()
 
     def excess(mu: Array, elements: NDArray[np.intp]) -> Array:
         # All groups are evaluated at each step: the others stay where they were last.
-        current[elements.astype(np.intp)] = mu
-        return excess_of_all(current.reshape(shape)).ravel()[elements.astype(np.intp)]
+        places = elements.astype(np.intp)
+        current[places] = mu
+        return excess_of_all(current.reshape(shape)).ravel()[places]
 
     scale = max(1.0, float(np.abs(groups.totals).max(initial=0.0)))
     numbers = np.arange(current.size)
-    mu = root(excess, (ends[0].ravel(), ends[1].ravel()), numbers, EXCESS * scale).reshape(shape)
+    flat_ends = (ends[0].ravel(), ends[1].ravel())
+    mu = root(excess, flat_ends, numbers, EXCESS * scale).reshape(shape)
     f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
     missed = np.abs(groups.sums(f) - groups.totals)
     if (missed > MISSED * scale).any():
         trial, group = np.unravel_index(int(np.argmax(missed)), shape)
-        raise InvalidInputError(
-            f"trial {trial} is beyond double precision on this path: the total of group {group} is "
-            f"missed by {missed[trial, group]:g}, because estimates are so large that their last "
-            "bit is worth more; clip them, or use path='conic'"
-        )
+        raise beyond_precision(int(trial), f"the total of group {group}", float(missed.max()))
     return f
-
-
-def _doubled(excess: Callable[[Array], Array], shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Return brackets -4ᵏ, 4ᵏ with the smallest k that holds each root."""
-    low = np.full(shape, -1.0)
-    high = np.full(shape, 1.0)
-    for end, sign in ((low, 1), (high, -1)):
-        for _ in range(MAX_DOUBLINGS):
-            # Written so that NaN counts as short.
-            is_short = ~(sign * excess(end) >= 0)
-            if not is_short.any():
-                break
-            end[is_short] *= 4
-        else:
-            group = int(np.argmax(is_short.any(axis=0)))
-            raise InvalidInputError(
-                f"no multiplier brings group {group} to its total: the loss has no minimum on this "
-                "set; add NonNegative() or Bounds"
-            )
-    return low, high
 
 
 def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:

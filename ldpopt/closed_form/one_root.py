@@ -31,7 +31,7 @@ MISSED = 1e-9
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
 # A factor of 4 each: up to 1e150, whose square is a number too.
-MAX_DOUBLINGS = 250
+_MAX_DOUBLINGS = 250
 # Each step of the search halves the bracket at least every third time: 200 are never reached.
 _MAX_STEPS = 200
 
@@ -82,11 +82,7 @@ def one_root(
     missed = np.abs(total - f.sum(axis=-1))
     if (missed > MISSED * scale).any():
         worst = int(np.argmax(missed))
-        raise InvalidInputError(
-            f"trial {worst} is beyond double precision on this path: its total is missed by "
-            f"{missed[worst]:g}, because estimates are so large that their last bit is worth more; "
-            "clip them, or use path='conic'"
-        )
+        raise beyond_precision(worst, "its total", float(missed[worst]))
     return f
 
 
@@ -107,22 +103,60 @@ def doubled_bracket(minimiser: Minimiser, total: float, trials: int) -> tuple[Ar
     InvalidInputError
         If no multiplier that double precision has meets the total.
     """
-    low = np.full(trials, -1.0)
-    high = np.full(trials, 1.0)
+    numbers = np.arange(trials)
+
+    def excess(mu: Array) -> Array:
+        return np.asarray(minimiser(mu[:, None], numbers).sum(axis=-1) - total)
+
+    return spanning(excess, (trials,), lambda _: f"the sum of the values to {total:g}")
+
+
+def spanning(
+    excess: Callable[[Array], Array],
+    shape: tuple[int, ...],
+    aim: Callable[[NDArray[np.bool_]], str],
+) -> tuple[Array, Array]:
+    """Return for each root of a falling function the smallest k whose -4ᵏ and 4ᵏ hold it.
+
+    Parameters
+    ----------
+    excess
+        From multipliers of this shape to the excess of each sum over its total.
+    shape
+        That of the roots.
+    aim
+        From where no multiplier reaches the root to what it should have brought to where, for the
+        message.
+
+    Raises
+    ------
+    InvalidInputError
+        If a root is beyond all multipliers that double precision has.
+    """
+    low = np.full(shape, -1.0)
+    high = np.full(shape, 1.0)
     for end, sign in ((low, 1), (high, -1)):
-        for _ in range(MAX_DOUBLINGS):
-            sums_there = minimiser(end[:, None], np.arange(trials)).sum(axis=-1)
+        for _ in range(_MAX_DOUBLINGS):
             # Written so that NaN counts as short.
-            is_short = ~(sign * (sums_there - total) >= 0)
+            is_short = ~(sign * excess(end) >= 0)
             if not is_short.any():
                 break
             end[is_short] *= 4
         else:
             raise InvalidInputError(
-                f"no multiplier brings the sum of the values to {total:g}: the loss has no minimum "
-                "on this set; add NonNegative() or Bounds"
+                f"no multiplier brings {aim(is_short)}: the loss has no minimum on this set; add "
+                "NonNegative() or Bounds"
             )
     return low, high
+
+
+def beyond_precision(trial: int, total: str, missed: float) -> InvalidInputError:
+    """Return the error for a total that double precision cannot meet."""
+    return InvalidInputError(
+        f"trial {trial} is beyond double precision on this path: {total} is missed by {missed:g}, "
+        "because estimates are so large that their last bit is worth more; clip them, or use "
+        "path='conic'"
+    )
 
 
 def root(

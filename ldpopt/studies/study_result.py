@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -62,13 +62,18 @@ class Study:
                 # stand.
                 nothing = Interval(math.nan, math.nan, math.nan)
                 ratio = nothing if others is None else ratio_of(values, others, self.level)
+                mean = mean_of(values, self.level)
                 yield StudyRow(
-                    *place,
-                    candidate,
-                    len(values),
-                    *mean_of(values, self.level),
-                    *ratio,
-                    self.seconds[place.data, place.oracle, place.epsilon, candidate],
+                    **asdict(place),
+                    candidate=candidate,
+                    draws=len(values),
+                    mean=mean.value,
+                    low=mean.low,
+                    high=mean.high,
+                    ratio=ratio.value,
+                    ratio_low=ratio.low,
+                    ratio_high=ratio.high,
+                    seconds=self.seconds[place.data, place.oracle, place.epsilon, candidate],
                 )
 
     def ratio(self, candidate: str, other: str | None = None, **where: Any) -> Interval:
@@ -89,9 +94,9 @@ class Study:
         """
         # One place at a time: a ratio over several would mix errors of different sizes.
         place = self._place(where)
-        return ratio_of(
-            self._values(place, candidate), self._values(place, other or self.baseline), self.level
-        )
+        values = self._values(place, candidate)
+        others = self._values(place, other or self.baseline)
+        return ratio_of(values, others, self.level)
 
     def draws_of(self, candidate: str, **where: Any) -> Array:
         """Return one candidate's values draw by draw; arguments and errors are those of ``ratio``.
@@ -109,12 +114,12 @@ class Study:
 
     def _place(self, where: Mapping[str, Any]) -> Place:
         for name in where:
-            validate.lookup("part of a place", name, dict.fromkeys(Place._fields))
+            validate.lookup("part of a place", name, dict.fromkeys(_PARTS))
         places = [p for p in self.values if all(getattr(p, k) == v for k, v in where.items())]
         if len(places) == 1:
             return places[0]
         # Only the parts that differ can tell the places apart.
-        parts = [name for name in Place._fields if len({getattr(p, name) for p in self.values}) > 1]
+        parts = self._that_differ(_PARTS)
         raise InvalidInputError(
             f"{len(places)} places of this study fit {dict(where)}: name one by "
             f"{', '.join(parts) or 'nothing, since there is one place'}"
@@ -173,7 +178,12 @@ class Study:
     def _varying(self) -> tuple[str, ...]:
         """The parts of a place that differ between rows, which a printed table must have."""
         names = ("data", "oracle", "epsilon", "query", "metric", "parameter")
-        return tuple(n for n in names if len({getattr(p, n) for p in self.values}) > 1)
+        return self._that_differ(names)
+
+    def _that_differ(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those parts of a place that are not the same in all places."""
+        values = {name: {getattr(place, name) for place in self.values} for name in names}
+        return tuple(name for name, different in values.items() if len(different) > 1)
 
     def _headings(self) -> list[str]:
         percent = f"{self.level:.0%}"
@@ -190,6 +200,7 @@ class Study:
         ]
 
 
+_PARTS = tuple(field.name for field in fields(Place))
 _COLUMNS = tuple(field.name for field in fields(StudyRow))
 
 

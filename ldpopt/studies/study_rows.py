@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where candidates meet: one data set, oracle, budget and measured number."""
 
     data: str
@@ -34,7 +35,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StudyRow:
+class StudyRow(Place):
     """One number of a study.
 
     Attributes
@@ -54,14 +55,6 @@ class StudyRow:
         Time of the candidate per draw.
     """
 
-    data: str
-    n: int
-    d: int
-    oracle: str
-    epsilon: float
-    query: str
-    metric: str
-    parameter: str | int | float
     candidate: str
     draws: int
     mean: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -109,30 +109,24 @@ def unbiased(instances: InstanceSet) -> Finding:
     Red if an exact mean differs from the truth by ENUMERATED or more, or a simulated one by SIGMAS
     standard deviations or more.
     """
-    errors = []
-    for _, oracle in _small():
-        f = _truth(oracle.d)
+
+    def error(oracle: FrequencyOracle, f: Array) -> float:
         # The expected share of reports that support each value.
         support = channel(oracle).expectation @ f
-        errors.append(largest((support - oracle.q) / (oracle.p - oracle.q) - f))
-    scores = {}
-    for simulation in _simulated(instances):
+        return largest((support - oracle.q) / (oracle.p - oracle.q) - f)
+
+    def score(simulation: Simulation) -> float:
         error = simulation.estimates.mean(axis=0) - simulation.frequencies
         sd = np.sqrt(simulation.printed_variance / len(simulation.estimates))
-        scores[simulation.name] = largest(error / sd)
-    return Finding(
-        holds=largest(errors) < ENUMERATED and max(scores.values()) < SIGMAS,
-        instances=len(_small()) + 8 * len(scores),
-        evidence={
-            "largest |E[f̃_v] - f_v| over all reports of all oracles at d = 3, 4, 5": largest(
-                errors
-            ),
-            **{
-                f"simulated mean, {name}: largest error in standard deviations": score
-                for name, score in scores.items()
-            },
-            "bound, in standard deviations (56 means: false alarm below 1 in 10,000)": SIGMAS,
-        },
+        return largest(error / sd)
+
+    return _exact_and_simulated(
+        instances,
+        error,
+        score,
+        what="mean",
+        error_name="largest |E[f̃_v] - f_v|",
+        false_alarm="1 in 10,000",
     )
 
 
@@ -148,32 +142,65 @@ def variance(instances: InstanceSet) -> Finding:
     Red if an exact variance differs by ENUMERATED or more, relative, or a simulated one by SIGMAS
     standard deviations or more.
     """
-    errors = []
-    for _, oracle in _small():
-        f = _truth(oracle.d)
+
+    def error(oracle: FrequencyOracle, f: Array) -> float:
         # By the channel of the reports, which knows nothing of Eq. 5.
         exact = np.diag(_exact_covariance(oracle, f))
-        errors.append(relative_error(exact, _printed_variance(oracle, f)))
-    scores = {
-        simulation.name: simulation.variance_score(
-            simulation.estimates, simulation.printed_variance
-        )
-        for simulation in _simulated(instances)
+        return relative_error(exact, _printed_variance(oracle, f))
+
+    def score(simulation: Simulation) -> float:
+        return simulation.variance_score(simulation.estimates, simulation.printed_variance)
+
+    return _exact_and_simulated(
+        instances,
+        error,
+        score,
+        what="variance",
+        error_name="largest relative error",
+        false_alarm="1 in 1,000",
+        note={"what is random": "the reports; the users' values are fixed"},
+    )
+
+
+def _exact_and_simulated(
+    instances: InstanceSet,
+    error: Callable[[FrequencyOracle, Array], float],
+    score: Callable[[Simulation], float],
+    *,
+    what: str,
+    error_name: str,
+    false_alarm: str,
+    note: Mapping[str, str] | None = None,
+) -> Finding:
+    """Return the finding on a moment of every oracle's estimates, over all reports and simulated.
+
+    Parameters
+    ----------
+    instances
+        The instances of the claim.
+    error
+        From an oracle and true frequencies to the error of the formula over all reports.
+    score
+        From a simulation to its error in standard deviations.
+    what, error_name, false_alarm, note
+        Words of the evidence: the moment, its error, how often chance alone exceeds the bound, and
+        what else is to be known.
+    """
+    errors = [error(oracle, _truth(oracle.d)) for _, oracle in _small()]
+    scores = {simulation.name: score(simulation) for simulation in _simulated(instances)}
+    evidence: dict[str, float | int | str] = {
+        f"{error_name} over all reports of all oracles at d = 3, 4, 5": largest(errors)
     }
+    for name, value in scores.items():
+        evidence[f"simulated {what}, {name}: largest error in standard deviations"] = value
+    # Each oracle's simulation has eight values.
+    number = 8 * len(scores)
+    bound = f"bound, in standard deviations ({number} {what}s: false alarm below {false_alarm})"
+    evidence[bound] = SIGMAS
     return Finding(
         holds=largest(errors) < ENUMERATED and max(scores.values()) < SIGMAS,
-        instances=len(_small()) + 8 * len(scores),
-        evidence={
-            "largest relative error over all reports of all oracles at d = 3, 4, 5": largest(
-                errors
-            ),
-            **{
-                f"simulated variance, {name}: largest error in standard deviations": score
-                for name, score in scores.items()
-            },
-            "bound, in standard deviations (56 variances: false alarm below 1 in 1,000)": SIGMAS,
-            "what is random": "the reports; the users' values are fixed",
-        },
+        instances=len(_small()) + number,
+        evidence={**evidence, **(note or {})},
     )
 
 

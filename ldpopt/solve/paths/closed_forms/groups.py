@@ -13,6 +13,9 @@ from ldpopt.solve.paths.closed_forms.registry import solves
 
 Array = NDArray[np.float64]
 
+# A constraint is looked up by its own class, so that those derived from GroupTotals are named too.
+_GROUPS = (GroupTotals, HierarchyTotals, Margins)
+
 # 0.1 + 0.2 + 0.7 is not 1 in floating point: by how much the sum of all groups may differ from the
 # total, relative, and still leave nothing to the other values.
 _ROUNDING = 1e-12
@@ -47,9 +50,7 @@ def _leave_the_rest(
     return rest > 0 and has_others
 
 
-@solves(LeastSquares, GroupTotals, NonNegative, name="norm-sub by group", applies=_are_apart)
-@solves(LeastSquares, HierarchyTotals, NonNegative, name="norm-sub by group", applies=_are_apart)
-@solves(LeastSquares, Margins, NonNegative, name="norm-sub by group", applies=_are_apart)
+@solves(LeastSquares, _GROUPS, NonNegative, name="norm-sub by group", applies=_are_apart)
 def _grouped(
     loss: LeastSquares, estimate: FrequencyEstimate, groups: GroupTotals, _: NonNegative
 ) -> Array:
@@ -58,23 +59,7 @@ def _grouped(
 
 @solves(
     LeastSquares,
-    GroupTotals,
-    NonNegative,
-    SumsTo,
-    name="norm-sub by group",
-    applies=_leave_the_rest,
-)
-@solves(
-    LeastSquares,
-    HierarchyTotals,
-    NonNegative,
-    SumsTo,
-    name="norm-sub by group",
-    applies=_leave_the_rest,
-)
-@solves(
-    LeastSquares,
-    Margins,
+    _GROUPS,
     NonNegative,
     SumsTo,
     name="norm-sub by group",

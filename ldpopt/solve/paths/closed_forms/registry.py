@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -120,17 +121,23 @@ CLOSED_FORMS = Registry()
 """Every closed form, by (loss, frozenset of constraint types). Modules of this package fill it."""
 
 
+Kind = type[Any] | tuple[type[Any], ...]
+"""A class, or several of which each will do, as ``isinstance`` takes them."""
+
+
 def solves(
-    loss: type[Loss], *constraints: type[Constraint], name: str, applies: Applies | None = None
+    loss: Kind, *constraints: Kind, name: str, applies: Applies | None = None
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the closed form of a loss under these constraints.
 
     Parameters
     ----------
     loss
-        The loss class. Losses whose ``family`` it is are solved by the function too.
+        The loss class, or a tuple of several that the function solves. Losses whose ``family`` it
+        is are solved by the function too.
     *constraints
-        The constraint classes, in the order in which the function takes them.
+        The constraint classes, in the order in which the function takes them; a tuple of classes
+        where it takes any of them.
     name
         What ``Solution.solver`` and ``Problem.explain`` call it.
     applies
@@ -148,10 +155,15 @@ def solves(
     """
 
     def register(function: Function) -> Function:
-        CLOSED_FORMS.add(ClosedForm(name, loss, constraints, function, applies))
+        for family, *kinds in itertools.product(*map(_each, (loss, *constraints))):
+            CLOSED_FORMS.add(ClosedForm(name, family, tuple(kinds), function, applies))
         return function
 
     return register
+
+
+def _each(kind: Kind) -> tuple[type[Any], ...]:
+    return kind if isinstance(kind, tuple) else (kind,)
 
 
 def solves_on_boxes(loss: type[Loss], *, name: str) -> Callable[[Function], Function]:

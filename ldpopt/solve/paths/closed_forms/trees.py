@@ -15,8 +15,7 @@ Array = NDArray[np.float64]
 Distance = LeastSquares | WeightedLeastSquares
 
 
-@solves(LeastSquares, Hierarchy, name="two passes")
-@solves(WeightedLeastSquares, Hierarchy, name="two passes")
+@solves((LeastSquares, WeightedLeastSquares), Hierarchy, name="two passes")
 def _consistent(loss: Distance, estimate: FrequencyEstimate, tree: Hierarchy) -> Array:
     return closed_form.tree_consistency(
         loss.target(estimate), tree.parents, loss.weights, tree.root_total
@@ -31,10 +30,7 @@ def _total_is_nonnegative(
 
 
 @solves(
-    LeastSquares, Hierarchy, NonNegative, name="two passes per round", applies=_total_is_nonnegative
-)
-@solves(
-    WeightedLeastSquares,
+    (LeastSquares, WeightedLeastSquares),
     Hierarchy,
     NonNegative,
     name="two passes per round",
