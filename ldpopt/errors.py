@@ -39,6 +39,10 @@ class UnsupportedProblemError(SolverError):
     """A solver does not take problems of this kind."""
 
 
+class NoDerivativeError(InvalidInputError):
+    """A solution whose exact derivative in the estimate is not known."""
+
+
 class DataUnavailableError(InvalidInputError):
     """A data set that is not on this machine, or a file that is not what it should be."""
 

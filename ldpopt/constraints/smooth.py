@@ -139,12 +139,15 @@ class Smooth(Polyhedron):
         matrices: list[Any] = []
         lower: list[ArrayLike] = []
         upper: list[ArrayLike] = []
+        length = d if self.order is None else len(self.order)
         for order, bound in self._parts:
-            m = d - order
+            m = length - order
             stencil = _STENCILS[order]
-            differences = sparse.diags_array(
-                stencil, offsets=range(order + 1), shape=(m, d)
-            ).tocsr()
+            shape = (m, length)
+            along: Any = sparse.diags_array(stencil, offsets=range(order + 1), shape=shape)
+            if self.order is not None:
+                along = along @ _selection(self.order, d)
+            differences = along.tocsr()
             values: Array = np.asarray(differences @ f)
             is_zero = np.abs(values) <= near * np.max(np.abs(values))
             signs = np.where(is_zero, 0.0, np.sign(values))

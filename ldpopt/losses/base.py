@@ -163,6 +163,18 @@ class Structure:
         """
         return np.zeros(estimate.frequencies.shape)
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return -∂²L/∂f_v ∂f̃_v at f, shape (..., d): what a slope loses as its estimate rises.
+
+        None where it is not known, or where a slope depends on the estimates of other values.
+        """
+        return None
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the loss looks at the estimate after a shift to a given sum."""
+        return False
+
     adds_over_values: ClassVar[bool] = False
     """Whether it is a sum of convex functions of one value each, whose slopes ``gradient`` has."""
 
@@ -495,6 +507,16 @@ class WeightedSum(SeparableLoss):
         total = np.zeros(estimate.frequencies.shape)
         for weight, term in self.parts:
             total = total + weight * term.curvature(estimate, lower, upper)
+        return total
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return the weighted sum of the sensitivities; None if that of a term is not known."""
+        total = np.zeros(f.shape)
+        for weight, term in self.parts:
+            part = term.sensitivity(f, estimate)
+            if part is None or term.is_centred:
+                return None
+            total = total + weight * part
         return total
 
     # --- where it is finite -----------------------------------------------------------------------

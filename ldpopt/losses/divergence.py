@@ -168,6 +168,12 @@ class KullbackLeibler(_Divergence):
         """Return f̃."""
         return estimate.frequencies
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return 1/f̃, and 0 where f̃ <= 0 holds a value at 0."""
+        reference = estimate.frequencies
+        zeros = np.zeros(f.shape)
+        return np.divide(1.0, reference, out=zeros, where=reference > 0)
+
 
 class KLTo(FromReference, _Divergence):
     """Σ f_v log(f_v / r_v) with a reference r, such as last month's frequencies.
@@ -229,3 +235,7 @@ class Entropy(_Divergence):
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return ones."""
         return ones(estimate.frequencies.shape)
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return 0: the loss does not look at the estimate."""
+        return np.zeros(f.shape)

@@ -162,6 +162,13 @@ class BinomialMLE(_Likelihood):
             others = np.where(share < 1, (1 - share) / (1 - lowest) ** 2, 0.0)
         return np.asarray(slope**2 * (supported + others))
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return (p-q)² (1/P + 1/(1 - P)): a share of reports rises by p - q with f̃."""
+        _, slope = self.constants(estimate)
+        probability = self._probability(f, estimate)
+        with np.errstate(divide="ignore"):
+            return np.asarray(slope**2 * (1 / probability + 1 / (1 - probability)))
+
     def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
         """Return where P is 0 and where it is 1."""
         floor, slope = constants
@@ -301,6 +308,12 @@ class MultinomialMLE(_Likelihood):
         share = self.shares(estimate)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(share > 0, slope**2 * share / highest**2, 0.0)
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return (p-q)²/P: a share of reports rises by p - q with f̃."""
+        _, slope = self.constants(estimate)
+        with np.errstate(divide="ignore"):
+            return np.asarray(slope**2 / self._probability(f, estimate))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return c/n."""

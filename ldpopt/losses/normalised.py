@@ -134,6 +134,12 @@ class TiltedGaussianMLE(GaussianMLE):
         distance_slope = super().gradient(f, estimate)
         return np.asarray(distance_slope / 2 + self.slopes)
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return half that of the weighted MLE."""
+        distance = super().sensitivity(f, estimate)
+        assert distance is not None  # the weighted MLE states it
+        return distance / 2
+
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃, c and, where a differs between values, each a over their mean."""
         # The slopes second: what follows is there only where a differs between values.

@@ -29,6 +29,10 @@ class _Penalty(Loss):
         """Return f̃ as a placeholder: nothing depends on it."""
         return (estimate.frequencies,)
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return 0: the loss does not look at the estimate."""
+        return np.zeros(f.shape)
+
     def cone_form(
         self,
         f: cp.Expression,

@@ -104,6 +104,22 @@ class PosteriorMean(LeastSquares):
         # It does not depend on f, but makes the loss the expected error itself.
         return np.asarray(distance + self._variance(estimate) / 2)
 
+    @property
+    def is_centred(self) -> bool:
+        """Whether the sum is known, to which estimates are shifted."""
+        return self.known_total is not None
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return the slope of the posterior mean, which is its variance over that of the noise.
+
+        This is Tweedie's formula for a given prior. None for a family: its fit moves too.
+        """
+        if not isinstance(self.prior, Prior):
+            return None
+        counts = EstimatedCounts.of(self._observed(estimate))
+        posterior = self.prior.posterior(counts.values, counts.noise.sd)
+        return np.asarray(posterior.variance / counts.noise.sd**2)
+
     def _observed(self, estimate: FrequencyEstimate) -> FrequencyEstimate:
         """Return the estimate, shifted to the total where that is known."""
         if self.known_total is None:

@@ -91,6 +91,10 @@ class LeastSquares(Deviation, SeparableLoss):
         """Return 1."""
         return ones(estimate.frequencies.shape)
 
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return 1: the slope is f - f̃."""
+        return ones(f.shape)
+
     @property
     def after_pooling(self) -> LeastSquares:
         """Plain least squares: a loss with a target of its own is that, once this is pooled."""
@@ -224,6 +228,10 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     ) -> Array:
         """Return the weights."""
         return np.broadcast_to(self.weights, estimate.frequencies.shape)
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return the weights: the slope is w (f - f̃)."""
+        return np.broadcast_to(self.weights, f.shape)
 
     def pooling(self, estimate: FrequencyEstimate) -> SquaresPooling:
         """Return weighted means of f̃."""
@@ -386,6 +394,13 @@ class GaussianMLE(SeparableLoss):
         share = np.divide(2, largest**3, out=np.zeros(largest.shape), where=is_positive)
         second *= share
         return second
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return 2 (1 - b r)/(a + b f) with r = (f - f̃)/(a + b f)."""
+        noise = estimate.noise
+        variance = noise.a + noise.b * f
+        ratio = (f - estimate.frequencies) / variance
+        return np.asarray(2 * (1 - noise.b * ratio) / variance)
 
     def pooling(self, estimate: FrequencyEstimate) -> VariancePooling | None:
         """Return quadratic means of 1 + κ f̃, where all values have the same variance."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
@@ -16,6 +16,7 @@ from ldpopt.immutable import closed
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify, shown
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.jacobian import Jacobian, jacobian
 from ldpopt.solve.plan import Path
 from ldpopt.solve.status import Status
 from ldpopt.solve.summary import Summary
@@ -88,6 +89,73 @@ class Solution:
     def certificate(self) -> Certificate:
         """The proof of optimality, computed from the problem and the point alone."""
         return certify(self.problem, self.start, self.frequencies)
+
+    def jacobian(self, towards: ArrayLike | None = None) -> Jacobian:
+        """Return ∂f̂/∂f̃, the derivative of the solution in the estimate, from its active face.
+
+        Parameters
+        ----------
+        towards
+            A move of the estimate, shape (d,). At a kink, where a constraint holds without a
+            multiplier, the derivative is the one on this side; without it, the one for moves that
+            keep all these constraints. ``is_one_sided`` and ``kinks`` of the result say so.
+
+        Returns
+        -------
+        A ``Jacobian`` with ``@``, ``vjp``, ``diagonal``, ``trace`` and ``dense``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the solution is a stack, or ``towards`` is not a finite vector of d numbers.
+        NoDerivativeError
+            If no exact derivative is known: the loss is not a smooth convex sum over values (a
+            prior that is fitted to the estimate moves with it), or a constraint is curved or has
+            further variables.
+
+        Notes
+        -----
+        Cost: a few passes over d values; a sparse system where constraints are not bounds and
+        totals. The certificate is not needed.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> problem = Problem(losses.LeastSquares(), simplex)
+        >>> kink = problem.solve([0.75, 0.25, 0.0]).jacobian(towards=[0.0, 0.0, 1.0])
+        >>> kink @ [0.0, 0.0, 3.0], kink.is_one_sided
+        (array([-1., -1.,  2.]), True)
+        """
+        return jacobian(self.problem, self.start, self.frequencies, towards)
+
+    @cached_property
+    def _jacobian(self) -> Jacobian:
+        """The Jacobian, kept: its trace and products need the same face."""
+        return self.jacobian()
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """The trace of the Jacobian; errors are those of ``jacobian``.
+
+        Of least squares on a polyhedron it is the dimension of the face: for Norm-Sub the number of
+        positive values less 1, for an order the number of its blocks.
+
+        Examples
+        --------
+        >>> from ldpopt import Problem, constraints, losses
+        >>> order = Problem(losses.LeastSquares(), [constraints.Monotone([0, 1, 2])])
+        >>> round(order.solve([0.5, 0.2, 0.3]).degrees_of_freedom, 12)
+        2.0
+        """
+        return self._jacobian.trace
+
+    def vjp(self, gradient: ArrayLike) -> Array:
+        """Return Jᵀ g: the gradient in the estimate of what has the gradient g in the solution.
+
+        For g of shape (d,), or (d, m). Errors are those of ``jacobian``.
+        """
+        return self._jacobian.vjp(gradient)
 
     @property
     def solver_stats(self) -> Any:

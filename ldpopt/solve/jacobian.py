@@ -1,0 +1,317 @@
+"""The derivative of a solution in the estimate that it was solved for.
+
+On its face a minimiser satisfies equations: the slope is a combination of the rows that hold, and
+these stay what they are. Their derivative gives the Jacobian, with H the second derivatives of the
+loss in f, B the (negated) mixed ones in f and f̃, and N the rows:
+
+    J = (H⁻¹ - H⁻¹ Nᵀ (N H⁻¹ Nᵀ)⁺ N H⁻¹) B.
+
+Values that rows tie together move as one, which takes these rows out of the equations: of an order
+or a price on variation nothing is left but blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldpopt import validate
+from ldpopt.constraints import LinearInequalities
+from ldpopt.errors import InvalidInputError, NoDerivativeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.face import Face, face_of
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.programs import quadratic_multipliers
+
+Array = NDArray[np.float64]
+
+# Singular values below this share of the largest are those of rows that depend on others.
+_DEPENDENT = 1e-9
+
+# Entries of the dense basis of rows that are neither ties nor disjoint.
+_LARGEST_BASIS = 4 * 10**7
+
+# A multiplier of the program that finds a one-sided derivative, of order 1, which is none.
+_SLACK = 1e-7
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Jacobian:
+    """∂f̂_u/∂f̃_v of a solution f̂, kept as blocks and a few directions; ``dense`` writes it out.
+
+    ``jacobian @ x`` is how the solution moves with the estimate, and ``jacobian.vjp(g)`` the
+    gradient in the estimate of a function whose gradient in the solution is g. ``np.asarray`` of it
+    is the matrix.
+
+    Attributes
+    ----------
+    is_one_sided
+        Whether the solution has a kink here: the derivative then holds for moves to one side.
+    kinks
+        What holds without a multiplier there, in words.
+
+    Notes
+    -----
+    Cost of a product: O(d r) with r rows that are no ties, 1 on the simplex.
+
+    Examples
+    --------
+    >>> from ldpopt import Problem, constraints, losses
+    >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    >>> solution = Problem(losses.LeastSquares(), simplex).solve([0.5, 0.75, -0.5])
+    >>> np.asarray(solution.jacobian())
+    array([[ 0.5, -0.5,  0. ],
+           [-0.5,  0.5,  0. ],
+           [ 0. ,  0. ,  0. ]])
+    """
+
+    _block: NDArray[np.int64]  # of each value, -1 where it stays
+    _height: Array  # curvature of each block
+    _basis: Any  # (blocks, r): directions that rows take away, scaled
+    _sensitivity: Array
+    _is_centred: bool
+    kinks: tuple[str, ...]
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether the solution has a kink here."""
+        return bool(self.kinks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, d)."""
+        return len(self._block), len(self._block)
+
+    def __matmul__(self, moves: ArrayLike) -> Array:
+        """Return the moves of the solution with moves of the estimate, (d,) or (d, m)."""
+        x = self._columns("moves", moves)
+        if self._is_centred:
+            x = x - x.mean(axis=0)
+        return self._moved(self._sensitivity[:, None] * x).reshape(np.shape(moves))
+
+    def vjp(self, gradient: ArrayLike) -> Array:
+        """Return Jᵀ g for g of shape (d,) or (d, m)."""
+        g = self._columns("gradient", gradient)
+        result = self._sensitivity[:, None] * self._moved(g)
+        if self._is_centred:
+            result = result - result.mean(axis=0)
+        return result.reshape(np.shape(gradient))
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """∂f̂_v/∂f̃_v of each value, shape (d,)."""
+        moves = np.append(self._own_moves, 0.0)[self._block]
+        diagonal = moves * self._sensitivity
+        if self._is_centred:
+            # The shift moves all values, by one part in d of the move of each.
+            diagonal = diagonal - self._moved(self._sensitivity[:, None])[:, 0] / len(diagonal)
+        return np.asarray(diagonal)
+
+    @property
+    def trace(self) -> float:
+        """The degrees of freedom: how many values of the solution move with the estimate."""
+        return float(np.sum(self.diagonal))
+
+    def dense(self) -> Array:
+        """Return the matrix, shape (d, d)."""
+        return self @ np.eye(len(self._block))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix."""
+        return self.dense().astype(np.float64 if dtype is None else dtype, copy=False)
+
+    @cached_property
+    def _own_moves(self) -> Array:
+        """How a block moves with a slope of its own."""
+        # Of a sparse basis a product with itself is sparse too.
+        squares = self._basis.multiply(self._basis) if self._is_sparse else self._basis**2
+        return np.asarray(1 / self._height - np.asarray(squares.sum(axis=1)).ravel())
+
+    @property
+    def _is_sparse(self) -> bool:
+        return not isinstance(self._basis, np.ndarray)
+
+    def _moved(self, slopes: Array) -> Array:
+        """Return how values move with slopes of shape (d, m)."""
+        count = len(self._height)
+        moving = self._block >= 0
+        sums = np.zeros((count, slopes.shape[1]))
+        np.add.at(sums, self._block[moving], slopes[moving])
+        moves = sums / self._height[:, None] - self._basis @ (self._basis.T @ sums)
+        result = np.zeros_like(slopes)
+        result[moving] = moves[self._block[moving]]
+        return result
+
+    def _columns(self, what: str, vectors: ArrayLike) -> Array:
+        x = np.asarray(validate.array(what, vectors), dtype=np.float64)
+        d = len(self._block)
+        if x.ndim not in (1, 2) or len(x) != d:
+            raise InvalidInputError(f"{what} must have shape ({d},) or ({d}, m), got {x.shape}")
+        return x.reshape(d, -1)
+
+    def __repr__(self) -> str:
+        side = "one-sided: " + "; ".join(self.kinks[:3]) if self.kinks else "exact"
+        return f"Jacobian(d={len(self._block)}, degrees of freedom {self.trace:.6g}, {side})"
+
+
+def jacobian(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    towards: ArrayLike | None = None,
+) -> Jacobian:
+    """Return the derivative of the minimiser f in the estimate that it was solved for.
+
+    Parameters
+    ----------
+    formulation, start, f
+        A problem, one vector's estimate, and the minimiser.
+    towards
+        A move of the estimate, shape (d,): at a kink the derivative is the one on this side. None
+        lets all constraints hold that hold there.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the estimate is a stack, or ``towards`` is not a finite vector of d numbers.
+    NoDerivativeError
+        If the face is not known: see ``face_of``.
+    """
+    if f.ndim != 1:
+        raise InvalidInputError(
+            f"a Jacobian is of one vector, and this solution has the shape {f.shape}: solve for "
+            "estimate[0], say"
+        )
+    direction = None
+    if towards is not None:
+        direction = validate.vector("towards", towards)
+        validate.one_per_value("towards", direction, start.d)
+    face = face_of(formulation, start, f)
+    weak = (face.weak_sides != 0, np.ones(len(face.weak_rows.side), dtype=np.bool_))
+    has_weak = weak[0].any() or weak[1].any()
+    if direction is not None and has_weak:
+        weak = _held_towards(face, direction)
+    rows = [face.rows.matrix, face.weak_rows.matrix[np.flatnonzero(weak[1])]]
+    from scipy import sparse
+
+    matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
+    return _on_face(face, face.fixed | weak[0], matrix)
+
+
+def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:
+    """Return the Jacobian with some values and rows that stay what they are."""
+    from scipy import sparse
+
+    d = len(fixed)
+    block = _blocks(matrix, fixed)
+    count = int(block.max(initial=-1)) + 1
+    moving = np.flatnonzero(block >= 0)
+    height: Array = np.zeros(count)
+    np.add.at(height, block[moving], face.curvature[moving])
+    if not np.all(height > 0):
+        raise NoDerivativeError(
+            "no exact derivative: the loss does not bend in every value that is free to move"
+        )
+    entries = (np.ones(len(moving)), (moving, block[moving]))
+    to_blocks = sparse.csr_array(entries, shape=(d, count))
+    rows = sparse.csr_array(matrix @ to_blocks)
+    # Ties within a block have become rows of rounding.
+    sizes = np.asarray(abs(rows).sum(axis=1)).ravel()
+    before = np.asarray(abs(matrix).sum(axis=1)).ravel()
+    rows = rows[np.flatnonzero(sizes > _DEPENDENT * before)]
+    basis = _basis(rows, height)
+    return Jacobian(block, height, basis, face.sensitivity, face.is_centred, face.kinks)
+
+
+def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the block of each value, -1 where it stays: rows f_u - f_v tie values together."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    d = len(fixed)
+    counts = np.diff(matrix.indptr)
+    first = matrix.indptr[:-1][counts == 2]
+    u, v = matrix.indices[first], matrix.indices[first + 1]
+    is_tie = matrix.data[first] == -matrix.data[first + 1]
+    u, v = u[is_tie], v[is_tie]
+    graph = sparse.csr_array((np.ones(len(u)), (u, v)), shape=(d, d))
+    count, label = connected_components(graph, directed=False)
+    # One value that stays keeps its whole block.
+    stays = np.zeros(count, dtype=np.bool_)
+    stays[label[fixed]] = True
+    number = np.cumsum(~stays) - 1
+    return np.where(stays[label], -1, number[label])
+
+
+def _basis(rows: Any, height: Array) -> Any:
+    """Return H^-½ Q with Q an orthonormal basis of what H^-½ Nᵀ spans, for rows N of blocks."""
+    from scipy import sparse
+
+    root = 1 / np.sqrt(height)
+    scaled = sparse.csr_array(rows @ sparse.diags_array(root))
+    m, count = scaled.shape
+    # Rows without a common block are orthogonal already: totals of groups, of which there may be
+    # many.
+    if np.max(np.bincount(scaled.indices, minlength=1)) <= 1:
+        norms = np.sqrt(np.asarray((scaled * scaled).sum(axis=1)).ravel())
+        directions = sparse.diags_array(1 / norms) @ scaled
+        basis = sparse.csr_array(sparse.diags_array(root) @ directions.T)
+        return basis.toarray() if m <= 1 else basis
+    if m * count > _LARGEST_BASIS:
+        raise NoDerivativeError(
+            f"no exact derivative: {m:,} rows of {count:,} blocks are too many for a dense basis"
+        )
+    left, sizes, _ = np.linalg.svd(scaled.toarray().T, full_matrices=False)
+    kept = sizes > _DEPENDENT * sizes.max(initial=0.0)
+    return root[:, None] * left[:, kept]
+
+
+def _held_towards(face: Face, direction: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which weak values and rows hold when the estimate moves in a direction.
+
+    The move of the solution is that of a small problem: half its curvature less its product with
+    the pull of the estimate, under the rows that hold; those without a multiplier may be left to
+    the inside.
+    """
+    from scipy import sparse
+
+    d = len(direction)
+    if face.is_centred:
+        direction = direction - direction.mean()
+    # Values that stay are no variables: their curvature may be infinite.
+    moving = np.flatnonzero(~face.fixed)
+    weak = np.flatnonzero(face.weak_sides[moving])
+    unit = sparse.csr_array(
+        (np.ones(len(weak)), (np.arange(len(weak)), weak)), shape=(len(weak), len(moving))
+    )
+    parts = [
+        (face.rows.matrix[:, moving], np.zeros(len(face.rows.side), dtype=np.int64)),
+        (face.weak_rows.matrix[:, moving], face.weak_rows.side),
+        (unit, face.weak_sides[moving][weak]),
+    ]
+    sides = np.concatenate([side for _, side in parts])
+    system = LinearInequalities(
+        sparse.vstack([matrix for matrix, _ in parts], format="csr"),
+        np.where(sides == -1, -np.inf, 0.0),
+        np.where(sides == 1, np.inf, 0.0),
+    )
+    curvature = face.curvature[moving]
+    slope = -face.sensitivity[moving] * direction[moving]
+    # The solver's tolerances are absolute: numbers of order 1.
+    multipliers = quadratic_multipliers(
+        system,
+        slope / max(float(np.max(np.abs(slope))), np.finfo(np.float64).tiny),
+        curvature / float(np.max(curvature)),
+    )
+    if multipliers is None:
+        raise NoDerivativeError("no exact derivative: the program of its one side failed")
+    first = len(face.rows.side)
+    count = len(face.weak_rows.side)
+    holds_rows = np.abs(multipliers[first : first + count]) > _SLACK
+    holds_values = np.zeros(d, dtype=np.bool_)
+    holds_values[moving[weak]] = np.abs(multipliers[first + count :]) > _SLACK
+    return holds_values, holds_rows

@@ -1,0 +1,201 @@
+"""The derivative of solutions in their estimates, against differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, constraints, losses, oracles, priors
+from ldpopt.errors import InfeasibleError, InvalidInputError, NoDerivativeError
+from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.solve.jacobian import jacobian
+
+D = 6
+N = 1_000
+POINT = np.array([0.325, 0.325, 0.12, 0.1, 0.09, 0.04])
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+LOSSES = {
+    "squares": losses.LeastSquares(),
+    "weighted": losses.WeightedLeastSquares(np.arange(1.0, D + 1)),
+    "gaussian": losses.GaussianMLE(),
+    "binomial": losses.BinomialMLE(),
+    "divergence": losses.KullbackLeibler(),
+    "posterior": losses.PosteriorMean(priors.PowerLaw(1.5, N)),
+    "posterior of a known sum": losses.PosteriorMean(priors.PowerLaw(1.5, N), total=1.0),
+    "kinks": 3 * losses.LeastSquares() + 0.05 * losses.L1To(POINT),
+    "two terms": losses.LeastSquares() + 0.1 * losses.KLTo(POINT),
+    "entropy": 2 * losses.LeastSquares() + 0.01 * losses.Entropy(),
+    "variation": 2 * losses.LeastSquares() + 0.02 * losses.TotalVariation(),
+}
+SETS = {
+    "sign": constraints.NonNegative(),
+    "bounds": constraints.Bounds(0.0, [0.6, 0.5, 0.4, 0.3, 0.3, 0.3]),
+    "known": constraints.Fixed([5], [0.04]),
+    "total": constraints.SumsTo(1.0),
+    "groups": constraints.GroupTotals([[0, 1], [2, 3, 4, 5]], [0.65, 0.35]),
+    "order": constraints.Monotone(np.arange(D)),
+    "mode": constraints.Unimodal(1),
+    "variation": constraints.Smooth(total_variation=0.5),
+}
+OUE = oracles.OUE(1.0, D)
+
+
+def estimate_of(frequencies):
+    return FrequencyEstimate(frequencies, n=N, oracle=OUE, is_raw=True)
+
+
+def central(problem, raw, step=1e-6):
+    """Return the Jacobian by central differences."""
+    columns = []
+    for move in step * np.eye(D):
+        upper = problem.minimise(estimate_of(raw.frequencies + move))
+        lower = problem.minimise(estimate_of(raw.frequencies - move))
+        columns.append((upper - lower) / (2 * step))
+    return np.stack(columns, axis=1)
+
+
+def cells():
+    """Return the losses and sets of up to three constraints in an order that mixes them."""
+    sets = [names for size in range(4) for names in itertools.combinations(SETS, size)]
+    stated = list(itertools.product(LOSSES, sets))
+    return [stated[i] for i in np.random.default_rng(3).permutation(len(stated))]
+
+
+def test_jacobians_are_central_differences_on_200_problems():
+    rng = np.random.default_rng(3)
+    checked = 0
+    for name, names in cells():
+        problem = Problem(LOSSES[name], [SETS[kind] for kind in names])
+        raw = OUE.estimate(OUE.simulate_counts([270, 260, 150, 120, 110, 90], rng), N)
+        # These two take seconds under orders: their form there is a search in a search.
+        is_slow = name in ("two terms", "entropy") and not {"order", "mode"}.isdisjoint(names)
+        if is_slow or problem.plan(raw).path != "closed-form":
+            continue
+        derivative = jacobian_of(problem, raw)
+        # By accident a solution is at a kink of the loss.
+        if derivative is None or derivative.is_one_sided:
+            continue
+        differences = central(problem, raw)
+        label = (name, *names)
+        assert np.abs(differences - derivative.dense()).max() < 1e-6, label
+        assert derivative.trace == pytest.approx(np.trace(differences), abs=1e-6)
+        assert derivative.diagonal == pytest.approx(np.diag(differences), abs=1e-6)
+        moved = np.stack([derivative.vjp(g) for g in np.eye(D)])
+        assert moved == pytest.approx(derivative.dense(), abs=1e-12)
+        checked += 1
+        if checked == 200:
+            return
+    raise AssertionError(f"only {checked} problems")
+
+
+def jacobian_of(problem, raw):
+    """Return the Jacobian of a minimiser; None where nothing satisfies the constraints."""
+    try:
+        return jacobian(problem, raw, problem.minimise(raw))
+    except InfeasibleError:
+        return None
+
+
+def test_a_point_of_a_solver_has_a_jacobian_too():
+    rows = constraints.Linear([[1, -2, 0, 0, 0, 0]], [-0.3], [0.05])
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, constraints.Monotone([2, 3]), rows])
+    raw = estimate_of([0.5, 0.1, 0.2, 0.25, -0.1, 0.05])
+    solution = problem.solve(raw)
+    assert solution.path == "conic"
+    assert central(problem, raw, 1e-3) == pytest.approx(solution.jacobian().dense(), abs=1e-6)
+
+
+def test_degrees_of_freedom_count_what_moves():
+    d = 2_000
+    f = np.random.default_rng(0).normal(0, 0.01, d)
+    positive = Problem(losses.LeastSquares(), SIMPLEX).solve(f)
+    assert positive.degrees_of_freedom == pytest.approx(np.sum(positive.frequencies > 0) - 1)
+    blocks = Problem(losses.LeastSquares(), [constraints.Monotone(np.arange(d))]).solve(f)
+    assert blocks.degrees_of_freedom == pytest.approx(len(np.unique(blocks.frequencies)))
+    groups = constraints.GroupTotals(np.split(np.arange(d), 500), np.full(500, 1 / 500))
+    grouped = Problem(losses.LeastSquares(), [groups]).solve(f)
+    assert grouped.degrees_of_freedom == pytest.approx(d - 500)
+
+
+KINKS = {
+    "a value at 0": (Problem(losses.LeastSquares(), SIMPLEX), [0.5, 0.3, 0.2, 0.0, 0.0, -0.2]),
+    "an order": (
+        Problem(losses.LeastSquares(), [constraints.Monotone([0, 1, 2])]),
+        [0.4, 0.2, 0.2, 0.1, 0.05, 0.05],
+    ),
+    "an order at 0": (
+        Problem(losses.LeastSquares(), [*SIMPLEX, constraints.Monotone([0, 1, 2, 3])]),
+        [0.6, 0.4, 0.0, 0.0, 0.0, -0.3],
+    ),
+    "bounds": (
+        Problem(losses.WeightedLeastSquares([1, 2, 3, 4, 5, 6]), [constraints.Bounds(0.0, 0.3)]),
+        [0.3, 0.2, 0.0, 0.3, -0.1, 0.1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_at_a_kink_the_derivative_is_that_of_one_side(name):
+    problem, f = KINKS[name]
+    raw = estimate_of(f)
+    solution = problem.solve(raw)
+    assert solution.jacobian().is_one_sided
+    assert "one-sided" in repr(solution.jacobian())
+    rng = np.random.default_rng(1)
+    seen = set()
+    for _ in range(8):
+        move = rng.normal(size=D)
+        ahead = problem.minimise(estimate_of(raw.frequencies + 1e-6 * move))
+        difference = (ahead - solution.frequencies) / 1e-6
+        derivative = solution.jacobian(towards=move)
+        assert derivative @ move == pytest.approx(difference, abs=1e-6)
+        seen.add(round(derivative.trace, 9))
+    # Several sides, and so several derivatives: no single matrix would have passed.
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "f"),
+    [
+        # The smallest move away from the reference costs as much as it gains.
+        (losses.LeastSquares() + 0.1 * losses.L1To(POINT), POINT + 0.1),
+        (losses.LeastSquares() + 0.1 * losses.TotalVariation(), [0.3, 0.6, 0, 0, 0, 0]),
+    ],
+)
+def test_a_kink_of_the_loss_is_stated(loss, f):
+    derivative = Problem(loss).solve(estimate_of(f)).jacobian()
+    assert derivative.is_one_sided
+    assert "kink" in derivative.kinks[0] or "price" in derivative.kinks[0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (Problem(losses.PosteriorMean(priors.PowerLaw), SIMPLEX), "a fitted prior moves"),
+        (Problem(losses.LeastAbsolute(), SIMPLEX), "second derivatives"),
+        (Problem(losses.LeastSquares() + 0.1 * losses.GroupNorm([[0, 1]])), "values share"),
+        (Problem(losses.LeastSquares(), [constraints.Near(POINT, 0.01, 2)]), "is curved"),
+        (Problem(losses.LeastSquares(), [constraints.Near(POINT, 0.01, 1)]), "further variables"),
+    ],
+)
+def test_what_has_no_exact_derivative_says_why(problem, message):
+    raw = OUE.estimate(OUE.simulate_counts([300, 280, 150, 120, 90, 60], 0), N)
+    with pytest.raises(NoDerivativeError, match=message):
+        problem.solve(raw).jacobian()
+
+
+def test_bad_arguments_are_refused():
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    with pytest.raises(InvalidInputError, match="of one vector"):
+        problem.solve(np.full((2, 3), 0.3)).jacobian()
+    solution = problem.solve([0.5, 0.2, 0.1])
+    with pytest.raises(InvalidInputError, match="a domain of 3"):
+        solution.jacobian(towards=[1.0, 2.0])
+    with pytest.raises(InvalidInputError, match=r"\(3,\) or \(3, m\)"):
+        solution.vjp([1.0, 2.0])
+
+
+def test_half_a_loss_has_half_its_sensitivity():
+    raw = estimate_of(POINT)
+    half = TiltedGaussianMLE(np.zeros(D)).sensitivity(POINT, raw)
+    assert 2 * half == pytest.approx(losses.GaussianMLE().sensitivity(POINT, raw))
