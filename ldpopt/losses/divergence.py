@@ -169,7 +169,7 @@ class KullbackLeibler(_Divergence):
         return estimate.frequencies
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
-        """Return 1/f̃, and 0 where f̃ <= 0 holds a value at 0."""
+        """Return 1/f̃; where f̃ <= 0 the value is 0, and so is this."""
         reference = estimate.frequencies
         zeros = np.zeros(f.shape)
         return np.divide(1.0, reference, out=zeros, where=reference > 0)

@@ -35,7 +35,7 @@ _DEPENDENT = 1e-9
 # Entries of the dense basis of rows that are neither ties nor disjoint.
 _LARGEST_BASIS = 4 * 10**7
 
-# A multiplier of the program that finds a one-sided derivative, of order 1, which is none.
+# Up to this size, of order 1, a multiplier of the program for one side is rounding.
 _SLACK = 1e-7
 
 
@@ -235,10 +235,9 @@ def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
     d = len(fixed)
     counts = np.diff(matrix.indptr)
     first = matrix.indptr[:-1][counts == 2]
-    u, v = matrix.indices[first], matrix.indices[first + 1]
-    is_tie = matrix.data[first] == -matrix.data[first + 1]
-    u, v = u[is_tie], v[is_tie]
-    graph = sparse.csr_array((np.ones(len(u)), (u, v)), shape=(d, d))
+    first = first[matrix.data[first] == -matrix.data[first + 1]]
+    ends = (matrix.indices[first], matrix.indices[first + 1])
+    graph = sparse.csr_array((np.ones(len(first)), ends), shape=(d, d))
     count, label = connected_components(graph, directed=False)
     # One value that stays keeps its whole block.
     stays = np.zeros(count, dtype=np.bool_)
