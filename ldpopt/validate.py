@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.frames import numbers_of
 
 Item = TypeVar("Item")
 
@@ -168,7 +169,7 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
 
 def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return finite float64 values of shape (d,), d >= 1."""
-    result: NDArray[np.float64] = array(what, values).astype(np.float64)
+    result: NDArray[np.float64] = array(what, numbers_of(values)).astype(np.float64)
     if result.ndim != 1 or not result.size:
         raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")
     wrong = ~np.isfinite(result)
@@ -193,7 +194,7 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
     if type(values) is np.ndarray and values.dtype is _FLOAT64:
         result = values
     else:
-        result = np.asarray(array("frequencies", values), dtype=np.float64)
+        result = np.asarray(array("frequencies", numbers_of(values)), dtype=np.float64)
     if result.ndim == 0 or result.shape[-1] == 0:
         raise InvalidInputError(
             f"frequencies must have shape (d,) or (trials, d) with d >= 1, got shape {result.shape}"

@@ -13,7 +13,7 @@ import ldpopt
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors", "printable", "style"},
-    {"immutable"},
+    {"immutable", "frames"},
     {
         "validate",
         "storage",
@@ -66,6 +66,7 @@ LATE = [
     "pyarrow",
     "distributed",
     "pandas",
+    "polars",
     "tqdm",
     "sympy",
 ]

@@ -510,7 +510,7 @@ def test_objects_of_pandas_bring_their_labels():
     assert data.labels == ("cat", "cow", "dog")
     with pytest.raises(InvalidInputError, match="user 1 has no value"):
         datasets.Dataset.from_pandas(Categorical(np.array([0, -1]), ["cat", "cow"]))
-    with pytest.raises(InvalidTypeError, match="a Series of counts or a Categorical"):
+    with pytest.raises(InvalidTypeError, match="a Series of counts, or a Categorical"):
         datasets.Dataset.from_pandas([1, 2])
 
 
@@ -552,6 +552,6 @@ def test_what_pandas_names_stays_named():
     missing = pd.Categorical(["dog", None])
     with pytest.raises(InvalidInputError, match="user 1 has no value"):
         datasets.Dataset.from_pandas(missing)
-    with pytest.raises(InvalidTypeError, match="a Series of counts or a Categorical"):
+    with pytest.raises(InvalidTypeError, match="a Series of counts, or a Categorical"):
         datasets.Dataset.from_pandas([1, 2])
     assert next(iter(ldpopt.study("base", counts, draws=2).values)).data == "counts"

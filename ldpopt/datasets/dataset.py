@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.estimate.labels import is_pandas
 from ldpopt.estimate.shown import largest
+from ldpopt.frames import column_of, is_frame, is_from
 from ldpopt.immutable import locked
 from ldpopt.tables import html_of
 
@@ -134,13 +134,15 @@ class Dataset:
 
     @classmethod
     def from_pandas(cls, data: Any, name: str = "", source: str = "given by the caller") -> Dataset:
-        """Return the data set of a pandas Series of counts, or of users' values.
+        """Return the data set of a DataFrame or Series of counts, or of users' values.
 
         Parameters
         ----------
         data
-            A Series of whole numbers, whose index has the labels; or a Categorical, or a Series of
-            one, with the value of each user: its categories are the domain.
+            A Series of whole numbers, whose index has the labels; or a DataFrame with one column of
+            them, and its labels in the index or in the only other column, of polars too; or a
+            Categorical, or a Series of one, with the value of each user: its categories are the
+            domain.
         name
             Of the data set; that of the Series by default.
         source
@@ -157,10 +159,14 @@ class Dataset:
         >>> Dataset.from_pandas(pd.Series({"heads": 7, "tails": 3})).labels  # doctest: +SKIP
         ('heads', 'tails')
         """
-        is_series = is_pandas(data, "Series")
+        if is_frame(data):
+            column = column_of(data)
+            places = tuple(map(str, range(len(column.numbers))))
+            return cls(name or column.name, column.numbers, column.labels or places, source)
+        is_series = is_from(data, "Series", "pandas")
         name = name or str(getattr(data, "name", None) or "counts")
         users = data.array if is_series else data
-        if is_pandas(users, "Categorical"):
+        if is_from(users, "Categorical", "pandas"):
             codes = np.asarray(users.codes)
             if (codes < 0).any():
                 raise InvalidInputError(
@@ -170,7 +176,8 @@ class Dataset:
             return cls(name, counts, tuple(map(str, users.categories)), source)
         if not is_series:
             raise InvalidTypeError(
-                f"from_pandas takes a Series of counts or a Categorical of values, got {data!r}"
+                "from_pandas takes a DataFrame or a Series of counts, or a Categorical of values, "
+                f"got {data!r}"
             )
         return cls(name, np.asarray(data), tuple(map(str, data.index)), source)
 

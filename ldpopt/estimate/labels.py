@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.frames import column_of, is_frame, is_from
 
 
 def checked_labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def checked_labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
 
 
 def labels_of(values: Any) -> tuple[str, ...] | None:
-    """Return the index of a Series of pandas as labels; None of anything else.
+    """Return the index of a Series of pandas, or the labels of a DataFrame; None of anything else.
 
     The index that pandas makes by itself, 0 to d - 1, names nothing.
 
@@ -37,15 +38,8 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
     >>> labels_of([0.5, 0.25]) is None
     True
     """
-    if not is_pandas(values, "Series") or type(values.index).__name__ == "RangeIndex":
+    if is_frame(values):
+        return column_of(values).labels
+    if not is_from(values, "Series", "pandas") or type(values.index).__name__ == "RangeIndex":
         return None
     return tuple(map(str, values.index))
-
-
-def is_pandas(values: Any, kind: str) -> bool:
-    """Return whether an object is of a class of pandas, without importing it."""
-    # Who has such an object has imported pandas; others do without.
-    return any(
-        parent.__name__ == kind and parent.__module__.partition(".")[0] == "pandas"
-        for parent in type(values).__mro__
-    )

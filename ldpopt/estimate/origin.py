@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate.noise import Noise
+from ldpopt.frames import numbers_of
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -56,7 +57,7 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    whole = validate.whole_numbers("counts", counts, low=0, high=n)
+    whole = validate.whole_numbers("counts", numbers_of(counts), low=0, high=n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"

@@ -66,8 +66,8 @@ def study(
         Names of methods, Problems, or functions from an estimate of shape (d,) to frequencies of
         that shape; a dictionary names them.
     data
-        Names of data sets, Datasets, CSV files with the columns label and count, or counts; a
-        dictionary names them.
+        Names of data sets, Datasets, CSV files with the columns label and count, counts, or
+        DataFrames and Series of counts; a dictionary names them.
     oracles
         Names, classes, functions of (epsilon, d), or oracles; a dictionary names them.
     epsilons

@@ -13,7 +13,7 @@ import numpy as np
 from ldpopt import datasets, validate
 from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.estimate.labels import is_pandas
+from ldpopt.frames import is_frame, is_from
 from ldpopt.oracles import ORACLES, FrequencyOracle
 from ldpopt.studies.engine.measures import METRICS, Measure, Metric
 
@@ -32,8 +32,8 @@ def data_sets_of(what: Any, labels: Sequence[str] | None = None) -> dict[str, Da
     Parameters
     ----------
     what
-        The name of a data set, a Dataset, a CSV file with the columns label and count, or counts;
-        several of these, or a dictionary from names to them.
+        The name of a data set, a Dataset, a CSV file with the columns label and count, counts, or a
+        DataFrame or Series of counts; several of these, or a dictionary from names to them.
     labels
         The domain that CSV files must have; by default each has its own.
 
@@ -70,7 +70,8 @@ def data_sets_of(what: Any, labels: Sequence[str] | None = None) -> dict[str, Da
 
 def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
     """Return one item, or those of a collection, as a list; an array of numbers is one item."""
-    if isinstance(what, kinds) or not isinstance(what, Iterable):
+    # The items of a DataFrame would be its columns, or their names.
+    if isinstance(what, kinds) or is_frame(what) or not isinstance(what, Iterable):
         return [what]
     items = list(what)
     # [5, 3] are the counts of one data set, ["zipf", "emoji"] are two of them.
@@ -87,12 +88,19 @@ def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
         what = datasets.load(what)
     if isinstance(what, Dataset):
         return replace(what, name=name) if name else what
-    if is_pandas(what, "Series") or is_pandas(what, "Categorical"):
+    if (
+        is_frame(what)
+        or is_from(what, "Series", "pandas")
+        or is_from(what, "Categorical", "pandas")
+    ):
         return Dataset.from_pandas(what, name)
+    if is_from(what, "Series", "polars"):
+        name = name or what.name
+        what = np.asarray(what)
     if not isinstance(what, np.ndarray | list | tuple):
         raise InvalidTypeError(
             "data are the name of a data set, a Dataset, a CSV file with the columns label and "
-            f"count, or counts; got {what!r}"
+            f"count, a DataFrame, or counts; got {what!r}"
         )
     counts = validate.array("counts", what)
     # Counts come without labels: the places of the values stand for them.

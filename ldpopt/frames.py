@@ -1,0 +1,133 @@
+"""Data frames of pandas and polars: their one column of numbers, with its labels.
+
+Neither package is imported: who has such an object has imported its package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+
+# Names by which columns are known where there are several of numbers: those of the CSV files that
+# this library reads and writes.
+_LABELS = ("label", "value")
+_NUMBERS = ("count", "frequency")
+
+_SHOWN = 5  # columns that a message names
+
+
+class Column(NamedTuple):
+    """A column of numbers: its name, its values, and the labels of its rows, if they have any."""
+
+    name: str
+    numbers: NDArray[Any]
+    labels: tuple[str, ...] | None
+
+
+def is_from(values: Any, kind: str, *packages: str) -> bool:
+    """Return whether an object is of a class of one of some packages, without importing it."""
+    return any(
+        parent.__name__ == kind and parent.__module__.partition(".")[0] in packages
+        for parent in type(values).__mro__
+    )
+
+
+def is_frame(values: Any) -> bool:
+    """Return whether an object is a DataFrame."""
+    return is_from(values, "DataFrame", "pandas", "polars")
+
+
+def numbers_of(values: Any) -> Any:
+    """Return the column of numbers of a DataFrame, and anything else as it is.
+
+    numpy would make a stack of it, with one trial per row.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        See ``column_of``.
+    """
+    return column_of(values).numbers if is_frame(values) else values
+
+
+def column_of(frame: Any) -> Column:
+    """Return the one column of numbers of a DataFrame.
+
+    Labels are those of the only other column, or else the index of pandas. Where several columns
+    have numbers, those of the names ``label`` (or ``value``) and ``count`` (or ``frequency``) are
+    meant, as in CSV files.
+
+    Raises
+    ------
+    InvalidTypeError
+        If no column has numbers.
+    InvalidInputError
+        If several could be meant, or a label occurs twice.
+    """
+    if is_from(frame, "DataFrame", "polars"):
+        series = frame.get_columns()
+    else:
+        # By place: two columns may have one name.
+        series = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    names = [str(name) for name in frame.columns]
+    columns = [np.asarray(one) for one in series]
+    number, label = _chosen(names, columns)
+    labels = None
+    if label is not None:
+        labels = tuple(map(str, columns[label].tolist()))
+    elif hasattr(frame, "index") and type(frame.index).__name__ != "RangeIndex":
+        labels = tuple(map(str, frame.index))
+    if labels is not None:
+        _require_distinct(labels)
+    return Column(names[number], columns[number], labels)
+
+
+def _chosen(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> tuple[int, int | None]:
+    """Return the places of the column of numbers, and of the one of labels, if there is one."""
+    named_numbers = [place for place, name in enumerate(names) if name in _NUMBERS]
+    named_labels = [place for place, name in enumerate(names) if name in _LABELS]
+    if len(named_numbers) == 1 and len(named_labels) == 1:
+        return named_numbers[0], named_labels[0]
+    numeric = [place for place, column in enumerate(columns) if column.dtype.kind in "iuf"]
+    others = [place for place in range(len(columns)) if place not in numeric]
+    if not numeric:
+        raise InvalidTypeError(
+            f"a DataFrame needs a column of numbers without gaps; this one has {_list_of(names)}: "
+            "count the values first (value_counts), or fill the gaps"
+        )
+    if len(numeric) > 1:
+        first = names[numeric[0]]
+        raise InvalidInputError(
+            f"a DataFrame with several columns of numbers has no single meaning: of "
+            f"{_list_of(names)} pass one, such as frame[{first!r}]; if its rows are trials, pass "
+            "frame.to_numpy()"
+        )
+    if len(others) > 1:
+        raise InvalidInputError(
+            f"which column has the labels is open: of {_list_of(names)} keep {names[numeric[0]]!r} "
+            "and one of labels"
+        )
+    return numeric[0], others[0] if others else None
+
+
+def _list_of(names: Sequence[str]) -> str:
+    """Return the first few names of columns, as a message states them."""
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    return f"the columns {shown}, …" if len(names) > _SHOWN else f"the columns {shown or '(none)'}"
+
+
+def _require_distinct(labels: Sequence[str]) -> None:
+    """Raise an error for a label that occurs twice."""
+    seen = set()
+    for label in labels:
+        if label in seen:
+            raise InvalidInputError(
+                f"the label {label!r} occurs twice in a DataFrame: add up the numbers of each "
+                "label first (groupby)"
+            )
+        seen.add(label)
