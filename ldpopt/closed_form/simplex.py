@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.rows import counts, falling, highest, sums
+from ldpopt.closed_form.rows import counts, falling, sums
 from ldpopt.closed_form.water_level import fill_to_level
 from ldpopt.errors import InvalidInputError
 
@@ -37,14 +37,15 @@ def norm_sub(f: Array, total: float | Array = 1.0) -> Array:
     Notes
     -----
     Cost: O(d log d) by sorting; for long vectors about three passes over memory and a sort of the
-    few survivors.
+    few survivors; for stacks of more than 2¹⁹ values one pass, compiled (the first call in a
+    process loads numba, half a second).
 
     Examples
     --------
     >>> norm_sub(np.array([0.5, 0.2, -0.01])).round(3)
     array([0.603, 0.303, 0.093])
     """
-    return fill_to_level(f, highest(f), 0.0, total)
+    return fill_to_level(f, 0.0, total)
 
 
 def at_most(f: Array, k: int, total: float = 1.0) -> Array:
@@ -128,7 +129,7 @@ def weighted_projection(f: Array, kappa: float, total: float) -> Array:
             f"the weighted MLE has no closed form for a total of {total:g} with kappa = "
             f"{kappa:g}: 1 + kappa total must be > 0"
         )
-    filled = fill_to_level(f, highest(f), total * kappa, total)
+    filled = fill_to_level(f, total * kappa, total)
     return _rescaled(filled, total)  # its sum is total·(1 - κt)
 
 
@@ -172,7 +173,7 @@ def water_filling(share: Array, floor: float, total: float = 1.0) -> Array:
 def check_weighted_domain(f: Array, kappa: float) -> None:
     """Raise an error that names the first value where 1 + κ f_v > 0 does not hold."""
     # One pass for the extreme; the mask of all values is needed for the message alone.
-    extreme = f.min() if kappa > 0 else f.max()
+    extreme = np.minimum.reduce(f, axis=None) if kappa > 0 else np.maximum.reduce(f, axis=None)
     if not 1 + kappa * extreme > 0:
         at = validate.first(~(1 + kappa * f > 0))
         raise InvalidInputError(
@@ -186,6 +187,9 @@ def _rescaled(f: Array, total: float) -> Array:
     """Return f >= 0 times the factor that makes it sum to the total; changes f."""
     mass = sums(f)
     # Without mass there is nothing to scale: the total is then 0.
+    if f.ndim == 1:
+        f *= total / mass if mass > 0 else 0.0
+        return f
     zeros = np.zeros_like(mass)
     f *= np.divide(total, mass, out=zeros, where=mass > 0)
     return f

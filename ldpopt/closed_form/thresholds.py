@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ldpopt.closed_form.rows import counts, falling
+from ldpopt.closed_form.rows import LARGE, counts, falling, locked_rows
 from ldpopt.closed_form.simplex import norm_sub
 
 Array = NDArray[np.float64]
@@ -97,7 +97,7 @@ def norm_cut(f: Array, crossing: Crossing = "cut") -> Array:
 
     Notes
     -----
-    Cost: a sort.
+    Cost: a sort; above 2¹⁹ values a search that is linear, compiled.
 
     Examples
     --------
@@ -110,12 +110,19 @@ def norm_cut(f: Array, crossing: Crossing = "cut") -> Array:
     if crossing == "keep":
         return _cut_behind_crossing(f)
     d = f.shape[-1]
+    # Estimates that sum to exactly 1 (GRR's do) must not lose one to the roundings of d additions.
+    limit = 1 + d * float(np.finfo(np.float64).eps)
+    if f.size > LARGE:
+        from ldpopt.closed_form.row_kernels import cut_rows  # imports numba
+
+        rows = locked_rows(f)
+        result = np.empty(rows.shape)
+        cut_rows(rows, limit, result)
+        return result.reshape(f.shape)
     positive = falling(np.maximum(f, 0.0))
     with np.errstate(over="ignore"):
         running = np.cumsum(positive, axis=-1)
-    # Estimates that sum to exactly 1 (GRR's do) must not lose one to the roundings of d additions.
-    rounding = d * np.finfo(np.float64).eps
-    fitting = counts(running <= 1 + rounding)
+    fitting = counts(running <= limit)
     place = np.atleast_1d(np.minimum(fitting, d - 1))
     first_out = np.take_along_axis(positive, place, axis=-1)
     cut = np.where(fitting < d, first_out, 0.0)

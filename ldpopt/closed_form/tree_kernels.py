@@ -7,33 +7,17 @@ depends on. Trees are arrays of parents, -1 above a root, without cycles. Inside
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled, inlined
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 _NONE = -1  # the end of a list, the empty heap
-Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def _compiled(function: Function) -> Function:
-    try:
-        compiled = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no place to write
-        compiled = numba.njit(nogil=True)(function)
-    return cast("Function", compiled)
-
-
-def _inlined(function: Function) -> Function:
-    # A call with nine arrays inside the loop over trials costs a quarter of the pass.
-    return cast("Function", numba.njit(inline="always")(function))
-
-
-@_compiled
+@compiled
 def breadth_first(parents: Index) -> tuple[Index, Index]:
     """Return the labels of nodes 1 .. d level by level, siblings together, and their parents.
 
@@ -72,7 +56,7 @@ def breadth_first(parents: Index) -> tuple[Index, Index]:
 # ``sibling`` the next one.
 
 
-@_compiled
+@compiled
 def _meld(
     heap: int,
     other: int,
@@ -95,7 +79,7 @@ def _meld(
     return high
 
 
-@_compiled
+@compiled
 def _without_top(
     top: int,
     value: Array,
@@ -121,7 +105,7 @@ def _without_top(
     return rest
 
 
-@_compiled
+@compiled
 def pool(f: Array, weights: Array, parents: Index, lower: Array, upper: Array) -> Array:
     """Return the nearest rows to f (trials, d) in which no node is above its parent.
 
@@ -170,7 +154,7 @@ def pool(f: Array, weights: Array, parents: Index, lower: Array, upper: Array) -
     return result
 
 
-@_inlined
+@inlined
 def _absorb(
     node: int,
     mean: Array,
@@ -201,7 +185,7 @@ def _absorb(
         heap[node] = _meld(rest, heap[top], value, child, sibling)
 
 
-@_compiled
+@compiled
 def pool_chain(f: Array, weights: Array, lower: Array, upper: Array) -> Array:
     """Return ``pool`` of a chain whose first value is the highest, ten times as fast.
 
@@ -242,7 +226,7 @@ def pool_chain(f: Array, weights: Array, lower: Array, upper: Array) -> Array:
     return result
 
 
-@_compiled
+@compiled
 def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array, Array]:
     """Return what the order makes of bounds (d,): none is above the same bound of the parent."""
     order, above = breadth_first(parents)
@@ -260,7 +244,7 @@ def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array,
     return low, high
 
 
-@_compiled
+@compiled
 def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.bool_]:
     """Return which nodes end up above the middle of their intervals, for rows (trials, nodes).
 
@@ -295,7 +279,7 @@ def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.
 # --- hierarchies ----------------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def two_passes(
     f: Array,
     weights: Array,
@@ -348,7 +332,7 @@ def two_passes(
     return result
 
 
-@_inlined
+@inlined
 def _upwards(
     measured: Array,
     trust: Array,
@@ -381,7 +365,7 @@ def _upwards(
         spreads[above[node]] += u[node]
 
 
-@_inlined
+@inlined
 def _downwards(
     above: Index,
     leaf: NDArray[np.bool_],

@@ -6,23 +6,16 @@ depends on.
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled
 
 Array = NDArray[np.float64]
 
 
-def _compiled(function: Any) -> Any:
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no place to write
-        return numba.njit(nogil=True)(function)
-
-
-def _denoise_rows(rows: Array, price: float) -> Array:
+@compiled
+def denoise_rows(rows: Array, price: float) -> Array:
     """Return the minimisers of ½ Σ (f - y)² + price Σ |f_v - f_{v+1}| for rows y (trials, d).
 
     Going along the chain, the least cost of all values so far is a convex function of the last of
@@ -80,6 +73,3 @@ def _denoise_rows(rows: Array, price: float) -> Array:
         for v in range(d - 2, -1, -1):
             result[trial, v] = min(max(result[trial, v + 1], low[v]), high[v])
     return result
-
-
-denoise_rows = cast("Any", _compiled(_denoise_rows))

@@ -1,0 +1,35 @@
+"""How value-by-value code is compiled. Importing this module imports numba.
+
+Compiled code is kept on disk where numba finds a place to write. Numba notices a change of the file
+that holds a function, and of no other file, so that each function and all that it calls are in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Return a function compiled at its first call; division by 0 gives infinity, as numpy's does.
+
+    Sums are taken in the order in which they are written: nothing is compiled with fast arithmetic.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        result = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no place to write
+        result = numba.njit(**options)(function)
+    return cast("Function", result)
+
+
+def inlined(function: Function) -> Function:
+    """Return a function whose code is copied to where compiled functions call it.
+
+    A call with nine arrays inside a loop over trials would cost a quarter of a pass over a tree.
+    """
+    return cast("Function", numba.njit(inline="always")(function))
