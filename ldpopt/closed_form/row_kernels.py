@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 _LANES = 64
 # Newton's method takes 3 or 4 steps on estimates. Data made to defeat it are sorted after these.
 _NEWTON_STEPS = 40
-# As soon as a step changes the number of positive values by less than this part, the next reading of the
-# vector writes the result too, since it is often the last.
+# As soon as a step changes the number of positive values by less than this part, the next reading
+# of the vector writes the result too, since it is often the last.
 _NEAR = 1.0 / 16.0
 # A sum this close to what it should be, relative to it, is left: a level's last bit moves it more.
 _EXACT = 2.0**-52
