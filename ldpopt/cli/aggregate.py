@@ -121,12 +121,14 @@ def aggregate(
             dask_patience=dask_patience,
             schema=schema,
         )
+    # The names of the files are the command's, not the result's.
     if as_json:
         print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
     else:
         _print_summary(result)
     _list_unreadable(result)
     report_written(out, rejects)
+    # Last: the counts are whole files even if parts of the reports are missing.
     if result.unreadable:
         raise typer.Exit(PARTIAL)
 

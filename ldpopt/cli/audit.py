@@ -172,6 +172,7 @@ def _audit_files(
 def _pair(text: str) -> tuple[int, int]:
     """Return the two values that an option states."""
     parts = split_list("--values", text)
+    # Twenty digits are beyond 64 bits, and so beyond every domain.
     if len(parts) != 2 or not all(part.isdecimal() and len(part) < 20 for part in parts):
         raise InvalidInputError(f"--values takes two numbers from 0, as 0,1; got {text!r}")
     return int(parts[0]), int(parts[1])
@@ -185,6 +186,7 @@ def _schema(
     client_id: str | None,
 ) -> Schema | None:
     """Return protocol and columns of files of another program, None if no column is named."""
+    # Here the domain is --d, a number: the sentence of other commands would name --domain.
     if columns and d is None:
         raise InvalidInputError("files of another program do not state their protocol: give --d")
     return stated_schema(oracle, epsilon, None if d is None else str(d), columns, client_id)
@@ -197,6 +199,7 @@ def _require_one_protocol(
     schema: Schema | None,
 ) -> None:
     """Raise an error if files that state their protocols state different ones."""
+    # One schema is stated for both files: there is nothing that could differ.
     if schema is None:
         from ldpopt.collection.header import Header
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ldpopt import validate
-from ldpopt.cli.names import ORACLE_NAMES
+from ldpopt.cli.names import ORACLE_NAMES, is_problem_file
 from ldpopt.cli.shared import (
     Json,
     output,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ldpopt.solve.status import Accuracy
 
 _LARGEST_D = 10_000_000  # what fits the memory of an ordinary machine, the solvers' copies included
-
 
 # Defaults of options: None shows that the user gave none, which --input requires.
 _SIZES = "1024,42178"
@@ -71,7 +70,7 @@ Picture = Annotated[
     ),
 ]
 
-
+# Options of problems and data of one's own.
 Input = Annotated[
     Path | None,
     typer.Option(
@@ -125,37 +124,28 @@ def compare(
     names = [installed(name) for name in split_list("--solvers", solvers)]
     accuracies = [_accuracy(name) for name in split_list("--accuracy", accuracy)]
     limit = validate.real("--time-limit", time_limit, above=0)
+    runs = _Runs(names, accuracies, limit)
     # The picture is drawn last, yet its name is checked now.
     kind = "" if plot is None else picture_kind(plot)
-    if own_input is not None and own_problem is not None:
+    if own_input is None and own_problem is None:
+        number, results = _of_cases(d, problems, runs)
+    elif own_input is None or own_problem is None:
+        raise InvalidInputError(
+            "--input and --problem belong together: give the estimate and the problem"
+        )
+    else:
         if d is not None or problems is not None:
             raise InvalidInputError(
                 "--d and --problems are of the built-in comparison: leave them out with --input"
             )
         estimate = _estimate(own_input, oracle, epsilon, n)
-        stated = _problems(own_problem, estimate)
-        total = len(stated)
-        results = comparing(stated, estimate, names, accuracies, limit)
-    elif own_input is not None or own_problem is not None:
-        raise InvalidInputError(
-            "--input and --problem belong together: give the estimate and the problem"
-        )
-    else:
-        text = _SIZES if d is None else d
-        sizes = [_size(part, text) for part in split_list("--d", text)]
-        cases = split_list("--problems", _CASES if problems is None else problems)
-        for case in cases:
-            validate.lookup("problem", case, CASES)
-        total = len(cases) * len(sizes)
-        results = compare_solvers(
-            sizes, names, cases=cases, accuracies=accuracies, time_limit=limit
-        )
+        number, results = _of_own_problems(own_problem, estimate, runs)
     problem_file = None
-    if own_problem is not None and _is_file(own_problem):
+    if own_problem is not None and is_problem_file(own_problem):
         problem_file = Path(own_problem)
     require_writable(csv, plot, inputs=[own_input, problem_file])
     # The library's own path is the first row of each problem.
-    rows = _rows(results, total * (1 + len(names) * len(accuracies)))
+    rows = _rows(results, number * (1 + len(names) * len(accuracies)))
     if as_json:
         typer.echo(to_json(rows))
     else:
@@ -169,11 +159,47 @@ def compare(
     report_written(csv, plot)
 
 
+class _Runs(NamedTuple):
+    """How each problem is solved: by which solvers, with which settings, for how long."""
+
+    solvers: list[str]
+    accuracies: list[Accuracy]
+    time_limit: float
+
+
+def _of_cases(
+    sizes: str | None, problems: str | None, runs: _Runs
+) -> tuple[int, Iterable[ComparisonRow]]:
+    """Return the number of built-in problems and the rows of their comparison."""
+    text = _SIZES if sizes is None else sizes
+    numbers = [_size(part, text) for part in split_list("--d", text)]
+    cases = split_list("--problems", _CASES if problems is None else problems)
+    for case in cases:
+        validate.lookup("problem", case, CASES)
+    results = compare_solvers(
+        numbers,
+        runs.solvers,
+        cases=cases,
+        accuracies=runs.accuracies,
+        time_limit=runs.time_limit,
+    )
+    return len(cases) * len(numbers), results
+
+
+def _of_own_problems(
+    name: str, estimate: FrequencyEstimate, runs: _Runs
+) -> tuple[int, Iterable[ComparisonRow]]:
+    """Return the number of a user's problems and the rows of their comparison."""
+    problems = _problems(name, estimate)
+    return len(problems), comparing(problems, estimate, *runs)
+
+
 def _estimate(
     path: Path, oracle: str | None, epsilon: float | None, n: int | None
 ) -> FrequencyEstimate:
     """Return the estimate of a CSV file, with its noise if all three options are given."""
     labels, frequencies = read_frequencies(path)
+    # Least squares needs no noise: only some of the three would be a slip.
     given = [option is not None for option in (oracle, epsilon, n)]
     if not any(given):
         return FrequencyEstimate(frequencies, labels=labels)
@@ -186,20 +212,16 @@ def _estimate(
     return FrequencyEstimate(frequencies, n, protocol, labels=labels)
 
 
-def _is_file(problem: str) -> bool:
-    """Return whether --problem names a problem file, and not an object of Python."""
-    return problem.lower().endswith((".toml", ".yaml", ".yml"))
-
-
 def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:
     """Return the problems that a file, or an object of the user, states, by name."""
-    if _is_file(name):
+    if is_problem_file(name):
         from ldpopt.cli.problem_file import read_problem
         from ldpopt.collection.labels import Labels
 
         texts = None if estimate.labels is None else tuple(estimate.labels)
         return {Path(name).stem: read_problem(Path(name), Labels(estimate.d, texts))}
     value = load_object(name)
+    # A module may state one problem, several, or how to make them from the estimate.
     title = name.rpartition(":")[2]
     if callable(value) and not isinstance(value, Problem):
         value = value(estimate)

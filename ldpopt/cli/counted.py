@@ -74,6 +74,7 @@ def stated_schema(
             )
         return None
     missing = [option for option, value in given.items() if value is None]
+    # Named one by one, so that the checker of types knows that they are there below.
     if oracle is None or epsilon is None or domain is None:
         raise InvalidInputError(
             f"files of another program do not state their protocol: give {' and '.join(missing)}"

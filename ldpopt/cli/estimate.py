@@ -38,8 +38,8 @@ from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
     from ldpopt.collection import Aggregate
+    from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
-    from ldpopt.solve.problem import Problem
 
 _METHOD = "norm-sub"
 
@@ -123,37 +123,24 @@ def estimate(
     # One method for values and sets: answers are sums of the same frequencies.
     labelled = result.estimate.labelled(labels.names)
     if problem is None:
-        processed = chosen.solve(labelled, **options)
         name = chosen.name
+        processed = chosen.solve(labelled, **options)
     else:
-        from ldpopt.cli.problem_file import read_problem
-
-        stated = read_problem(problem, labels)
-        processed = _solved(stated, labelled)
-        name = stated.statement
-    groups = list(sets.values())
+        name, processed = _solved(problem, labels, labelled)
     about = _about(result, name, options, interval, simultaneous)
     values = _columns("value", labels.names, processed, about)
-    queries = _columns("set", list(sets), processed, about, groups) if sets else {}
+    queries = _columns("set", list(sets), processed, about, list(sets.values())) if sets else {}
     if out is not None:
         write_columns(out, values, about)
     if answers is not None:
         write_columns(answers, queries, about)
     if plot is not None:
-        from ldpopt.rendering.picture import figure_bytes
-
-        picture = processed.plot(level=interval, simultaneous=simultaneous)
-        write_whole(plot, figure_bytes(picture, picture_kind(plot)))
+        _draw(processed, plot, interval, simultaneous=simultaneous)
     if as_json:
         _print_record(about, values, queries)
     # The values were just written to a file; the answers to the few sets are worth a look.
     elif queries or out is None:
-        from ldpopt.rendering.estimate_table import LINES, estimate_table
-
-        shown = processed.shown(LINES, sets or None, level=interval, simultaneous=simultaneous)
-        output.print(estimate_table(shown, "set" if sets else "value", about))
-        for note in shown.notes:
-            output.print(note, highlight=False, markup=False)
+        _print_table(processed, sets, about)
     report_written(out, answers, plot)
 
 
@@ -176,11 +163,43 @@ def _method(name: str | None, problem: Path | None, options: dict[str, Any]) -> 
     return method
 
 
-def _solved(problem: Problem, estimate: FrequencyEstimate) -> FrequencyEstimate:
-    """Return the solution of a problem, and print what its certificate proves."""
+def _solved(
+    file: Path, labels: Labels, estimate: FrequencyEstimate
+) -> tuple[str, FrequencyEstimate]:
+    """Return what a problem file states and its solution; print what the certificate proves."""
+    from ldpopt.cli.problem_file import read_problem
+
+    problem = read_problem(file, labels)
     solution = problem.solve(estimate)
+    # A problem of one's own has no theorem behind it: what its certificate proves is all there is.
     remark(f"{problem.statement}: {solution.path} {solution.solver}, {solution.certificate}.")
-    return solution.estimate
+    return problem.statement, solution.estimate
+
+
+def _draw(
+    estimate: FrequencyEstimate, file: Path, level: float | None, *, simultaneous: bool
+) -> None:
+    from ldpopt.rendering.picture import figure_bytes
+
+    picture = estimate.plot(level=level, simultaneous=simultaneous)
+    write_whole(file, figure_bytes(picture, picture_kind(file)))
+
+
+def _print_table(
+    estimate: FrequencyEstimate, sets: dict[str, list[int]], about: dict[str, Any]
+) -> None:
+    """Print the largest values, or sets if there are any, and what their intervals promise."""
+    from ldpopt.rendering.estimate_table import LINES, estimate_table
+
+    shown = estimate.shown(
+        LINES,
+        sets or None,
+        level=about.get("interval"),
+        simultaneous="simultaneous" in about,
+    )
+    output.print(estimate_table(shown, "set" if sets else "value", about))
+    for note in shown.notes:
+        output.print(note, highlight=False, markup=False)
 
 
 def _check_options(
@@ -196,6 +215,7 @@ def _check_options(
 
     if interval is not None:
         validate.real("--interval", interval, above=0, below=1)
+    # Alone it would change nothing, and its user would believe that it did.
     elif simultaneous:
         raise InvalidInputError("--simultaneous is about intervals: give --interval")
     # The ending decides the format: a wrong one would fail after the counting.
@@ -218,6 +238,7 @@ def _about(
 ) -> dict[str, Any]:
     """Return what the numbers mean, which goes with them into every file."""
     about = {**result.header.protocol, "n": result.n, "method": method}
+    # Only what was chosen: a reader of the file should not look up what a default was.
     if options:
         about["options"] = options
     if interval is not None:

@@ -38,10 +38,12 @@ def merge(
     from ldpopt.collection.counts import counts_suffix, read_counts, write_counts
     from ldpopt.collection.merging import merge as merged_counts
 
-    counts_suffix(out)
+    counts_suffix(out)  # an ending that cannot be written is an error before the reading
     require_distinct(counts)
     require_writable(out, inputs=counts)
+    # Until the sum is written: another merge to the same file has to wait.
     with held(out):
+        # Each file of counts states its protocol: none is taken from options.
         merged = merged_counts({str(path): read_counts(path, None, None, None) for path in counts})
         write_counts(out, merged.counts)
     total = merged.counts
@@ -50,6 +52,7 @@ def merge(
         print_json(record | {"merged": len(counts), "out": str(out)})
     else:
         output.print(f"{total.n:,} reports of {len(counts)} files of counts.", highlight=False)
+    # Not an error: counts outlive reports, which are often deleted after the counting.
     if not merged.ids_compared:
         remark(
             "A client who reported in several of them counts once in each: their reports are not "

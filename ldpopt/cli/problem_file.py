@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ldpopt import constraints, losses, priors, validate
+from ldpopt.cli.names import is_problem_file
 from ldpopt.collection.labels import Labels
 from ldpopt.collection.untrusted import distinct, read_text
 from ldpopt.errors import InvalidInputError, LdpoptError
 from ldpopt.solve.problem import Problem
-
-ENDINGS = (".toml", ".yaml", ".yml")
 
 _KEYS = ("loss", "constraints")
 
@@ -28,11 +27,6 @@ _IN_PYTHON = {"Custom", "PerReportMLE", "WeightedSum", "LinearInequalities"}
 
 # Arguments that hold values of the domain, which a file may name by their labels.
 _OF_VALUES = {"indices", "groups", "order", "mode"}
-
-
-def is_problem_file(name: str) -> bool:
-    """Return whether a name is that of a problem file."""
-    return Path(name).suffix.lower() in ENDINGS
 
 
 def read_problem(path: Path, labels: Labels) -> Problem:
@@ -54,12 +48,14 @@ def read_problem(path: Path, labels: Labels) -> Problem:
         would be right.
     """
     record = parsed_file(path)
+    # A key that is not known may be a slip for one that matters: it is never passed over.
     for key in record:
         if key not in _KEYS:
             raise InvalidInputError(f"{path}: {validate.unknown_name('key', key, _KEYS)}")
     if "loss" not in record:
         raise InvalidInputError(f'{path} states no loss: add a line such as loss = "LeastSquares"')
     stated = record.get("constraints", [])
+    # In TOML a single [constraints] is a table, and its keys would pass for names.
     if not isinstance(stated, list):
         raise InvalidInputError(
             f"{path}: constraints must be a list: in TOML each begins with [[constraints]]"
@@ -98,6 +94,7 @@ def _weighted(
     if not isinstance(entry, Mapping) or "weight" not in entry:
         alone: losses.Loss = _instance(path, place, entry, classes, labels)
         return alone
+    # The weight is no argument of the loss: it multiplies what the others make.
     rest = {key: value for key, value in entry.items() if key != "weight"}
     loss: losses.Loss = _instance(path, place, rest, classes, labels)
     with _located(path, place):

@@ -82,6 +82,7 @@ def select(
     names = list(METHODS) if candidates is None else split_list("--candidates", candidates)
     for name in (*names, fit):
         validate.lookup("method", name, METHODS)
+    # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
     require_writable(inputs=[*files_of(file), labels_file(domain), query])
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
@@ -90,7 +91,9 @@ def select(
     if as_json:
         print_json(_record(selection))
     else:
+        # By its own representation, which states the errors and what is undecided.
         output.print(str(selection), highlight=False, markup=False, soft_wrap=True)
+    # On standard error: the line is no part of the result that a script reads.
     remark(f"Use it with: ldpopt estimate {file} --method {selection.method} --query {query}")
 
 

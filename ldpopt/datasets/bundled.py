@@ -17,6 +17,7 @@ def _load(name: str, source: str) -> Dataset:
     """Read ``data/name.csv``; the sets of a family are ordered by name."""
     file = files("ldpopt.datasets").joinpath("data", f"{name}.csv")
     text = file.read_text(encoding="utf-8")
+    # Not by the reader of users' files: this one has columns of sets, and no errors to name.
     header, *rows = csv.reader(text.splitlines())
     labels, counts, *columns = zip(*rows, strict=True)
     sets = {}

@@ -124,11 +124,11 @@ class Dataset:
         if users > _LARGEST:
             raise InvalidInputError(f"the counts sum to {users}, which is more than 2**63 - 1")
         object.__setattr__(self, "counts", locked(counts))
+        families = {}
         for family, sets in self.sets.items():
+            # A masked index would lose its mask below, and count.
             validate.unmasked(f"the sets {family!r}", sets)
-        families = {
-            family: [locked(np.asarray(x)) for x in sets] for family, sets in self.sets.items()
-        }
+            families[family] = [locked(np.asarray(members)) for members in sets]
         object.__setattr__(self, "sets", families)
         object.__setattr__(self, "labels", tuple(self.labels))
 
@@ -168,10 +168,12 @@ class Dataset:
         users = data.array if is_series else data
         if is_from(users, "Categorical", "pandas"):
             codes = np.asarray(users.codes)
+            # What pandas calls missing has the code -1.
             if (codes < 0).any():
                 raise InvalidInputError(
                     f"user {int(np.argmax(codes < 0))} has no value: drop missing ones (dropna)"
                 )
+            # Categories that nobody holds are values of the domain all the same.
             counts = np.bincount(codes, minlength=len(users.categories))
             return cls(name, counts, tuple(map(str, users.categories)), source)
         if not is_series:
@@ -201,14 +203,20 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: facts, the largest values and the families of sets."""
-        facts = [("users", f"{self.n:,}"), ("values", f"{self.d:,}"), ("source", self.source)]
-        facts += [(f"sets: {name}", f"{len(sets):,}") for name, sets in self.sets.items()]
-        indices = largest(self.counts, _LISTED)
-        rows = [
-            [self.labels[i], f"{self.counts[i]:,}", f"{self.counts[i] / self.n:.4g}"]
-            for i in indices
+        facts = [
+            ("users", f"{self.n:,}"),
+            ("values", f"{self.d:,}"),
+            ("source", self.source),
         ]
-        more = [f"… {self.d - _LISTED:,} more"] if self.d > _LISTED else []
+        for family, sets in self.sets.items():
+            facts.append((f"sets: {family}", f"{len(sets):,}"))
+        rows = []
+        for i in largest(self.counts, _LISTED):
+            users = self.counts[i]
+            rows.append([self.labels[i], f"{users:,}", f"{users / self.n:.4g}"])
+        # A domain may have a million values: what is left out is counted.
+        rest = self.d - _LISTED
+        more = [f"… {rest:,} more"] if rest > 0 else []
         table = html_of(("value", "users", "frequency"), rows, more)
         return html_of((), facts, title=f"Data set {self.name}") + table
 
@@ -267,4 +275,6 @@ class Dataset:
         >>> Dataset("coins", [7, 3], ("heads", "tails"), "thrown once").scaled(5).counts
         array([4, 1])
         """
-        return replace(self, counts=apportion(self.counts, validate.integer("n", n, minimum=1)))
+        users = validate.integer("n", n, minimum=1)
+        # Not n times the frequencies, rounded one by one: those would not sum to n.
+        return replace(self, counts=apportion(self.counts, users))

@@ -40,6 +40,7 @@ def locate(folder: Path, name: str, remedy: str) -> Path:
         ...
     ldpopt.errors.DataUnavailableError: no pos.dat.gz or pos.dat in absent (LDPOPT_DATA): supply it
     """
+    # The compressed one first, which is the form in which most of these files are published.
     for path in (folder / f"{name}.gz", folder / name):
         if path.is_file():
             return path

@@ -198,9 +198,12 @@ def read_counts(path: str | Path, labels: Sequence[str] | None = None) -> Datase
     ('coins', ('heads', 'tails'), array([7, 3]))
     """
     path = Path(path)
-    counts = {label: _count(path, at, text) for at, label, text in _by_label(path, "count")}
+    counts = {}
+    for line, label, text in _by_label(path, "count"):
+        counts[label] = _count(path, line, text)
     names = tuple(counts) if labels is None else tuple(labels)
     require_labels(path, tuple(counts), names)
+    # As Python's numbers first: numpy would make floats of those beyond 64 bits.
     column = np.array([counts[label] for label in names], dtype=object)
     return Dataset(path.name.split(".")[0], column.astype(np.int64), names, str(path))
 
@@ -220,14 +223,15 @@ def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.floa
     (('heads', 'tails'), array([ 0.75, -0.05]))
     """
     path = Path(path)
-    numbers = {
-        label: _frequency(path, at, text) for at, label, text in _by_label(path, "frequency")
-    }
+    numbers = {}
+    for line, label, text in _by_label(path, "frequency"):
+        numbers[label] = _frequency(path, line, text)
     return tuple(numbers), np.array(list(numbers.values()))
 
 
 def require_labels(path: Path, labels: Sequence[str], expected: Sequence[str]) -> None:
     """Raise InvalidInputError, with the first difference, unless a file has the expected labels."""
+    # Both ways: a label too many is as wrong as one too few.
     for text, names, others in (
         ("has no row for", expected, set(labels)),
         ("has a row for", labels, set(expected)),
@@ -264,6 +268,7 @@ def _count(path: Path, line: int, text: str) -> int:
 
 
 def _frequency(path: Path, line: int, text: str) -> float:
+    # One sentence for text and for what Python reads as a number but is none: nan and inf.
     try:
         number = float(text)
     except ValueError:

@@ -87,6 +87,7 @@ def fire() -> Dataset:
     """
     path = _supplied("fire.csv", _FIRE_ORIGIN)
     calls = read_column(path, "Unit ID")
+    # A reader names data after their file, which may have any name; this one has a source, too.
     data = replace(calls, name="fire", source=f"{_FIRE_ORIGIN} (supplied file)")
     _compare(path, "calls", data.n, 305_132, "units", data.d, 742)
     return data
@@ -115,6 +116,7 @@ def _compare(
     expected_d: int,
 ) -> None:
     """Warn if the file does not have the size of the published one."""
+    # Not an error: other years, or a corrected file, are good data, but not those of the papers.
     if (n, d) != (expected_n, expected_d):
         warnings.warn(
             f"{path} has {n:,} {rows} and {d:,} {values}; the published data set has "
