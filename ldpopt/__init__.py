@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         closed_form,
         constraints,
         datasets,
+        discovery,
         errors,
         losses,
         oracles,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         studies,
         style,
     )
+    from ldpopt.discovery.discovering import discover
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
@@ -57,6 +59,7 @@ _HOMES = {
     "certify": "solve.certificate",
     "compare": "studies.comparison",
     "coverage": "solve.coverage",
+    "discover": "discovery.discovering",
     "postprocess": "methods",
     "select_method": "studies.selection",
     "study": "studies.study",
@@ -87,6 +90,8 @@ __all__ = [
     "constraints",
     "coverage",
     "datasets",
+    "discover",
+    "discovery",
     "errors",
     "losses",
     "oracles",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.bench import (
     aggregation,
     closed_forms,
+    discovery,
     framework,
     imports,
     methods,
@@ -105,6 +106,11 @@ BENCHMARKS = {
             "repeats": 20,
             "limit": 120.0,
         },
+    ),
+    "discovery": Benchmark(
+        "Twenty searches for a closed form whose answer is known",
+        discovery.run,
+        {"lengths": [2, 3], "inputs": 200},
     ),
     "import": Benchmark("Importing the library", imports.run, {"repeats": 5}),
     "aggregation": Benchmark(

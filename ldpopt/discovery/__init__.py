@@ -1,5 +1,6 @@
 """Closed forms found by search: compositions of known operators, judged by certificates."""
 
+from ldpopt.discovery.discovering import discover
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
 from ldpopt.discovery.operators import OPERATORS, Operator, register_operator
 from ldpopt.discovery.setting import PARAMETERS, Setting
@@ -13,5 +14,6 @@ __all__ = [
     "Operator",
     "Refuted",
     "Setting",
+    "discover",
     "register_operator",
 ]

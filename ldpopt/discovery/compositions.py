@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldpopt.discovery.operators import OPERATORS, Operator
 from ldpopt.discovery.setting import Setting
+
+Array = NDArray[np.float64]
 
 ARROW = " -> "
 """What stands between the operators of an expression, the first to be applied first."""
@@ -16,6 +21,19 @@ Composition = tuple[Operator, ...]
 def expression_of(operators: Iterable[Operator]) -> str:
     """Return operators as an expression, such as ``pool -> level``."""
     return ARROW.join(operator.name for operator in operators)
+
+
+def composed(operators: Composition, values: Array, setting: Setting) -> Array:
+    """Return a composition at values of shape (..., d), of the same shape."""
+    rows = values.reshape(-1, values.shape[-1])
+    for operator in operators:
+        # What an earlier operator is not defined for, no later one is.
+        defined = np.isfinite(rows).all(axis=-1)
+        result = np.full(rows.shape, np.nan)
+        if defined.any():
+            result[defined] = operator.apply(rows[defined], setting)
+        rows = result
+    return rows.reshape(values.shape)
 
 
 def available(setting: Setting, chosen: Sequence[Operator] | None = None) -> list[Operator]:

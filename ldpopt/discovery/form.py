@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.discovery.compositions import Composition, expression_of
+from ldpopt.discovery.compositions import Composition, composed, expression_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
@@ -63,13 +64,13 @@ class Evidence:
     seconds: float = field(compare=False)
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in self.inputs.items())
+        kinds = _listed(self.inputs)
         lines = [
             f"inputs     {sum(self.inputs.values()):,}: {kinds}",
             f"tried      {self.tried:,} compositions, {self.pruned:,} more are equal to others",
         ]
         if self.rejected:
-            kinds = ", ".join(f"{number} {kind}" for kind, number in self.rejected.items())
+            kinds = _listed(self.rejected)
             lines.append(f"rejected   {sum(self.rejected.values()):,} without a solution: {kinds}")
         if self.left:
             lines.append(f"not tried  {self.left:,} compositions")
@@ -77,6 +78,12 @@ class Evidence:
             lines.append(f"gap        {self.gap:.2g} relative, violation {self.violation:.2g}")
         lines.append(f"seconds    {self.seconds:.2f}")
         return "\n".join(lines)
+
+
+def _listed(kinds: Mapping[str, int]) -> str:
+    """Return numbers by kind, the largest first."""
+    ranked = sorted(kinds.items(), key=lambda item: -item[1])
+    return ", ".join(f"{number} {kind}" for kind, number in ranked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +100,10 @@ class Refuted:
         The kind of input that it was made from.
     gap, violation
         By how much the point is above the minimum, in the loss's units (a lower bound), and the
-        largest violation of a constraint. A gap of NaN stands for an infeasible point.
-    inputs
-        On how many of the inputs it was right.
+        largest violation of a constraint. The gap of an infeasible point is NaN, and the violation
+        infinite where the composition is not defined.
+    right, compared
+        On how many inputs it agreed with a reference solution, and with how many it was compared.
     """
 
     expression: str
@@ -103,20 +111,29 @@ class Refuted:
     kind: str
     gap: float
     violation: float
-    inputs: int
+    right: int
+    compared: int
 
     @property
     def reason(self) -> str:
         """Why it is no form, in a few words."""
-        if np.isnan(self.gap):
+        if np.isinf(self.violation):
             return "it is not defined there"
-        if self.violation > self.gap:
+        if np.isnan(self.gap):
             return f"a constraint is violated by {self.violation:.2g}"
         return f"its loss is {self.gap:.2g} above the minimum"
 
+    @property
+    def place(self) -> str:
+        """The input as a list; ``0 × 10`` stands for ten zeros."""
+        parts = []
+        for value, repeated in itertools.groupby(f"{value:.4g}" for value in self.frequencies):
+            count = len(list(repeated))
+            parts.append(f"{value} × {count}" if count > 2 else ", ".join([value] * count))
+        return f"[{', '.join(parts)}]"
+
     def __repr__(self) -> str:
-        values = ", ".join(f"{value:g}" for value in self.frequencies)
-        return f"Refuted({self.expression!r}: {self.reason}, at [{values}])"
+        return f"Refuted({self.expression!r}: {self.reason}, at {self.place})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +153,7 @@ class _Answer:
         return rows
 
     def _lines_of_refuted(self) -> list[tuple[str, str]]:
-        return [(one.expression, one.reason) for one in self.refuted[:_SHOWN]]
+        return [(one.expression, f"{one.reason}, at {one.place}") for one in self.refuted[:_SHOWN]]
 
     def to_frame(self) -> Any:
         """Return the refuted compositions as a pandas DataFrame, one row per composition.
@@ -151,7 +168,8 @@ class _Answer:
                 "expression": one.expression,
                 "gap": one.gap,
                 "violation": one.violation,
-                "right_inputs": one.inputs,
+                "right": one.right,
+                "compared": one.compared,
                 "kind": one.kind,
                 "frequencies": one.frequencies,
             }
@@ -196,7 +214,7 @@ class Form(_Answer):
         They are of the size that was searched; ``solve`` takes any.
         """
         start = self.setting.estimate(np.asarray(values, dtype=np.float64))
-        return _composed(self.operators, start.frequencies, self.setting)
+        return composed(self.operators, start.frequencies, self.setting)
 
     def solve(self, estimate: FrequencyEstimate | ArrayLike) -> Solution:
         """Return the form's point for an estimate, judged and certified as any other solution.
@@ -223,7 +241,7 @@ class Form(_Answer):
         start = problem.accept(start)
         setting = Setting.of(problem, start)
         began = time.perf_counter()
-        point = _composed(self.operators, start.frequencies, setting)
+        point = composed(self.operators, start.frequencies, setting)
         seconds = time.perf_counter() - began
         if not np.isfinite(point).all():
             raise InvalidInputError(
@@ -288,7 +306,9 @@ class NoForm(_Answer):
             sentence += f"; time was up with {self.evidence.left:,} more to try"
         if self.refuted:
             best = self.refuted[0]
-            sentence += f"; the best, {best.expression}, fails: {best.reason}"
+            sentence += (
+                f"; the best, {best.expression}, is right on {best.right} of {best.compared} inputs"
+            )
         return sentence
 
     def solve(self, estimate: FrequencyEstimate | ArrayLike) -> Solution:
@@ -311,16 +331,3 @@ class NoForm(_Answer):
         """Return the sentence, the evidence and what was refuted, as notebooks show them."""
         facts = html_of((), self._rows(), [str(self)], title="No form")
         return facts + html_of(("refuted", "because"), self._lines_of_refuted())
-
-
-def _composed(operators: Composition, values: Array, setting: Setting) -> Array:
-    """Return a composition at values of shape (..., d), of the same shape."""
-    rows = values.reshape(-1, values.shape[-1])
-    for operator in operators:
-        # What an earlier operator is not defined for, no later one is.
-        defined = np.isfinite(rows).all(axis=-1)
-        result = np.full(rows.shape, np.nan)
-        if defined.any():
-            result[defined] = operator.apply(rows[defined], setting)
-        rows = result
-    return rows.reshape(values.shape)

@@ -315,6 +315,17 @@ def _mean_of_ties(values: Array, setting: Setting) -> Array:
     return means[:, classes]
 
 
+def _mean_of_ties_in_mean(values: Array, setting: Setting) -> Array:
+    """Return the mean of ties that minimises the problem's loss, such as a geometric one."""
+    start = setting.estimate(values)
+    pooling = setting.loss.pooling(start)
+    if pooling is None or pooling.weights is not None:
+        return _mean_of_ties(values, setting)
+    zero = np.zeros((len(values), 1))
+    means = _mean_of_ties(pooling.values, setting)
+    return pooling.frequencies(zero, pooling.levels(zero, means))
+
+
 def _tree_passes(values: Array, setting: Setting) -> Array:
     tree = setting.tree
     assert tree is not None
@@ -527,6 +538,16 @@ def _add_standard() -> None:
         ),
     ):
         OPERATORS.add(operator)
+    OPERATORS.add(
+        Operator(
+            "mean of ties in the loss's mean",
+            "the equal values that minimise the loss",
+            r"\overline{{x}}^{\,\ell}",
+            _mean_of_ties_in_mean,
+            ("ties",),
+            is_partial=True,
+        )
+    )
     for by_group in (False, True):
         for name, (loss, protocol) in _LOSSES.items():
             text, latex = _FORMULAS[name]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form import Groups
 from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, SumsTo
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined, order_of
+from ldpopt.discovery.row_facts import RowFacts, row_facts
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
@@ -93,18 +94,21 @@ class Setting:
         """
         d = estimate.d
         region = problem.region(d)
+        # An order that the library knows is not read from its rows again.
+        unordered = [part for part in problem.constraints if part.isotonic(d) is None]
+        facts = row_facts(tuple(unordered), d)
         trees = [part for part in problem.constraints if isinstance(part, Hierarchy)]
         counts = [part.largest_support for part in problem.constraints]
-        total = region.total
+        total = facts.total if region.total is None else region.total
         return cls(
             loss=problem.loss,
             d=d,
-            lower=_stated(region.lower),
-            upper=_stated(region.upper),
+            lower=_stated(np.maximum(region.lower, facts.lower)),
+            upper=_stated(np.minimum(region.upper, facts.upper)),
             total=total,
-            groups=_groups(problem.constraints, d, total),
-            order=_order(problem.constraints, d),
-            ties=_ties(problem.constraints, d),
+            groups=_groups(facts, d, total),
+            order=_order(problem.constraints, facts, d),
+            ties=_ties(facts, d),
             tree=trees[0] if trees else None,
             count=min((count for count in counts if count is not None), default=None),
             n=estimate.n,
@@ -179,31 +183,29 @@ def _stated(bounds: Array) -> Array | None:
     return bounds if np.isfinite(bounds).any() else None
 
 
-def _groups(constraints: tuple[Constraint, ...], d: int, total: float | None) -> Groups | None:
-    """Return the first disjoint groups that a constraint states, with the rest as one more."""
-    for constraint in constraints:
-        groups = constraint.disjoint_groups(d)
-        if groups is None:
-            continue
-        has_others = bool((groups.of_value == groups.number).any())
-        if not has_others or total is None:
-            return groups
-        left = total - float(groups.totals.sum())
-        return Groups(groups.of_value, np.append(groups.totals, left))
-    return None
+def _groups(facts: RowFacts, d: int, total: float | None) -> Groups | None:
+    """Return the groups that rows state, with the rest as one more; None if they overlap."""
+    if not facts.groups:
+        return None
+    of_value = np.full(d, len(facts.groups))
+    for number, (members, _) in enumerate(facts.groups):
+        if (of_value[members] < len(facts.groups)).any():
+            return None
+        of_value[members] = number
+    totals = np.array([sum_of_group for _, sum_of_group in facts.groups])
+    has_others = bool((of_value == len(totals)).any())
+    if has_others and total is not None:
+        totals = np.append(totals, total - totals.sum())
+    return Groups(of_value, totals)
 
 
-def _order(constraints: tuple[Constraint, ...], d: int) -> Isotonic | None:
+def _order(constraints: tuple[Constraint, ...], facts: RowFacts, d: int) -> Isotonic | None:
     """Return all orders as one; None without an order, or where together they make no forest."""
-    orders: list[Isotonic] = []
-    for constraint in constraints:
-        order = constraint.isotonic(d)
-        if order is None:
-            pairs = _pairs(constraint, d)[0]
-            order = order_of(pairs, d) if len(pairs) else None
-        if order is not None:
-            orders.append(order)
-    if not orders:
+    stated = [constraint.isotonic(d) for constraint in constraints]
+    orders = [order for order in stated if order is not None]
+    if len(facts.above):
+        orders.append(order_of(facts.above, d))  # type: ignore[arg-type]  # looked at below
+    if not orders or None in orders:
         return None
     order = joined(orders, d)
     # An order without a pair leaves everything as it is.
@@ -211,43 +213,14 @@ def _order(constraints: tuple[Constraint, ...], d: int) -> Isotonic | None:
     return None if is_empty else order
 
 
-def _ties(constraints: tuple[Constraint, ...], d: int) -> Index | None:
+def _ties(facts: RowFacts, d: int) -> Index | None:
     """Return the class of each value where rows state that values are equal, else None."""
-    pairs = np.concatenate([_pairs(one, d)[1] for one in constraints] or [np.empty((0, 2), int)])
-    if not len(pairs):
+    if not len(facts.equal):
         return None
     from scipy import sparse  # slow to import
 
-    links = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(d, d))
+    first = facts.equal[:, 0]
+    second = facts.equal[:, 1]
+    links = sparse.csr_array((np.ones(len(first)), (first, second)), shape=(d, d))
     _, classes = sparse.csgraph.connected_components(links, directed=False)
     return np.asarray(classes, dtype=np.int64)
-
-
-def _pairs(constraint: Constraint, d: int) -> tuple[Index, Index]:
-    """Return pairs (a, b) with f[a] >= f[b], and pairs of equal values, that rows state.
-
-    A row states one if it has two entries, one the negative of the other, and a bound of 0.
-    """
-    none = np.empty((0, 2), dtype=np.int64)
-    rows = constraint.rows(d) if constraint.box(d) is None else None
-    if rows is None or rows.auxiliary is not None:
-        return none, none
-    matrix = rows.matrix.tocsr()
-    above: list[tuple[int, int]] = []
-    equal: list[tuple[int, int]] = []
-    for row in range(matrix.shape[0]):
-        entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        factors = matrix.data[entries]
-        if len(factors) != 2 or factors[0] != -factors[1] or not factors[0]:
-            continue
-        high, low = matrix.indices[entries][np.argsort(-factors)]
-        if rows.lower[row] == 0 and rows.upper[row] == 0:
-            equal.append((high, low))
-        elif rows.lower[row] == 0:
-            above.append((high, low))
-        elif rows.upper[row] == 0:
-            above.append((low, high))
-    return (
-        np.array(above, dtype=np.int64).reshape(-1, 2),
-        np.array(equal, dtype=np.int64).reshape(-1, 2),
-    )

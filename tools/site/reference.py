@@ -14,6 +14,7 @@ MODULES = (
     "ldpopt.priors",
     "ldpopt.estimate",
     "ldpopt.datasets",
+    "ldpopt.discovery",
     "ldpopt.collection",
     "ldpopt.studies.audit",
     "ldpopt.studies.comparison",
