@@ -58,6 +58,8 @@ html_js_files = ["filter.js"]
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
+    # The reference among them; figures, benchmarks and the changelog are below "More".
+    "header_links_before_dropdown": 6,
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],

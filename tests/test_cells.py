@@ -196,9 +196,13 @@ def test_chunks_are_streamed(monkeypatch):
     assert by_name(outcome)["full domain", "mse"].count == 10
 
 
-def test_digest_sees_counts_and_sets():
-    other_sets = replace(DATA, sets={"state": [np.array([0])]})
-    assert len({digest_of(DATA), digest_of(small("zipf", 29_999)), digest_of(other_sets)}) == 3
+def test_digest_sees_counts_labels_and_sets():
+    others = (
+        small("zipf", 29_999),
+        replace(DATA, sets={"state": [np.array([0])]}),
+        replace(DATA, labels=DATA.labels[::-1]),
+    )
+    assert len({digest_of(DATA), *map(digest_of, others)}) == 4
 
 
 # --- treatments -----------------------------------------------------------------------------------

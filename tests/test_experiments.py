@@ -423,6 +423,18 @@ def test_a_figure_says_what_its_bars_are_and_no_share_exceeds_one(drawn):
     assert "bars" not in drawn("ndss-fig1").get_suptitle()
 
 
+def test_panels_of_values_by_rank_share_their_axis_or_say_that_they_do_not(drawn):
+    def ends(page):
+        return {ax.get_ylim() for ax in page.axes if ax.axison}
+
+    counts = drawn("ndss-fig1")
+    assert len(ends(counts)) == 1
+    assert draw.OWN_AXES not in counts.get_suptitle()
+    biases = drawn("ndss-fig2")
+    assert len(ends(biases)) > 1
+    assert biases.get_suptitle().endswith(f"\n{draw.OWN_AXES}")
+
+
 def test_panels_of_a_row_share_their_axis_and_hidden_lines_are_named(drawn):
     page = drawn("ndss-fig4")
     for left, right in (page.axes[:2], page.axes[2:]):

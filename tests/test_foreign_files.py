@@ -115,6 +115,69 @@ def test_a_schema_that_cannot_be_right_is_refused(columns, client_id, words):
         Schema(GRR(1.0, 4), columns, client_id)
 
 
+COLOURS = ["red", "blue", "été", "7"]
+
+
+def answers_in(folder, column, ending):
+    """Write one column of answers as Parquet or CSV and return the file's path."""
+    path = folder / f"answers.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.table({"answer": column}), path)
+    else:
+        path.write_text(
+            "\n".join(["answer", *('""' if x is None else str(x) for x in column)]) + "\n"
+        )
+    return path
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_randomised_response_may_store_labels(ending, tmp_path):
+    answers = ["blue", "été", "blue", "7", "green", None, "Red"]
+    path = answers_in(tmp_path, answers + [""] * (ending == "parquet"), ending)
+    schema = Schema(GRR(1.0, 4), ["answer"], labels=COLOURS)
+    result = aggregate(path, schema=schema, rejects=tmp_path / "rejects.csv")
+    assert result.counts.tolist() == [0, 2, 1, 1]
+    no_label = 3 if ending == "parquet" else 2
+    assert result.rejected == {"missing value": 1, "not a label of the domain": no_label}
+    numbers = answers_in(tmp_path, [0, 0, 3, 4], ending)
+    counted = aggregate(numbers, schema=schema)
+    assert counted.counts.tolist() == [2, 0, 0, 1]
+    assert counted.rejected == {"out of range": 1}
+
+
+def test_labels_of_a_dictionary_are_read(tmp_path):
+    path = answers_in(tmp_path, pa.array(["red", "blue", "red"]).dictionary_encode(), "parquet")
+    schema = Schema(GRR(1.0, 4), ["answer"], labels=COLOURS)
+    assert aggregate(path, schema=schema).counts.tolist() == [2, 1, 0, 0]
+
+
+def test_digits_that_are_a_label_and_another_number_are_refused_in_text(tmp_path):
+    schema = Schema(GRR(1.0, 3), ["answer"], labels=["1", "2", "3"])
+    with pytest.raises(InvalidInputError, match="'1' could be the label of value 0 or the number"):
+        aggregate(answers_in(tmp_path, ["1", "3"], "csv"), schema=schema)
+    # The type of a column in Parquet states which of the two it holds.
+    texts = answers_in(tmp_path, ["1", "3"], "parquet")
+    assert aggregate(texts, schema=schema).counts.tolist() == [1, 0, 1]
+    numbers = answers_in(tmp_path, [1, 2], "parquet")
+    assert aggregate(numbers, schema=schema).counts.tolist() == [0, 1, 1]
+
+
+def test_reports_that_are_no_values_have_no_labels(tmp_path):
+    """A report of Hadamard response is a number, but not of a value: text is set aside."""
+    path = answers_in(tmp_path, ["red", "blue"], "parquet")
+    schema = Schema(ORACLES["hr"](1.0, 4), ["answer"], labels=COLOURS)
+    assert aggregate(path, schema=schema).rejected == {"wrong type": 2}
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [(["a", "b"], "sequence of 4 names, got 2"), (["a", "b", "c", "a"], "value 0 and of value 3")],
+)
+def test_labels_of_a_schema_are_checked(labels, words):
+    with pytest.raises(InvalidInputError, match=words):
+        Schema(GRR(1.0, 4), labels=labels)
+
+
 def test_commands_take_columns_of_a_service(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     oracle = ORACLES["olh"](1.0, 4)

@@ -126,7 +126,9 @@ def test_the_citation_has_year_and_version_and_is_the_entry_that_the_page_shows(
     assert citation["license"] == PROJECT["license"]
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
     entry = bibtex(citation)
-    assert f"```bibtex\n{entry}\n```" in PAGE
+    # Those who see the package alone, and those who see the repository, find the same entry.
+    for page in (PAGE, (ROOT / "README.md").read_text("utf-8")):
+        assert f"```bibtex\n{entry}\n```" in page
     # Braces balance, and no character of BibTeX's own stands in a field.
     assert entry.count("{") == entry.count("}")
     assert not re.search(r"[%#&~\\]", entry)

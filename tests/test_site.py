@@ -44,11 +44,30 @@ def test_every_page_that_is_listed_is_staged(staged):
                 assert any(page.is_file() for page in pages), (index, name)
 
 
+@pytest.mark.parametrize("folder", ["how-to", "explanation"])
+def test_a_list_of_pages_says_what_each_is(folder, staged):
+    """The list of contents is hidden, for the column beside the page: another one has words."""
+    text = (staged / folder / "index.md").read_text("utf-8")
+    blocks = re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL)
+    names = [line for line in "\n".join(blocks).split() if not line.startswith(":")]
+    pages = [name for name in names if (staged / folder / f"{name}.md").is_file()]
+    assert len(pages) > 10
+    for name in pages:
+        assert f"({name}.md)" in text or f"(../{folder}/{name}.md)" in text, name
+
+
 def test_every_file_that_is_a_page_is_staged_with_a_title(staged):
     homes = stage.homes()
     assert {Path(file) for file in stage.PAGES} < homes.keys()
     for page in (page for page in homes.values() if page.suffix == ".md"):
         assert (staged / page).read_text("utf-8").startswith("# "), page
+
+
+def test_no_line_of_a_page_is_a_comment(staged):
+    """MyST leaves out a line that begins with a percent sign: a sentence would lose its end."""
+    for page in staged.rglob("*.md"):
+        text = re.sub(r"(?ms)^(`{3,}).*?^\1", "", page.read_text("utf-8"))
+        assert not re.findall(r"(?m)^\s*%.*", text), page
 
 
 def test_claims_have_a_row_to_filter_and_their_code(staged):
@@ -67,7 +86,7 @@ def test_claims_have_a_row_to_filter_and_their_code(staged):
 def test_statements_about_figures_stand_below_their_picture(staged):
     first = STATEMENTS[0]
     page = (staged / "figures" / f"{first.figure.partition('-')[0]}.md").read_text("utf-8")
-    assert page.index(f"({first.figure}.svg)") < page.index(f"### `{first.id}`")
+    assert page.index(f"{{image}} {first.figure}.svg") < page.index(f"### `{first.id}`")
     assert (staged / "figures" / f"{first.figure}.svg").is_file()
     table = (staged / "figures/index.md").read_text("utf-8")
     assert '<tr data-paper="K D" data-verdict="holds">' in table

@@ -239,6 +239,19 @@ def test_a_changed_metric_or_data_is_computed_anew(tmp_path):
     assert numbers(other) != numbers(two)
 
 
+def first_coin(estimate):
+    """Puts all users on the value with the label "coin": a method may read labels."""
+    return np.array([label == "coin" for label in estimate.labels], dtype=float)
+
+
+def test_other_labels_are_other_data(tmp_path):
+    options = {"draws": 2, "store": tmp_path / "s"}
+    for labels in (("coin", "note"), ("note", "coin")):
+        data = Dataset("money", [700, 300], labels, "")
+        kept = ldpopt.study(first_coin, data, **options)
+        assert numbers(kept) == numbers(ldpopt.study(first_coin, data, draws=2))
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from ldpopt.style import Look
 
 _LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
 BARS = "bars: one standard deviation over the trials"
+OWN_AXES = "each panel has a vertical axis of its own"
 _SHARES = ("recall", "precision", "f-score")  # metrics between 0 and 1
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
 
@@ -64,6 +65,8 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
             # The lower row of a selection has legends of its own.
             _name_lines(page, figure, axes[:1] if figure.drawing == "selection" else axes)
         _name_axes(figure, axes)
+        if figure.drawing == "ranks" and axes.size > 1 and not _has_own_axes(figure):
+            _share_ends(axes.ravel())
         if figure.drawing in _WITH_BARS:
             for row in axes:
                 _share_height(row)
@@ -79,11 +82,30 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
 
 
 def _heading(figure: Figure, rows: Sequence[Row]) -> str:
-    """Return the title, and below it what the bars show, where there are any."""
+    """Return the title, and below it what the bars or the axes show, where it has to be stated."""
     title = f"{figure.title} ({figure.source})"
     # Means of one trial have no deviation, and other drawings show none.
     barred = figure.drawing in _WITH_BARS and any(row.std > 0 for row in rows)
-    return f"{title}\n{BARS}" if barred else title
+    if barred:
+        return f"{title}\n{BARS}"
+    return f"{title}\n{OWN_AXES}" if _has_own_axes(figure) else title
+
+
+def _has_own_axes(figure: Figure) -> bool:
+    """Return whether values by rank differ too much between panels for one vertical axis.
+
+    Counts, on a logarithmic axis, do not; biases and variances do.
+    """
+    several = len(figure.rows) * len(figure.rows[0]) > 1
+    return figure.drawing == "ranks" and several and figure.yscale != "log"
+
+
+def _share_ends(axes: Sequence[Axes]) -> None:
+    """Give panels of the same quantity one vertical axis."""
+    drawn = [ax for ax in axes if ax.axison and ax.has_data()]
+    ends = np.array([ax.get_ylim() for ax in drawn])
+    for ax in drawn:
+        ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
 def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.oracles import FrequencyOracle
+from ldpopt.errors import InvalidInputError
+from ldpopt.oracles import GRR, FrequencyOracle
 from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm
 
 Codes = NDArray[np.uint8]
@@ -43,6 +44,7 @@ class Reason(IntEnum):
     NO_ID = 8
     DUPLICATE = 9
     LONG_ID = 10
+    LABEL = 11
 
     @property
     def words(self) -> str:
@@ -62,6 +64,7 @@ _WORDS = {
     Reason.NO_ID: "missing client id",
     Reason.DUPLICATE: "duplicate client id",
     Reason.LONG_ID: "client id of more than 1,024 bytes",
+    Reason.LABEL: "not a label of the domain",
 }
 
 
@@ -134,6 +137,62 @@ class IndexLayout(Layout):
         """Return the numbers of decimal digits."""
         into = np.zeros(len(rows), self.dtype)
         return _parsed(rows, lambda row: _whole(row[0], self.high), into)
+
+
+class LabelLayout(IndexLayout):
+    """A value of the domain: its label as text, or its number.
+
+    Only files of other programs have labels; the library's own hold numbers.
+    """
+
+    def __init__(self, form: IndexForm, labels: Sequence[str]) -> None:
+        super().__init__(form)
+        self._places = {label: place for place, label in enumerate(labels)}
+        self._labels = pa.array(list(labels), pa.string())
+        # UTF-8, and the four bytes in which Parquet states the length of a text.
+        self.width = 4 + max(len(label.encode()) for label in labels)
+
+    def decode(self, columns: Columns) -> Decoded:
+        """Return the values of one column of labels or of numbers, as its type states."""
+        column = _plain(columns[0])
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return super().decode(columns)
+        codes = _nulls(column)
+        places = pc.index_in(column.cast(pa.string()), self._labels)
+        _note(codes, Reason.LABEL, where=_flags(places.is_null()))
+        return places.fill_null(0).to_numpy().astype(self.dtype), codes
+
+    def parse(self, rows: Sequence[Fields]) -> Decoded:
+        """Return the values of rows of labels or of digits.
+
+        Raises
+        ------
+        InvalidInputError
+            If digits could mean either: a label is the number of another value.
+        """
+        self._require_single_meaning()
+        return _parsed(rows, self._cell, np.zeros(len(rows), self.dtype))
+
+    def _require_single_meaning(self) -> None:
+        """Raise an error if a label is the number of another value."""
+        for label, place in self._places.items():
+            number, reason = _whole(label, self.high)
+            if reason == Reason.NONE and number != place:
+                raise InvalidInputError(
+                    f"in text, {label!r} could be the label of value {place} or the number of "
+                    f"value {number}: store the column in Parquet, as text if it has labels and "
+                    "as whole numbers otherwise"
+                )
+
+    def _cell(self, row: Fields) -> Cell:
+        """Return a value by its label, or else by its digits."""
+        text = row[0]
+        place = self._places.get(text)
+        if place is not None:
+            return place, Reason.NONE
+        value, reason = _whole(text, self.high)
+        # What is no number was meant as a label.
+        return value, Reason.LABEL if reason == Reason.TYPE else reason
 
 
 class BitsLayout(Layout):
@@ -369,8 +428,10 @@ _LAYOUTS: Mapping[str, Callable[[Any], Layout]] = {
 }
 
 
-def layout_of(oracle: FrequencyOracle) -> Layout:
+def layout_of(oracle: FrequencyOracle, labels: Sequence[str] | None = None) -> Layout:
     """Return the layout of an oracle's reports, which follows from their form.
+
+    With labels, reports that are values of the domain may be stored as their labels.
 
     Raises InvalidInputError for a form of an unknown kind.
 
@@ -381,6 +442,9 @@ def layout_of(oracle: FrequencyOracle) -> Layout:
     (FixedSizeBinaryType(fixed_size_binary[2]),)
     """
     form = oracle.report_form
+    # Reports of Hadamard response are numbers too, but not of values.
+    if labels is not None and isinstance(oracle, GRR) and isinstance(form, IndexForm):
+        return LabelLayout(form, labels)
     return validate.lookup("kind of reports", form.kind, _LAYOUTS)(form)
 
 

@@ -72,11 +72,12 @@ class ParquetReports:
                 f"{path} has no checksum: a program that writes files of reports itself has to "
                 "call ldpopt.collection.seal_reports"
             )
-        self.layout: Layout = layout_of(self.header.oracle)
         if schema is None:
+            self.layout: Layout = layout_of(self.header.oracle)
             self._names: Sequence[str] = self.layout.names
             self._id = CLIENT_ID if CLIENT_ID in columns.names else None
         else:
+            self.layout = schema.layout
             self._names = schema.columns
             self._id = schema.client_id
         _check_columns(columns, self._names, self._id, path)

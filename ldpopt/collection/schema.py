@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldpopt.collection.header import Header, fingerprint
-from ldpopt.collection.layout import layout_of
+from ldpopt.collection.layout import Layout, layout_of
 from ldpopt.errors import InvalidInputError
+from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
 
 
@@ -30,12 +31,15 @@ class Schema:
     client_id
         Name of the column of client ids, each of which counts once; ``None`` if there is none.
     labels
-        The labels of the domain, which results keep a fingerprint of.
+        The labels of the domain, which results keep a fingerprint of. With randomised response
+        (GRR) a report may then be a label as well as a number: in Parquet as the column's type
+        states, text or whole numbers.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there is a wrong number of columns, one of them twice, or the oracle has no name.
+        If there is a wrong number of columns, one of them twice, or the oracle has no name; if
+        there are not d labels, or one of them twice.
 
     Examples
     --------
@@ -50,6 +54,10 @@ class Schema:
     labels: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.labels is not None:
+            object.__setattr__(
+                self, "labels", _distinct(checked_labels(self.labels, self.oracle.d))
+            )
         expected = layout_of(self.oracle).names
         columns = tuple(self.columns) or expected
         if len(columns) != len(expected):
@@ -64,6 +72,11 @@ class Schema:
         object.__setattr__(self, "columns", columns)
 
     @property
+    def layout(self) -> Layout:
+        """How a report is stored in the columns."""
+        return layout_of(self.oracle, self.labels)
+
+    @property
     def header(self) -> Header:
         """What a file of the library would state, without an identity of the file."""
         labels = None if self.labels is None else fingerprint(self.labels)
@@ -73,3 +86,16 @@ class Schema:
     def record(self) -> dict[str, object]:
         """The columns, in the types of JSON: what else must agree for a run to be continued."""
         return {"columns": list(self.columns), "client_id": self.client_id}
+
+
+def _distinct(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return labels; raise an error if one of them is there twice."""
+    places: dict[str, int] = {}
+    for place, label in enumerate(labels):
+        first = places.setdefault(label, place)
+        if first != place:
+            raise InvalidInputError(
+                f"{label!r} is the label of value {first} and of value {place}: give distinct "
+                "labels"
+            )
+    return labels

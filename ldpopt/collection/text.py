@@ -213,7 +213,7 @@ class ForeignCsv(_Table):
                 f"{path} states its own protocol: read it without naming columns (Schema, --column)"
             )
         self.header = schema.header
-        self.layout = layout_of(schema.oracle)
+        self.layout = schema.layout
         require_columns(self._columns, schema.columns, schema.client_id, path)
         self._reports = [self._columns.index(name) for name in schema.columns]
         self.has_ids = schema.client_id is not None

@@ -18,11 +18,16 @@ PAGES = {
     "calibrate": "K: Jia and Gong, INFOCOM 2019",
 }
 
+_ON_A_PAPER = """The figures of the paper, drawn from our simulations. Below each picture stands what
+the paper says of it, and whether our numbers agree. A picture opens alone when it is selected."""
+
 _ABOUT = """# The papers' figures
 
-All 26 figures, drawn anew from simulations with as many trials as in the papers, and what the
-papers say of them, judged on the numbers behind the pictures. `make figures` computes everything
-again.
+All 26 figures of three papers, drawn anew from simulations with as many trials as in the papers:
+[N](ndss.md) is Wang et al. (NDSS 2020), [D](draft.md) its draft of 2019, and [K](calibrate.md) Jia
+and Gong (INFOCOM 2019). The table lists what the papers say of their figures, with the verdict on
+the numbers behind our pictures ([what the verdicts mean](../ledger/index.md)). `make figures`
+computes everything again.
 
 """
 
@@ -34,13 +39,16 @@ def write(folder: Path, records: Sequence[Record]) -> None:
     judged = [s for s in STATEMENTS if s.id in by_id]
     links = {s.id: s.figure.partition("-")[0] for s in judged}
     for page, title in PAGES.items():
-        lines = [f"# {title}", ""]
+        lines = [f"# {title}", "", _ON_A_PAPER, ""]
         for name in (name for name in FIGURES if name.partition("-")[0] == page):
-            lines += [f"## {FIGURES[name].title}", ""]
+            figure = FIGURES[name]
+            lines += [f"## {figure.source}: {figure.title}", ""]
             picture = RESULTS / f"{name}.svg"
             if picture.is_file():
                 shutil.copy(picture, folder / picture.name)
-                lines += [f"![{FIGURES[name].title}]({picture.name})", ""]
+                # The picture alone fills the screen: its words are small between two columns.
+                shown = [f"```{{image}} {picture.name}", f":alt: {figure.title}"]
+                lines += [*shown, f":target: ../_images/{picture.name}", "```", ""]
             for statement in (s for s in judged if s.figure == name):
                 entry = ledger.entry(by_id[statement.id])
                 # One level down: a statement stands below its figure.

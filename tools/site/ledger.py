@@ -9,7 +9,7 @@ from typing import Any
 from ldpopt.claims import LEDGER, Claim, Verdict
 from ldpopt.claims.statements import PAPERS
 from ldpopt.proofs import accepted_theorems
-from ldpopt.rendering.page import OTHER, papers_of
+from ldpopt.rendering.page import MEANINGS, OTHER, papers_of
 
 Record = dict[str, Any]
 """A claim as `ldpopt verify` writes it: id, source, statement, verdict, evidence, ..."""
@@ -20,6 +20,10 @@ Each line is a statement about post-processing, most of them from three papers, 
 that its check reaches: N is Wang et al. (NDSS 2020), D its draft of 2019, K Jia and Gong (INFOCOM
 2019). `ldpopt verify` computes every verdict anew; `make verify` also judges the papers' figures.
 An id leads to the evidence and to the code that decides.
+
+Statements use the papers' symbols: f̃ is the raw estimate, f' the answer, D1 the values whose answer
+is positive and D0 the others, p and q the probabilities of the protocol, and κ = b/a how much the
+variance grows with the frequency ([noise](../explanation/noise.md)).
 
 """
 
@@ -45,8 +49,16 @@ def write(folder: Path, records: Sequence[Record]) -> None:
         (folder / f"{pages[topic]}.md").write_text(text, encoding="utf-8")
     links = {record["id"]: pages[LEDGER[record["id"]].topic] for record in computed}
     toctree = ["```{toctree}", ":hidden:", "", *pages.values(), "```", ""]
-    index = [_ABOUT, *table(computed, links), "", *toctree]
+    index = [_ABOUT, *_meanings(), *table(computed, links), "", *toctree]
     (folder / "index.md").write_text("\n".join(index), encoding="utf-8")
+
+
+def _meanings() -> Iterator[str]:
+    """Yield a folded list of the verdicts, in the words of the report."""
+    yield ":::{dropdown} What the verdicts mean"
+    for verdict, meaning in MEANINGS.items():
+        yield f"- **{verdict}**: {meaning}"
+    yield from (":::", "")
 
 
 def slug(claim: Claim) -> str:
@@ -120,7 +132,7 @@ def entry(record: Record) -> Iterator[str]:
     yield "```{raw} html"
     yield f"<p>{html.escape(record['statement'])}"
     yield f'<span class="source">({html.escape(record["source"])})</span></p>'
-    yield f"<p>{badge(record['verdict'])} on {record['instances']:,} inputs</p>"
+    yield f"<p>{badge(record['verdict'])}{_extent(record['instances'])}</p>"
     evidence = dict(record["evidence"])
     if correction := evidence.pop("correction", ""):
         printed = html.escape(record["statement"])
@@ -130,6 +142,13 @@ def entry(record: Record) -> Iterator[str]:
     for what, value in evidence.items():
         yield f"<tr><td>{html.escape(what)}</td><td>{html.escape(_shown(value))}</td></tr>"
     yield from ("</tbody></table></details>", "```", "")
+
+
+def _extent(instances: int) -> str:
+    """Return on how many inputs a verdict rests; nothing where nothing could be tried."""
+    if not instances:
+        return ""
+    return f" on {instances:,} input{'' if instances == 1 else 's'}"
 
 
 def _shown(value: float | int | str) -> str:

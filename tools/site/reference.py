@@ -27,7 +27,7 @@ MODULES = (
 
 
 def write(folder: Path) -> None:
-    """Write the reference's page of contents; Sphinx makes the pages of the objects from it."""
+    """Write a page of contents and one per module; Sphinx makes the pages of objects from these."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
         "# Reference",
@@ -41,19 +41,32 @@ def write(folder: Path) -> None:
         # An object that two modules export has one page, and is listed with the first.
         names = [n for n in public_names(module) if _object(module, n) not in listed]
         listed.update(_object(module, name) for name in names)
-        lines += _section(module, names)
-    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+        page = "\n".join(_page(module, names))
+        (folder / f"{module}.md").write_text(page, encoding="utf-8")
+        lines += _entry(module, names)
+    toctree = ["```{toctree}", ":hidden:", "", *MODULES, "```", ""]
+    (folder / "index.md").write_text("\n".join([*lines, *toctree]), encoding="utf-8")
 
 
 def _object(module: str, name: str) -> object:
     return getattr(importlib.import_module(module), name)
 
 
-def _section(name: str, names: list[str]) -> Iterator[str]:
-    """Yield a module's heading, the first sentence of its docstring, and the list of its names."""
-    module = importlib.import_module(name)
-    first = (module.__doc__ or "").strip().splitlines()[0]
-    yield from (f"## `{name}`", "", first, "")
+def _first_sentence(name: str) -> str:
+    """Return the first line of a module's docstring."""
+    return (importlib.import_module(name).__doc__ or "").strip().splitlines()[0]
+
+
+def _entry(name: str, names: list[str]) -> Iterator[str]:
+    """Yield a module's line in the page of contents, and links to its objects."""
+    links = (f"{{py:obj}}`{public} <{name}.{public}>`" for public in names)
+    yield from (f"## [`{name}`]({name}.md)", "", _first_sentence(name), "")
+    yield from (", ".join(links) + ".", "")
+
+
+def _page(name: str, names: list[str]) -> Iterator[str]:
+    """Yield a module's page: the first sentence of its docstring, and a table of its objects."""
+    yield from (f"# `{name}`", "", _first_sentence(name), "")
     yield from ("```{eval-rst}", f".. currentmodule:: {name}", "")
     yield from (".. autosummary::", "   :toctree: generated", "   :nosignatures:", "")
     yield from (f"   {public}" for public in names)

@@ -305,8 +305,10 @@ def _merged(first: Measured, second: Measured) -> Measured:
 
 
 def digest_of(data: Dataset) -> str:
-    """Return a short hash of the counts and sets, so that results of other data are not reused."""
+    """Return a short hash of counts, labels and sets: results of other data are not reused."""
     text = hashlib.sha256(data.counts.tobytes())
+    # A method or a metric may read labels. As JSON: joined, two lists might read the same.
+    text.update(json.dumps(data.labels).encode())
     # Sorted: the order in which families are declared changes no result.
     for family in sorted(data.sets):
         text.update(family.encode())
