@@ -18,8 +18,9 @@ PAGES = {
     "calibrate": "K: Jia and Gong, INFOCOM 2019",
 }
 
-_ON_A_PAPER = """The figures of the paper, drawn from our simulations. Below each picture stands what
-the paper says of it, and whether our numbers agree. A picture opens alone when it is selected."""
+_ON_A_PAPER = """\
+The figures of the paper, drawn from our simulations. Below each picture stands what the paper says
+of it, and whether our numbers agree. A picture opens alone when it is selected."""
 
 _ABOUT = """# The papers' figures
 
