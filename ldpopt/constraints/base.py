@@ -93,16 +93,19 @@ class Constraint(Adjustable):
         """Return the arrays that ``adjustable_form`` leaves open, none unless it has parameters."""
         if not self._has_adjustable_rows(d):
             return ()
-        rows = self._stated_rows(d)
-        return tuple(d * bound[members] for bound, members in one_sided(rows) if len(members))
+        sides = one_sided(self._stated_rows(d))
+        # In the order of the parameters of ``adjustable_row_forms``, which has none for no rows.
+        return tuple(d * bound[members] for bound, members in sides if len(members))
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal for constraints whose ``adjustable_form`` differs by ``data`` alone: itself."""
         if not self._has_adjustable_rows(d):
             return self
         rows = self._stated_rows(d)
+        # A bound that becomes infinite, or meets the other one, changes which rows are compared.
         members = tuple(members.tobytes() for _, members in one_sided(rows))
-        return (self._recipe, members, *map(_matrix_bytes, (rows.matrix, rows.auxiliary)))
+        matrices = (_matrix_bytes(rows.matrix), _matrix_bytes(rows.auxiliary))
+        return (self._recipe, members, *matrices)
 
     def _has_adjustable_rows(self, d: int) -> bool:
         return self._recipe is not None and self.rows(d) is not None
@@ -166,6 +169,7 @@ class Polyhedron(Constraint):
     def violation(self, f: Array) -> Array:
         """Return the largest violation of a row."""
         rows = self.rows(f.shape[-1])
+        # scipy multiplies matrices of two axes alone: all trials become one.
         flat = f.reshape(-1, f.shape[-1])
         values = (rows.matrix @ flat.T).T
         # A side without a bound gives -inf, which the maximum with 0 drops.
@@ -181,10 +185,10 @@ class Polyhedron(Constraint):
 
 def row_forms(rows: LinearInequalities, f: cp.Expression, unit: int) -> list[cp.Constraint]:
     """Return linear inequalities times a unit: equalities, then finite lower and upper bounds."""
-    values = _values_of(rows, f, unit)
     sides = one_sided(rows)
+    chosen = [members for _, members in sides]
     ends = [unit * bound[members] for bound, members in sides]
-    return _compared(values, [members for _, members in sides], ends)
+    return _compared(_values_of(rows, f, unit), chosen, ends)
 
 
 def adjustable_row_forms(
@@ -194,6 +198,7 @@ def adjustable_row_forms(
     import cvxpy as cp  # slow to import, as everywhere in this folder
 
     chosen = [members for _, members in one_sided(rows)]
+    # cvxpy has no parameter without entries.
     ends = [cp.Parameter(len(members)) if len(members) else np.empty(0) for members in chosen]
     forms = _compared(_values_of(rows, f, unit), chosen, ends)
     return forms, [end for end in ends if isinstance(end, cp.Parameter)]
@@ -238,5 +243,6 @@ def _matrix_bytes(matrix: Any) -> bytes:
     """Return what is equal for equal sparse matrices; nothing for None."""
     if matrix is None:
         return b""
+    # One format for all: the same matrix may be stored by rows, by columns or by diagonals.
     csr = matrix.tocsr()
     return b"".join(part.tobytes() for part in (csr.data, csr.indices, csr.indptr))

@@ -126,9 +126,9 @@ class Custom(Constraint):
 
         returned = built("Custom", self.build, f)
         forms = [returned] if isinstance(returned, cp.Constraint) else returned
-        if not isinstance(forms, Sequence) or not all(
-            isinstance(form, cp.Constraint) for form in forms
-        ):
+        is_list = isinstance(forms, Sequence)
+        # A comparison of numbers is True or False in Python, and no constraint.
+        if not is_list or not all(isinstance(form, cp.Constraint) for form in forms):
             raise InvalidTypeError(
                 "the function of Custom must return a cvxpy constraint or a list of cvxpy "
                 f"constraints, got {forms!r}"
@@ -174,10 +174,9 @@ class StatedConstraint(Constraint):
             np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in self._parameters
         )
         # The caller may change a parameter at any time: certificates come later.
-        numbers = {
-            parameter.id: cp.Constant(value)
-            for parameter, value in zip(self._parameters, self._values, strict=True)
-        }
+        numbers = {}
+        for parameter, value in zip(self._parameters, self._values, strict=True):
+            numbers[parameter.id] = cp.Constant(value)
         self._numeric = tuple(substituted(form, numbers) for form in self._forms)
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
@@ -201,6 +200,7 @@ class StatedConstraint(Constraint):
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal if the function returned the same constraints but for values of parameters."""
+        # By place and not by ``id``: each call of the function may make new parameters.
         named = {self._variable.id: "f"}
         for i, parameter in enumerate(self._parameters):
             named[parameter.id] = f"p{i}"

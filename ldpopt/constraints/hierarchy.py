@@ -209,9 +209,11 @@ class Hierarchy(Polyhedron):
         is_inner = np.zeros(len(self.parents), dtype=np.bool_)
         is_inner[above] = True
         excess = np.zeros(f.shape[:-1])
+        # Counting adds up one vector at a time.
         for trial in np.ndindex(excess.shape):
-            sums = np.bincount(above, f[trial][below], len(self.parents))
-            excess[trial] = np.max(np.abs(sums - f[trial]), where=is_inner, initial=0.0)
+            values = f[trial]
+            sums = np.bincount(above, values[below], len(self.parents))
+            excess[trial] = np.max(np.abs(sums - values), where=is_inner, initial=0.0)
         if self.root_total is not None:
             roots = f[..., self.parents < 0].sum(axis=-1)
             np.maximum(excess, np.abs(roots - self.root_total), out=excess)
@@ -224,6 +226,7 @@ class Hierarchy(Polyhedron):
         below = np.flatnonzero(self.parents >= 0)
         # Sorted by index, which ``row_name`` relies on.
         inner, row_of_child = np.unique(self.parents[below], return_inverse=True)
+        # Each row has 1 for its node and -1 for each child of it.
         row = [np.arange(len(inner)), row_of_child]
         column = [inner, below]
         sign = [np.ones(len(inner)), -np.ones(len(below))]

@@ -130,9 +130,9 @@ class ForestOrder(Isotonic):
         ``slice(None)`` where they are in that order already.
         """
         size = len(self.parents)
-        if self._has_equal_values or not np.array_equal(self.parents, np.arange(-1, size - 1)):
-            return None
-        if self.sign < 0:
+        is_chain = np.array_equal(self.parents, np.arange(-1, size - 1))
+        # A chain with the lowest value at its root runs the other way.
+        if self._has_equal_values or not is_chain or self.sign < 0:
             return None
         return slice(None) if self._node is None else self._values_of_nodes
 
@@ -142,7 +142,9 @@ class ForestOrder(Isotonic):
         if self._node is not None:
             value = self._values_of_nodes[self._starts]
         child = np.flatnonzero(self.parents >= 0)
-        pairs = np.stack([value[self.parents[child]], value[child]], axis=1)
+        parent = self.parents[child]
+        pairs = np.stack([value[parent], value[child]], axis=1)
+        # Where roots are the lowest values, the child is the larger of the two.
         return pairs[:, :: self.sign]
 
     def chain_between(self, v: int, is_end: NDArray[np.bool_], is_start: NDArray[np.bool_]) -> str:
@@ -151,10 +153,13 @@ class ForestOrder(Isotonic):
         For messages: ``f[0] >= f[3] >= f[7]``. Both masks have shape (d,).
         """
         node = np.arange(len(is_end)) if self._node is None else self._node
-        first = int(np.flatnonzero(is_start & self._is_beside(node, int(node[v]), self.sign))[0])
-        last = int(np.flatnonzero(is_end & self._is_beside(node, int(node[v]), -self.sign))[0])
-        between = [v] if v not in (first, last) else []
-        chain = list(dict.fromkeys([first, *between, last]))
+        of_v = int(node[v])
+        is_above = self._is_beside(node, of_v, self.sign)
+        is_below = self._is_beside(node, of_v, -self.sign)
+        first = int(np.flatnonzero(is_start & is_above)[0])
+        last = int(np.flatnonzero(is_end & is_below)[0])
+        # One value may be several of the three: each is named once.
+        chain = dict.fromkeys([first, v, last])
         return " >= ".join(f"f[{value}]" for value in chain)
 
     def _is_beside(self, node: Index, start: int, sign: int) -> NDArray[np.bool_]:
@@ -167,11 +172,14 @@ class ForestOrder(Isotonic):
             return np.isin(node, ancestors)
         is_below = np.zeros(len(self.parents), dtype=np.bool_)
         is_below[start] = True
+        has_parent = self.parents >= 0
+        is_chain = np.array_equal(self.parents, np.arange(-1, len(self.parents) - 1))
         # Each round goes one level down; a chain, whose nodes are in order, is done in one.
         while True:
-            grown = is_below | ((self.parents >= 0) & is_below[self.parents])
-            if np.array_equal(self.parents, np.arange(-1, len(self.parents) - 1)):
+            if is_chain:
                 grown = np.logical_or.accumulate(is_below)
+            else:
+                grown = is_below | (has_parent & is_below[self.parents])
             if np.array_equal(grown, is_below):
                 return np.asarray(is_below[node])
             is_below = grown
@@ -191,7 +199,9 @@ class ForestOrder(Isotonic):
             return values, weights
         weight = np.ones(len(self._node)) if weights is None else weights
         mass = np.add.reduceat(weight, self._starts)
-        return np.add.reduceat(weight * values, self._starts, axis=-1) / mass, mass
+        sums = np.add.reduceat(weight * values, self._starts, axis=-1)
+        # For pooling, equal values are one value at their mean with the weight of them all.
+        return sums / mass, mass
 
     def _extreme(self, bound: Array, of_two: np.ufunc) -> Array:
         """Return the tightest bound of each node, of shape (..., nodes)."""
@@ -236,7 +246,9 @@ def order_of(pairs: Index, d: int) -> ForestOrder | None:
         return ForestOrder(np.full(d, -1), 1)
     nodes, node_of_value = _equal_values(pairs, d)
     edges = np.unique(node_of_value[pairs], axis=0)
+    # Pairs of equal values are within one node, and order nothing.
     edges = edges[edges[:, 0] != edges[:, 1]]
+    # Roots may be the highest values of their trees, or all of them the lowest.
     for sign, child, parent in ((1, 1, 0), (-1, 0, 1)):
         parents = _parents(edges[:, [parent, child]], nodes)
         if parents is not None:
@@ -273,16 +285,18 @@ def _parents(edges: Index, nodes: int) -> Index | None:
     parent.
     """
     parents = np.full(nodes, -1)
-    counts = np.bincount(edges[:, 1], minlength=nodes)
-    single = counts[edges[:, 1]] == 1
-    parents[edges[single, 1]] = edges[single, 0]
+    above_each, below_each = edges.T
+    counts = np.bincount(below_each, minlength=nodes)
+    single = counts[below_each] == 1
+    parents[below_each[single]] = above_each[single]
     if single.all():
         return parents
     depth = _topological_places(edges, nodes)
     rest = edges[~single]
     # From the top, so that the ways of all nodes above are known.
     above: dict[int, list[int]] = {}
-    for parent, child in rest[np.argsort(depth[rest[:, 1]], kind="stable")].tolist():
+    from_top = np.argsort(depth[rest[:, 1]], kind="stable")
+    for parent, child in rest[from_top].tolist():
         above.setdefault(child, []).append(parent)
     for child, candidates in above.items():
         lowest = max(candidates, key=lambda node: int(depth[node]))

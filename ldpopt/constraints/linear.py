@@ -100,10 +100,13 @@ class GroupTotals(Polyhedron):
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
         if not np.iterable(groups):
             raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
+        # A value that is named twice would count twice in its group's sum.
         self.groups = tuple(
             validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)
         )
-        self.totals = np.atleast_1d(validate.array("totals", totals).astype(np.float64))
+        numbers = validate.array("totals", totals).astype(np.float64)
+        # One group may have its total as a plain number.
+        self.totals = np.atleast_1d(numbers)
         if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
             raise InvalidInputError(
                 f"totals must be {len(self.groups)} finite numbers, one per group, "
@@ -143,14 +146,19 @@ class GroupTotals(Polyhedron):
             of_value[group] = number
         # A value in two groups keeps the later one, so that fewer values are in groups than stated.
         stated = sum(map(len, self.groups))
-        is_disjoint = np.count_nonzero(of_value < len(self.groups)) == stated
-        return Groups(of_value, self.totals) if is_disjoint and all(map(len, self.groups)) else None
+        in_groups = np.count_nonzero(of_value < len(self.groups))
+        has_empty = any(len(group) == 0 for group in self.groups)
+        if in_groups < stated or has_empty:
+            return None
+        return Groups(of_value, self.totals)
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""
         excess = np.zeros(f.shape[:-1])
+        # Group by group: a matrix of members would have to be made first.
         for group, total in zip(self.groups, self.totals, strict=True):
-            np.maximum(excess, np.abs(f[..., group].sum(axis=-1) - total), out=excess)
+            sums = f[..., group].sum(axis=-1)
+            np.maximum(excess, np.abs(sums - total), out=excess)
         return excess
 
     def rows(self, d: int) -> LinearInequalities:
@@ -208,7 +216,8 @@ class Margins(GroupTotals):
         self.axes = tuple(chosen.tolist())
         cells = np.arange(int(np.prod(lengths))).reshape(lengths)
         # The cells of one sum side by side.
-        by_sum = np.moveaxis(cells, self.axes, range(len(self.axes))).reshape(sums.size, -1)
+        kept_first = np.moveaxis(cells, self.axes, range(len(self.axes)))
+        by_sum = kept_first.reshape(sums.size, -1)
         super().__init__(list(by_sum), sums.ravel())
 
     def validate_for(self, d: int) -> None:

@@ -93,9 +93,11 @@ class Near(Constraint):
             is_held = self.reference == 0
             terms = np.where(is_held, 0.0, kl_div(np.maximum(f, 0.0), self.reference))
             outside = np.where(is_held, np.abs(f), np.maximum(-f, 0.0))
-            excess = np.maximum(terms.sum(axis=-1) - self.radius, outside.max(axis=-1))
+            distance = terms.sum(axis=-1)
+            excess = np.maximum(distance - self.radius, outside.max(axis=-1))
         else:
-            excess = np.linalg.norm(f - self.reference, ord=self.norm, axis=-1) - self.radius
+            distance = np.linalg.norm(f - self.reference, ord=self.norm, axis=-1)
+            excess = distance - self.radius
         return np.asarray(np.maximum(excess, 0.0))
 
     def box(self, d: int) -> tuple[Array, Array] | None:
@@ -156,11 +158,12 @@ class Near(Constraint):
         d = f.size
         if self.norm == 2:
             return self._ball(f, d * self.reference, d * self.radius)
-        masses = d * self.reference[self.reference > 0]
-        # Times the reciprocal: exponential cones are solved best with arguments near 1.
-        import cvxpy as cp
+        import cvxpy as cp  # slow to import, as everywhere in this folder
 
-        ratio = cp.multiply(d / masses, f[np.flatnonzero(self.reference > 0)])
+        positive = np.flatnonzero(self.reference > 0)
+        masses = d * self.reference[positive]
+        # Times the reciprocal: exponential cones are solved best with arguments near 1.
+        ratio = cp.multiply(d / masses, f[positive])
         return [self._divergence(masses, ratio) <= d * self.radius, *self._zeros(f)]
 
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
@@ -188,6 +191,7 @@ class Near(Constraint):
         """Return reference and radius times d, or the bounds of rows, if parameters may change."""
         if self._recipe is None or self.rows(d) is not None:
             return super().data(d)
+        # The divergence has no term where the reference is 0: f is held there.
         used = self.reference > 0 if self.norm == "kl" else slice(None)
         return d * self.reference[used], np.asarray(d * self.radius)
 

@@ -59,7 +59,10 @@ class Order(Polyhedron):
         if self.order is not None and len(self.order) == d:
             return ForestOrder.of_chain(self.order)
         forest = self.forest(d)
-        return order_of(self.pairs(d), d) if forest is None else ForestOrder(*forest)
+        if forest is not None:
+            return ForestOrder(*forest)
+        # Pairs that follow from others may still make a forest, which takes a search.
+        return order_of(self.pairs(d), d)
 
     def forest(self, d: int) -> tuple[Index, int] | None:
         """Return the parents of the values and a sign; None if the order is no forest.
