@@ -117,6 +117,9 @@ LONG = {
     "2 proofs": lambda _: ldpopt.certify(
         Problem(losses.LeastSquares()), [[0.5, 0.3]] * 2, np.full((2, 2), 0.5), exact=True
     ),
+    "2 certificates": lambda _: ldpopt.certify(
+        CURVED, [[0.5, 0.3, 0.2]] * 2, np.full((2, 3), 1 / 3)
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import progress
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import cone
@@ -96,9 +97,14 @@ def evidence(
     shape = point.shape[:-1]
     # Of all trials at once: a loss may find what it needs of a stack in one step.
     values = formulation.loss.value(point, start)
+    trials = list(np.ndindex(shape))
+    # One vector alone takes no bar, nor the time that making one takes.
+    wanted = None if len(trials) > 1 else False
     parts = [
         _of_trial(formulation, source, start[trial], point[trial], float(values[trial]), sufficient)
-        for trial in np.ndindex(shape)
+        for trial in progress.track(
+            trials, f"{len(trials):,} certificates", len(trials), wanted=wanted
+        )
     ]
     return stacked(parts, shape)
 
