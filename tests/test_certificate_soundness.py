@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 from unittest import mock
 
@@ -22,16 +23,20 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.losses.base import ROUNDINGS
 from ldpopt.solve.certificate import (
     box,
+    box_kernels,
     competitors,
     cone_gap,
     dual,
     intervals,
     kernels,
+    long_box,
     parts,
     polyhedron,
     row_programs,
+    total_prices,
 )
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.dual import _steps
@@ -264,12 +269,16 @@ def on_boxes(generator):
     def of_kinks(loss, *_):
         return wrong_multipliers(generator, loss.f.shape[:-1])
 
-    return mock.patch.multiple(
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(long_box, "mean_multiplier", mean))
+    of_box = mock.patch.multiple(
         box,
-        _mean_multiplier=mean,
-        _filling_multiplier=multiplier,
-        _kinked_multiplier=of_kinks,
+        mean_multiplier=mean,
+        filling_multiplier=multiplier,
+        kinked_multiplier=of_kinks,
     )
+    stack.enter_context(of_box)
+    return stack
 
 
 def on_rows(generator):
@@ -302,8 +311,19 @@ def only_cones():
 
 
 def as_if_long():
-    """Let vectors of any length be for the compiled kernels."""
-    return mock.patch.object(parts, "_LONG", 0)
+    """Let vectors of any length be for the compiled kernels, and their gaps of any size count.
+
+    The sweeps are compiled once, with the kind of the loss as an argument, and not for each kind.
+    """
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(parts, "_LONG", 0))
+    stack.enter_context(
+        mock.patch.object(long_box, "is_rounding", lambda gap, *_: np.isfinite(gap))
+    )
+    for name, body in (("_SUMS", box_kernels._add_sums), ("_RISES", box_kernels._add_rises)):
+        of_any_kind = {kind: partial(body, kind) for kind in box_kernels._KINDS}
+        stack.enter_context(mock.patch.object(box_kernels, name, of_any_kind))
+    return stack
 
 
 def check_case(case) -> Counts:
@@ -337,7 +357,7 @@ def families(generator) -> dict:
         result[f"cones, {loss}"] = likelihood(generator, loss, 3, [BALL])
     for kind in ("free", "capped"):
         result[f"compiled, {kind}"] = quadratic(generator, kind, as_box, 50)
-    for loss in ("divergence", "gaussian"):
+    for loss in LIKELIHOODS:
         result[f"compiled, {loss}"] = likelihood(generator, loss, 40)
     result["few values"] = sparse(generator, 20)
     return result
@@ -441,6 +461,33 @@ def test_the_rise_of_separate_values_is_above_the_exact_one(curved, rise):
         check_rise_of_separate_values(seed, curved, rise)
 
 
+def test_the_rise_of_a_formula_is_above_the_exact_one():
+    generator = np.random.default_rng(6)
+    d = 5
+    for _ in range(100):
+        f, target = generator.normal(size=(2, d)) * 10 ** generator.uniform(-9, 3, (2, d))
+        weights = 10 ** generator.uniform(-6, 6, d)
+        lower = float(f.min()) - generator.choice([0.0, 0.5])
+        upper = float(f.max()) + generator.choice([0.0, 1e-9])
+        # Residuals that cancel, and errors beside them that are far larger or nothing.
+        price = float(weights[0] * (f[0] - target[0]))
+        error = float(generator.choice([0.0, 1e-12, 1.0]))
+        formula = box_kernels.Formula(
+            box_kernels.WEIGHTED_SQUARES, target, weights, ROUNDINGS, error, (0.0,) * 5
+        )
+        with as_if_long():
+            bound = box_kernels.rise(formula, f, price, lower, upper)
+        slopes = [
+            Fraction(w) * (Fraction(x) - Fraction(y))
+            for w, x, y in zip(weights, f, target, strict=True)
+        ]
+        for side in (-1, 0, 1):
+            residuals = [slope - Fraction(price) + side * Fraction(error) for slope in slopes]
+            values = zip(residuals, f, weights, strict=True)
+            exact = sum(exact_rise(r, x, lower, upper, m) for r, x, m in values)
+            assert Fraction(bound) >= exact
+
+
 def hostile_arrays(generator, d):
     """Return residual, error, f, lower, upper and modulus with whatever doubles there are."""
     sizes = 10 ** generator.uniform(-12, 3, (6, d))
@@ -492,14 +539,14 @@ def test_the_kernels_sums_are_those_of_numpy():
     lower = f - generator.choice([0.0, 1.0, -0.5], 600)
     upper = f + generator.choice([0.0, 2.0], 600)
     sums = kernels.sums(slope, f, lower, upper)
-    mass, moment, *_ = box._moments(slope, f, intervals.Box(lower, upper))
+    mass, moment, *_ = total_prices._moments(slope, f, intervals.Box(lower, upper))
     assert sums.terms == pytest.approx(np.abs(slope * f).sum(), rel=1e-12)
     assert (sums.mass, sums.moment) == pytest.approx((mass, moment), rel=1e-12)
     lower[::2] = -np.inf
     upper[::4] = np.inf
     free = kernels.sums(slope, f, lower, upper)
     assert (free.free, free.free_moment) == pytest.approx((150, slope[::4].sum()), rel=1e-12)
-    *_, count, moment = box._moments(slope, f, intervals.Box(lower, upper))
+    *_, count, moment = total_prices._moments(slope, f, intervals.Box(lower, upper))
     assert (free.free, free.free_moment) == pytest.approx((count, moment), rel=1e-12)
     everywhere = kernels.sums(slope, f, np.full(1, -np.inf), np.full(1, np.inf))
     assert (everywhere.free, everywhere.free_moment) == pytest.approx((600, slope.sum()))

@@ -156,6 +156,14 @@ class Bounds(_Box):
                     f"{name} must be a number or have shape ({d},), got {bound.shape}"
                 )
 
+    def violation(self, f: Array) -> Array:
+        """Return the largest distance of a value from its bounds."""
+        if self.lower.ndim or self.upper.ndim:
+            return super().violation(f)
+        # The extremes stand for all values, and take no arrays.
+        outside = np.maximum(self.lower - f.min(axis=-1), f.max(axis=-1) - self.upper)
+        return np.asarray(np.maximum(outside, 0.0))
+
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the bounds, one per value."""
         # Copies, since a broadcast number is one place in memory.

@@ -156,7 +156,7 @@ class KullbackLeibler(_Divergence):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if a vector has no positive value."""
-        dead = np.asarray(np.all(estimate.frequencies <= 0, axis=-1))
+        dead = np.asarray(estimate.frequencies.max(axis=-1) <= 0)
         if np.any(dead):
             place = f" in {validate.trial(validate.first(dead))}" if dead.ndim else ""
             raise InvalidInputError(

@@ -53,16 +53,7 @@ class _Likelihood(SeparableLoss):
         """
         oracle = estimate.noise.require_protocol()
         share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
-        too_small = share < -_ROUNDING
-        too_large = share > 1 + _ROUNDING
-        outside = too_small | too_large
-        if outside.any():
-            at = validate.first(outside)
-            raise InvalidInputError(
-                f"a likelihood needs raw estimates: at {validate.where(at)} "
-                f"f = {estimate.frequencies[at]:g} would mean that {share[at]:.1%} of the reports "
-                "support the value"
-            )
+        _require_shares(share, estimate)
         # Rounding may leave a share of 0 or 1 outside by a bit.
         return np.clip(share, 0.0, 1.0)
 
@@ -109,7 +100,12 @@ class BinomialMLE(_Likelihood):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate can be raw and its oracle is known."""
-        self.shares(estimate)
+        oracle = estimate.noise.require_protocol()
+        raw = estimate.frequencies
+        # The extremes stand for all values: every certificate of a long vector asks.
+        ends = oracle.q + (oracle.p - oracle.q) * np.array([raw.min(), raw.max()])
+        if _is_outside(ends):
+            self.shares(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the loss; ``inf`` where a probability leaves [0, 1]."""
@@ -352,6 +348,23 @@ class MultinomialMLE(_Likelihood):
         with np.errstate(divide="ignore", invalid="ignore"):
             probability = np.where(mu > 0, slope * share / mu, np.inf)
         return np.asarray((probability - floor) / slope)
+
+
+def _is_outside(share: Array) -> bool:
+    """Return whether a share is not between 0 and 1; NaN is not."""
+    return not (share.min() >= -_ROUNDING and share.max() <= 1 + _ROUNDING)
+
+
+def _require_shares(share: Array, estimate: FrequencyEstimate) -> None:
+    """Raise the error that names the first share of reports that cannot be one."""
+    if not _is_outside(share):
+        return
+    at = validate.first(~((share >= -_ROUNDING) & (share <= 1 + _ROUNDING)))
+    raise InvalidInputError(
+        f"a likelihood needs raw estimates: at {validate.where(at)} "
+        f"f = {estimate.frequencies[at]:g} would mean that {share[at]:.1%} of the reports "
+        "support the value"
+    )
 
 
 def _inverse(share: Array) -> Array:

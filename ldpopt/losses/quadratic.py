@@ -412,7 +412,10 @@ class GaussianMLE(SeparableLoss):
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the variance, which cancels near the end of the domain."""
         noise = estimate.noise
-        roundings = _roundings(f, estimate.frequencies, noise.a, noise.b)
+        target = estimate.frequencies
+        ends = np.array([f.min(), f.max()])
+        target_ends = np.array([target.min(), target.max()])
+        roundings = relative_roundings(ends, target_ends, noise.a, noise.b)
         if roundings is not None:
             error = np.abs(gradient)
             error *= roundings
@@ -449,19 +452,19 @@ class GaussianMLE(SeparableLoss):
         return np.asarray(np.where(inside > 0, f, beyond))
 
 
-def _roundings(f: Array, target: Array, a: Any, b: Any) -> float | None:
+def relative_roundings(ends: Array, target_ends: Array, a: Any, b: Any) -> float | None:
     """Return a factor of |r (2 - b r)| that bounds its rounding, with r = (f - f̃)/(a + b f).
 
-    None is returned unless one a and b, and the extremes alone, show that nothing cancels: the
-    variance is then at least a share of its terms, and b |r| at most 1, so that 2 + b |r| is at
-    most three times |2 - b r|. Long vectors are read twice for it, and not ten times.
+    None is returned unless one a and b, and the smallest and largest f and f̃ alone, show that
+    nothing cancels: the variance is then at least a share of its terms, and b |r| at most 1, so
+    that 2 + b |r| is at most three times |2 - b r|. No vector has to be read for it.
     """
     if np.ndim(a) or np.ndim(b):
         return None
-    ends = b * np.array([f.min(), f.max()])
-    smallest = a + ends.min()
-    size = abs(a) + np.abs(ends).max()
-    steepest = abs(b) * max(f.max() - target.min(), target.max() - f.min())
+    growths = b * ends
+    smallest = a + growths.min()
+    size = abs(a) + np.abs(growths).max()
+    steepest = abs(b) * max(ends.max() - target_ends.min(), target_ends.max() - ends.min())
     # Halves and eighths, so that the rounding of these numbers themselves does not count.
     if not (smallest > size / 8 and steepest < smallest / 2):
         return None

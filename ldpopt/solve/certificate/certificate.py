@@ -26,7 +26,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
-from ldpopt.solve.certificate.competitors import AT_END
+from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
@@ -314,7 +314,7 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     largest = point.max(axis=-1)
     measure = partial(_scale, problem, start, point, evidence.terms)
     # The value of a loss takes as long as its gap: where it is finite for sure, it can wait.
-    if not _is_finite(problem.loss, start, lowest, largest):
+    if not _is_finite(problem.loss, start, point, lowest, largest):
         value = problem.loss.value(point, start)
         measure = partial(np.add, np.abs(value), evidence.terms)
         # Outside its domain a loss is infinite, and its gradient means nothing there.
@@ -341,14 +341,20 @@ def _point_of(f: FrequencyEstimate | ArrayLike) -> Array:
     return point
 
 
-def _is_finite(loss: Loss, start: FrequencyEstimate, lowest: Array, largest: Array) -> bool:
-    """Return whether a loss is finite wherever the values lie between these, by what it states.
+def _is_finite(
+    loss: Loss, start: FrequencyEstimate, point: Array, lowest: Array, largest: Array
+) -> bool:
+    """Return whether a loss is surely finite at a point, by what it states of its domain.
 
-    Only sums over values state the whole of their domain. Near its ends rounding decides.
+    Only sums over values state the whole of it. Near its ends rounding decides.
     """
+    if loss.separable is not None and loss.separable.is_divergence and loss.is_settled:
+        support = loss.support(start)
+        # Nothing is negative, and nothing is positive where it must be 0.
+        return bool(np.all(lowest >= 0) and (support is None or np.all((point == 0) | support)))
     if loss.separable is None or not loss.is_settled or loss.nonnegative_domain:
         return False
-    first, last = loss.domain(loss.constants(start))
+    first, last = domain_of(loss, start)
     return bool(np.all(lowest > first + AT_END) and np.all(largest < last - AT_END))
 
 

@@ -30,13 +30,21 @@ Paths stay short of it by a billionth, so that ten times as much is safe.
 _ROUNDS = 100
 
 
+def domain_of(loss: Loss, start: FrequencyEstimate) -> tuple[float, float]:
+    """Return the ends of the interval of f_v in which the loss is finite."""
+    # The numbers that a loss computes for its solver may take a pass over its weights.
+    if type(loss).domain is Loss.domain:
+        return -np.inf, np.inf
+    return loss.domain(loss.constants(start))
+
+
 def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Box:
     """Return the bounds that have multipliers: those of constraints, and an end that is reached.
 
     Beyond its end a loss is infinite, so that an end that the point has reached acts as a bound.
     """
-    lower, upper = _ends(region)
-    first, last = loss.domain(loss.constants(start))
+    lower, upper = ends_of(region)
+    first, last = domain_of(loss, start)
     if np.isfinite(first):
         lower = np.where(point - first <= AT_END, np.maximum(lower, first), lower)
     if np.isfinite(last):
@@ -46,14 +54,7 @@ def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -
 
 def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     """Return what bounds, total, domain and support say about the values."""
-    lower, upper = _ends(region)
-    first, last = loss.domain(loss.constants(start))
-    if np.isfinite(first):
-        lower = np.maximum(lower, first - 8 * EPS * abs(first))
-    if np.isfinite(last):
-        upper = np.minimum(upper, last + 8 * EPS * abs(last))
-    if region.total is not None:
-        lower, upper = _within_total(lower, upper, region.total, start.d)
+    lower, upper = reach_of_box(loss, start, region)
     support = loss.support(start)
     if support is not None:
         lower = np.where(support, lower, 0.0)
@@ -61,15 +62,30 @@ def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     return Box(lower, upper)
 
 
-def _ends(region: Region) -> tuple[Array, Array]:
-    """Return the bounds of a region, each of shape (1,) where it is 0 or infinite for all."""
-    lower = region.lower
-    if region.lower_is_zero:
-        lower = np.zeros(1)
-    elif not region.lower_count:
-        lower = np.full(1, -np.inf)
-    upper = region.upper if region.upper_count else np.full(1, np.inf)
-    return lower, upper
+def reach_of_box(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
+    """Return the same without the support, which takes an array of its own."""
+    lower, upper = ends_of(region)
+    first, last = domain_of(loss, start)
+    if np.isfinite(first):
+        lower = np.maximum(lower, first - 8 * EPS * abs(first))
+    if np.isfinite(last):
+        upper = np.minimum(upper, last + 8 * EPS * abs(last))
+    if region.total is not None:
+        lower, upper = _within_total(lower, upper, region.total, start.d)
+    return Box(lower, upper)
+
+
+def ends_of(region: Region) -> Box:
+    """Return the bounds of a region, each of shape (1,) where it is the same number for all."""
+    lower = np.zeros(1) if region.lower_is_zero else _as_one(region.lower, region.lower_count)
+    return Box(lower, _as_one(region.upper, region.upper_count))
+
+
+def _as_one(bound: Array, finite_count: int) -> Array:
+    """Return one number if all bounds are that number, else the bounds."""
+    # One look for its extremes costs less than any array that is computed from a long vector.
+    is_even = finite_count in (0, len(bound)) and bound.min() == bound.max()
+    return bound[:1] if is_even else bound
 
 
 def _within_total(lower: Array, upper: Array, total: float, d: int) -> tuple[Array, Array]:
@@ -95,14 +111,15 @@ def _sum_of_others(bound: Array, d: int, outward: int) -> Array | float:
     # The two cases of every simplex come first: they need no further array.
     if not bound.any():
         return 0.0
-    if bound.shape[-1] == 1 and d > 1 and np.isinf(bound).all():
-        return outward * np.inf
+    if bound.shape[-1] == 1 and d > 1:
+        others = (d - 1) * float(bound[0])
+        return others + outward * 2 * EPS * abs(others) if np.isfinite(others) else outward * np.inf
     bound = np.broadcast_to(bound, (*bound.shape[:-1], d))
     infinite = np.isinf(bound)
     if np.count_nonzero(infinite) > 1:
         return outward * np.inf
     finite = np.where(infinite, 0.0, bound)
-    rounding = outward * len(bound) * EPS * float(np.sum(np.abs(finite)))
+    rounding = outward * bound.shape[-1] * EPS * float(np.sum(np.abs(finite)))
     others = finite.sum() - finite + rounding
     # One infinite bound leaves a finite sum to its own value alone.
     is_known = np.count_nonzero(infinite) - infinite == 0

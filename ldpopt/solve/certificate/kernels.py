@@ -25,12 +25,12 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # Values that are taken together, each with sums of its own: many enough that what is done per block
 # costs nothing beside them, and few enough that all of it stays in the processor's first cache.
-_BLOCK = 256
+BLOCK = 256
 
 # Curvatures below and above these are taken for 0 and for the number itself: both lower the bound
 # of the loss, and neither overflows when it is inverted.
-_FLAT = 1e-290
-_STEEP = 1e290
+FLAT = 1e-290
+STEEP = 1e290
 
 
 class Sums(NamedTuple):
@@ -77,7 +77,7 @@ def sums(slope: Array, f: Array, lower: Array, upper: Array) -> Sums:
     """
     d = len(f)
     steps, vectors = _operands(slope, f, lower, upper)
-    lanes = np.zeros((6, _BLOCK))
+    lanes = np.zeros((6, BLOCK))
     _sums(d, steps, *vectors, *lanes)
     *plain, sizes, corrections, extremes = lanes
     with np.errstate(invalid="ignore"):
@@ -85,7 +85,7 @@ def sums(slope: Array, f: Array, lower: Array, upper: Array) -> Sums:
         # Beyond the doubles fsum raises an error; NaN proves nothing.
         is_finite = np.isfinite(sizes).all() and np.isfinite(corrections).all()
         size = math.fsum([*sizes, *corrections]) if is_finite else math.nan
-        additions = d // _BLOCK + 2
+        additions = d // BLOCK + 2
         error = EPS * abs(size) + (additions * EPS) ** 2 * d * float(extremes.max())
     # A distance to bounds that are not there: only then a look for them.
     free = _free(slope, lower, upper) if math.isinf(mass) else (0.0, 0.0)
@@ -143,10 +143,10 @@ def rise(
     """
     d = len(f)
     steps, vectors = _operands(slope, error, modulus, f, price, price_error, lower, upper)
-    lanes = np.zeros(_BLOCK)
+    lanes = np.zeros(BLOCK)
     _rise(d, roundings, steps, lanes, *vectors)
     with np.errstate(over="ignore"):
-        total = float(with_rounding(np.asarray(np.sum(lanes)), d // _BLOCK + _BLOCK + 2))
+        total = float(with_rounding(np.asarray(np.sum(lanes)), d // BLOCK + BLOCK + 2))
     return math.inf if math.isnan(total) else total
 
 
@@ -157,13 +157,14 @@ def _operands(*arrays: Array) -> tuple[NDArray[np.int64], list[Array]]:
     """
     is_long = [len(array) > 1 for array in arrays]
     vectors = [
-        np.ascontiguousarray(array) if long else np.full(_BLOCK, array[0])
+        np.ascontiguousarray(array) if long else np.full(BLOCK, array[0])
         for array, long in zip(arrays, is_long, strict=True)
     ]
     return np.array(is_long, dtype=np.int64), vectors
 
 
-def _compiled(function: Function) -> Function:
+def compiled(function: Function) -> Function:
+    """Return a function compiled at its first call, and kept on disk."""
     # Division by zero gives infinity, as numpy's does.
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
@@ -178,7 +179,7 @@ def _compiled(function: Function) -> Function:
 # knows to be positive.
 
 
-@_compiled
+@compiled
 def _sums(
     d: int,
     steps: NDArray[np.int64],
@@ -194,8 +195,8 @@ def _sums(
     extreme: Array,
 ) -> None:
     """Add the sums of each place in a block to five arrays, and find each place's largest |f_v|."""
-    for start in range(0, d, _BLOCK):
-        count = min(_BLOCK, d - start)
+    for start in range(0, d, BLOCK):
+        count = min(BLOCK, d - start)
         first = start * steps
         gradients = slope[first[0] : first[0] + count]
         values = f[first[1] : first[1] + count]
@@ -227,18 +228,18 @@ def _sums(
             extreme[k] = length if length > extreme[k] else extreme[k]
 
 
-@_compiled
+@compiled
 def _invert(modulus: Array, moduli: Array, inverses: Array) -> None:
     """Write curvatures that can be inverted to the second array, their inverses to the third."""
     for k in range(len(modulus)):
         m = modulus[k]
-        m = 0.0 if m < _FLAT else m
-        m = _STEEP if m > _STEEP else m
+        m = 0.0 if m < FLAT else m
+        m = STEEP if m > STEEP else m
         moduli[k] = m
         inverses[k] = 1.0 / m
 
 
-@_compiled
+@compiled
 def _rise(
     d: int,
     roundings: float,
@@ -255,11 +256,11 @@ def _rise(
 ) -> None:
     """Add the rises of each place in a block to an array."""
     # A division takes as long as all the rest, and mostly one number stands for all values.
-    moduli = np.empty(_BLOCK)
-    inverses = np.empty(_BLOCK)
-    _invert(modulus[:_BLOCK], moduli, inverses)
-    for start in range(0, d, _BLOCK):
-        count = min(_BLOCK, d - start)
+    moduli = np.empty(BLOCK)
+    inverses = np.empty(BLOCK)
+    _invert(modulus[:BLOCK], moduli, inverses)
+    for start in range(0, d, BLOCK):
+        count = min(BLOCK, d - start)
         first = start * steps
         slopes = slope[first[0] : first[0] + count]
         errors = error[first[1] : first[1] + count]
