@@ -214,8 +214,11 @@ def _add_sums(
     lanes: Array,
 ) -> None:
     """Add the sums of each place in a block to five lanes."""
-    terms, mass, moment = lanes[0], lanes[1], lanes[2]
-    size, correction = lanes[3], lanes[4]
+    terms = lanes[0]
+    mass = lanes[1]
+    moment = lanes[2]
+    size = lanes[3]
+    correction = lanes[4]
     is_free = lower == -np.inf and upper == np.inf
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)

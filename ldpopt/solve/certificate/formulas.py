@@ -83,7 +83,7 @@ class Point(NamedTuple):
 
 
 def formula_of(loss: Loss, point: Point) -> Formula | None:
-    """Return the formula of a loss at a point; None where there is none, or numbers are too near.
+    """Return the formula of a loss at a point; None for other losses and points near an end.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ def formula_of(loss: Loss, point: Point) -> Formula | None:
         The point of one trial; both ends hold for all values.
     """
     # Of the very type: a class derived from one may state another loss.
-    known = _FORMULAS.get(type(loss))
-    if known is None or _is_near_end(loss, point):
+    maker = _FORMULAS.get(type(loss))
+    if maker is None or _is_near_end(loss, point):
         return None
-    return known(loss, point)
+    return maker(loss, point)
 
 
 def _is_near_end(loss: Loss, point: Point) -> bool:
