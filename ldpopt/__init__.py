@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ldpopt.solve.coverage import coverage
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
+    from ldpopt.sources import Rounds, Source, Sources, rounds
     from ldpopt.studies.comparison import compare
     from ldpopt.studies.comparison_result import Comparison
     from ldpopt.studies.selection import Selection, select_method
@@ -53,14 +54,18 @@ _HOMES = {
     "Noise": "estimate.noise",
     "Parameter": "parameter",
     "Problem": "solve.problem",
+    "Rounds": "sources",
     "Selection": "studies.selection",
     "Solution": "solve.solution",
+    "Source": "sources",
+    "Sources": "sources",
     "Study": "studies.study_result",
     "certify": "solve.certificate",
     "compare": "studies.comparison",
     "coverage": "solve.coverage",
     "discover": "discovery.discovering",
     "postprocess": "methods",
+    "rounds": "sources",
     "select_method": "studies.selection",
     "study": "studies.study",
 }
@@ -78,8 +83,11 @@ __all__ = [
     "Noise",
     "Parameter",
     "Problem",
+    "Rounds",
     "Selection",
     "Solution",
+    "Source",
+    "Sources",
     "Study",
     "__version__",
     "certify",
@@ -97,6 +105,7 @@ __all__ = [
     "oracles",
     "postprocess",
     "priors",
+    "rounds",
     "select_method",
     "studies",
     "study",

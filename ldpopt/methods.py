@@ -16,6 +16,8 @@ from ldpopt import closed_form, priors, validate
 from ldpopt.constraints import Fixed, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError, MethodError, warn
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.sets import NamedSets, Sets
+from ldpopt.group_totals import within_groups
 from ldpopt.immutable import closed
 from ldpopt.losses import (
     GaussianMLE,
@@ -313,6 +315,16 @@ def _posterior(
     return lambda: PosteriorMean(prior, total=total)
 
 
+def _posterior_on_simplex(prior: type[priors.Prior], total: float | None = None) -> Stated:
+    """Return the function that states the projection of a posterior mean, within groups or not."""
+    loss = _posterior(prior, total)
+
+    def stated(*, groups: Sets | NamedSets | None = None) -> Problem | Composition:
+        return Problem(loss(), _SIMPLEX) if groups is None else within_groups(loss, groups)
+
+    return stated
+
+
 def _power_under(*constraints: NonNegative | SumsTo) -> Stated:
     """Return the function that states Power's problem under some constraints."""
 
@@ -458,9 +470,8 @@ _ALL = [
         complexity="O(d)",
         nonnegative="yes",
     ),
-    _minimises(
-        _posterior(priors.NPMLE),
-        *_SIMPLEX,
+    _solves(
+        _posterior_on_simplex(priors.NPMLE),
         name="npmle-ns",
         fits_prior=True,
         label="NPMLE-NS",
@@ -480,9 +491,8 @@ _ALL = [
         complexity="O(d)",
         nonnegative="yes",
     ),
-    _minimises(
-        _posterior(priors.Mixture, total=1.0),
-        *_SIMPLEX,
+    _solves(
+        _posterior_on_simplex(priors.Mixture, total=1.0),
         name="mixture-ns",
         fits_prior=True,
         label="Mixture-NS",
@@ -701,7 +711,9 @@ def postprocess(
         A name in ``METHODS``, a Problem, or a function from an estimate of shape (d,) to
         frequencies, which is called trial by trial: see ``method_of``.
     **options
-        Options of the method: ``alpha`` (expected false positives, 2) and ``top_k`` (number of
+        Options of the method: ``groups`` for ``npmle-ns`` and ``mixture-ns`` (disjoint sets of
+        values, such as categories: each keeps the total that the raw estimates give it, which a
+        prior alone would shrink); ``alpha`` (expected false positives, 2) and ``top_k`` (number of
         values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
         false positives, .05) for ``base-zero``. Three more give what the code that drew N's
         figures computes: ``crossing="keep"`` for ``norm-cut`` (it keeps the value that crosses

@@ -28,8 +28,10 @@ LAYERS = [
     {"estimate"},
     {"adjustable"},
     {"oracles", "datasets", "closed_form", "priors"},
+    {"sources"},
     {"losses", "constraints"},
     {"solve"},
+    {"group_totals"},
     {"methods", "discovery"},
     {"studies"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
@@ -42,7 +44,7 @@ LAYERS = [
 its place here."""
 
 SOLVE_LAYERS = [
-    {"formulation", "status", "plan", "summary"},
+    {"formulation", "joint", "status", "plan", "summary"},
     {"solvers", "units", "jobs"},
     {"solver_data"},
     {"programs"},

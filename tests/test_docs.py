@@ -161,7 +161,7 @@ def test_type_checkers_see_the_names_that_are_imported_late():
 
 
 # What users meet through the names of other packages, or not at all.
-INSIDE = {"cli", "proofs", "rendering", "solve", "estimate"}
+INSIDE = {"cli", "proofs", "rendering", "solve", "estimate", "sources"}
 
 
 def test_every_public_package_is_named():
@@ -248,7 +248,7 @@ def test_the_rule_finds_what_it_should():
     assert {
         "postprocess",
         "Problem.solve",
-        "FrequencyEstimate.sigma",
+        "TracedFrequencies.sigma",
         "Constraint.cone_form",
     } <= names
 

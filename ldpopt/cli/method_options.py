@@ -12,6 +12,9 @@ import typer
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS, Method
 
+# Options that a word on the command line cannot state.
+_SETS = {"groups"}
+
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with one option for each option of any method of the table.
@@ -67,7 +70,7 @@ def _users() -> Mapping[str, list[str]]:
     """Return the names of the methods that have each option."""
     users: dict[str, list[str]] = {}
     for method in METHODS.values():
-        for name in method.options:
+        for name in [each for each in method.options if each not in _SETS]:
             users.setdefault(name, []).append(method.name)
     return users
 

@@ -17,6 +17,7 @@ from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
 from ldpopt.priors.base import posterior_frequencies, require_same_users
 from ldpopt.priors.counts import EstimatedCounts
+from ldpopt.priors.noise_classes import noise_classes
 
 Array = NDArray[np.float64]
 
@@ -132,12 +133,9 @@ class PosteriorMean(LeastSquares):
     def _variance(self, estimate: FrequencyEstimate) -> Array:
         """Return Σ Var[F_v], shape (...)."""
         if estimate not in self._variances:
-            observed = self._observed(estimate)
-            if isinstance(self.prior, Prior):
-                variance = _total_variance(self.prior, observed)
-            else:
-                variance = _fitted_variances(self.prior, observed)
-            self._variances[estimate] = locked(variance)
+            parts = noise_classes(self._observed(estimate))
+            variances = [_total_variance(self.prior, part) for _, part in parts]
+            self._variances[estimate] = locked(np.sum(variances, axis=0))
         return self._variances[estimate]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,19 +156,16 @@ class PosteriorMean(LeastSquares):
         return f"PosteriorMean({prior}{total})"
 
 
-def _total_variance(prior: Prior, estimate: FrequencyEstimate) -> Array:
-    """Return Σ Var[F_v] under one prior, shape (...)."""
-    counts = EstimatedCounts.of(estimate)
-    posterior = prior.posterior(counts.values, counts.noise.sd)
-    variances = counts.frequency_variances(posterior.variance)
-    return np.asarray(np.sum(variances, axis=-1))
-
-
-def _fitted_variances(family: type[Prior], estimate: FrequencyEstimate) -> Array:
-    """Return Σ Var[F_v] of each trial under a prior fitted to it, shape (...)."""
-    variances = np.empty(estimate.frequencies.shape[:-1])
-    for trial in np.ndindex(variances.shape):
+def _total_variance(prior: Prior | type[Prior], estimate: FrequencyEstimate) -> Array:
+    """Return Σ Var[F_v] under one prior, or under a member fitted to each trial, shape (...)."""
+    if isinstance(prior, Prior):
+        counts = EstimatedCounts.of(estimate)
+        posterior = prior.posterior(counts.values, counts.noise.sd)
+        variances = counts.frequency_variances(posterior.variance)
+        return np.asarray(np.sum(variances, axis=-1))
+    total = np.empty(estimate.frequencies.shape[:-1])
+    for trial in np.ndindex(total.shape):
         vector = estimate[trial]
         # A family has one member per trial, as for the means.
-        variances[trial] = _total_variance(family.fit(vector), vector)
-    return variances
+        total[trial] = _total_variance(prior.fit(vector), vector)
+    return total

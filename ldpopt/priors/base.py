@@ -17,6 +17,7 @@ from ldpopt.immutable import Immutable
 from ldpopt.priors.counts import EstimatedCounts, finite_counts
 from ldpopt.priors.curve import CELL, interpolated
 from ldpopt.priors.noise import CountNoise
+from ldpopt.priors.noise_classes import noise_classes
 
 Array = NDArray[np.float64]
 
@@ -256,6 +257,8 @@ def posterior_mean(
     Notes
     -----
     Cost: that of one smooth curve, which grows with log n at most, and one polynomial per value.
+    Where the noise differs between values, those of nearly the same noise are treated together, at
+    least 64 of them, and a family is fitted to each such class.
 
     Examples
     --------
@@ -280,14 +283,24 @@ def posterior_frequencies(
 
     Arguments and errors are those of ``posterior_mean``.
     """
+    if not isinstance(prior, Prior) and not (isinstance(prior, type) and issubclass(prior, Prior)):
+        raise InvalidTypeError(
+            f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}"
+        )
+    means = np.empty_like(estimate.frequencies)
+    for members, part in noise_classes(estimate):
+        means[..., members] = _of_one_noise(part, prior, value_dependent=value_dependent)
+    return means
+
+
+def _of_one_noise(
+    estimate: FrequencyEstimate, prior: Prior | type[Prior], *, value_dependent: bool
+) -> Array:
+    """Return the posterior mean of values that all have the same noise."""
     counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
     if isinstance(prior, Prior):
         require_same_users(prior, counts.n)
         posterior = prior._posterior(counts.values, counts.noise)
         return counts.frequencies(posterior.mean)
-    if not (isinstance(prior, type) and issubclass(prior, Prior)):
-        raise InvalidTypeError(
-            f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}"
-        )
     means = prior.fitted_means(estimate, value_dependent=value_dependent)
     return counts.frequencies(means)

@@ -20,6 +20,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.acceptance import judge
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.joint import about_one
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
@@ -28,6 +29,7 @@ from ldpopt.solve.solution import Solution
 from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 from ldpopt.solve.usual_path import usual_path
+from ldpopt.sources import Sources
 from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ldpopt.solve.kkt import KKT
 
 Array = NDArray[np.float64]
+Measured = FrequencyEstimate | Sources | ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +83,7 @@ class Problem(Formulation):
         super().__init__(loss, constraints)  # type: ignore[arg-type]  # made a tuple there
         object.__setattr__(self, "_planner", Planner())
 
-    def plan(self, estimate: FrequencyEstimate | ArrayLike) -> Plan:
+    def plan(self, estimate: Measured) -> Plan:
         """Return the path that ``solve`` takes for this estimate, its name and the reason.
 
         Examples
@@ -90,10 +93,10 @@ class Problem(Formulation):
         >>> order.plan([0.5, 0.6]).name
         'pava'
         """
-        problem = self.at(estimate)
+        problem, estimate = self._about(estimate)
         return self._planner.plan(problem, problem.accept(estimate), Request())
 
-    def explain(self, estimate: FrequencyEstimate | ArrayLike) -> str:
+    def explain(self, estimate: Measured) -> str:
         """Return which path ``solve`` takes for this estimate, and why, without solving.
 
         Examples
@@ -164,7 +167,7 @@ class Problem(Formulation):
 
     def solve(
         self,
-        estimate: FrequencyEstimate | ArrayLike,
+        estimate: Measured,
         path: PathChoice = "auto",
         solver: str | None = None,
         accuracy: Accuracy = "high",
@@ -182,7 +185,8 @@ class Problem(Formulation):
         ----------
         estimate
             Where f̃ comes from: one vector or a stack of trials. A plain array is enough where the
-            loss needs no noise level.
+            loss needs no noise level. Several measurements are a ``Sources``: squares then add up
+            over them by their precision, and likelihoods by themselves.
         path
             ``"closed-form"``, ``"iterative"`` (an algorithm of this library that steps towards the
             solution), ``"conic"``, or ``"auto"``: the first of them that is available, if no solver
@@ -245,7 +249,12 @@ class Problem(Formulation):
             workers = validate.integer("workers", workers, minimum=1)
         running = Running(bool(verbose), bool(warm_start), workers, show_progress)
         request = Request(path, solver, accuracy, solver_options, running, time_limit)
-        return self._solve(self.at(estimate), estimate, request)
+        return self._solve(*self._about(estimate), request)
+
+    def _about(self, measured: Measured) -> tuple[Formulation, FrequencyEstimate | ArrayLike]:
+        """Return the problem at this moment, and the estimate that it is about."""
+        problem, estimate = about_one(self, measured)
+        return problem.at(estimate), estimate
 
     def _solve(
         self, problem: Formulation, estimate: FrequencyEstimate | ArrayLike, request: Request
@@ -295,7 +304,7 @@ class Problem(Formulation):
 
     def path(
         self,
-        estimate: FrequencyEstimate | ArrayLike,
+        estimate: Measured,
         *,
         solver: str | None = None,
         accuracy: Accuracy = "high",
@@ -338,15 +347,16 @@ class Problem(Formulation):
         >>> [float(solution.frequencies[0].round(3)) for solution in solutions]
         [0.5, 0.6, 0.7]
         """
-        start = FrequencyEstimate.of(estimate)
-        steps = parameter_path.values_along(self.parameters(start), grids)
+        stated, about = about_one(self, estimate)
+        start = FrequencyEstimate.of(about)
+        steps = parameter_path.values_along(stated.parameters(start), grids)
         # Values in order are near each other, and so are their solutions.
         running = Running(warm_start=True)
         request = Request("auto", solver, accuracy, running=running)
         counted = progress.track(steps, f"{len(steps):,} values", len(steps))
-        return [self._solve(self.at(start, values), start, request) for values in counted]
+        return [self._solve(stated.at(start, values), start, request) for values in counted]
 
-    def to_cvxpy(self, estimate: FrequencyEstimate | ArrayLike) -> cp.Problem:
+    def to_cvxpy(self, estimate: Measured) -> cp.Problem:
         """Return the problem for one vector as a ``cvxpy.Problem``, for what cvxpy can do besides.
 
         Its variable ``f`` is ``problem.var_dict["f"]``, in units of frequency; its minimum is the
@@ -366,7 +376,7 @@ class Problem(Formulation):
         >>> stated.var_dict["f"].value.round(3)
         array([0.603, 0.303, 0.093])
         """
-        problem = self.at(estimate)
+        problem, estimate = self._about(estimate)
         start = problem.accept(estimate)
         if start.frequencies.ndim > 1:
             raise InvalidInputError(
@@ -383,7 +393,7 @@ class Problem(Formulation):
         scale = loss.cone_factor(start.d, constants)
         return cp.Problem(cp.Minimize(objective / scale), [*cones, *forms])
 
-    def minimise(self, estimate: FrequencyEstimate | ArrayLike) -> Array:
+    def minimise(self, estimate: Measured) -> Array:
         """Return the frequencies of ``solve(estimate)`` alone, of the estimate's shape.
 
         A closed form is not checked again, which takes several times as long as to evaluate it.
@@ -395,7 +405,7 @@ class Problem(Formulation):
         >>> Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).minimise([0.5, 0.25])
         array([0.625, 0.375])
         """
-        problem = self.at(estimate)
+        problem, estimate = self._about(estimate)
         start = problem.accept(estimate)
         form = closed_form_for(problem, start)
         if form is None:
@@ -409,7 +419,7 @@ class Problem(Formulation):
         return point
 
     def interval(
-        self, estimate: FrequencyEstimate, level: float = 0.95, sets: Sets | None = None
+        self, estimate: FrequencyEstimate | Sources, level: float = 0.95, sets: Sets | None = None
     ) -> tuple[Array, Array]:
         """Return confidence intervals for values or sets that use the constraints.
 
@@ -455,8 +465,8 @@ class Problem(Formulation):
         >>> [end.round(3) for end in ranked.interval(raw)]
         [array([ 0.464,  0.454, -0.016]), array([0.508, 0.508, 0.073])]
         """
-        problem = self.at(estimate)
-        start = problem.accept(estimate)
+        problem, about = self._about(estimate)
+        start = problem.accept(about)
         # First, because a program over an empty set would blame the reports for a conflict that the
         # constraints have among themselves.
         feasibility.require_feasible(problem.constraints, start.d)

@@ -1,0 +1,56 @@
+"""Values of one noise: where it differs between values, each class of values is treated apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.noise import Noise
+
+Index = NDArray[np.int64]
+
+# Standard deviations that differ by less than this share count as one, the quadratic mean: the
+# error of a posterior mean changes by the square of it.
+_ALIKE = 0.05
+
+# Values that a prior is fitted to, at least: fewer join the next class.
+_FEWEST = 64
+
+
+def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, FrequencyEstimate]]:
+    """Return the indices of the values of each class of noise, and their estimate.
+
+    An estimate whose values all have one noise is the only class. A prior is about values that
+    nothing but their estimates tells apart; values of different noise are told apart by it, and
+    each class has a prior of its own.
+    """
+    noise = estimate.noise
+    if noise.is_common:
+        yield np.arange(estimate.d), estimate
+        return
+    constant = np.broadcast_to(noise.constant, estimate.d)
+    slope = np.broadcast_to(noise.slope, estimate.d)
+    for members in _classes(np.sqrt(constant)):
+        common = Noise(float(constant[members].mean()), float(slope[members].mean()), noise.n)
+        part = FrequencyEstimate(
+            estimate.frequencies[..., members], noise=common, is_raw=estimate.is_raw
+        )
+        yield members, part
+
+
+def _classes(sd: NDArray[np.float64]) -> Iterator[Index]:
+    """Return the indices of values with nearly the same standard deviation."""
+    order = np.argsort(sd, kind="stable")
+    ascending = sd[order]
+    first = 0
+    while first < len(order):
+        end = int(np.searchsorted(ascending, (1 + _ALIKE) * ascending[first], side="right"))
+        end = max(end, first + _FEWEST)
+        # A rest that is too small for a class of its own stays with this one.
+        if len(order) - end < _FEWEST:
+            end = len(order)
+        yield order[first:end]
+        first = end

@@ -1,0 +1,63 @@
+"""A picture of values over rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from ldpopt import style
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.printable import shortened
+
+Array = NDArray[np.float64]
+
+_ACROSS = 3  # panels side by side
+
+
+@style.styled
+def rounds_figure(
+    estimates: Sequence[FrequencyEstimate], raw: Array, places: Sequence[int], level: float
+) -> Figure:
+    """Return one panel per value: raw estimates as points, smoothed ones as a line with a band.
+
+    Parameters
+    ----------
+    estimates
+        The smoothed rounds.
+    raw
+        Raw frequencies of the rounds, shape (T, d).
+    places
+        Indices of the values.
+    level
+        Probability of the bands.
+    """
+    across = min(_ACROSS, len(places))
+    down = -(-len(places) // across)
+    size = (1.0 + 2.6 * across, 0.9 + 2.0 * down)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False, sharex=True).flat
+    times = np.arange(len(estimates)) + 1
+    look = style.of("base")
+    ends = np.stack([np.stack(estimate.interval(level)) for estimate in estimates])
+    smoothed = np.stack([estimate.frequencies for estimate in estimates])
+    for panel, place in zip(panels, places, strict=False):
+        lower, upper = ends[:, 0, place], ends[:, 1, place]
+        panel.fill_between(times, lower, upper, color=look.colour, alpha=0.2, linewidth=0)
+        panel.plot(times, smoothed[:, place], color=look.colour, label="over all rounds")
+        panel.plot(
+            times, raw[:, place], "o", color=style.GREY, markersize=3, label="each by itself"
+        )
+        labels = estimates[0].labels
+        name = f"value {place}" if labels is None else shortened(labels[place])
+        panel.set_title(name.replace("$", r"\$"))
+    for panel in list(figure.axes)[len(places) :]:
+        panel.set_visible(False)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2)
+    figure.supxlabel("round")
+    figure.supylabel("estimated frequency")
+    figure.suptitle(f"{len(estimates)} rounds; bands cover {level:.0%} per round and value")
+    return figure

@@ -1,0 +1,148 @@
+"""One measurement: an estimate of the frequencies, or of the totals of groups of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt import validate
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.sets import NamedSets, Sets
+from ldpopt.immutable import Immutable
+
+Array = NDArray[np.float64]
+
+_NAMELESS = "a source"
+
+
+class Source(Immutable):
+    """A raw estimate of A f: of the frequencies f themselves, or of totals of groups of values.
+
+    Parameters
+    ----------
+    estimate
+        One raw estimate with its noise: of another budget, oracle, service or time.
+    groups
+        Which values each number of the estimate counts: sets of indices or labels, a mapping of
+        named sets, or a boolean array (m, d), for an estimate of m numbers. None where it estimates
+        the values themselves.
+    drift
+        Standard deviation, in units of frequency, by which what was measured has moved since then:
+        one number >= 0, or one for each number of the estimate. Its square adds to the variance.
+    name
+        What messages call it.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the estimate has no noise, is processed or a stack, the drift is negative or not finite,
+        or there are not as many groups as numbers in the estimate.
+
+    Examples
+    --------
+    >>> from ldpopt import oracles
+    >>> counts = oracles.GRR(1.0, d=2).estimate([700, 300], 1_000)
+    >>> Source(counts, groups=[[0, 1], [2]], name="by category")
+    Source(by category: GRR, ε = 1, n = 1,000, 2 groups)
+    """
+
+    def __init__(
+        self,
+        estimate: FrequencyEstimate,
+        groups: Sets | NamedSets | None = None,
+        *,
+        drift: ArrayLike = 0.0,
+        name: str = "",
+    ) -> None:
+        self.name = name or _NAMELESS
+        self.estimate = _checked(self.name, estimate)
+        self.groups: Any = groups
+        if groups is not None and len(groups) != self.estimate.d:
+            raise InvalidInputError(
+                f"{self.name} has {len(groups)} groups for an estimate of {self.estimate.d} "
+                "numbers: pass one group for each"
+            )
+        self.drift = _checked_drift(self.name, drift, self.estimate.d)
+
+    @classmethod
+    def named(cls, source: Source | FrequencyEstimate, name: str) -> Source:
+        """Return a source as it is, under this name if it has none; an estimate as a source."""
+        if not isinstance(source, Source):
+            return cls(source, name=name)
+        if source.name != _NAMELESS:
+            return source
+        return cls(source.estimate, source.groups, drift=source.drift, name=name)
+
+    @property
+    def size(self) -> int:
+        """How many numbers were estimated."""
+        return self.estimate.d
+
+    def variance(self, frequencies: ArrayLike) -> Array:
+        """Return the variance of each number about what it is now, the drift included.
+
+        Parameters
+        ----------
+        frequencies
+            Frequencies of the values or groups, of a shape that broadcasts with the estimate's.
+        """
+        f = np.asarray(frequencies, dtype=np.float64)
+        noise = self.estimate.noise
+        return np.broadcast_to(noise.constant + noise.slope * f + self.drift**2, self.size)
+
+    @property
+    def slope(self) -> Array:
+        """Growth of each variance with the frequency."""
+        return np.broadcast_to(self.estimate.noise.slope, self.size)
+
+    def __repr__(self) -> str:
+        parts = self.estimate._origin or [f"{self.size} numbers"]
+        if self.groups is not None:
+            parts.append(f"{self.size} groups")
+        if np.any(self.drift):
+            parts.append(f"drift {np.max(self.drift):.3g}")
+        prefix = "" if self.name == _NAMELESS else f"{self.name}: "
+        return f"Source({prefix}{', '.join(parts)})"
+
+
+def _checked(name: str, estimate: object) -> FrequencyEstimate:
+    """Return a raw estimate with noise, of one collection."""
+    if not isinstance(estimate, FrequencyEstimate):
+        raise InvalidTypeError(
+            f"{name} must be a FrequencyEstimate, got {type(estimate).__name__}: its noise decides "
+            "how much it counts"
+        )
+    estimate.require_unchanged()
+    if estimate.frequencies.ndim > 1:
+        raise InvalidInputError(f"{name} is a stack of trials: pass one collection, estimate[0]")
+    if estimate._noise is None:
+        raise InvalidInputError(
+            f"{name} has no noise, which decides how much it counts: build its estimate as "
+            "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
+        )
+    if estimate.is_raw is False:
+        raise InvalidInputError(
+            f"{name} is processed by {estimate.method!r}, and its noise is that of raw estimates: "
+            "pass estimate.raw"
+        )
+    return estimate
+
+
+def _checked_drift(name: str, drift: ArrayLike, size: int) -> Array | float:
+    """Return a drift as one number, or as a vector of the estimate's size."""
+    values = np.asarray(validate.array(f"the drift of {name}", drift), dtype=np.float64)
+    if values.shape not in {(), (size,)}:
+        raise InvalidInputError(
+            f"the drift of {name} must be one number or {size}, got shape {values.shape}"
+        )
+    is_wrong = ~((values >= 0) & np.isfinite(values))
+    if is_wrong.any():
+        at = validate.first(is_wrong)
+        raise InvalidInputError(
+            f"the drift of {name} must be finite and >= 0, found {values[at]:g}"
+            f"{validate.placed(at)}"
+        )
+    return float(values) if values.ndim == 0 else values

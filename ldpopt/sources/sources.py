@@ -1,0 +1,339 @@
+"""Several measurements of one distribution, combined by their precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.covariance import Covariance
+from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.sets import membership, named_sets
+from ldpopt.immutable import Immutable
+from ldpopt.sources.forest import Forest, ForestSquares, Index, forest_of
+from ldpopt.sources.noise import CombinedCovariance, CombinedNoise
+from ldpopt.sources.overlap import OverlapSquares
+from ldpopt.sources.source import Source
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Array = NDArray[np.float64]
+
+_SMALL = 1_024  # values up to which variances account for how those of one source vary together
+
+
+class Sources(Immutable):
+    """Independent measurements of the same d frequencies f, or of totals of groups of them.
+
+    Parameters
+    ----------
+    sources
+        Each a ``Source``, or a raw ``FrequencyEstimate`` of the values.
+    independent
+        States that two sources with the same numbers are of different users all the same.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there is no source, none estimates the values themselves, domains or labels differ, a
+        group is empty or has a value outside the domain, or the same users seem to count twice.
+
+    Notes
+    -----
+    Each measurement counts by its precision, 1/variance, at the uniform frequency 1/d of a value
+    and |g|/d of a group: weights that do not depend on the data keep the combination unbiased and
+    linear. Estimates of the values are averaged; groups that lie inside each other or apart are
+    joined by two passes over their forest; groups that overlap by a dense system of their number
+    (``explain`` states which).
+
+    Examples
+    --------
+    >>> from ldpopt import oracles
+    >>> weak = oracles.OUE(0.5, d=3).estimate([5_200, 4_000, 3_800], 10_000)
+    >>> strong = oracles.OUE(2.0, d=3).estimate([3_200, 2_000, 1_700], 10_000)
+    >>> week = Sources([weak, strong])
+    >>> combined = week.combined()
+    >>> combined.frequencies.round(3), round(combined.sigma, 4), round(strong.sigma, 4)
+    (array([0.567, 0.21 , 0.126]), 0.0084, 0.0085)
+    """
+
+    def __init__(
+        self, sources: Sequence[Source | FrequencyEstimate], *, independent: bool = False
+    ) -> None:
+        if isinstance(sources, Source | FrequencyEstimate) or not np.iterable(sources):
+            raise InvalidTypeError("sources must be a list of Source or FrequencyEstimate objects")
+        self.sources = tuple(Source.named(each, f"source {i}") for i, each in enumerate(sources))
+        if not self.sources:
+            raise InvalidInputError("there are no sources: pass at least one")
+        whole = [source for source in self.sources if source.groups is None]
+        if not whole:
+            raise InvalidInputError(
+                "no source estimates the values themselves: totals of groups alone leave open how "
+                "each group is divided among its values"
+            )
+        self.d: int = whole[0].size
+        self.labels = common_labels(whole)
+        if not independent:
+            require_different_users(self.sources)
+        self.members: tuple[csr_array | None, ...] = tuple(
+            None if source.groups is None else _members(source, self.labels, self.d)
+            for source in self.sources
+        )
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __iter__(self) -> Iterator[Source]:
+        return iter(self.sources)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all sources estimate the values themselves."""
+        return all(members is None for members in self.members)
+
+    @property
+    def n(self) -> int | None:
+        """Number of reports of all sources; None if one does not know its own."""
+        return total_reports(self.sources)
+
+    @cached_property
+    def precisions(self) -> tuple[Array, ...]:
+        """The weight of each number of each source: 1/variance at the uniform distribution."""
+        precisions = []
+        for source, members in zip(self.sources, self.members, strict=True):
+            size = 1.0 if members is None else np.asarray(members.sum(axis=1))
+            precisions.append(1 / source.variance(size / self.d))
+        return tuple(precisions)
+
+    @cached_property
+    def own_precision(self) -> Array:
+        """The weight of the values' own measurements together, shape (d,)."""
+        return np.asarray(np.sum([w for w, a in self._measured() if a is None], axis=0))
+
+    @cached_property
+    def forest(self) -> Forest | None:
+        """The groups of all sources as a forest; None where some overlap, or there are none."""
+        return None if self.is_plain else forest_of(self._all_members)
+
+    @cached_property
+    def _all_members(self) -> Any:
+        from scipy import sparse
+
+        return sparse.vstack([a for a in self.members if a is not None], format="csr")
+
+    @cached_property
+    def _squares(self) -> ForestSquares | OverlapSquares | None:
+        """The squared distances to all sources, as a quadratic of f; None where no group is."""
+        if self.is_plain:
+            return None
+        weights = np.concatenate([w for w, a in self._measured() if a is not None])
+        if self.forest is not None:
+            return ForestSquares(self.forest, self.own_precision, weights)
+        return OverlapSquares(self._all_members, self.own_precision, weights)
+
+    @property
+    def _knows_pairs(self) -> bool:
+        """Whether every source states how its numbers vary together."""
+        noises = [source.estimate.noise for source in self.sources]
+        return all(noise.protocol is None or noise.knows_pairs for noise in noises)
+
+    def _measured(self) -> Iterator[tuple[Array, csr_array | None]]:
+        return zip(self.precisions, self.members, strict=True)
+
+    def explain(self) -> str:
+        """Return in words how the sources are combined.
+
+        Examples
+        --------
+        >>> Sources([FrequencyEstimate([0.5, 0.5], noise=[0.01, 0.01])]).explain()
+        '1 source: a mean, weighted by precision'
+        """
+        count = f"{len(self)} source{'s' if len(self) > 1 else ''}"
+        if self.is_plain:
+            return f"{count}: a mean, weighted by precision"
+        groups = self._all_members.shape[0]
+        if self.forest is not None:
+            return f"{count}: two passes over a forest of {groups:,} groups and {self.d:,} values"
+        return f"{count}: a dense system, because some of the {groups:,} groups overlap"
+
+    def combined(self) -> FrequencyEstimate:
+        """Return the best linear estimate of f with its noise: raw in kind, for every method.
+
+        Notes
+        -----
+        The values' variances are exact for the weights used; where groups are measured they need
+        the totals of these groups, in whose place the estimates stand. Sets of values have
+        the variance that follows from all sources together. Cost: a few passes, or two over the
+        forest, or the cube of the number of groups that overlap.
+        """
+        frequencies = self._combination([source.estimate.frequencies for source in self.sources])
+        return FrequencyEstimate(
+            frequencies,
+            noise=self._noise(frequencies),
+            is_raw=True,
+            labels=self.labels,
+            method="base",
+        )
+
+    def on_forest(self) -> tuple[Array, Index, Array]:
+        """Return measurements, parents and precisions of the forest of groups and values.
+
+        Each of shape (groups + d,), groups first; equal groups are averaged. Only where ``forest``
+        is known.
+        """
+        assert self.forest is not None
+        precision = np.zeros(self.forest.groups)
+        moment = np.zeros(self.forest.groups)
+        moment_of_value = np.zeros(self.d)
+        first = 0
+        for source, (weights, members) in zip(self.sources, self._measured(), strict=True):
+            weighted = weights * source.estimate.frequencies
+            if members is None:
+                moment_of_value += weighted
+                continue
+            nodes = self.forest.node_of_group[first : first + source.size]
+            np.add.at(precision, nodes, weights)
+            np.add.at(moment, nodes, weighted)
+            first += source.size
+        measured = np.concatenate([moment / precision, moment_of_value / self.own_precision])
+        trust = np.concatenate([precision, self.own_precision])
+        return measured, self.forest.parents, trust
+
+    def _combination(self, measured: Sequence[Array]) -> Array:
+        """Return the combination of measurements, each of shape (..., size): linear in them."""
+        rows = [np.atleast_2d(each) for each in measured]
+        right = np.zeros((len(rows[0]), self.d))
+        for (precision, members), each in zip(self._measured(), rows, strict=True):
+            weighted = precision * each
+            right += weighted if members is None else weighted @ members
+        squares = self._squares
+        solved = right / self.own_precision if squares is None else squares.solve(right)
+        return solved.reshape(*np.shape(measured[0])[:-1], self.d)
+
+    def _weights(self, rows: Array) -> list[Array]:
+        """Return what each number of each source contributes to answers Σ x_v f_v, x in rows."""
+        squares = self._squares
+        solved = rows / self.own_precision if squares is None else squares.solve(rows)
+        return [
+            precision * (solved if members is None else (members @ solved.T).T)
+            for precision, members in self._measured()
+        ]
+
+    def _noise(self, frequencies: Array) -> Noise:
+        """Return the noise of the combination, given its frequencies."""
+        constant: Any = 0.0
+        slope: Any = 0.0
+        for source, (precision, members) in zip(self.sources, self._measured(), strict=True):
+            if members is None:
+                share = _as_number((precision / self.own_precision) ** 2)
+                constant = constant + share * (source.variance(0.0))
+                slope = slope + share * source.slope
+        constant, slope = _as_number(constant), _as_number(slope)
+        if self._squares is not None:
+            constant, slope = self._with_groups(constant, slope, np.clip(frequencies, 0.0, 1.0))
+        return CombinedNoise(constant, slope, self.n, joint=self._covariance)
+
+    def _with_groups(self, constant: Any, slope: Any, f: Array) -> tuple[Array, Array]:
+        """Return the parts of the variances when groups are measured, at these frequencies."""
+        assert self._squares is not None
+        of_groups = [
+            source.variance(np.minimum(members @ f, 1.0))
+            for source, members in zip(self.sources, self.members, strict=True)
+            if members is not None
+        ]
+        of_values = np.broadcast_to(constant + slope * f, self.d)
+        variance, follows = self._squares.variances(of_values, np.concatenate(of_groups))
+        # Estimates of one source may vary together. That changes a variance by a part of 1/d, which
+        # is worth its d products only where d is small.
+        if self.d <= _SMALL and self._knows_pairs:
+            variance = self._covariance(f).diagonal
+        # What the value's own frequency adds is known as a function of it.
+        growth = np.broadcast_to(follows**2 * slope, self.d)
+        return variance - growth * f, growth
+
+    def _covariance(self, frequencies: Array) -> Covariance:
+        """Return the covariance of the combination, given true frequencies of shape (d,)."""
+        f = np.clip(frequencies, 0.0, 1.0)
+        parts = []
+        for source, members in zip(self.sources, self.members, strict=True):
+            seen = f if members is None else np.minimum(members @ f, 1.0)
+            drift = np.broadcast_to(source.drift**2, source.size)
+            parts.append(source.estimate.noise.covariance(seen).with_diagonal(drift))
+        return CombinedCovariance(self.d, self._weights, self._combination, parts)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(map(repr, self.sources))
+        return f"Sources([{inside}])"
+
+
+def total_reports(sources: Sequence[Source]) -> int | None:
+    """Return the number of reports of all sources; None if one does not know its own."""
+    counts = [source.estimate.n for source in sources]
+    stated = [count for count in counts if count is not None]
+    return sum(stated) if len(stated) == len(counts) else None
+
+
+def common_labels(sources: Sequence[Source]) -> tuple[str, ...] | None:
+    """Return the labels of the domain; sizes or labels that differ raise an error."""
+    first = sources[0]
+    labelled = None
+    for source in sources:
+        if source.size != first.size:
+            raise InvalidInputError(
+                f"{source.name} has {source.size} values and {first.name} has {first.size}: "
+                "sources need one domain; pass groups=... for totals of values"
+            )
+        labels = source.estimate.labels
+        if labels is None:
+            continue
+        if labelled is None:
+            labelled = source
+            continue
+        common = labelled.estimate.labels
+        if labels != common and common is not None:
+            at = next(
+                i for i, pair in enumerate(zip(common, labels, strict=True)) if len({*pair}) > 1
+            )
+            raise InvalidInputError(
+                f"{source.name} calls value {at} {labels[at]!r} and {labelled.name} calls it "
+                f"{common[at]!r}: bring both into the same order of labels"
+            )
+    return None if labelled is None else labelled.estimate.labels
+
+
+def require_different_users(sources: Sequence[Source]) -> None:
+    """Raise an error if two sources have the same numbers."""
+    seen: dict[tuple[Any, ...], Source] = {}
+    for source in sources:
+        estimate = source.estimate
+        key = (estimate.n, estimate.frequencies.tobytes())
+        if key in seen:
+            raise InvalidInputError(
+                f"{source.name} has the numbers of {seen[key].name}: the same users may not count "
+                "twice; if they are others, pass independent=True"
+            )
+        seen[key] = source
+
+
+def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_array:
+    """Return the groups of a source as rows of zeros and ones."""
+    _, rows = named_sets(source.groups, labels)
+    members = membership(rows, d)
+    sizes = np.diff(members.indptr)
+    if not sizes.all():
+        raise InvalidInputError(
+            f"group {int(np.argmin(sizes))} of {source.name} is empty: every group needs a value"
+        )
+    return members
+
+
+def _as_number(values: Any) -> Any:
+    """Return one number where all values are equal."""
+    array = np.asarray(values)
+    return float(array.flat[0]) if array.size and np.ptp(array) == 0 else array

@@ -1,0 +1,405 @@
+"""Several measurements as one: against dense least squares, simulation, and hostile input."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import ldpopt
+from ldpopt import FrequencyEstimate, Noise, Problem, Source, Sources, closed_form, oracles, rounds
+from ldpopt import constraints as cs
+from ldpopt import losses as ls
+from ldpopt.closed_form.smoothing import random_walk_spread, random_walk_weights
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.sources import overlap
+from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
+
+D = 9
+CATEGORIES = [[0, 1, 2], [3, 4, 5, 6]]
+PARTS = {"left": [0, 1], "middle": [3, 4], "all": [3, 4, 5, 6]}
+CROSSING = [[0, 3, 6], [1, 4, 7], [2, 5, 6]]
+TRUTH = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.08, 0.06, 0.04, 0.02])
+SIMPLEX = [cs.NonNegative(), cs.SumsTo(1.0)]
+
+
+def measured(rng, oracle, groups=None, n=2_000, **options):
+    """Draw a source of the truth's values, or of totals of groups."""
+    shares = TRUTH if groups is None else np.array([TRUTH[members].sum() for members in groups])
+    noise = oracle.a / n
+    frequencies = shares + rng.normal(0, np.sqrt(noise), len(shares))
+    return Source(FrequencyEstimate(frequencies, n=n, oracle=oracle), groups, **options)
+
+
+def collection(kind, rng):
+    """Return sources whose groups are absent, apart, inside each other or overlapping."""
+    sources = [measured(rng, oracles.OUE(1.0, D)), measured(rng, oracles.GRR(2.0, D))]
+    if kind != "plain":
+        sources.append(measured(rng, oracles.GRR(1.0, 2), CATEGORIES))
+    if kind in ("nested", "overlapping"):
+        sources.append(measured(rng, oracles.OUE(1.0, 3), list(PARTS.values()), drift=0.01))
+    if kind == "overlapping":
+        sources.append(measured(rng, oracles.SUE(1.0, 3), CROSSING))
+    return Sources(sources)
+
+
+KINDS = ["plain", "apart", "nested", "overlapping"]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def dense_maps(sources):
+    return [np.eye(D) if a is None else a.toarray() for a in sources.members]
+
+
+@each_kind
+def test_combined_is_dense_generalised_least_squares(kind):
+    sources = collection(kind, np.random.default_rng(1))
+    matrix = np.zeros((D, D))
+    right = np.zeros(D)
+    for a, w, source in zip(dense_maps(sources), sources.precisions, sources, strict=True):
+        matrix += a.T @ np.diag(w) @ a
+        right += a.T @ (w * source.estimate.frequencies)
+    np.testing.assert_allclose(
+        sources.combined().frequencies, np.linalg.solve(matrix, right), atol=CERTIFIED
+    )
+
+
+@each_kind
+def test_the_noise_is_that_of_the_linear_combination(kind):
+    sources = collection(kind, np.random.default_rng(2))
+    matrix = sum(
+        a.T @ np.diag(w) @ a for a, w in zip(dense_maps(sources), sources.precisions, strict=True)
+    )
+    covariance = np.zeros((D, D))
+    for a, w, source in zip(dense_maps(sources), sources.precisions, sources, strict=True):
+        taken = np.linalg.solve(matrix, a.T @ np.diag(w))
+        noise = source.estimate.noise.covariance(a @ TRUTH).dense()
+        drift = np.eye(source.size) * source.drift**2
+        covariance += taken @ (noise + drift) @ taken.T
+    noise = sources.combined().noise
+    stated = noise.covariance(TRUTH)
+    np.testing.assert_allclose(stated.dense(), covariance, atol=1e-14)
+    np.testing.assert_allclose(stated.diagonal, covariance.diagonal(), rtol=1e-9)
+    sets = np.zeros((2, D))
+    sets[0, [0, 4]] = sets[1, [1, 2, 8]] = 1
+    np.testing.assert_allclose(
+        stated.quadratic(sets), np.einsum("sv,vw,sw->s", sets, covariance, sets), rtol=1e-9
+    )
+    # The values' own variances take the estimates where they need totals of groups.
+    np.testing.assert_allclose(noise.variance(TRUTH), covariance.diagonal(), rtol=0.05)
+
+
+@pytest.mark.parametrize("kind", ["apart", "nested", "overlapping"])
+def test_variances_of_independent_measurements_need_no_products(kind, monkeypatch):
+    """The passes over the forest and the dense system agree with the covariance they stand for."""
+    rng = np.random.default_rng(3)
+    maps = {"apart": [CATEGORIES], "nested": [CATEGORIES, list(PARTS.values())]}
+    groups = maps.get(kind, [CATEGORIES, CROSSING])
+    parts = [FrequencyEstimate(TRUTH, noise=rng.uniform(1, 2, D) * 1e-4)]
+    for rows in groups:
+        totals = [TRUTH[members].sum() for members in rows]
+        parts.append(
+            Source(FrequencyEstimate(totals, noise=rng.uniform(1, 2, len(rows)) * 1e-4), rows)
+        )
+    sources = Sources(parts)
+    exact = sources.combined().noise.covariance(TRUTH).diagonal
+    monkeypatch.setattr("ldpopt.sources.sources._SMALL", 0)
+    np.testing.assert_allclose(sources.combined().noise.constant, exact, rtol=1e-9)
+
+
+@each_kind
+def test_the_estimate_varies_as_its_noise_states(kind):
+    sources = collection(kind, np.random.default_rng(4))
+    rng = np.random.default_rng(5)
+    draws = 4_000
+    stack = []
+    for a, source in zip(dense_maps(sources), sources, strict=True):
+        covariance = source.estimate.noise.covariance(a @ TRUTH).dense()
+        covariance += np.eye(source.size) * source.drift**2
+        stack.append(rng.multivariate_normal(a @ TRUTH, covariance, draws, method="eigh"))
+    drawn = sources._combination(stack)
+    variance = sources.combined().noise.covariance(TRUTH).diagonal
+    np.testing.assert_array_less(
+        np.abs(drawn.mean(axis=0) - TRUTH), SIGMAS * np.sqrt(variance / draws)
+    )
+    np.testing.assert_allclose(drawn.var(axis=0) / variance, 1, atol=SIGMAS * np.sqrt(2 / draws))
+
+
+@each_kind
+def test_the_order_of_sources_changes_nothing(kind):
+    sources = collection(kind, np.random.default_rng(6))
+    turned = Sources(list(sources)[::-1])
+    ours = sources.combined()
+    theirs = turned.combined()
+    np.testing.assert_allclose(ours.frequencies, theirs.frequencies, atol=ROUNDING)
+    np.testing.assert_allclose(ours.noise.variance(TRUTH), theirs.noise.variance(TRUTH), rtol=1e-9)
+
+
+def test_without_drift_rounds_are_pooled_and_with_an_infinite_one_each_stands_alone():
+    rng = np.random.default_rng(7)
+    series = [measured(rng, oracles.OUE(1.0, D)).estimate for _ in range(4)]
+    pooled = rounds(series, drift=0.0)
+    alone = rounds(series, drift=np.full(D, np.inf))
+    mean = Sources(series).combined()
+    for t, estimate in enumerate(series):
+        np.testing.assert_allclose(pooled[t].frequencies, mean.frequencies, atol=ROUNDING)
+        np.testing.assert_allclose(alone[t].frequencies, estimate.frequencies, atol=ROUNDING)
+        assert alone[t].sigma == pytest.approx(estimate.sigma)
+    assert pooled[0].sigma == pytest.approx(mean.sigma)
+
+
+def test_rounds_are_the_posterior_of_a_random_walk():
+    """An independent derivation: the Gaussian conditional mean with an almost flat start."""
+    precisions = np.array([4.0, 1.0, 9.0, 2.0])
+    drift = 0.7
+    times = np.arange(4)
+    walk = drift**2 * np.minimum.outer(times, times) + 1e7
+    taken = walk @ np.linalg.inv(walk + np.diag(1 / precisions))
+    weights = random_walk_weights(precisions, np.array([drift]))
+    np.testing.assert_allclose(weights[0], taken, atol=1e-6)
+    steps = np.diff(np.eye(4), axis=0)
+    posterior = np.linalg.inv(np.diag(precisions) + steps.T @ steps / drift**2).diagonal()
+    of_noise = (weights[0] ** 2 / precisions).sum(axis=1)
+    spread = random_walk_spread(weights, np.array([drift]))
+    np.testing.assert_allclose(of_noise + spread[0], posterior, rtol=1e-9)
+
+
+def test_the_drift_is_chosen_and_intervals_cover_the_moving_frequencies():
+    rng = np.random.default_rng(8)
+    d = 400
+    times = 8
+    users = 60_000
+    start = rng.dirichlet(np.full(d, 0.3))
+    walk = np.cumsum(rng.normal(0, 0.1, (times, d)), axis=0)
+    truth = start * np.exp(walk)
+    truth /= truth.sum(axis=1, keepdims=True)
+    oracle = oracles.OUE(1.0, d)
+    counts = np.array([rng.multinomial(users, row) for row in truth])
+    truth = counts / users
+    series = [oracle.estimate(oracle.simulate_counts(row, rng), users) for row in counts]
+    year = rounds(series)
+    error = np.mean((np.stack([one.frequencies for one in year]) - truth) ** 2)
+    raw = np.mean((np.stack([one.frequencies for one in series]) - truth) ** 2)
+    assert error < raw / 4
+    # Stein's estimate has a standard deviation of about 2/√(T d) of the noise of a raw round.
+    assert abs(year.risk[0] - error) < SIGMAS * 2 / np.sqrt(times * d) * raw
+    covered = [
+        (low <= row) & (row <= high)
+        for (low, high), row in zip([one.interval() for one in year], truth, strict=True)
+    ]
+    assert np.mean(covered) > 0.92
+    # A planted error: without the part of the drift the frequent values are not covered.
+    frequent = truth.mean(axis=0) > np.quantile(truth.mean(axis=0), 0.97)
+    assert np.mean(np.array(covered)[:, frequent]) > 0.85
+
+
+@each_kind
+@pytest.mark.parametrize("constraints", [[], [cs.SumsTo(1.0)], [cs.NonNegative()], SIMPLEX])
+def test_joint_squares_are_solved_by_forms_and_solvers_alike(kind, constraints):
+    sources = collection(kind, np.random.default_rng(9))
+    problem = Problem(ls.LeastSquares(), constraints)
+    solution = problem.solve(sources)
+    assert solution.certificate.is_optimal(1e-9)
+    by_solver = problem.solve(sources, path="conic")
+    np.testing.assert_allclose(solution.frequencies, by_solver.frequencies, atol=1e-7)
+    if kind != "overlapping" or not constraints:
+        assert solution.path == "closed-form"
+        np.testing.assert_allclose(problem.minimise(sources), solution.frequencies, atol=ROUNDING)
+
+
+def test_a_joint_loss_is_the_sum_over_its_sources():
+    sources = collection("overlapping", np.random.default_rng(10))
+    problem = Problem(ls.LeastSquares(), [cs.Monotone(np.arange(D)), *SIMPLEX])
+    solution = problem.solve(sources)
+    assert solution.certificate.is_optimal(1e-8)
+    value = sum(
+        0.5 * np.sum(w * (a @ solution.frequencies - source.estimate.frequencies) ** 2)
+        for a, w, source in zip(dense_maps(sources), sources.precisions, sources, strict=True)
+    )
+    assert solution.objective == pytest.approx(value)
+    loss = solution.problem.loss
+    step = 1e-6 * np.random.default_rng(0).normal(size=D)
+    ahead, behind = (
+        loss.value(solution.frequencies + sign * step, solution.start) for sign in (1, -1)
+    )
+    slope = loss.gradient(solution.frequencies, solution.start) @ step
+    assert (ahead - behind) / 2 == pytest.approx(slope, rel=1e-6)
+
+
+def test_likelihoods_and_penalties_add_up_over_sources():
+    rng = np.random.default_rng(11)
+    sources = Sources([measured(rng, oracles.OUE(e, D)).estimate for e in (0.5, 2.0)])
+    for loss in (ls.GaussianMLE(), ls.LeastSquares() + 10 * ls.TotalVariation()):
+        solution = Problem(loss, SIMPLEX).solve(sources)
+        assert solution.certificate.is_optimal(1e-7)
+    # Where nobody's interval ends, the likelihood's maximum is close to weighted squares.
+    squares = Problem(ls.LeastSquares(), SIMPLEX).solve(sources)
+    likely = Problem(ls.GaussianMLE(), SIMPLEX).solve(sources)
+    assert np.abs(squares.frequencies - likely.frequencies).max() < 0.3 * sources.combined().sigma
+
+
+def test_every_method_and_interval_applies_to_a_combination():
+    rng = np.random.default_rng(12)
+    d = 300
+    groups = np.array_split(np.arange(d), 5)
+    truth = rng.dirichlet(np.full(d, 0.2))
+    totals = [truth[members].sum() for members in groups]
+    values = [
+        FrequencyEstimate(truth + rng.normal(0, 0.01, d), noise=np.full(d, 1e-4)) for _ in "ab"
+    ]
+    of_groups = FrequencyEstimate(totals + rng.normal(0, 1e-3, 5), noise=np.full(5, 1e-6))
+    sources = Sources([*values, Source(of_groups, groups)])
+    combined = sources.combined()
+    raw_error = np.mean((combined.frequencies - truth) ** 2)
+    with pytest.raises(InvalidInputError, match="number of reports"):
+        ldpopt.postprocess(combined, "mixture-ns")
+    with_reports = Sources(
+        [
+            FrequencyEstimate(each.frequencies, noise=Noise(each.noise.constant, n=50_000))
+            for each in values
+        ]
+        + [Source(FrequencyEstimate(of_groups.frequencies, noise=Noise(1e-6, n=9_000)), groups)]
+    ).combined()
+    for method in ("norm-sub", "mixture-ns", "npmle"):
+        result = ldpopt.postprocess(with_reports, method)
+        assert np.mean((result.frequencies - truth) ** 2) < raw_error
+        lower, upper = result.interval()
+        assert np.mean((lower <= truth) & (truth <= upper)) > 0.9
+    lower, upper = combined.interval(sets=groups)
+    assert (np.array(upper - lower) < 4.2e-3).all()  # as narrow as the measured totals
+    assert combined.noise.answer_variance(combined.frequencies, None)[0].shape == (d,)
+
+
+def test_values_of_different_noise_have_priors_of_their_own():
+    rng = np.random.default_rng(13)
+    d = 400
+    sd = np.repeat([2e-3, 2e-2], d // 2)
+    truth = rng.dirichlet(np.full(d, 0.3))
+    estimate = FrequencyEstimate(
+        truth + rng.normal(0, sd), noise=Noise(sd**2, n=10**6), is_raw=True
+    )
+    means = ldpopt.postprocess(estimate, "npmle").frequencies
+    for half in (slice(0, d // 2), slice(d // 2, d)):
+        alone = FrequencyEstimate(
+            estimate.frequencies[half], noise=Noise(sd[half][0] ** 2, n=10**6), is_raw=True
+        )
+        np.testing.assert_array_equal(means[half], ldpopt.postprocess(alone, "npmle").frequencies)
+
+
+def test_groups_of_a_method_keep_their_raw_totals():
+    rng = np.random.default_rng(14)
+    d = 60
+    oracle = oracles.OUE(1.0, d)
+    counts = rng.multinomial(5_000, rng.dirichlet(np.full(d, 0.3)))
+    labels = [f"v{i}" for i in range(d)]
+    raw = oracle.estimate(oracle.simulate_counts(counts, rng), 5_000, labels=labels)
+    groups = {"a": labels[:20], "b": labels[20:50]}
+    within = ldpopt.postprocess(raw, "npmle-ns", groups=groups)
+    shifted = closed_form.norm(raw.frequencies)
+    totals = [shifted[:20].sum(), shifted[20:50].sum(), shifted[50:].sum()]
+    expected = closed_form.norm_sub(np.array(totals))
+    answers = [within.frequencies[:20].sum(), within.frequencies[20:50].sum()]
+    np.testing.assert_allclose(answers, expected[:2], atol=CERTIFIED)
+    assert within.frequencies.min() >= 0
+    stated = ldpopt.METHODS["npmle-ns"].stated(groups=groups).solve(raw)
+    assert stated.certificate.is_optimal(1e-9)
+    np.testing.assert_allclose(stated.frequencies, within.frequencies, atol=CERTIFIED)
+    with pytest.raises(InvalidInputError, match="groups 'a' and 'b' both hold value 3"):
+        ldpopt.postprocess(raw, "mixture-ns", groups={"a": [1, 3], "b": [3, 4]})
+
+
+PLAIN = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01, 0.02, 0.03])
+OTHER = FrequencyEstimate([0.6, 0.2, 0.2], noise=[0.01, 0.02, 0.03])
+TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sources([]), "there are no sources"),
+        (lambda: Sources([PLAIN, PLAIN]), "source 1 has the numbers of source 0"),
+        (lambda: Sources([Source(TOTALS, [[0], [1, 2]])]), "no source estimates the values"),
+        (lambda: Sources([PLAIN, TOTALS]), "source 1 has 2 values and source 0 has 3"),
+        (lambda: Sources([PLAIN, Source(TOTALS, [[0], [1, 7]])]), "7"),
+        (lambda: Sources([PLAIN, Source(TOTALS, [[0], []])]), "group 1 of source 1 is empty"),
+        (
+            lambda: Sources([PLAIN.labelled([*"abc"]), OTHER.labelled([*"acb"])]),
+            "source 1 calls value 1 'c' and source 0 calls it 'b'",
+        ),
+        (lambda: Source(FrequencyEstimate([0.5, 0.5])), "a source has no noise"),
+        (lambda: Source(PLAIN, name="old", drift=-1.0), "the drift of old must be finite and >= 0"),
+        (lambda: Source(PLAIN, drift=[0.1, 0.2]), "one number or 3"),
+        (lambda: Source(TOTALS, [[0]]), "has 1 groups for an estimate of 2 numbers"),
+        (lambda: Source(ldpopt.postprocess(PLAIN, "norm-sub")), "processed by 'norm-sub'"),
+        (
+            lambda: Source(FrequencyEstimate([[0.5, 0.5]] * 2, noise=[0.1, 0.1])),
+            "a stack of trials",
+        ),
+        (lambda: rounds([PLAIN]), "pass at least two, got 1"),
+        (lambda: rounds([PLAIN, TOTALS]), "round 1 has 2 values and round 0 has 3"),
+        (lambda: rounds([PLAIN, OTHER], drift=-0.1), "drift must be >= 0, found -0.1"),
+        (lambda: rounds([PLAIN, OTHER], drift="rsik"), 'must be "risk" or numbers'),
+        (lambda: rounds([PLAIN, PLAIN]), "round 1 has the numbers of round 0"),
+        (lambda: rounds([PLAIN, Source(OTHER, drift=0.1)]), "round 1 has groups or a drift"),
+        (
+            lambda: Problem(ls.HardThreshold(2.0), SIMPLEX).solve(Sources([PLAIN, OTHER])),
+            "does not state what several measurements weigh",
+        ),
+        (
+            lambda: Problem(ls.WeightedLeastSquares([1, 1, 1.0])).solve(Sources([PLAIN, OTHER])),
+            "does not state what several measurements weigh",
+        ),
+        (
+            lambda: Problem(ls.GaussianMLE(), SIMPLEX).solve(
+                Sources([Source(OTHER, drift=0.1), PLAIN])
+            ),
+            "source 0 has a drift, which GaussianMLE",
+        ),
+    ],
+)
+def test_what_cannot_be_combined_is_named(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("wrong", [PLAIN, 3, "weeks"])
+def test_sources_are_a_list(wrong):
+    with pytest.raises(InvalidTypeError):
+        Sources(wrong)
+    with pytest.raises(InvalidTypeError):
+        rounds(wrong)
+
+
+def test_equal_numbers_of_different_users_may_be_combined():
+    both = Sources([PLAIN, PLAIN], independent=True).combined()
+    np.testing.assert_allclose(both.noise.constant, np.array([0.01, 0.02, 0.03]) / 2)
+
+
+def test_more_overlapping_groups_than_a_dense_system_takes_are_refused(monkeypatch):
+    monkeypatch.setattr(overlap, "LARGEST", 4)
+    with pytest.raises(UnsupportedProblemError, match="8 groups overlap, and up to 4 can"):
+        collection("overlapping", np.random.default_rng(0)).combined()
+
+
+def test_sources_show_themselves_and_pickle():
+    sources = collection("overlapping", np.random.default_rng(0))
+    assert "dense system, because some of the 8 groups overlap" in sources.explain()
+    assert "two passes over a forest" in collection("nested", np.random.default_rng(0)).explain()
+    assert repr(sources).startswith("Sources([Source(source 0: OUE, ε = 1, n = 2,000)")
+    again = pickle.loads(pickle.dumps(sources))
+    np.testing.assert_array_equal(again.combined().frequencies, sources.combined().frequencies)
+
+
+def test_rounds_draw_values_with_bands():
+    rng = np.random.default_rng(15)
+    series = [
+        measured(rng, oracles.OUE(1.0, D)).estimate.labelled([*"abcdefghi"]) for _ in range(3)
+    ]
+    year = rounds(series)
+    figure = year.plot(["a", 3])
+    titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
+    assert titles == ["a", "d"]
+    assert "3 rounds of 9 values" in repr(year)
+    assert year.weights(0).sum(axis=1) == pytest.approx(1)
+    for wrong, message in ((["z"], "'z' is no label"), ([], "no values"), ([9], "0 .. 8")):
+        with pytest.raises(InvalidInputError, match=message):
+            year.plot(wrong)
