@@ -9,7 +9,13 @@ from ldpopt.closed_form.equations import with_equations
 from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
-from ldpopt.closed_form.one_root import Minimiser, doubled_bracket, least_absolute, one_root
+from ldpopt.closed_form.one_root import (
+    Minimiser,
+    doubled_bracket,
+    least_absolute,
+    one_root,
+    weighted_squares,
+)
 from ldpopt.closed_form.orders import (
     STEEPEST_SLOPE,
     bounds_along_forest,
@@ -65,6 +71,7 @@ __all__ = [
     "towards_reference",
     "tree_consistency",
     "water_filling",
+    "weighted_squares",
     "with_equations",
     "zero_first",
 ]

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form, validate
+from ldpopt.closed_form.rows import LARGE
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import Loss
+from ldpopt.losses import LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -23,6 +24,9 @@ UNBOUNDED = (
 # Multipliers beyond this change no double: it is twice the range of a double's exponent. It stands
 # for an infinite slope, as a logarithm has at its end.
 STEEPEST = 1500.0
+
+# Losses whose minimisers are straight lines in the multiplier: large stacks of them are compiled.
+_SQUARES = (LeastSquares, WeightedLeastSquares)
 
 # The gradient is infinite at the end of a loss's domain: the search stays this much short of it,
 # relative to the end. That is below ``certificate.box``'s distance at which a bound holds.
@@ -84,6 +88,11 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
         return f
     box = finite_bounds(lower, upper, region.total)
     lower, upper = box
+    is_finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
+    if loss.family in _SQUARES and is_finite and estimate.frequencies.size > LARGE:
+        (target, *_) = data
+        f = closed_form.weighted_squares(target, separable.square_weights, box, region.total)
+        return f.reshape(shape)
     ends = bracket(loss, estimate, box, minimiser, region.total)
     f = closed_form.one_root(minimiser, ends, box, region.total)
     return f.reshape(shape)
