@@ -1,4 +1,4 @@
-"""Weighted squares on a box with a total, row by row, compiled. Importing this module imports numba.
+"""Weighted squares on a box with a total, compiled. Importing this module imports numba.
 
 f_v(μ) = clip(y_v - μ s_v, lower_v, upper_v) with s_v = 1/w_v, and Σ f_v(μ) falls, piecewise
 linearly. As in ``row_kernels``, a row is read while it is in the cache, and sums are taken in
