@@ -40,12 +40,14 @@ def lines_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     >>> lines_of(["name", "sum"], [["norm", "1"], ["base-pos", "1.2"]])
     ['name      sum', 'norm      1', 'base-pos  1.2']
     """
+    # Before the widths: an escape is longer than the character that it stands for.
     shown = [[printable(text) for text in line] for line in (headings, *rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in shown
-    ]
+    lines = []
+    for texts in shown:
+        cells = [text.ljust(width) for text, width in zip(texts, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def html_of(
@@ -78,17 +80,14 @@ def html_of(
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return the head and the body of a table, with columns of numbers to the right."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(headings)
-    sides = [
-        _RIGHT if column and all(map(_NUMBER.fullmatch, column)) else _LEFT for column in columns
-    ]
-    head = [
-        _element("th", f"{_CELL};{side};{_RULE}", heading, ' scope="col"')
-        for heading, side in zip(headings, sides, strict=True)
-    ]
-    styles = [
-        f"{_CELL};{side};{_WHOLE if max(map(len, column), default=0) <= _SHORT else _LONG}"
-        for side, column in zip(sides, columns, strict=True)
-    ]
+    head = []
+    styles = []
+    for heading, column in zip(headings, columns, strict=True):
+        is_numeric = bool(column) and all(map(_NUMBER.fullmatch, column))
+        is_short = max(map(len, column), default=0) <= _SHORT
+        side = _RIGHT if is_numeric else _LEFT
+        head.append(_element("th", f"{_CELL};{side};{_RULE}", heading, ' scope="col"'))
+        styles.append(f"{_CELL};{side};{_WHOLE if is_short else _LONG}")
     lines = []
     for row in rows:
         cells = [_element("td", style, text) for style, text in zip(styles, row, strict=True)]
@@ -106,7 +105,8 @@ def _fact(row: Sequence[str]) -> str:
 
 def _element(kind: str, style: str, text: str, attribute: str = "") -> str:
     # Line feeds are layout here; all other control characters become escapes.
-    shown = "\n".join(html.escape(printable(line)) for line in text.split("\n"))
+    lines = [html.escape(printable(line)) for line in text.split("\n")]
+    shown = "\n".join(lines)
     return f'<{kind}{attribute} style="{style}">{shown}</{kind}>'
 
 

@@ -220,8 +220,10 @@ def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArr
         if broken.any():
             at = first(broken)
             raise InvalidInputError(f"{what} must be whole numbers, found {result[at]}{placed(at)}")
+    # Two passes without a copy: a mask of what is wrong is made only where something is.
     if result.size and (result.min() < low or result.max() > high):
         at = first((result < low) | (result > high))
+        # An upper bound that is the type's own is of no interest unless it was passed.
         has_two_bounds = high < _INT64_BOUND or result[at] > high
         bounds = f"lie in {low} .. {high}" if has_two_bounds else f"be >= {low}"
         raise InvalidInputError(f"{what} must {bounds}, found {result[at]}{placed(at)}")

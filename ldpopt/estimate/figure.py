@@ -30,7 +30,9 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
         Whose colour and marker the points have.
     """
     rows = np.arange(len(shown.names))
-    lines = [line for note in shown.notes for line in textwrap.wrap(note, _NOTE)]
+    lines: list[str] = []
+    for note in shown.notes:
+        lines.extend(textwrap.wrap(note, _NOTE))
     # Inches: the axis and its title, then one line per value and per line of the notes.
     height = 1.2 + 0.22 * len(rows) + 0.14 * len(lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")

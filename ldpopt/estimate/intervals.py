@@ -187,25 +187,29 @@ def _answers_and_ends(
         shift = size * missing / frequencies.shape[-1]
     unbiased = answers + shift
     lower, upper = score(unbiased, constant, slope, z)
-    if noise.protocol is None or noise.n is None:
+    protocol = noise.protocol
+    n = noise.n
+    # Counts are known only where reports are.
+    if protocol is None or n is None:
         return unbiased, lower, upper
     # Norm's answer to the whole domain is 1, whatever its count.
-    counted = size < noise.protocol.d if centred else size > 0
+    counted = size < protocol.d if centred else size > 0
     shares = None
     if members is not None:
-        shares = noise.protocol.report_shares(members, centred=centred)
+        shares = protocol.report_shares(members, centred=centred)
     if shares is not None:
-        at = np.flatnonzero(counted & (size > 1) & _is_rough(noise.n, shares, z))
-        ends = bounded(unbiased[..., at], noise.n, shares.of(at), level)
+        rough = counted & (size > 1) & _is_rough(n, shares, z)
+        at = np.flatnonzero(rough)
+        ends = bounded(unbiased[..., at], n, shares.of(at), level)
         lower[..., at], upper[..., at] = ends
         # The count of one value is a sum of independent events with every protocol.
         counted &= size == 1
-    small = counted & _is_small(noise.n, noise.protocol, size, z)
+    small = counted & _is_small(n, protocol, size, z)
     at = np.flatnonzero(np.broadcast_to(small, answers.shape[-1:]))
     if at.size:
         # Every value by itself has the same size, which is one number then.
         sizes = size if members is None else size[at]
-        ends = _of_small_counts(answers[..., at], noise.n, noise.protocol, sizes, level)
+        ends = _of_small_counts(answers[..., at], n, protocol, sizes, level)
         lower[..., at], upper[..., at] = ends
         # These are made from the count, whatever the sum of all answers is.
         unbiased[..., at] = answers[..., at]
@@ -252,10 +256,11 @@ def score(answers: Array, constant: Array, slope: Array, z: float) -> tuple[Arra
     (array([0.4]), array([0.6]))
     """
     shift = z**2 * slope / 2
-    # Counts never make the root's argument negative; frequencies that no counts give are
-    # answered by the vertex.
-    half = np.sqrt(np.maximum(shift**2 + z**2 * (constant + slope * answers), 0.0))
-    return answers + shift - half, answers + shift + half
+    square = shift**2 + z**2 * (constant + slope * answers)
+    # Counts never make it negative; frequencies that no counts give are answered by the vertex.
+    half = np.sqrt(np.maximum(square, 0.0))
+    middle = answers + shift
+    return middle - half, middle + half
 
 
 def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, Array]:
@@ -291,9 +296,12 @@ def clopper_pearson(counts: Array, trials: Array, level: float) -> tuple[Array, 
     if trials.size == 1:  # few counts occur, and most of them often
         counts, where = np.unique(counts, return_inverse=True)
     missing = trials - counts
-    lower = np.where(counts > 0, betaincinv(np.maximum(counts, 1), missing + 1, tail), 0.0)
+    # Without a single event, or with all of them, one end is that of all probabilities.
+    low = betaincinv(np.maximum(counts, 1), missing + 1, tail)
+    lower = np.where(counts > 0, low, 0.0)
     # The complement takes the tail as it is: 1 - tail would round a small one.
-    upper = np.where(missing > 0, betainccinv(counts + 1, np.maximum(missing, 1), tail), 1.0)
+    high = betainccinv(counts + 1, np.maximum(missing, 1), tail)
+    upper = np.where(missing > 0, high, 1.0)
     return lower[where].reshape(shape), upper[where].reshape(shape)
 
 
@@ -399,12 +407,15 @@ def _is_small(n: int, protocol: PureProtocol, size: Array, z: float) -> NDArray[
     events = np.maximum(_events(protocol, size), 1.0)
     nobody = size * protocol.q
     everybody = nobody + (protocol.p - protocol.q)
+    density = NormalDist().pdf(z)
     for supporting in (nobody, everybody):
         probability = supporting / events
         variance = n * events * probability * (1 - probability)
+        # Positive, so that events which always or never occur count as small.
         sd = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
         # The first Edgeworth term at z, relative to the tail; and half a step of the count.
-        is_skewed = z**3 * np.abs(1 - 2 * probability) / 6 > _SKEWED * sd
-        is_coarse = NormalDist().pdf(z) > 2 * _LATTICE * sd
+        skewness = z**3 * np.abs(1 - 2 * probability) / 6
+        is_skewed = skewness > _SKEWED * sd
+        is_coarse = density > 2 * _LATTICE * sd
         small |= is_skewed | is_coarse
     return small & (size > 0)

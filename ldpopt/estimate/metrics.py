@@ -125,8 +125,8 @@ def identification(
 
     Examples
     --------
-    >>> found = identification([0.5, 0.3, 0.1, 0.1], [0.6, 0.1, 0.25, 0.05], threshold=0.2)
-    >>> float(found.precision), float(found.recall), float(found.f_score)
+    >>> named = identification([0.5, 0.3, 0.1, 0.1], [0.6, 0.1, 0.25, 0.05], threshold=0.2)
+    >>> float(named.precision), float(named.recall), float(named.f_score)
     (0.5, 0.5, 0.5)
     """
     # For its errors alone.
@@ -238,7 +238,8 @@ def _best_means(
         distance = raw[rows, None] - f
         level = fixed - distance**2 / (2 * variance)
         # Less its maximum: far from every f all densities would underflow to 0.
-        weight = np.exp(level - level.max(axis=1, keepdims=True))
+        highest = level.max(axis=1, keepdims=True)
+        weight = np.exp(level - highest)
         result[rows] = weight @ f / weight.sum(axis=1)
     return result
 

@@ -69,10 +69,12 @@ class Noise(Immutable):
     def __post_init__(self) -> None:
         constant = _number_or_vector("the noise's variances", self.constant)
         slope = _number_or_vector("the noise's slope", self.slope)
-        sizes = np.size(constant), np.size(slope)
-        if 1 not in sizes and sizes[0] != sizes[1]:
+        variances = np.size(constant)
+        slopes = np.size(slope)
+        # One number stands for all values.
+        if 1 not in (variances, slopes) and variances != slopes:
             raise InvalidInputError(
-                f"the noise has {sizes[0]} variances and {sizes[1]} slopes: "
+                f"the noise has {variances} variances and {slopes} slopes: "
                 "pass as many slopes as variances, or one for all"
             )
         # An affine function is positive on 0 .. 1 if it is at both ends.
@@ -141,6 +143,7 @@ class Noise(Immutable):
         if self.protocol is not None:
             return self.protocol.kappa
         ratio = np.asarray(self.slope) / self.constant
+        # Variances may differ and their ratios not: values with more reports through one protocol.
         if np.ptp(ratio) > _SAME_RATIO * np.abs(ratio).max():
             raise InvalidInputError(
                 "this needs one ratio of slope to constant for all values; this noise has several"
@@ -256,8 +259,9 @@ class Noise(Immutable):
             raise InvalidInputError(
                 "this needs the same noise for all values; the variances of this estimate differ"
             )
+        # One number for all values may still stand in a vector.
+        sd, slope = (float(np.asarray(part).flat[0]) for part in (self.sd, self.b))
         # Var[n f̃] = n a + n b f = n a + b k, where k = n f: hence b, and not b/n.
-        sd, slope = (float(np.asarray(x).flat[0]) for x in (self.sd, self.b))
         return n, sd * n, slope
 
     @property
@@ -293,10 +297,11 @@ class Noise(Immutable):
             If the joint law of two counts is needed and not known.
         """
         if centred or (self.protocol is not None and self.n is not None):
-            alpha, beta = self.require_protocol().answer_variance(
-                frequencies, members, centred=centred
-            )
-            return alpha / self.require_n(), beta / self.require_n()
+            protocol = self.require_protocol()
+            alpha, beta = protocol.answer_variance(frequencies, members, centred=centred)
+            # A protocol states n times the variance.
+            n = self.require_n()
+            return alpha / n, beta / n
         d = frequencies.shape[-1]
         # Errors are independent here, so that the variances of a set's values add up.
         constant, slope = (np.broadcast_to(x, d) for x in (self.constant, self.slope))

@@ -44,10 +44,13 @@ def membership(sets: Sets, d: int) -> csr_array:
             raise InvalidInputError(f"boolean sets must have shape (m, {d}), got {sets.shape}")
         return sparse.csr_array(sets.astype(np.float64))
     indices = [_members(i, row, d) for i, row in enumerate(_rows(sets))]
-    starts = np.cumsum([0, *(len(members) for members in indices)])
+    sizes = [len(members) for members in indices]
+    # The three arrays of a matrix stored by rows: entries, their columns, where each row starts.
+    starts = np.cumsum([0, *sizes])
     # The empty array gives the type where there is no set at all.
     columns = np.concatenate([np.empty(0, dtype=np.int64), *indices])
-    return sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(indices), d))
+    entries = np.ones(len(columns))
+    return sparse.csr_array((entries, columns, starts), shape=(len(indices), d))
 
 
 def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[list[str], Sets]:
@@ -71,11 +74,18 @@ def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[li
     (['pets'], [[1, 2]])
     """
     if isinstance(sets, Mapping):
-        return [str(name) for name in sets], _indexed(list(sets.values()), list(sets), labels)
+        rows = list(sets.values())
+        return [str(name) for name in sets], _indexed(rows, list(sets), labels)
+    # Arrays of numbers and of truth values have no labels in them.
     if isinstance(sets, np.ndarray) and sets.dtype.kind not in "USO":
-        return [f"set {i}" for i in range(len(sets))], sets
+        return _numbered(len(sets)), sets
     rows = _rows(sets)
-    return [f"set {i}" for i in range(len(rows))], _indexed(rows, list(range(len(rows))), labels)
+    return _numbered(len(rows)), _indexed(rows, range(len(rows)), labels)
+
+
+def _numbered(count: int) -> list[str]:
+    """Return names for sets without names."""
+    return [f"set {i}" for i in range(count)]
 
 
 def _indexed(
@@ -88,10 +98,11 @@ def _indexed(
     index = {label: i for i, label in reversed(list(enumerate(labels)))}
     result: list[ArrayLike] = []
     for row, name in zip(rows, names, strict=True):
-        members: Any = row
-        result.append(
-            [_index(member, index, name) for member in members] if _has_text(row) else row
-        )
+        if _has_text(row):
+            members: Any = row
+            result.append([_index(member, index, name) for member in members])
+        else:
+            result.append(row)
     return result
 
 
@@ -158,9 +169,8 @@ def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]
 
 def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.float64]:
     """Return the same for sets that are already a matrix."""
-    flat = frequencies.reshape(-1, frequencies.shape[-1])
+    *trials, d = frequencies.shape
     # scipy multiplies from the left: the domain must be the first axis.
-    result: NDArray[np.float64] = (members @ flat.T).T.reshape(
-        *frequencies.shape[:-1], members.shape[0]
-    )
+    by_set = members @ frequencies.reshape(-1, d).T
+    result: NDArray[np.float64] = by_set.T.reshape(*trials, members.shape[0])
     return result

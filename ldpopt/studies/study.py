@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ldpopt.studies.engine.cell import (
     require_sendable,
 )
 from ldpopt.studies.engine.measures import Measure
-from ldpopt.studies.engine.moments import Values
+from ldpopt.studies.engine.moments import Measured, Values
 from ldpopt.studies.engine.provenance import fingerprint
 from ldpopt.studies.engine.run import Summary, compute_behind_bar
 from ldpopt.studies.engine.store import Memory, Shelf, Store
@@ -286,16 +286,20 @@ def _gathered(
         outcome = outcomes[key]
         draws[where] = draws.get(where, 0) + task.cell.trials
         seconds[where] = seconds.get(where, 0.0) + outcome.method_seconds[name]
-        for measured in outcome.measured:
-            assert isinstance(measured, Values)  # a study's cells keep them
-            for k, parameter in enumerate(measured.parameters):
-                place = _place(task.cell, measured, parameter)
-                # Chunks come in the order of the draws, which is that of the tasks.
-                parts = values.setdefault(place, {}).setdefault(name, [])
-                parts.append(measured.values[:, k, 0])
+        for place, of_place in _values_of(task.cell, outcome.measured):
+            # Chunks come in the order of the draws, which is that of the tasks.
+            values.setdefault(place, {}).setdefault(name, []).append(of_place)
     joined = {place: _joined(by_name) for place, by_name in values.items()}
     per_draw = {where: total / draws[where] for where, total in seconds.items()}
     return joined, per_draw
+
+
+def _values_of(cell: Cell, outcomes: Iterable[Measured]) -> Iterator[tuple[Place, Array]]:
+    """Yield the places of a cell with the values of its only candidate, draw by draw."""
+    for measured in outcomes:
+        assert isinstance(measured, Values)  # a study's cells keep them
+        for k, parameter in enumerate(measured.parameters):
+            yield _place(cell, measured, parameter), measured.values[:, k, 0]
 
 
 def _joined(parts: Mapping[str, list[Array]]) -> dict[str, Array]:

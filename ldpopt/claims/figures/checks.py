@@ -94,16 +94,18 @@ class Ratio:
                 yield from self._pair(results, over, under)
 
     def _pair(self, results: Results, over: str, under: str) -> Iterator[Reading]:
+        rows_under = results.select(self.figure, method=under, **self.only)
         # By place: rows of one place are of the same trials, and their ratio has a paired interval.
-        below = {place(row): row for row in results.select(self.figure, method=under, **self.only)}
+        below = {place(row): row for row in rows_under}
         points = sorted({_x(row, self.along) for row in below.values()})
         middle = points[len(points) // 2] if points else math.nan
         for row in results.select(self.figure, method=over, **self.only):
             x = _x(row, self.along)
+            other = below.get(place(row))
             # Missing data leave one method at points where the other has none.
-            if place(row) in below and self.at(x) and self._on_side(x, middle):
+            if other is not None and self.at(x) and self._on_side(x, middle):
                 where = f"{over} / {under}, {_spot(row, self.along)}"
-                ratio = results.ratio(row, below[place(row)], signed=self.signed)
+                ratio = results.ratio(row, other, signed=self.signed)
                 yield Reading(row.dataset, where, ratio, self.low, self.high)
 
     def _on_side(self, x: float, middle: float) -> bool:
@@ -371,21 +373,27 @@ def _top(results: Results, method: str, k: int) -> Measured | None:
 def _over_ranks(results: Results, method: str, ranks: range) -> Measured | None:
     """Return the mean squared error of the values of these ranks, None without their rows."""
     zipf = {"method": method, "dataset": "zipf"}
-    biases = {r.parameter: r for r in results.select("ndss-fig2", metric="bias (counts)", **zipf)}
+    bias_rows = results.select("ndss-fig2", metric="bias (counts)", **zipf)
+    biases = {row.parameter: row for row in bias_rows}
     variances = {row.parameter: row for row in results.select("ndss-fig3", **zipf)}
     if not all(rank in biases and rank in variances for rank in ranks):
         return None
-    # Figure 3 shows variances over n.
+    trials = biases[ranks[0]].trials
+    errors = []
+    squares = []
     # Rows of two figures with the same setting: bias from one, variance from the other.
-    parts = [(biases[rank], variances[rank].mean * variances[rank].n) for rank in ranks]
-    value = sum(row.mean**2 + variance for row, variance in parts) / len(ranks)
-    trials = parts[0][0].trials
-    # The error of a squared mean, and that of a variance; different values are nearly independent.
-    squares = [
-        4 * row.mean**2 * variance / trials + (_TOP_KURTOSIS - 1) * variance**2 / trials
-        for row, variance in parts
-    ]
-    return mean_with_error(value, math.sqrt(sum(squares)) / len(ranks), trials)
+    for rank in ranks:
+        bias = biases[rank].mean
+        # Figure 3 shows variances over n.
+        variance = variances[rank].mean * variances[rank].n
+        errors.append(bias**2 + variance)
+        # The error of a squared mean, and that of a variance.
+        of_bias = 4 * bias**2 * variance / trials
+        of_variance = (_TOP_KURTOSIS - 1) * variance**2 / trials
+        squares.append(of_bias + of_variance)
+    # Different values are nearly independent: their squared errors add up.
+    error = math.sqrt(sum(squares)) / len(ranks)
+    return mean_with_error(sum(errors) / len(ranks), error, trials)
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,13 @@ def _of_users(pair: Pair, method: Row, reference: Row) -> float:
     if inverse == 0 or pair.std == 0:
         return method.std * reference.std
     c = pair.difference / inverse
-    deviations = [row.std / row.mean * c / row.mean for row in (method, reference)]
+    errors = [c / row.mean for row in (method, reference)]
+    relative = [row.std / row.mean for row in (method, reference)]
+    deviations = [errors[0] * relative[0], errors[1] * relative[1]]
+    # Of errors, from Var(x - y) = Var x + Var y - 2 Cov(x, y).
     covariance = (deviations[0] ** 2 + deviations[1] ** 2 - pair.std**2) / 2
-    # Of errors; relative, it is that of the numbers of users.
-    return covariance * (method.mean / c) * (reference.mean / c) * method.mean * reference.mean
+    # Relative, it is that of the numbers of users.
+    return covariance / (errors[0] * errors[1]) * method.mean * reference.mean
 
 
 def place(row: Row | Pair) -> Place:

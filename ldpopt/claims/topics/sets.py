@@ -178,15 +178,16 @@ def cut_where_high(instances: InstanceSet) -> Finding:
     ratios: dict[int, list[float]] = {10: [], 50: []}
     for epsilon in (4.0, 2.0, 1.0, 0.5, 0.2):
         truth, raw = collected(data.counts, epsilon, 60, instances)
-        cut = postprocess(raw, "base-cut").frequencies - truth
+        errors = raw.frequencies - truth
+        errors_of_cut = postprocess(raw, "base-cut").frequencies - truth
         for rho, of_rho in ratios.items():
             # A ratio to Base on the same draws: errors themselves change a hundredfold with ε.
-            base = float(set_errors(raw.frequencies - truth, rho).mean())
-            of_rho.append(float(set_errors(cut, rho).mean()) / base)
+            base = float(set_errors(errors, rho).mean())
+            of_rho.append(float(set_errors(errors_of_cut, rho).mean()) / base)
         threshold = closed_form.significance_threshold(data.d, float(raw.sigma))
-        evidence[f"Base-Cut's MSE over Base's, ρ = 10 and 50, T = {threshold:.4f}"] = ", ".join(
-            f"{of_rho[-1]:.3g}" for of_rho in ratios.values()
-        )
+        latest = [f"{of_rho[-1]:.3g}" for of_rho in ratios.values()]
+        key = f"Base-Cut's MSE over Base's, ρ = 10 and 50, T = {threshold:.4f}"
+        evidence[key] = ", ".join(latest)
     # Budgets are in falling order, and T in rising order.
     falls = all(np.all(np.diff(of_rho) < 0) for of_rho in ratios.values())
     crosses = all(of_rho[0] > 1 > of_rho[-1] for of_rho in ratios.values())

@@ -141,6 +141,7 @@ class RandomSets:
 
         def evaluate(_: Any, estimates: Estimates, rng: Any) -> list[Values]:
             treated = np.stack([e.frequencies for e in estimates.values()], axis=-1)
+            # Answers of Post-Pos are clipped at 0, and not its frequencies.
             lowest = np.array([0.0 if e.clip_answers else -np.inf for e in estimates.values()])
             # By the chunk's generator: further trials have further sets, and methods that are
             # computed apart have the same ones, so that their errors are compared in pairs.

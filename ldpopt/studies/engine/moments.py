@@ -152,15 +152,19 @@ def side_by_side(first: Measured, second: Measured) -> Measured:
     """
     new = [m for m, name in enumerate(second.methods) if name not in first.methods]
     methods = (*first.methods, *(second.methods[m] for m in new))
+    # With the trials of both nothing is unknown: their values simply stand side by side.
     if isinstance(first, Values) and isinstance(second, Values):
         values = np.concatenate([first.values, second.values[:, :, new]], axis=-1)
         return replace(first, methods=methods, values=values)
     left = moments_of(first)
     right = moments_of(second)
     width = len(left.methods)
-    scatter = np.full((len(left.parameters), len(methods), len(methods)), np.nan)
+    shape = (len(left.parameters), len(methods), len(methods))
+    scatter = np.full(shape, np.nan)
+    # Two blocks on the diagonal; what is beside them stays unknown.
     scatter[:, :width, :width] = left.scatter
-    scatter[:, width:, width:] = right.scatter[:, new][:, :, new]
+    rows_of_new = right.scatter[:, new]
+    scatter[:, width:, width:] = rows_of_new[:, :, new]
     mean = np.concatenate([left.mean, right.mean[:, new]], axis=-1)
     return replace(left, methods=methods, mean=mean, scatter=scatter)
 
