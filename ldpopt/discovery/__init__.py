@@ -1,11 +1,13 @@
 """Closed forms found by search: compositions of known operators, judged by certificates."""
 
+from ldpopt.discovery.code import LANGUAGES, code_of
 from ldpopt.discovery.discovering import discover
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
 from ldpopt.discovery.operators import OPERATORS, Operator, register_operator
 from ldpopt.discovery.setting import PARAMETERS, Setting
 
 __all__ = [
+    "LANGUAGES",
     "OPERATORS",
     "PARAMETERS",
     "Evidence",
@@ -14,6 +16,7 @@ __all__ = [
     "Operator",
     "Refuted",
     "Setting",
+    "code_of",
     "discover",
     "register_operator",
 ]

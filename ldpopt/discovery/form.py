@@ -266,6 +266,28 @@ class Form(_Answer):
             shown = operator.latex.replace("{x}", shown)
         return rf"\hat f = {shown}"
 
+    def code(self, language: str = "c", *, name: str = "post_process") -> str:
+        """Return the form as source code that needs nothing of this library.
+
+        Parameters
+        ----------
+        language
+            ``"numpy"``, ``"c"`` or ``"javascript"``.
+        name
+            The name of the function. Its arguments and what it does with bad input stand in the
+            comment at the top: see ``discovery.code_of``.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such language, or the name is no identifier.
+        UnsupportedProblemError
+            If an operator has no source: one of a user, say.
+        """
+        from ldpopt.discovery.code import source_of  # only for those who take the form along
+
+        return source_of(self.operators, self.setting, language, name=name)
+
     def __repr__(self) -> str:
         lines = [f"Form {self.expression}", f"  of {self.problem.statement}"]
         lines += [f"  {line}" for line in str(self.evidence).splitlines()]

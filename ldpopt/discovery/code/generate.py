@@ -1,0 +1,211 @@
+"""Generated source code: a composition of operators as one function without dependencies."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpopt.constraints import Hierarchy
+from ldpopt.discovery.code.kernels import kernels_of
+from ldpopt.discovery.code.languages import LANGUAGES
+from ldpopt.discovery.code.steps import Step, steps_of
+from ldpopt.discovery.compositions import expression_of
+from ldpopt.discovery.operators import OPERATORS, Operator
+from ldpopt.discovery.setting import Setting
+from ldpopt.errors import InvalidInputError, UnsupportedProblemError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import (
+    BinomialMLE,
+    GaussianMLE,
+    KullbackLeibler,
+    LeastSquares,
+    Loss,
+    MultinomialMLE,
+)
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms import closed_form_for
+from ldpopt.validate import unknown_name
+
+_ROOTS: dict[type[Loss], str] = {
+    LeastSquares: "level",
+    GaussianMLE: "weighted root",
+    BinomialMLE: "binomial root",
+    MultinomialMLE: "multinomial root",
+    KullbackLeibler: "KL root",
+}
+_WIDTH = 90  # of comments
+_IDENTIFIER = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+
+
+def code_of(
+    problem: Formulation,
+    estimate: FrequencyEstimate | ArrayLike,
+    language: str = "c",
+    *,
+    name: str = "post_process",
+) -> str:
+    """Return a problem's closed form as source code that needs nothing of this library.
+
+    Parameters
+    ----------
+    problem
+        A problem with a closed form of least squares, ``PosteriorMean`` (the code then takes the
+        posterior mean), ``GaussianMLE``, the two likelihoods or ``KullbackLeibler``, under bounds,
+        totals of all values or of groups, and one order; or least squares in a ``Hierarchy``.
+    estimate
+        An estimate of the size and protocol that the code is for; its frequencies do not matter.
+    language
+        ``"numpy"``, ``"c"`` or ``"javascript"``.
+    name
+        The name of the function.
+
+    Returns
+    -------
+    The source of one file. The function takes the estimate and, where the form needs them, q and p
+    or kappa of the protocol. Bounds, totals, groups and orders are written into it. Where bounds,
+    groups or an order other than 0, 1, 2, … differ between values it takes as many values as the
+    estimate has, else any number.
+
+    Raises
+    ------
+    InvalidInputError
+        If language or name cannot be used, or problem and estimate do not fit.
+    UnsupportedProblemError
+        If the problem has no closed form, or one that has no source.
+
+    Notes
+    -----
+    The function computes the multiplier by its own search, to the last bits of the total, and sums
+    with compensation in C and JavaScript: results differ from ``problem.solve`` by rounding. Cost:
+    a few dozen passes; pooling is linear for chains and peaks. The comment at the top states what
+    bad input does.
+
+    Examples
+    --------
+    >>> from ldpopt import Problem, constraints, losses
+    >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    >>> source = code_of(Problem(losses.LeastSquares(), simplex), [0.5, 0.6], "numpy")
+    >>> scope = {}
+    >>> exec(source, scope)
+    >>> scope["post_process"]([0.5, 0.2, -0.01]).round(3)
+    array([0.603, 0.303, 0.093])
+    """
+    stated = problem.at(estimate)
+    start = stated.accept(estimate)
+    operators = registered_operators(stated, start)
+    return source_of(operators, Setting.of(stated, start), language, name=name)
+
+
+def source_of(
+    operators: Sequence[Operator],
+    setting: Setting,
+    language: str = "c",
+    *,
+    name: str = "post_process",
+) -> str:
+    """Return a composition of operators as source code: see ``code_of``.
+
+    Parameters
+    ----------
+    operators
+        The operators, the first to be applied first.
+    setting
+        What they take from the problem.
+    language, name
+        As of ``code_of``.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such language, or the name is no identifier or taken by the code itself.
+    UnsupportedProblemError
+        If an operator has no source.
+    """
+    if language not in LANGUAGES:
+        raise unknown_name("language", language, LANGUAGES)
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise InvalidInputError(
+            f"name must be an identifier of letters, digits and underscores, got {name!r}"
+        )
+    taken = "\n".join(kernel.source for kernel in kernels_of(language).values())
+    if re.search(rf"\b{name}\b", taken):
+        raise InvalidInputError(f"name {name!r} is taken by the generated code: choose another one")
+    steps = steps_of(tuple(operators), setting)
+    what = f"{expression_of(operators) or 'the estimate itself'}: {_described(operators)}."
+    about = [*textwrap.wrap(what, _WIDTH), "Generated by ldpopt (Apache-2.0)."]
+    writer = LANGUAGES[language](steps, name, about, setting.d if _is_sized(steps) else None)
+    return writer.source()
+
+
+def _described(operators: Sequence[Operator]) -> str:
+    return "; then ".join(operator.text for operator in operators) or "no step is needed"
+
+
+def _is_sized(steps: Sequence[Step]) -> bool:
+    """Return whether a step has numbers for each value."""
+    for step in steps:
+        if step.bounds is not None and any(np.ndim(bound) for bound in step.bounds):
+            return True
+        if any(array is not None for array in (step.arrays or {}).values()):
+            return True
+    return False
+
+
+def registered_operators(problem: Formulation, start: FrequencyEstimate) -> tuple[Operator, ...]:
+    """Return the registered closed form of a problem as a composition of operators.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If there is none, or it is no such composition.
+    """
+    match = closed_form_for(problem, start)
+    if match is None:
+        raise UnsupportedProblemError(
+            f"{problem.statement} has no closed form: code is written for problems that have one; "
+            "search for one with ldpopt.discover"
+        )
+    names = _names_of(problem, start)
+    if names is None:
+        raise UnsupportedProblemError(
+            f"{problem.statement} is solved by {match.name}, which has no source to generate: code "
+            "is written for bounds, totals of all values or of groups, and one order, and for "
+            "least squares in a Hierarchy"
+        )
+    return tuple(OPERATORS[name] for name in names)
+
+
+def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | None:
+    loss = problem.loss.bare
+    d = start.d
+    root = _ROOTS.get(loss.family)
+    trees = [c for c in problem.constraints if isinstance(c, Hierarchy)]
+    if root is None:
+        return None
+    if trees:
+        is_plain = root == "level" and len(problem.constraints) == 1
+        return ["tree passes"] if is_plain else None
+    stated = {c: (c.isotonic(d), c.disjoint_groups(d)) for c in problem.constraints}
+    orders = [c for c, (order, _) in stated.items() if order is not None]
+    grouped = [c for c, (_, groups) in stated.items() if groups is not None]
+    rest = Formulation(loss, tuple(c for c in stated if c not in orders and c not in grouped))
+    if not rest.is_box(d) or len(grouped) > 1 or (orders and grouped):
+        return None
+    names: list[str] = []
+    setting = Setting.of(problem, start)
+    if orders:
+        # Pooling first needs common bounds, and one mean for all values.
+        if setting.order is None or not setting.has_common_bounds or root == "KL root":
+            return None
+        names.append("pool in the loss's mean" if root == "weighted root" else "pool")
+    if grouped:
+        return [*names, f"{root} by group"]
+    if rest.total(d) is not None:
+        return [*names, root]
+    if root in ("KL root", "multinomial root"):
+        return None
+    return [*names, "clip"] if rest.constraints else names

@@ -1,0 +1,267 @@
+"""Generated functions return what the library does, to 1 ulp per value, in all languages."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import ldpopt
+from ldpopt import constraints, losses, oracles
+from ldpopt.discovery import LANGUAGES, OPERATORS, code_of, register_operator
+from ldpopt.discovery.code import source_of
+from ldpopt.discovery.setting import Setting
+from ldpopt.errors import InvalidInputError, UnsupportedProblemError
+
+CC = next(filter(None, map(shutil.which, ("cc", "gcc", "clang", "tcc"))), None)
+NODE = shutil.which("node")
+
+D = 31
+N = 3_000
+RNG = np.random.default_rng(5)
+TRUTH = RNG.dirichlet(np.full(D, 0.3))
+OUE = oracles.OUE(1.0, D)
+GRR = oracles.GRR(1.0, D)
+BY_OUE = OUE.estimate(RNG.binomial(N, OUE.q + (OUE.p - OUE.q) * TRUTH), n=N)
+BY_GRR = GRR.estimate(RNG.multinomial(N, GRR.q + (GRR.p - GRR.q) * TRUTH), n=N)
+POSITIVE = np.maximum(BY_OUE.frequencies, 1e-3)
+MIXED = RNG.permutation(D)
+PARENTS = np.arange(D - 1) // 2
+DOWN = np.stack([PARENTS, np.arange(1, D)], axis=1)
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+GROUPS = constraints.GroupTotals([np.arange(9), np.arange(9, 20)], [0.3, 0.4])
+OWN = constraints.Bounds(np.zeros(D), np.linspace(0.2, 0.6, D))
+
+LS = losses.LeastSquares()
+CASES = {
+    "unchanged": (LS, [], BY_OUE),
+    "clipped": (LS, SIMPLEX[:1], BY_OUE),
+    "norm": (LS, SIMPLEX[1:], BY_OUE),
+    "norm_sub": (LS, SIMPLEX, BY_OUE),
+    "own_bounds": (LS, [OWN, SIMPLEX[1]], BY_OUE),
+    "groups": (LS, [OWN, GROUPS], BY_OUE),
+    "groups_and_total": (losses.BinomialMLE(), [*SIMPLEX, GROUPS], BY_OUE),
+    "chain": (LS, [*SIMPLEX, constraints.Monotone(np.arange(D))], BY_OUE),
+    "mixed_chain": (losses.BinomialMLE(), [*SIMPLEX, constraints.Monotone(MIXED)], BY_OUE),
+    "peak": (losses.GaussianMLE(), [*SIMPLEX, constraints.Unimodal(7)], BY_OUE),
+    "tree_down": (LS, [*SIMPLEX, constraints.Monotone(DOWN)], BY_OUE),
+    "tree_up": (LS, [*SIMPLEX, constraints.Monotone(DOWN[:, ::-1])], BY_OUE),
+    "equal": (LS, [*SIMPLEX, constraints.Monotone(MIXED), constraints.Monotone(DOWN)], BY_OUE),
+    "tree_totals": (LS, [constraints.Hierarchy(np.append(-1, PARENTS), 1.0)], BY_OUE),
+    "weighted": (losses.GaussianMLE(), SIMPLEX, BY_OUE),
+    "binomial": (losses.BinomialMLE(), [*SIMPLEX, constraints.Bounds(0.0, 0.4)], BY_OUE),
+    "multinomial": (losses.MultinomialMLE(), SIMPLEX, BY_GRR),
+    "divergence": (losses.KullbackLeibler(), SIMPLEX[1:], POSITIVE),
+}
+
+
+def stated(case):
+    loss, sets, estimate = CASES[case]
+    return ldpopt.Problem(loss, sets), ldpopt.FrequencyEstimate.of(estimate)
+
+
+def arguments_of(source, estimate):
+    """Return the protocol's numbers that a function takes, by the comment at its top."""
+    if "q: the probability" in source:
+        return [estimate.oracle.q, estimate.oracle.p]
+    return [estimate.noise.kappa] if "kappa: the growth" in source else []
+
+
+def as_c(path, estimate, name, arguments):
+    """Return the status and the result of a compiled function."""
+    values = np.ascontiguousarray(estimate, dtype=np.float64)
+    result = np.empty(len(values))
+    pointer = ctypes.POINTER(ctypes.c_double)
+    function = getattr(ctypes.CDLL(str(path)), f"repair_{name}")
+    status = function(
+        ctypes.c_size_t(len(values)),
+        values.ctypes.data_as(pointer),
+        result.ctypes.data_as(pointer),
+        *map(ctypes.c_double, arguments),
+    )
+    return status, result
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Return all functions in C, compiled at once: their kernels are static."""
+    if CC is None:
+        pytest.skip("no C compiler is installed")
+    folder = tmp_path_factory.mktemp("c")
+    for case in CASES:
+        problem, estimate = stated(case)
+        source = code_of(problem, estimate, "c", name=f"repair_{case}")
+        (folder / f"{case}.c").write_text(source, "utf-8")
+    strict = ["-O1", "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    files = sorted(map(str, folder.glob("*.c")))
+    subprocess.run([CC, *strict, "-o", folder / "all.so", *files, "-lm"], check=True)
+    return folder / "all.so"
+
+
+@pytest.fixture(scope="module")
+def from_node(tmp_path_factory):
+    """Return what node computes with all modules, in one process."""
+    if NODE is None:
+        pytest.skip("node is not installed")
+    folder = tmp_path_factory.mktemp("js")
+    inputs = {}
+    for case in CASES:
+        problem, estimate = stated(case)
+        source = code_of(problem, estimate, "javascript", name="repair")
+        (folder / f"{case}.mjs").write_text(source, "utf-8")
+        inputs[case] = [estimate.frequencies.tolist(), *arguments_of(source, estimate)]
+    script = (
+        f"const inputs = {json.dumps(inputs)}; const out = {{}};\n"
+        "for (const [name, input] of Object.entries(inputs)) {\n"
+        "  const { repair } = await import(`./${name}.mjs`);\n"
+        "  out[name] = Array.from(repair(...input));\n"
+        "  try { repair([NaN], ...input.slice(1)); out[name] = []; } catch (error) {\n"
+        "    if (!(error instanceof RangeError)) throw error; }\n"
+        "}\nconsole.log(JSON.stringify(out));\n"
+    )
+    (folder / "all.mjs").write_text(script, "utf-8")
+    done = subprocess.run([NODE, folder / "all.mjs"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def in_numpy(case, values=None):
+    problem, estimate = stated(case)
+    source = code_of(problem, estimate, "numpy")
+    scope = {}
+    exec(source, scope)
+    given = estimate.frequencies if values is None else values
+    return scope["post_process"](given, *arguments_of(source, estimate))
+
+
+def require_same(result, case):
+    problem, estimate = stated(case)
+    ours = problem.minimise(estimate)
+    # 1 ulp of 1 per value: numbers of order 1 are added up in each.
+    np.testing.assert_allclose(result, ours, rtol=0, atol=estimate.d * np.spacing(1.0))
+    assert ldpopt.certify(problem, estimate, result).is_optimal(1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numpy_returns_what_we_do(case):
+    require_same(in_numpy(case), case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_c_returns_what_we_do(case, library):
+    problem, estimate = stated(case)
+    source = code_of(problem, estimate, "c")
+    status, result = as_c(library, estimate.frequencies, case, arguments_of(source, estimate))
+    assert status == 0
+    require_same(result, case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_javascript_returns_what_we_do(case, from_node):
+    require_same(np.array(from_node[case]), case)
+
+
+def test_a_wrong_sign_in_a_kernel_would_be_seen():
+    problem, estimate = stated("norm_sub")
+    source = code_of(problem, estimate, "numpy")
+    assert source.count("return x - price") == 1
+    scope = {}
+    exec(source.replace("return x - price", "return 1.001 * x - price"), scope)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        require_same(scope["post_process"](estimate.frequencies), "norm_sub")
+
+
+@pytest.mark.parametrize("case", ["norm_sub", "chain", "binomial"])
+def test_what_has_no_numbers_of_its_own_takes_any_number_of_values(case):
+    loss, sets, _ = CASES[case]
+    oracle = oracles.OUE(1.0, 9)
+    estimate = oracle.estimate([300, 200, 100, 90, 80, 70, 60, 50, 40], n=400)
+    if case == "chain":
+        sets = [*SIMPLEX, constraints.Monotone(np.arange(9))]
+    result = in_numpy(case, estimate.frequencies)
+    assert ldpopt.certify(ldpopt.Problem(loss, sets), estimate, result).is_optimal(1e-12)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sources_stand_alone_and_state_bad_input(language):
+    source = code_of(*stated("peak"), language)
+    imports = {"numpy": "import numpy as np", "c": "#include <math.h>", "javascript": "export"}
+    assert imports[language] in source
+    assert "ldpopt" not in source.replace("Generated by ldpopt", "")
+    assert "not finite" in source
+    assert "kappa: the growth of the variance" in source
+    assert max(map(len, source.splitlines())) <= 100
+
+
+def test_bad_input_has_a_status_in_c(library):
+    q, p = OUE.q, OUE.p
+    cases = [
+        (1, "own_bounds", BY_OUE.frequencies[:-1], []),
+        (2, "norm_sub", [0.5, np.nan], []),
+        (2, "binomial", [0.5, 40.0], [q, p]),
+        (2, "weighted", [0.5, -1e9], [BY_OUE.noise.kappa]),
+        (3, "binomial", [0.5, 0.5], [q, p]),  # two values of at most 0.4 each
+        (5, "binomial", [0.5, 0.5], [p, q]),
+        (5, "weighted", [0.5, 0.5], [-2.0]),
+    ]
+    for status, case, values, arguments in cases:
+        assert as_c(library, values, case, arguments)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("case", "values", "message"),
+    [
+        ("own_bounds", [0.5, 0.5], "too few or many"),
+        ("norm_sub", [0.5, np.nan], "no estimate of a frequency: nan at 1"),
+        ("binomial", [0.5, 40.0], "no estimate of a frequency: 40.0 at 1"),
+        ("binomial", [0.5, 0.5], "the bounds do not allow a sum of 1"),
+    ],
+)
+def test_bad_input_raises_in_numpy(case, values, message):
+    with pytest.raises(ValueError, match=message):
+        in_numpy(case, values)
+
+
+def test_every_operator_has_a_source_or_says_that_it_has_none():
+    sets = [OWN, SIMPLEX[1], GROUPS, constraints.Monotone(np.arange(D)), constraints.AtMost(3)]
+    problem = ldpopt.Problem(losses.GaussianMLE(), sets)
+    setting = Setting.of(problem, BY_OUE)
+    for operator in OPERATORS.values():
+        if operator.is_available(setting):
+            for language in LANGUAGES:
+                assert "post_process" in source_of([operator], setting, language)
+    own = register_operator("own step", lambda values: values)
+    try:
+        with pytest.raises(UnsupportedProblemError, match="'own step' has no source"):
+            source_of([own], setting)
+    finally:
+        OPERATORS.remove("own step")
+
+
+@pytest.mark.parametrize("name", ["level the highest", "mean of ties", "scale by group"])
+def test_other_operators_return_what_they_do_in_searches(name):
+    tied = constraints.Linear([[1.0, -1.0] + [0.0] * (D - 2)], 0.0, 0.0)
+    sets = [*SIMPLEX, GROUPS, constraints.AtMost(3), tied]
+    setting = Setting.of(ldpopt.Problem(LS, sets), BY_OUE)
+    operator = OPERATORS[name]
+    scope = {}
+    exec(source_of([operator], setting, "numpy"), scope)
+    ours = operator.apply(BY_OUE.frequencies[None], setting)[0]
+    np.testing.assert_allclose(scope["post_process"](BY_OUE.frequencies), ours, rtol=0, atol=1e-14)
+
+
+def test_what_has_no_source_ends_in_a_sentence():
+    smooth = ldpopt.Problem(LS, [*SIMPLEX, constraints.Smooth(0.5, 0.5)])
+    with pytest.raises(UnsupportedProblemError, match=r"no closed form.*ldpopt\.discover"):
+        code_of(smooth, BY_OUE)
+    near = ldpopt.Problem(LS, [*SIMPLEX, constraints.Near(np.full(D, 1 / D), 0.1)])
+    with pytest.raises(UnsupportedProblemError, match="which has no source"):
+        code_of(near, BY_OUE)
+    problem, estimate = stated("norm_sub")
+    with pytest.raises(InvalidInputError, match="unknown language"):
+        code_of(problem, estimate, "cobol")
+    with pytest.raises(InvalidInputError, match="identifier"):
+        code_of(problem, estimate, "c", name="f(){}")
+    with pytest.raises(InvalidInputError, match="'level' is taken"):
+        code_of(problem, estimate, "c", name="level")
