@@ -195,14 +195,14 @@ def test_sources_stand_alone_and_state_bad_input(language):
 
 
 def test_bad_input_has_a_status_in_c(library):
-    q, p = OUE.q, OUE.p
+    right_way = [OUE.q, OUE.p]
     cases = [
         (1, "own_bounds", BY_OUE.frequencies[:-1], []),
         (2, "norm_sub", [0.5, np.nan], []),
-        (2, "binomial", [0.5, 40.0], [q, p]),
+        (2, "binomial", [0.5, 40.0], right_way),
         (2, "weighted", [0.5, -1e9], [BY_OUE.noise.kappa]),
-        (3, "binomial", [0.5, 0.5], [q, p]),  # two values of at most 0.4 each
-        (5, "binomial", [0.5, 0.5], [p, q]),
+        (3, "binomial", [0.5, 0.5], right_way),  # two values of at most 0.4 each
+        (5, "binomial", [0.5, 0.5], right_way[::-1]),
         (5, "weighted", [0.5, 0.5], [-2.0]),
     ]
     for status, case, values, arguments in cases:
@@ -231,10 +231,10 @@ def test_every_operator_has_a_source_or_says_that_it_has_none():
         if operator.is_available(setting):
             for language in LANGUAGES:
                 assert "post_process" in source_of([operator], setting, language)
-    own = register_operator("own step", lambda values: values)
+    step = register_operator("own step", lambda values: values)
     try:
         with pytest.raises(UnsupportedProblemError, match="'own step' has no source"):
-            source_of([own], setting)
+            source_of([step], setting)
     finally:
         OPERATORS.remove("own step")
 

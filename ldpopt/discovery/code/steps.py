@@ -71,10 +71,10 @@ def steps_of(operators: tuple[Operator, ...], setting: Setting) -> list[Step]:
         name = operator.name.removesuffix(" by group")
         write = _WRITERS.get(name)
         if write is None or operator.is_own:
-            known = ", ".join(map(repr, _WRITERS))
+            written = ", ".join(map(repr, _WRITERS))
             raise UnsupportedProblemError(
                 f"the operator {operator.name!r} has no source to generate: code is written for "
-                f"compositions of {known}"
+                f"compositions of {written}"
             )
         steps += write(setting, operator.name != name)
     return steps
