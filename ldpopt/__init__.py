@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ldpopt.sources import Rounds, Source, Sources, rounds
     from ldpopt.studies.comparison import compare
     from ldpopt.studies.comparison_result import Comparison
+    from ldpopt.studies.risk import compare_risk, risk, tune
     from ldpopt.studies.selection import Selection, select_method
     from ldpopt.studies.study import study
     from ldpopt.studies.study_result import Study
@@ -62,12 +63,15 @@ _HOMES = {
     "Study": "studies.study_result",
     "certify": "solve.certificate",
     "compare": "studies.comparison",
+    "compare_risk": "studies.risk",
     "coverage": "solve.coverage",
     "discover": "discovery.discovering",
     "postprocess": "methods",
+    "risk": "studies.risk",
     "rounds": "sources",
     "select_method": "studies.selection",
     "study": "studies.study",
+    "tune": "studies.risk",
 }
 """The module of every public name that is not a submodule."""
 
@@ -95,6 +99,7 @@ __all__ = [
     "closed_form",
     "collection",
     "compare",
+    "compare_risk",
     "constraints",
     "coverage",
     "datasets",
@@ -105,11 +110,13 @@ __all__ = [
     "oracles",
     "postprocess",
     "priors",
+    "risk",
     "rounds",
     "select_method",
     "studies",
     "study",
     "style",
+    "tune",
 ]
 
 

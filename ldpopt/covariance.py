@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -96,6 +98,43 @@ class Covariance:
         rows = w.reshape(-1, self.d)
         # All vectors in one product, since it reads the basis once.
         return np.asarray(np.sum(rows.T * self._product(rows.T), axis=0)).reshape(w.shape[:-1])
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return normal vectors with this covariance and mean 0, shape (count, d).
+
+        The independent parts must be positive, as they are at the frequencies of a distribution.
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import GRR
+        >>> noise = GRR(epsilon=1.0, d=3).covariance(np.array([0.5, 0.3, 0.2]))
+        >>> draws = noise.draws(4, np.random.default_rng(0))
+        >>> bool(np.all(abs(draws.sum(axis=1)) < 1e-6))  # the counts of GRR sum to n
+        True
+        """
+        standard = rng.standard_normal((count, self.d))
+        root = np.sqrt(self._independent)
+        # In units of the independent parts it is I + Q M Qᵀ with few columns in Q, whose root
+        # differs from I in these columns alone.
+        basis, triangle = np.linalg.qr(self._basis / root[:, None])
+        sizes, directions = np.linalg.eigh(triangle @ self._core @ triangle.T)
+        # What has no variance, such as the sum of all counts of GRR, is rounded to below 0.
+        factors = np.sqrt(np.maximum(1 + sizes, 0.0)) - 1
+        along = basis @ directions
+        return np.asarray(root * (standard + ((standard @ along) * factors) @ along.T))
+
+    def trace(self, members: Any = None) -> float:
+        """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
+        if members is None:
+            return float(np.sum(self.diagonal))
+        rows = np.asarray(members @ self._basis)
+        shared = np.einsum("mk,kl,ml->", rows, self._core, rows)
+        return float(np.sum(members @ self._independent) + shared)
+
+    def trace_with(self, derivative: Any) -> float:
+        """Return tr(J Σ) for a matrix J that knows its ``diagonal`` and its products (``@``)."""
+        shared = np.sum(self._basis * (derivative @ (self._basis @ self._core)))
+        return float(derivative.diagonal @ self._independent + shared)
 
     def dense(self) -> Array:
         """Return the matrix, shape (d, d)."""

@@ -67,6 +67,9 @@ class Method:
         Whether it fits a prior to each estimate.
     keeps_raw
         Whether it returns the estimate itself, so that a raw one is still raw.
+    continuous
+        Of a method without a problem: whether it never jumps as the estimate moves. None where that
+        is not known.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Method:
     clip_answers: bool = False
     fits_prior: bool = False
     keeps_raw: bool = False
+    continuous: bool | None = None
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}: {self.formula or self.description})"
@@ -118,6 +122,23 @@ class Method:
         """The problem, kept: stating it costs more than a closed form for a thousand values."""
         assert self.stated is not None  # problem asks for it
         return self.stated()
+
+    @property
+    def is_continuous(self) -> bool | None:
+        """Whether it never jumps as the estimate moves; None of functions of which it is not known.
+
+        The minimiser of a convex problem moves continuously. Thresholds jump, and so does a second
+        problem that depends on which values the first one keeps.
+        """
+        problem = self.problem
+        if problem is None:
+            return self.continuous
+        return isinstance(problem, Problem) and problem.convex
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a function of the user."""
+        return isinstance(self.transform, OwnFunction)
 
     @property
     def formula(self) -> str:
@@ -366,6 +387,7 @@ _ALL = [
         # Answers to queries are clipped, for which no problem about the vector has a counterpart.
         transform=_unchanged,
         clip_answers=True,
+        continuous=True,
     ),
     _solves(
         _base_cut,
@@ -403,6 +425,7 @@ _ALL = [
         sums_to_one="almost",
         # Its result is not the minimiser of anything that N states: a function, not a problem.
         transform=_norm_cut,
+        continuous=False,
     ),
     _solves(
         _norm_sub,

@@ -29,6 +29,7 @@ LAYERS = [
     {"adjustable"},
     {"oracles", "datasets", "closed_form", "priors"},
     {"sources"},
+    {"risks"},
     {"losses", "constraints"},
     {"solve"},
     {"group_totals"},

@@ -28,10 +28,11 @@ from ldpopt.solve.programs import LinearProgram
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Distance from a bound at which a constraint may hold: cone solvers stop this far inside. Closer
-# than _EXACT it holds, since closed forms and polished points are right to rounding.
-_NEAR = 1e-7
-_EXACT = 1e-12
+NEAR = 1e-7
+"""Distance from a bound at which a constraint may hold: cone solvers stop this far inside."""
+
+EXACT = 1e-12
+"""Closer than this it holds: closed forms and polished points are right to rounding."""
 
 # A multiplier below this share of the largest slope is taken for 0: the constraint then holds by
 # accident, and the solution has a kink there.
@@ -203,8 +204,8 @@ class _Point:
             )
             with np.errstate(divide="ignore", invalid="ignore"):
                 drawn = self.pull / self.curvature >= distance
-            inside = (np.abs(self.at) == 1) & (distance > _EXACT) & ~drawn
-            loose = (self.rows.distance > _EXACT) & self._without_multiplier
+            inside = (np.abs(self.at) == 1) & (distance > EXACT) & ~drawn
+            loose = (self.rows.distance > EXACT) & self._without_multiplier
             if not (inside.any() or loose.any()):
                 return
             self.at = np.where(inside, 0, self.at)
@@ -296,8 +297,8 @@ def _slopes(loss: Loss, start: FrequencyEstimate, f: Array) -> tuple[Array, Arra
     high = low.copy()
     if loss.has_kinks:
         for place, below, above in loss.kinks(loss.data(start), loss.constants(start)):
-            low += np.where(f > place + _NEAR, above, below)
-            high += np.where(f < place - _NEAR, below, above)
+            low += np.where(f > place + NEAR, above, below)
+            high += np.where(f < place - NEAR, below, above)
     chain = loss.smoothing(start.d) if loss.has_shared_kinks else None
     if chain is not None:
         # The price of the differences that are not 0 is a slope like any other.
@@ -325,7 +326,7 @@ def _weight_of_squares(loss: Loss) -> float:
 
 def _signs(differences: Array, along: Array) -> Array:
     """Return the signs of differences, 0 for those that are rounding."""
-    near = _NEAR * float(np.max(np.abs(along)))
+    near = NEAR * float(np.max(np.abs(along)))
     return np.where(np.abs(differences) <= near, 0.0, np.sign(differences))
 
 
@@ -339,8 +340,8 @@ def _bounds(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Box
 
 def _at_ends(f: Array, bounds: Box) -> NDArray[np.int64]:
     """Return 1 at lower ends, -1 at upper ones, 2 where both are the same, else 0."""
-    low = f - bounds.lower <= _NEAR
-    high = bounds.upper - f <= _NEAR
+    low = f - bounds.lower <= NEAR
+    high = bounds.upper - f <= NEAR
     at = np.where(low, 1, np.where(high, -1, 0))
     return np.where(bounds.lower == bounds.upper, 2, at)
 
@@ -378,8 +379,8 @@ def _held(system: LinearInequalities, f: Array, name: str) -> HeldRows:
     below = system.upper - values
     equal = system.lower == system.upper
     size = np.maximum(1.0, np.minimum(np.abs(system.lower), np.abs(system.upper)))
-    at_lower = above <= _NEAR * size
-    at_upper = (below <= _NEAR * size) & ~at_lower
+    at_lower = above <= NEAR * size
+    at_upper = (below <= NEAR * size) & ~at_lower
     side = np.where(equal, 0, np.where(at_lower, 1, -1))
     kept = np.flatnonzero(equal | at_lower | at_upper)
     distance = np.where(equal, 0.0, np.where(at_lower, above, below))
@@ -416,7 +417,7 @@ def _held_differences(smooth: Smooth, f: Array) -> HeldRows:
     """Return the sums of differences that have reached their bound, and the differences at 0."""
     from scipy import sparse
 
-    rows = smooth.face(f, _NEAR)
+    rows = smooth.face(f, NEAR)
     # The rows of ``face`` are one sum, then its differences that are 0, for each bound.
     sums = np.flatnonzero(rows.lower == -np.inf)
     ends = [*sums[1:], len(rows.lower)]
@@ -425,7 +426,7 @@ def _held_differences(smooth: Smooth, f: Array) -> HeldRows:
     priced_by: list[int] = []
     for first, end in zip(sums, ends, strict=True):
         # A sum below its bound says nothing, and then its differences are 0 by accident.
-        if rows.upper[first] - values[first] <= _NEAR * max(1.0, float(rows.upper[first])):
+        if rows.upper[first] - values[first] <= NEAR * max(1.0, float(rows.upper[first])):
             priced_by += [-1] + [len(kept)] * (end - first - 1)
             kept += range(first, end)
     side = np.where(rows.lower[kept] == -np.inf, -1, 0)

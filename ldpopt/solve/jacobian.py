@@ -23,7 +23,8 @@ from ldpopt import validate
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.face import Face, face_of
+from ldpopt.solve.certificate.competitors import AT_END
+from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import quadratic_multipliers
 
@@ -34,6 +35,9 @@ _DEPENDENT = 1e-9
 
 # Entries of the dense basis of rows that are neither ties nor disjoint.
 _LARGEST_BASIS = 4 * 10**7
+
+# A multiplier above this share of the slopes shows that a bound holds in earnest.
+_CLEAR = 1e-7
 
 # Up to this size, of order 1, a multiplier of the program for one side is rounding.
 _SLACK = 1e-7
@@ -190,6 +194,9 @@ def jacobian(
     if towards is not None:
         direction = validate.vector("towards", towards)
         validate.one_per_value("towards", direction, start.d)
+    separate = _without_rows(formulation, start, f)
+    if separate is not None:
+        return separate
     face = face_of(formulation, start, f)
     weak = (face.weak_sides != 0, np.ones(len(face.weak_rows.side), dtype=np.bool_))
     has_weak = weak[0].any() or weak[1].any()
@@ -200,6 +207,45 @@ def jacobian(
 
     matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
     return _on_face(face, face.fixed | weak[0], matrix)
+
+
+def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Jacobian | None:
+    """Return the Jacobian where values interact through one total alone, by sums over values.
+
+    None is returned of other problems, and at kinks: those are for ``face_of``.
+    """
+    region = formulation.region(start.d)
+    loss = formulation.loss
+    is_smooth = loss.smooth_part is loss and loss.separable is not None
+    sensitivity = loss.sensitivity(f, start) if is_smooth and region.is_box else None
+    if sensitivity is None:
+        return None
+    slope = np.asarray(loss.gradient(f, start))
+    is_inside = (f > region.lower + EXACT) & (f < region.upper - EXACT)
+    free = is_inside & np.isfinite(slope)
+    height = np.broadcast_to(loss.curvature(start, f, f), f.shape)[free]
+    if not free.any() or not np.all(height > 0):
+        return None
+    give = 1 / height
+    price = 0.0
+    basis = np.zeros((len(give), 0))
+    if region.total is not None:
+        price = float(np.sum(slope[free] * give) / np.sum(give))
+        basis = (give / np.sqrt(np.sum(give)))[:, None]
+    pull = np.where(f <= region.lower + EXACT, slope - price, price - slope)
+    scale = float(np.max(np.abs(slope[np.isfinite(slope)]))) + float(np.max(height * f[free]))
+    # Values at an end must be drawn to it, and the others explained by the price.
+    is_clear = pull[~free] > _CLEAR * scale
+    missed = np.abs(slope[free] - price)
+    if not is_clear.all() or np.max(missed) > _CLEAR * scale:
+        return None
+    # A loss may end before the bounds: there its end would be one.
+    first, last = loss.domain(loss.constants(start))
+    if f.min() - first <= AT_END or last - f.max() <= AT_END:
+        return None
+    block = np.where(free, np.cumsum(free) - 1, -1)
+    every = np.broadcast_to(sensitivity, f.shape)
+    return Jacobian(block, height, basis, every, loss.is_centred, ())
 
 
 def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:

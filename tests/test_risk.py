@@ -1,0 +1,299 @@
+"""The risk of methods, estimated without the truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ldpopt
+from ldpopt import METHODS, FrequencyEstimate, Problem, constraints, datasets, losses, oracles
+from ldpopt.covariance import Covariance
+from ldpopt.errors import InvalidInputError, InvalidTypeError, MethodError
+from ldpopt.protocol import PureProtocol
+from ldpopt.risks import Collection, RiskTable
+from ldpopt.studies.risk import evidence_of, kind_for
+
+D = 24
+N = 4_000
+ZIPF = 1 / np.arange(1, D + 1) ** 1.2
+COUNTS = np.rint(N * ZIPF / ZIPF.sum()).astype(int)
+COUNTS[0] += N - COUNTS.sum()
+TRUTH = COUNTS / N
+BLOCKS = np.array_split(np.arange(D), 3)
+SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+
+
+def collected(oracle, rng):
+    return oracle.estimate(oracle.simulate_counts(COUNTS, rng), N)
+
+
+@pytest.fixture(scope="module")
+def raw():
+    return collected(oracles.OUE(1.0, D), np.random.default_rng(1))
+
+
+def errors_of_estimates(oracle, sets, names, kind="sure", draws=80):
+    """Return what each method's estimated squared error exceeds the true one by, and the latter."""
+    rng = np.random.default_rng(5)
+    methods = {name: METHODS[name] for name in names}
+    excess = {name: [] for name in names}
+    true = {name: [] for name in names}
+    for _ in range(draws):
+        raw = collected(oracle, rng)
+        collection = Collection(raw, sets)
+        evidence, _ = evidence_of(collection, methods, kind, alpha=0.1, probes=6, rng=rng)
+        for name, method in methods.items():
+            processed = method.solve(raw)
+            answers = collection.answered(processed.frequencies, clip=processed.clip_answers)
+            error = np.sum((answers - collection.answered(TRUTH)) ** 2)
+            excess[name].append(evidence[name].total - error)
+            true[name].append(error)
+    return excess, true
+
+
+@pytest.mark.parametrize("oracle", [oracles.OUE, oracles.GRR, oracles.SubsetSelection])
+@pytest.mark.parametrize("sets", [None, BLOCKS])
+def test_the_risk_is_unbiased(oracle, sets):
+    excess, true = errors_of_estimates(oracle(1.0, D), sets, ["base", "norm-sub"])
+    for name, errors in excess.items():
+        spread = np.std(errors) / np.sqrt(len(errors))
+        # Three standard errors, and what a plug-in for the variance costs.
+        assert abs(np.mean(errors)) < 3 * spread + 0.03 * np.mean(true[name])
+
+
+def test_a_diagonal_covariance_for_grr_fails_that_test(monkeypatch):
+    diagonal = Covariance.__matmul__
+
+    def without_pairs(self, vectors):
+        return diagonal(Covariance(self.diagonal, np.zeros((self.d, 0)), np.zeros((0, 0))), vectors)
+
+    def trace(self, members=None):
+        return float(np.sum(members @ self.diagonal))
+
+    monkeypatch.setattr(Covariance, "__matmul__", without_pairs)
+    monkeypatch.setattr(Covariance, "trace", trace)
+    excess, true = errors_of_estimates(oracles.GRR(1.0, D), BLOCKS, ["base"], draws=240)
+    errors = excess["base"]
+    spread = np.std(errors) / np.sqrt(len(errors))
+    assert abs(np.mean(errors)) > 3 * spread + 0.03 * np.mean(true["base"])
+
+
+def test_the_bootstrap_is_unbiased_at_more_noise():
+    # Base-Cut on values: the risk at noise 1.1 is that of the rule on a collection of n/1.1 users.
+    names = ["base", "base-cut"]
+    excess, true = errors_of_estimates(oracles.OUE(1.0, D), None, names, "bootstrap")
+    base = np.array(excess["base"]) + np.array(true["base"])
+    # The raw estimate returns what it is given, whose variance is 1.1 times as large.
+    assert base.mean() == pytest.approx(1.1 * np.mean(true["base"]), rel=0.05)
+    cut = np.array(excess["base-cut"]) + np.array(true["base-cut"])
+    assert cut.mean() == pytest.approx(1.1 * np.mean(true["base-cut"]), rel=0.2)
+
+
+def test_intervals_of_differences_cover():
+    rng = np.random.default_rng(2)
+    oracle = oracles.OUE(1.0, D)
+    names = ["base", "norm-sub"]
+    methods = {name: METHODS[name] for name in names}
+    inside = []
+    for _ in range(80):
+        raw = collected(oracle, rng)
+        collection = Collection(raw, BLOCKS)
+        evidence, _ = evidence_of(collection, methods, "sure", alpha=0.1, probes=6, rng=rng)
+        truth = collection.answered(TRUTH)
+        errors = []
+        for method in methods.values():
+            answers = collection.answered(method.solve(raw).frequencies)
+            errors.append(np.sum((answers - truth) ** 2))
+        miss = evidence["base"].excess(evidence["norm-sub"]) - (errors[0] - errors[1])
+        variance = evidence["base"].excess_variance(evidence["norm-sub"], collection)
+        inside.append(abs(miss) <= 1.96 * np.sqrt(variance))
+    assert 0.88 <= np.mean(inside) <= 1
+
+
+def test_an_exact_derivative_and_moves_agree(raw):
+    exact = ldpopt.risk(raw, "norm-sub")
+    # A function of the user has no exact derivative.
+    function = METHODS["norm-sub"].solve
+    moved = ldpopt.risk(raw, lambda e: function(e), by="sure", probes=400)
+    assert moved.mean == pytest.approx(exact.mean, rel=0.1)
+    # Few sets take one move each, which is exact for what is linear between kinks.
+    exact = ldpopt.risk(raw, "norm-sub", BLOCKS)
+    moved = ldpopt.risk(raw, lambda e: function(e), BLOCKS, by="sure")
+    assert moved.mean == pytest.approx(exact.mean, rel=1e-6)
+    assert moved.high == pytest.approx(exact.high, rel=1e-6)
+
+
+def test_noise_given_by_hand_is_enough():
+    f = np.array([0.5, 0.3, 0.15, 0.05])
+    raw = FrequencyEstimate(f, noise=np.full(4, 1e-4), is_raw=True)
+    assert ldpopt.risk(raw, "base").mean == pytest.approx(1e-4)
+    assert ldpopt.risk(raw, "base", [[0, 1, 2, 3]]).mean == pytest.approx(4e-4)
+
+
+def test_a_table_ranks_and_says_what_is_undecided(raw):
+    table = ldpopt.compare_risk(raw, ["base", "norm-sub", "mle-apx"])
+    assert {row.method for row in table.rows} == {"base", "norm-sub", "mle-apx"}
+    best, *others = table.rows
+    assert best.method == table.best
+    assert (best.excess, best.excess_low, best.excess_high) == (0, 0, 0)
+    for row in others:
+        assert row.excess == pytest.approx(row.risk.mean - best.risk.mean)
+    worse = replace(others[0], excess_low=1e-9)
+    unclear = replace(others[1], excess_low=-1e-9)
+    table_of_three = RiskTable((best, worse, unclear), {"norm": "no answer"})
+    assert [table_of_three.verdict(row) for row in table_of_three.rows] == [
+        "best",
+        "worse",
+        "undecided",
+    ]
+    lines = str(table_of_three).splitlines()
+    assert lines[0] == "risk of 24 values, by Stein's unbiased estimate"
+    assert [line.split()[-1] for line in lines[2:5]] == ["best", "worse", "undecided"]
+    assert lines[-1] == "norm is dropped: no answer"
+    assert "mean squared error" in best.risk._repr_html_()
+    assert "<table" in table_of_three._repr_html_()
+    assert len(table_of_three.plot().axes[0].get_yticks()) == 3
+
+
+def test_tables_of_risks_are_data_frames(raw):
+    pytest.importorskip("pandas")
+    frame = ldpopt.compare_risk(raw, ["base", "norm-sub"]).to_frame()
+    assert sorted(frame["method"]) == ["base", "norm-sub"]
+    assert {"mean", "low", "high", "by", "excess", "excess_low"} <= set(frame.columns)
+
+
+def test_one_candidate_that_jumps_makes_all_be_bootstrapped(raw):
+    table = ldpopt.compare_risk(raw, ["base", "base-cut"])
+    assert {row.risk.by for row in table.rows} == {"bootstrap"}
+    assert "at 1.1 x the noise" in table.title
+    assert ldpopt.risk(raw, "base").by == "sure"
+    assert ldpopt.risk(raw, lambda e: e.frequencies).by == "bootstrap"
+    assert ldpopt.risk(raw, lambda e: e.frequencies, by="sure").by == "sure"
+
+
+@pytest.mark.parametrize("name", ["base-cut", "base-zero", "norm-cut", "norm-hyb"])
+def test_steins_formula_is_refused_for_methods_that_jump(raw, name):
+    with pytest.raises(InvalidInputError, match=f'{name} jumps.*use by="bootstrap"'):
+        ldpopt.risk(raw, name, by="sure")
+
+
+def test_every_method_is_known_to_jump_or_not():
+    jumping = {name for name, method in METHODS.items() if method.is_continuous is False}
+    assert jumping == {"base-cut", "base-zero", "norm-cut", "norm-hyb"}
+    assert all(method.is_continuous is not None for method in METHODS.values())
+    assert kind_for({"a": METHODS["norm-sub"]}, "auto") == "sure"
+
+
+def test_tuning_chooses_the_bound_with_the_least_risk(raw):
+    def capped(cap):
+        bounds = [constraints.Bounds(0.0, cap), constraints.SumsTo(1.0)]
+        return Problem(losses.LeastSquares(), bounds)
+
+    tuning = ldpopt.tune(capped, raw, [0.05, TRUTH.max(), 1.0])
+    assert tuning.value != 0.05
+    assert tuning.candidate.solve(raw).frequencies.max() <= tuning.value + 1e-9
+    assert str(tuning).startswith(f"chosen: {tuning.value!r} of 3")
+    assert "<table" in tuning._repr_html_()
+    assert tuning.plot().axes
+    assert tuning.grid == (0.05, TRUTH.max(), 1.0)
+
+
+def test_a_candidate_without_an_answer_is_dropped():
+    oracle = oracles.OUE(1.0, 3)
+    raw = FrequencyEstimate([-0.1, -0.2, -0.3], n=100, oracle=oracle, is_raw=True)
+    table = ldpopt.compare_risk(raw, ["norm-mul", "norm-sub"])
+    assert list(table.dropped) == ["norm-mul"]
+    assert "norm-mul is dropped: " in str(table)
+    with pytest.raises(InvalidInputError, match="no candidate has an answer"):
+        ldpopt.risk(raw, "norm-mul")
+
+
+def noisy():
+    """Return a function that draws anew at every call."""
+    rng = np.random.default_rng(0)
+    return lambda estimate: estimate.frequencies + rng.normal(0, 1e-3, estimate.d)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"candidate": "norm-sup"}, "norm-sub"),
+        ({"candidate": noisy()}, "different answers for the same estimate"),
+        ({"by": "stein"}, "unknown by 'stein'"),
+        ({"alpha": 0.0, "by": "bootstrap"}, "alpha must be a finite number > 0"),
+        ({"alpha": -0.5}, "alpha must be a finite number > 0"),
+        ({"probes": 1}, "probes must be at least 2"),
+        ({"level": 1.0}, "level must be a finite number"),
+        ({"sets": []}, "at least one set, or sets=None"),
+        ({"sets": [[0, 0]]}, "more than once"),
+        ({"candidate": lambda e: np.full(e.d, np.nan)}, "return finite numbers"),
+    ],
+)
+def test_bad_arguments_are_refused(raw, arguments, message):
+    given = {"candidate": "norm-sub"} | arguments
+    with pytest.raises(InvalidInputError, match=message):
+        ldpopt.risk(raw, **given)
+
+
+def known_by_p_and_q(oracle):
+    return PureProtocol(epsilon=1.0, d=oracle.d, p=oracle.p, q=oracle.q)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda e: e.frequencies, "needs a raw FrequencyEstimate"),
+        (lambda e: ldpopt.postprocess(e, "norm-sub"), "is processed"),
+        (lambda e: FrequencyEstimate(e.frequencies[None], e.n, e.oracle, is_raw=True), "a stack"),
+        (
+            lambda e: FrequencyEstimate(e.frequencies, e.n, known_by_p_and_q(e.oracle)),
+            "p and q alone do not say it",
+        ),
+        (lambda e: FrequencyEstimate(e.frequencies, is_raw=True), "noise level"),
+    ],
+)
+def test_only_one_raw_estimate_with_its_noise_is_taken(raw, change, message):
+    with pytest.raises(InvalidInputError, match=message):
+        ldpopt.compare_risk(change(raw), ["base"], BLOCKS)
+
+
+def test_bad_grids_are_refused(raw):
+    with pytest.raises(InvalidInputError, match=r"at least two numbers.*for one use risk"):
+        ldpopt.tune(lambda t: "base", raw, [1.0])
+    with pytest.raises(InvalidInputError, match="must not repeat a number"):
+        ldpopt.tune(lambda t: "base", raw, [1.0, 1.0])
+    with pytest.raises(InvalidTypeError, match="a function from a number to a problem"):
+        ldpopt.tune("base", raw, [1.0, 2.0])
+
+
+def test_draws_have_the_covariance_of_the_protocol():
+    rng = np.random.default_rng(0)
+    for oracle in (oracles.GRR(1.0, 5), oracles.SubsetSelection(1.0, 5), oracles.OUE(1.0, 5)):
+        covariance = oracle.covariance(np.array([0.4, 0.3, 0.2, 0.1, 0.0]))
+        draws = covariance.draws(40_000, rng)
+        scale = covariance.diagonal.max()
+        assert np.cov(draws.T) == pytest.approx(covariance.dense(), abs=0.04 * scale)
+
+
+def test_traces_of_a_covariance_are_those_of_the_matrix():
+    covariance = oracles.GRR(1.0, 6).covariance(np.full(6, 1 / 6))
+    members = ldpopt.estimate.sets.membership([[0, 1], [2, 3, 4]], 6)
+    by_hand = np.trace(members @ covariance.dense() @ members.T)
+    assert covariance.trace(members) == pytest.approx(by_hand)
+    assert covariance.trace() == pytest.approx(np.trace(covariance.dense()))
+    solution = Problem(losses.LeastSquares(), SIMPLEX).solve([0.5, 0.3, 0.2, 0.1, -0.1, 0.0])
+    derivative = solution.jacobian()
+    trace = np.trace(derivative.dense() @ covariance.dense())
+    assert covariance.trace_with(derivative) == pytest.approx(trace)
+
+
+def test_the_risk_of_emoji_categories_finds_what_simulation_missed():
+    data = datasets.load("emoji")
+    oracle = oracles.OUE(1.0, data.d)
+    raw = oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)
+    table = ldpopt.compare_risk(raw, ["base", "norm", "norm-sub"], data.sets["category"])
+    assert table.best == "norm"
+
+
+def test_method_error_is_an_input_error():
+    assert issubclass(MethodError, InvalidInputError)
