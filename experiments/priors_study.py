@@ -219,7 +219,10 @@ def summary() -> str:
     """Return the tables as markdown: error over the limit's, ± 1.96 standard errors."""
     measured = ratios()
     lines = [
-        "Full-domain mean squared error over the limit's, with 95 % intervals.",
+        "# Accuracy of every method beside the limit",
+        "",
+        "Mean squared error over the whole domain, divided by that of the limit of accuracy, with 95 %",
+        "intervals: 1.05 is 5 % above the least error that any rule can reach.",
         "",
         "| data | ε | " + " | ".join(SHOWN) + " |",
         "|---|---|" + "---|" * len(SHOWN),
