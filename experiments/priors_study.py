@@ -221,8 +221,8 @@ def summary() -> str:
     lines = [
         "# Accuracy of every method beside the limit",
         "",
-        "Mean squared error over the whole domain, divided by that of the limit of accuracy, with 95 %",
-        "intervals: 1.05 is 5 % above the least error that any rule can reach.",
+        "Mean squared error over the whole domain, divided by that of the limit of accuracy, with",
+        "95 % intervals: 1.05 is 5 % above the least error that any rule can reach.",
         "",
         "| data | ε | " + " | ".join(SHOWN) + " |",
         "|---|---|" + "---|" * len(SHOWN),

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 HEADINGS = ("constraint", "multipliers", "not 0", "smallest", "largest")
 NOTE = "A multiplier states how fast the minimum rises with the bound of its constraint."
 
+# Multipliers this far below the largest are what rounding leaves of a 0.
+_ROUNDING = 1e-12
+
 
 def multiplier_rows(duals: Any) -> list[list[str]]:
     """Return one row per constraint: how many multipliers it has, and between which numbers.
@@ -25,14 +28,14 @@ def multiplier_rows(duals: Any) -> list[list[str]]:
     >>> multiplier_rows({"NonNegative": np.array([0.0, 0.5]), "SumsTo": np.array(-0.25)})
     [['NonNegative', '2', '1', '0', '0.5'], ['SumsTo', '1', '1', '-0.25', '-0.25']]
     """
-    if isinstance(duals, Mapping):
-        return [_row(str(name), _numbers(values)) for name, values in duals.items()]
-    # Each trial of a composition has a problem of its own, with the same kinds of constraints.
     by_name: dict[str, list[NDArray[np.float64]]] = {}
-    for trial in np.ravel(duals):
+    # Each trial of a composition has a problem of its own, with the same kinds of constraints.
+    for trial in [duals] if isinstance(duals, Mapping) else np.ravel(duals):
         for name, values in trial.items():
             by_name.setdefault(str(name), []).append(_numbers(values))
-    return [_row(name, np.concatenate(parts)) for name, parts in by_name.items()]
+    joined = {name: np.concatenate(parts) for name, parts in by_name.items()}
+    largest = max((np.abs(numbers).max(initial=0.0) for numbers in joined.values()), default=0.0)
+    return [_row(name, numbers, _ROUNDING * largest) for name, numbers in joined.items()]
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
@@ -47,12 +50,14 @@ def _numbers(values: Any) -> NDArray[np.float64]:
     return np.asarray(array.ravel(), dtype=np.float64)
 
 
-def _row(name: str, numbers: NDArray[np.float64]) -> list[str]:
+def _row(name: str, numbers: NDArray[np.float64], zero: float) -> list[str]:
+    """Return a constraint's row; multipliers of at most this size count as 0."""
     if not numbers.size:
         return [name, "–", "–", "–", "–"]
     # Adding 0 makes 0 of -0, which solvers return.
     low, high = (f"{end + 0.0:.4g}" for end in (numbers.min(), numbers.max()))
-    return [name, f"{numbers.size:,}", f"{np.count_nonzero(numbers):,}", low, high]
+    others = np.count_nonzero(np.abs(numbers) > zero)
+    return [name, f"{numbers.size:,}", f"{others:,}", low, high]
 
 
 def numbers_of(certificate: Any, names: Sequence[str]) -> list[tuple[str, str]]:
