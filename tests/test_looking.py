@@ -326,7 +326,7 @@ def test_the_summary_of_a_solution_has_what_readers_of_statsmodels_look_for():
         "iterations: 0 complementarity: ",
         "seconds: ",
         "optimal to 1e-9: yes",
-        "NonNegative 4 2 0 0.0",
+        "NonNegative 4 1 0 0.0",
         "SumsTo 1 1 0.0",
     ):
         assert fact in words
