@@ -138,7 +138,7 @@ def test_randomised_response_may_store_labels(ending, tmp_path):
     result = aggregate(path, schema=schema, rejects=tmp_path / "rejects.csv")
     assert result.counts.tolist() == [0, 2, 1, 1]
     no_label = 3 if ending == "parquet" else 2
-    assert result.rejected == {"missing value": 1, "not a label of the domain": no_label}
+    assert result.rejected == {"missing value": 1, "unknown label": no_label}
     numbers = answers_in(tmp_path, [0, 0, 3, 4], ending)
     counted = aggregate(numbers, schema=schema)
     assert counted.counts.tolist() == [2, 0, 0, 1]

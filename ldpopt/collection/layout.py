@@ -64,7 +64,7 @@ _WORDS = {
     Reason.NO_ID: "missing client id",
     Reason.DUPLICATE: "duplicate client id",
     Reason.LONG_ID: "client id of more than 1,024 bytes",
-    Reason.LABEL: "not a label of the domain",
+    Reason.LABEL: "unknown label",
 }
 
 

@@ -19,7 +19,7 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.tables import html_of
+from ldpopt.tables import html_of, lines_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -55,6 +55,9 @@ class MethodScore:
     excess_high: float
 
 
+_HEADINGS = ("method", "mean squared error", "95 % interval", "")
+
+
 @dataclass(frozen=True)
 class Selection:
     """The method with the smallest simulated error, and the errors of all candidates.
@@ -80,34 +83,31 @@ class Selection:
     dropped: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        width = max(len(score.method) for score in self.scores)
         title = f"{self.method}, by {self.trials} simulations of data fitted by {self.fit}"
-        lines = [self._line(score, width) for score in self.scores]
+        lines = lines_of(_HEADINGS, self._rows())
         lines += [f"{name}  dropped: {reason}" for name, reason in self.dropped.items()]
         return "\n".join([title, *lines])
 
     def _repr_html_(self) -> str:
         """Return the errors of all candidates as notebooks show them."""
-        rows = [
-            [s.method, f"{s.mean:.3g}", f"{s.low:.3g} .. {s.high:.3g}", self._verdict(s)]
-            for s in self.scores
-        ]
         notes = [
             f"By {self.trials} simulations of data fitted by {self.fit}.",
             *(f"{name} is dropped: {reason}" for name, reason in self.dropped.items()),
         ]
-        headings = ("method", "mean squared error", "95 % interval", "")
-        return html_of(headings, rows, notes, title=f"Chosen: {self.method}")
+        return html_of(_HEADINGS, self._rows(), notes, title=f"Chosen: {self.method}")
+
+    def _rows(self) -> list[list[str]]:
+        """Return the table that is printed, and shown in notebooks."""
+        return [
+            [s.method, f"{s.mean:.3g}", f"{s.low:.3g} .. {s.high:.3g}", self._verdict(s)]
+            for s in self.scores
+        ]
 
     def _verdict(self, score: MethodScore) -> str:
         if score.method == self.method:
             return "chosen"
         # An excess that may be 0: so many trials cannot tell the two apart.
         return "undecided" if score.excess_low <= 0 else "worse"
-
-    def _line(self, score: MethodScore, width: int) -> str:
-        line = f"{score.method:{width}}  {score.mean:.3g}  [{score.low:.3g}, {score.high:.3g}]"
-        return f"{line}  undecided" if self._verdict(score) == "undecided" else line
 
 
 def select_method(
