@@ -19,6 +19,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.losses import Huber, KLTo, LeastAbsolute, LeastSquares, TotalVariation
+from ldpopt.solve.status import Status
 from tests.tolerances import CERTIFIED, SOLVER, SUM
 
 D = 12
@@ -282,3 +283,27 @@ def test_conflicts_with_them_are_named():
     margins = [Margins((3, 4), 0, [0.5, 0.3, 0.2]), Margins((3, 4), 0, [0.4, 0.3, 0.2])]
     with pytest.raises(InfeasibleError, match=r"the margin at \(0\) of axes \(0,\)"):
         Problem(LeastSquares(), margins).solve(Y)
+
+
+def test_an_exact_point_is_not_doubted_because_a_loose_search_fails():
+    """Tiny references make the looser programs of the judge miss by 0.01 what is proved to 1e-9."""
+    rng = np.random.default_rng(0)
+    reference = rng.dirichlet(np.full(48, 0.1))
+    rng.random(48)
+    raw = reference + rng.normal(0, 2 / 48, 48)
+    last = rng.dirichlet(np.full(48, 0.3))
+    loss = LeastAbsolute() + 0.1 * KLTo(reference)
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), Near(last, 0.4, norm=2)])
+    solution = problem.solve(raw)
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.gap < 1e-6
+
+
+def test_a_ball_that_the_zeros_of_a_loss_leave_is_a_conflict():
+    """A value that the reference keeps at 0 is .4 of the ball's middle: the form finds no root."""
+    loss = KLTo([0.5, 0.3, 0.2, 0.0])
+    problem = Problem(loss, [*SIMPLEX, Near([0.2, 0.2, 0.2, 0.4], 0.05, norm=2)])
+    with pytest.raises(
+        InfeasibleError, match=r"these conflict: .*Near\(<4 values>, 0.05, norm=2\)"
+    ):
+        problem.solve([0.4, 0.3, 0.2, 0.1])

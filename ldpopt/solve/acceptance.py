@@ -180,6 +180,11 @@ def _doubts(
         # On sets without bounds no tangent proves as much.
         gap = np.minimum(gap, value)
     excessive = ~(gap <= tolerance * size) & ~is_unknown
+    if excessive.any() and not formulation.is_separate(start.d):
+        # The search so far was for a bound that is good enough, by looser programs: that it found
+        # none proves nothing against the point.
+        gap = np.minimum(gap, certify(formulation, start, point).gap)
+        excessive &= ~(gap <= tolerance * size)
     if not excessive.any():
         return []
     return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]

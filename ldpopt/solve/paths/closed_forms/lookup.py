@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.errors import InfeasibleError
+from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation
@@ -73,8 +73,25 @@ def _evaluated(match: Match, formulation: Formulation, estimate: FrequencyEstima
     """Return the point; where a form finds a conflict, all rows that take part in it are named."""
     try:
         return match.evaluate()
-    except InfeasibleError:
+    # A form that finds no root for another reason, as it says, may have met a conflict as well.
+    except InvalidInputError:
         if estimate.d <= feasibility.LARGEST:
             feasibility.require_feasible(feasibility.conditions(formulation, None), estimate.d)
             feasibility.require_finite_loss(formulation, estimate)
+            _require_curved(formulation, estimate, match.name)
         raise
+
+
+def _require_curved(formulation: Formulation, estimate: FrequencyEstimate, form: str) -> None:
+    """Raise an error that names the conflict if a set without rows is part of one.
+
+    Cost: a cone program per trial, of a problem that has failed.
+    """
+    if all(part.rows(estimate.d) is not None for part in formulation.constraints):
+        return
+    support = formulation.loss.support(estimate)
+    for trial in np.ndindex(estimate.frequencies.shape[:-1]):
+        inside = None if support is None else support[trial]
+        reason = feasibility.verdict(formulation, estimate[trial], inside, f"{form}: no point")
+        if isinstance(reason, InfeasibleError):
+            raise reason
