@@ -78,7 +78,9 @@ class _TakesParameters(SealsInstances):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         # Most arguments are plain, and nothing has to be remembered of them.
-        is_plain = not (any(map(_varies, args)) or any(map(_varies, kwargs.values())))
+        is_plain = not (
+            any(map(holds_parameters, args)) or any(map(holds_parameters, kwargs.values()))
+        )
         if is_plain or not getattr(cls, "_adjusts", True):
             return super().__call__(*args, **kwargs)
         return Recipe(cls, args, kwargs).varying()
@@ -135,10 +137,10 @@ def is_expression(value: Any) -> bool:
     return cvxpy is not None and isinstance(value, cvxpy.Expression)
 
 
-def _varies(value: Any) -> bool:
+def holds_parameters(value: Any) -> bool:
     """Return whether an argument is, or holds, a parameter or an object that varies."""
     if isinstance(value, list | tuple):
-        return any(map(_varies, value))
+        return any(map(holds_parameters, value))
     if isinstance(value, Adjustable):
         return value.varies
     return is_expression(value)

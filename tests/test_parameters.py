@@ -30,6 +30,7 @@ D = 8
 Y = np.array([0.32, 0.22, 0.18, 0.12, 0.08, 0.05, 0.03, -0.02])
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 REFERENCE = np.linspace(1.0, 0.0, D)
+SLOPES = np.array([[3.0, -2.0, *np.zeros(6)], [0.0, 1.0, 1.0, *np.zeros(4), -4.0]])
 
 
 def places(lam):
@@ -63,6 +64,11 @@ def places(lam):
             losses.Huber(0.1),
             [*SIMPLEX, Near(lam * REFERENCE + 0.075, 0.2, "kl")],
         ),
+        "matrix": (losses.LeastSquares(), [*SIMPLEX, Linear(lam * SLOPES, -0.01, 0.004)]),
+        "entry of a matrix": (
+            losses.LeastSquares(),
+            [*SIMPLEX, Linear([[lam, *np.zeros(D - 2), -0.3]], -np.inf, [0.01])],
+        ),
         "own constraint": (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.tv(f) <= lam)]),
     }
 
@@ -86,6 +92,23 @@ def test_a_parameter_is_its_number_and_nothing_is_compiled_twice(case):
     for kept, value in ((first, 0.1), (solution, 0.2)):
         assert kept.certificate.is_optimal(1e-6, relative=True)
         assert kept.problem.statement == Problem(*places(value)[case]).statement
+
+
+@pytest.mark.parametrize("case", ["matrix", "entry of a matrix"])
+def test_a_solver_gets_the_present_entries_of_a_matrix(case):
+    """On the solver's path: elsewhere the last steps towards the minimum would hide others."""
+    lam = Parameter("lam", 0.1)
+    problem = Problem(*places(lam)[case])
+    problem.solve(Y, path="conic")
+    lam.value = 0.2
+    expected = Problem(*places(0.2)[case]).solve(Y)
+    solution = problem.solve(Y, path="conic")
+    assert_allclose(solution.frequencies, expected.frequencies, rtol=0, atol=2e-5)
+    # Entries that vanish make another program, here one without effect.
+    lam.value = 0.0
+    expected = Problem(losses.LeastSquares(), SIMPLEX).solve(Y)
+    solution = problem.solve(Y, path="conic")
+    assert_allclose(solution.frequencies, expected.frequencies, rtol=0, atol=2e-5)
 
 
 def test_closed_forms_read_parameters_too():

@@ -195,12 +195,19 @@ def adjustable_row_forms(
     rows: LinearInequalities, f: cp.Expression, unit: int
 ) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
     """Return the forms of ``row_forms`` with parameters in place of the finite bounds."""
+    return with_open_bounds(rows, _values_of(rows, f, unit))
+
+
+def with_open_bounds(
+    rows: LinearInequalities, values: cp.Expression
+) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+    """Return the values of rows between bounds that are parameters, and these parameters."""
     import cvxpy as cp  # slow to import, as everywhere in this folder
 
     chosen = [members for _, members in one_sided(rows)]
     # cvxpy has no parameter without entries.
     ends = [cp.Parameter(len(members)) if len(members) else np.empty(0) for members in chosen]
-    forms = _compared(_values_of(rows, f, unit), chosen, ends)
+    forms = _compared(values, chosen, ends)
     return forms, [end for end in ends if isinstance(end, cp.Parameter)]
 
 

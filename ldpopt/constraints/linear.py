@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.adjustable import holds_parameters
 from ldpopt.closed_form import Groups
-from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.base import (
+    LinearInequalities,
+    Polyhedron,
+    one_sided,
+    with_open_bounds,
+)
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate.sets import membership
 
+if TYPE_CHECKING:
+    import cvxpy as cp
+
 Array = NDArray[np.float64]
+
+# Entries of a matrix that are compiled as parameters: 4,096 of them take ten times as long to
+# compile as constants, which few paths win back.
+_OPEN_ENTRIES = 1024
 
 
 class SumsTo(Polyhedron):
@@ -244,7 +257,8 @@ class Linear(Polyhedron):
     Parameters
     ----------
     A
-        Matrix of shape (m, d), dense or scipy sparse.
+        Matrix of shape (m, d), dense or scipy sparse. As a ``Parameter`` it may change between
+        solves without a new compilation, up to 1,024 entries and as long as the same of them are 0.
     lower, upper
         Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an
         equality.
@@ -306,6 +320,48 @@ class Linear(Polyhedron):
     def rows(self, d: int) -> LinearInequalities:
         """Return A with its bounds."""
         return LinearInequalities(self.matrix, self.lower, self.upper)
+
+    def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+        """Return the rows with parameters for the bounds, and for the entries of A if it has any.
+
+        Where an entry is 0 it stays so: which of them are is compiled in.
+        """
+        if not self._has_open_matrix:
+            return super().adjustable_form(f)
+        import cvxpy as cp
+        from scipy import sparse
+
+        matrix = self.matrix
+        entries = cp.Parameter(matrix.nnz)
+        # One product per entry, added up by rows: sparse parameters of cvxpy are slower.
+        ones = np.ones(matrix.nnz)
+        places = np.arange(matrix.nnz)
+        shape = (matrix.shape[0], matrix.nnz)
+        sums = sparse.csr_array((ones, places, matrix.indptr), shape=shape)
+        products = cp.multiply(entries, f.size * f[matrix.indices])
+        forms, bounds = with_open_bounds(self.rows(f.size), sums @ products)
+        return forms, [entries, *bounds]
+
+    def data(self, d: int) -> tuple[Array, ...]:
+        """Return the arrays that ``adjustable_form`` leaves open."""
+        bounds = super().data(d)
+        return (self.matrix.data, *bounds) if self._has_open_matrix else bounds
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal for constraints whose ``adjustable_form`` differs by ``data`` alone."""
+        if not self._has_open_matrix:
+            return super().compiled_key(d)
+        sides = tuple(members.tobytes() for _, members in one_sided(self.rows(d)))
+        matrix = self.matrix
+        return (self._recipe, sides, matrix.indices.tobytes(), matrix.indptr.tobytes())
+
+    @property
+    def _has_open_matrix(self) -> bool:
+        """Whether A is a parameter that is compiled as one."""
+        if self._recipe is None or not 0 < self.matrix.nnz <= _OPEN_ENTRIES:
+            return False
+        stated = self._recipe.args[0] if self._recipe.args else self._recipe.kwargs["A"]
+        return holds_parameters(stated)
 
     def __repr__(self) -> str:
         return f"Linear(<{self.shape[0]} rows>)"
