@@ -49,7 +49,7 @@ SOLVE_LAYERS = [
     {"solvers", "units", "jobs"},
     {"solver_data"},
     {"programs"},
-    {"feasibility", "certificate", "constrained_intervals", "quick_gap"},
+    {"feasibility", "certificate", "constrained_intervals", "quick_gap", "slope_gap"},
     {"paths"},
     {"polish", "face"},
     {"jacobian"},

@@ -8,10 +8,10 @@ for the accuracy:
 - Violation. Checked for every point.
 - Gap. On a box with at most one total it is checked in a few passes: a quick bound first, and the
   certificate itself only where that bound is too large. So are the closed forms on orders, trees
-  and groups, and with few values. Points of solvers and algorithms on other sets are checked by a
-  certificate that need not be better than the accuracy: that takes at most one program, looser
-  than the one that the point is from. Closed forms that nothing else knows are checked by it up to
-  4,096 values.
+  and groups, in balls, and with few values. Points of solvers and algorithms on other sets are
+  checked by a certificate that need not be better than the accuracy: that takes at most one
+  program, looser than the one that the point is from. Closed forms that nothing else knows are
+  checked by it up to 4,096 values.
 
 The quick bound counts the curvature of a loss only on boxes without a total and on the plane of a
 total; the certificate counts it everywhere. Both are upper bounds, so that either may accept a
@@ -38,6 +38,7 @@ from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.quick_gap import quick_gap
+from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 
 Array = NDArray[np.float64]
@@ -126,6 +127,8 @@ def _bound(
     is_convex = formulation.constraints == formulation.convex_constraints
     if plan.path == "closed-form":
         bound = (pooled_gap if is_convex else few_values.quick_gap)(formulation, start, point)
+        if bound is None and is_convex:
+            bound = slope_gap(formulation, start, point)
         # A bound that is too large may be one that knows too little.
         is_known = bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
         if is_known or point.size > _AFFORDABLE:

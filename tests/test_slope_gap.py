@@ -1,0 +1,102 @@
+"""Gaps from slopes at hand: never too small, and small at the minima of closed forms."""
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, losses
+from ldpopt.constraints import Bounds, Monotone, Near, NonNegative, SumsTo
+from ldpopt.solve.certificate import polyhedron
+from ldpopt.solve.slope_gap import slope_gap
+from ldpopt.solve.status import Status
+
+D = 16
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+LAST = np.arange(D, 0, -1.0) / np.sum(np.arange(1.0, D + 1))
+RAW = LAST + np.random.default_rng(3).normal(0, 0.05, (4, D))
+SQUARES = losses.LeastSquares()
+CASES = {
+    "1-norm": (SQUARES, [Near(LAST, 0.2, 1)]),
+    "1-norm, wide": (SQUARES, [Near(LAST, 2.0, 1)]),
+    "2-norm": (SQUARES, [Near(LAST, 0.05)]),
+    "2-norm, raised": (SQUARES, [Near(LAST, 0.05), Bounds(0.003, np.inf)]),
+    "divergence": (SQUARES, [Near(LAST, 0.01, "kl")]),
+    "two terms": (SQUARES + 0.01 * losses.KLTo(LAST), [Near(LAST, 0.05)]),
+    "groups": (SQUARES + 0.02 * losses.GroupNorm([[0, 1, 2], [3, 4, 5, 6]]), []),
+    "largest": (losses.MaxAbsolute(), []),
+}
+
+
+def problem_of(case):
+    loss, more = CASES[case]
+    return Problem(loss, [*SIMPLEX, *more])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_minima_are_proved_without_a_program(case, monkeypatch):
+    def evidence(*_):
+        raise AssertionError("a program was solved")
+
+    monkeypatch.setattr(polyhedron, "evidence", evidence)
+    problem = problem_of(case)
+    solution = problem.solve(RAW)
+    assert solution.path == "closed-form"
+    assert solution.status is Status.OPTIMAL
+    gap, terms = slope_gap(problem, solution.start, solution.frequencies)
+    assert gap.shape == terms.shape == (4,)
+    assert (gap <= 1e-9 * np.maximum(terms, 1e-3)).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_gap_is_smaller_than_the_true_one(case):
+    """At points between the minimum and random ones of the set, some of them on its boundary."""
+    problem = problem_of(case)
+    estimate = FrequencyEstimate(RAW[0])
+    best = problem.solve(estimate)
+    rng = np.random.default_rng(5)
+    for share in (1e-6, 1e-3, 0.1, 1.0):
+        for target in rng.normal(LAST, 0.1, (5, D)):
+            other = problem.minimise(target) if share == 1 else problem.minimise(RAW[1])
+            f = (1 - share) * best.frequencies + share * other
+            excess = problem.loss.value(f, estimate) - best.objective
+            gap = slope_gap(problem, estimate, f).gap
+            assert gap >= excess * (1 - 1e-9) - 1e-15
+
+
+@pytest.mark.parametrize("case", ["1-norm", "1-norm, steep", 2, "kl"])
+def test_a_point_inside_the_ball_pays_for_what_is_left_of_it(case):
+    """The slopes at f cancel against the normal, so that μ slack is all that is left of the gap."""
+    slopes = np.sin(np.arange(D))
+    slopes -= slopes.mean()
+    step = 1e-4 * slopes
+    norm = case
+    if case == "1-norm":
+        step = 1e-3 * (np.eye(D)[slopes.argmax()] - np.eye(D)[slopes.argmin()])
+        norm = 1
+    elif case == "1-norm, steep":
+        # Slopes of values at the reference are steeper than those of the two that are off it.
+        step = 1e-3 * (np.eye(D)[1] - np.eye(D)[3])
+        norm = 1
+    f = LAST - step if norm != "kl" else LAST * np.exp(-step)
+    f = f / f.sum()
+    # So far away that the loss is nearly linear on the set.
+    estimate = FrequencyEstimate(f - 1e3 * slopes)
+    problem = Problem(SQUARES, [*SIMPLEX, Near(LAST, 0.01, norm)])
+    best = problem.solve(estimate)
+    excess = problem.loss.value(f, estimate) - best.objective
+    assert excess > 1
+    assert slope_gap(problem, estimate, f).gap >= excess * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [*SIMPLEX, Near(LAST, 0.2), Near(LAST, 0.3, 1)],
+        [*SIMPLEX, Bounds(0.0, 0.5), Near(LAST, 0.2)],
+        [NonNegative(), Near(LAST, 0.2)],
+        [SumsTo(1.0), Near(LAST, 0.2)],
+        [*SIMPLEX, Monotone(np.arange(D)), Near(LAST, 0.2)],
+    ],
+)
+def test_other_sets_are_left_to_programs(sets):
+    inside = 0.9 * LAST + 0.1 / D
+    assert slope_gap(Problem(SQUARES, sets), FrequencyEstimate(RAW[0]), inside) is None
