@@ -19,12 +19,12 @@ from ldpopt.priors.mixture_prior import (
     _pieces,
     cell_edges,
     dictionaries,
-    penalised_weights,
     weigh_laws,
 )
 from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.priors.noise import CountNoise
 from ldpopt.priors.npmle import TOLERANCE
+from ldpopt.priors.penalised import penalised_weights
 from tests.tolerances import OBJECTIVE, POSTERIOR, SUM
 
 FITS = {"npmle": NPMLE, "mixture": Mixture}
@@ -240,11 +240,11 @@ def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
 def test_the_masses_of_pieces_and_hats_by_hand():
     # In logarithms the edges are 0, 1, .., 4. A piece from 0 to 2 spreads evenly.
     edges = np.exp(np.arange(5.0))
-    (piece,) = _pieces(edges, np.array([0.0, 2.0]))
+    (piece,) = _pieces(np.log(edges), np.array([0.0, 2.0]))
     assert_allclose(piece, [0, 1 / 2, 1 / 2, 0, 0], atol=1e-12)
     # A triangle from 0 over 1 to 4 has the height 1/2: 1/4 lies left of the peak, and right of it
     # 3/4 fall as (4 - x)²/12 does: to 4/12 at 2, 1/12 at 3 and 0 at 4.
-    (hat,) = _hats(edges, np.array([0.0, 1.0, 4.0]))
+    (hat,) = _hats(np.log(edges), np.array([0.0, 1.0, 4.0]))
     assert_allclose(hat, [0, 1 / 4, 9 / 12 - 4 / 12, 4 / 12 - 1 / 12, 1 / 12], atol=1e-12)
 
 
@@ -259,7 +259,7 @@ def test_a_dictionary_reaches_the_optimum_of_exponential_cones():
         w = cp.Variable(len(shapes))
         penalised = binned.size @ cp.log(columns @ w) + 0.5 * cp.sum(cp.log(w))
         value = cp.Problem(cp.Maximize(penalised), [cp.sum(w) == 1]).solve(solver="CLARABEL")
-        weights = penalised_weights(columns, binned.size).weights
+        weights = penalised_weights(columns, binned.size, 0.5, TOLERANCE).weights
         reached = binned.size @ np.log(columns @ weights) + 0.5 * np.log(weights).sum()
         assert_allclose(reached, value, atol=1e-4)  # nats of all estimates together
 

@@ -19,7 +19,8 @@ from ldpopt.priors.quantiles import ROUNDED
 
 Array = NDArray[np.float64]
 
-_HELD = 1 << 21  # weights held at a time: 16 MB
+# Weights held at a time: arrays of 128 KB stay in the cache, and fresh memory costs more than sums.
+_HELD = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.discrete import Discrete
-from ldpopt.priors.mixture_weights import MixtureFit, mixture_weights
 from ldpopt.priors.npmle import TOLERANCE
+from ldpopt.priors.penalised import penalised_weights
 
 Array = NDArray[np.float64]
 
@@ -101,35 +100,21 @@ class Mixture(Discrete):
         likelihoods = binned.likelihoods(support, components)
         ends = np.cumsum([len(shape) for shape in shapes])
         *of_shapes, of_laws = np.split(likelihoods, ends, axis=1)
-        fits = [penalised_weights(part, binned.size) for part in of_shapes]
+        fits = [
+            penalised_weights(part, binned.size, _PSEUDO_COUNT, TOLERANCE) for part in of_shapes
+        ]
         average = np.concatenate([fit.weights for fit in fits]) / len(fits)
+        first_law = ends[-1]
         law, simple = weigh_laws(
             binned.size,
-            np.concatenate(of_shapes, axis=1) @ average,
+            likelihoods[:, :first_law] @ average,
             of_laws,
             sizes=[len(family) for family in families],
         )
-        mixture = average @ np.concatenate(shapes)
-        mixed_law = law @ np.concatenate(families)
-        weights = (1 - simple) * mixture + simple * mixed_law
+        # What the averaged mixture and the laws weigh, component by component.
+        weights = np.concatenate([(1 - simple) * average, simple * law]) @ components
         gap = max(fit.gap for fit in fits)
         return cls(support, weights, binned.n, gap, simple)
-
-
-def penalised_weights(likelihoods: Array, size: Array) -> MixtureFit:
-    """Return the weights that maximise Σ_i size_i log (A w)_i + ½ Σ_j log w_j over the simplex.
-
-    Parameters
-    ----------
-    likelihoods
-        A, the density of each bin under each component, shape (bins, components).
-    size
-        Estimates in each bin, shape (bins,).
-    """
-    components = likelihoods.shape[1]
-    rows = np.concatenate([likelihoods, np.eye(components)])
-    observed = np.concatenate([size, np.full(components, _PSEUDO_COUNT)])
-    return mixture_weights(rows, observed, tol=TOLERANCE)
 
 
 def weigh_laws(
@@ -201,16 +186,19 @@ def _steps_between(low: float, high: float, ratio: float) -> int:
 
 def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     """Return the masses of each dictionary's components on 0 and the cells: (components, cells)."""
-    atom = np.zeros(len(edges))
-    atom[0] = 1.0
+    atom = np.zeros((1, len(edges)))
+    atom[0, 0] = 1.0
+    logs = np.log(edges)
     result = []
     for ratio in PIECES + HATS:
         for phase in _PHASES:
             knots = _knots(binned, ratio, phase)
-            shapes = _hats(edges, knots) if ratio in HATS else _pieces(edges, knots[1:])
+            shapes = _hats(logs, knots) if ratio in HATS else _pieces(logs, knots[1:])
+            mass = shapes.sum(axis=1)
             # Shapes beyond n, or between two support points, have no mass.
-            masses = [shape / shape.sum() for shape in shapes if shape.sum() > 0]
-            result.append(np.vstack([atom, *masses]))
+            has_mass = mass > 0
+            masses = shapes[has_mass] / mass[has_mass, None]
+            result.append(np.concatenate([atom, masses]))
     return result
 
 
@@ -225,37 +213,36 @@ def _knots(binned: Binned, ratio: float, phase: float) -> Array:
     return np.asarray(np.log(first * ratio**powers))
 
 
-def _pieces(edges: Array, knots: Array) -> list[Array]:
-    """Return masses ∝ 1/k between neighbouring knots, which are logarithms of counts."""
-    logs = np.log(edges)
-    result = []
-    for low, high in pairwise(knots):
-        inside = np.clip(logs, low, high)
-        upto = (inside - low) / (high - low)
-        result.append(_cell_masses(upto))
-    return result
+def _pieces(logs: Array, knots: Array) -> Array:
+    """Return masses ∝ 1/k between neighbouring knots, one piece per row.
+
+    Edges of cells and knots are logarithms of counts.
+    """
+    low = knots[:-1, None]
+    high = knots[1:, None]
+    inside = np.clip(logs, low, high)
+    return _cell_masses((inside - low) / (high - low))
 
 
-def _hats(edges: Array, knots: Array) -> list[Array]:
-    """Return masses of triangles over log k, from a knot to the next but one."""
-    logs = np.log(edges)
-    result = []
-    for low, peak, high in zip(knots, knots[1:], knots[2:], strict=False):
-        x = np.clip(logs, low, high)
-        width = high - low
-        # Distribution functions of the two sides, whose densities are linear.
-        rising = (x - low) ** 2 / ((peak - low) * width)
-        falling = 1 - (high - x) ** 2 / ((high - peak) * width)
-        upto = np.where(x < peak, rising, falling)
-        result.append(_cell_masses(upto))
-    return result
+def _hats(logs: Array, knots: Array) -> Array:
+    """Return masses of triangles over log k, from a knot to the next but one; one per row."""
+    low = knots[:-2, None]
+    peak = knots[1:-1, None]
+    high = knots[2:, None]
+    width = high - low
+    x = np.clip(logs, low, high)
+    # Distribution functions of the two sides, whose densities are linear.
+    rising = (x - low) ** 2 / ((peak - low) * width)
+    falling = 1 - (high - x) ** 2 / ((high - peak) * width)
+    return _cell_masses(np.where(x < peak, rising, falling))
 
 
 def _cell_masses(upto: Array) -> Array:
-    """Return the masses on 0 and the cells of a distribution function at the edges."""
+    """Return the masses on 0 and the cells of distribution functions at the edges, one per row."""
+    masses = np.zeros(upto.shape)
     # Rounding may make a distribution function fall by a bit.
-    cells = np.maximum(np.diff(upto), 0.0)
-    return np.concatenate([np.zeros(1), cells])
+    np.maximum(np.diff(upto, axis=1), 0.0, out=masses[:, 1:])
+    return masses
 
 
 def _gamma_laws(binned: Binned, edges: Array) -> Array:

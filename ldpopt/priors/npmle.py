@@ -13,7 +13,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.discrete import Discrete
-from ldpopt.priors.mixture_weights import mixture_weights
+from ldpopt.priors.grid_weights import grid_weights
 
 _SPACING = 0.1  # sd between support points: likelihoods do not tell finer ones apart
 _MARGIN = 1.0  # sd around an estimate that have support points: atoms lie among the estimates
@@ -72,7 +72,6 @@ class NPMLE(Discrete):
         binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
         support = binned.near(_SPACING, _MARGIN)
         likelihoods = binned.likelihoods(support)
-        solution = mixture_weights(likelihoods, binned.size, tol=TOLERANCE)
-        has_weight = solution.weights > _NO_WEIGHT
-        weights = np.where(has_weight, solution.weights, 0.0)
-        return cls(support, weights, binned.n, solution.gap)
+        mixture, gap = grid_weights(likelihoods, binned.size, TOLERANCE)
+        weights = np.where(mixture > _NO_WEIGHT, mixture, 0.0)
+        return cls(support, weights, binned.n, gap)
