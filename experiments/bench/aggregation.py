@@ -124,7 +124,11 @@ def stream(settings: Mapping[str, Any]) -> list[Row]:
 
 
 def cores(settings: Mapping[str, Any]) -> list[Row]:
-    """Return OLH with 1, 2, 4, ... threads, each in a process of its own."""
+    """Return OLH with 1, 2, 4, ... threads, each in a process of its own.
+
+    The seconds are those that the busiest thread computes: on free cores that is what one waits
+    for. Wall time, in the detail, also counts what other programs take from the cores.
+    """
     rows = []
     alone = None
     threads = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= (os.cpu_count() or 1)]
@@ -132,20 +136,21 @@ def cores(settings: Mapping[str, Any]) -> list[Row]:
         os.environ["NUMBA_NUM_THREADS"] = str(k)  # read by the process that is about to start
         try:
             with get_context("spawn").Pool(1) as pool:
-                seconds = pool.apply(
+                busiest, wall = pool.apply(
                     _hash, (settings["epsilon"], 1024, settings["hashed"], settings["repeats"])
                 )
         finally:
             del os.environ["NUMBA_NUM_THREADS"]
         # One core comes first, and is what the others are compared with.
-        alone = alone or seconds
+        alone = alone or busiest
         rows.append(
             Row(
                 what=f"OLH on {k} core{'s' * (k > 1)}, {settings['hashed']:,} reports, d = 1,024",
-                seconds=seconds,
+                seconds=busiest,
                 measure="speed-up",
                 against="one core",
                 against_seconds=alone,
+                detail=f"of the busiest thread; wall time {wall:.2g} s on the machine as it was",
             )
         )
     return rows
@@ -176,9 +181,30 @@ def _stream(epsilon: float, d: int, n: int) -> tuple[float, float, float]:
     return seconds, before, _peak()
 
 
-def _hash(epsilon: float, d: int, n: int, repeats: int) -> float:
+def _hash(epsilon: float, d: int, n: int, repeats: int) -> tuple[float, float]:
+    """Return the seconds that the busiest thread computes, and those that pass."""
+    from ldpopt.oracles import hash_kernel
+
     oracle = ORACLES["olh"](epsilon, d)
-    return measure(partial(oracle.support_counts, sample(oracle, n)), repeats=repeats).best
+    reports = sample(oracle, n)
+    count = hash_kernel._count
+    seconds: list[float] = []
+
+    def timed(*arguments: Any) -> None:
+        start = time.thread_time()
+        count(*arguments)
+        seconds.append(time.thread_time() - start)
+
+    # In its place: the threads are started behind ``support_counts``.
+    hash_kernel._count = timed
+    oracle.support_counts(reports)
+    busiest = []
+    walls = []
+    for _ in range(repeats):
+        seconds.clear()
+        walls.append(measure(partial(oracle.support_counts, reports), repeats=1).repeats[0])
+        busiest.append(max(seconds))
+    return min(busiest), min(walls)
 
 
 def _peak() -> float:
