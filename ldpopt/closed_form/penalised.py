@@ -108,28 +108,32 @@ def towards_reference(f: Array, reference: Array, price: float, total: float) ->
     rows = f.reshape(-1, f.shape[-1])
     d = rows.shape[1]
     # A value falls, rests at r, falls again, and rests at 0 from there on.
-    ends = np.concatenate(
-        [rows - reference - price, rows - reference + price, rows + price], axis=1
-    )
+    offset = rows - reference
+    ends = np.concatenate([offset - price, offset + price, rows + price], axis=1)
+    # By how much the number of falling values changes at each end.
     change = np.repeat([-1.0, 1.0, -1.0], d)
     order = np.argsort(ends, axis=1, kind="stable")
     ends = np.take_along_axis(ends, order, axis=1)
     falling = d + np.cumsum(change[order], axis=1)
-    at_first = rows.sum(axis=1) - d * (price + ends[:, 0])
-    fallen = np.cumsum(falling[:, :-1] * np.diff(ends, axis=1), axis=1)
-    left = np.concatenate([at_first[:, None], at_first[:, None] - fallen], axis=1)
+    # The sum at the first end, where all values still fall, and what is left of it at the others.
+    at_first = (rows.sum(axis=1) - d * (price + ends[:, 0]))[:, None]
+    steps = falling[:, :-1] * np.diff(ends, axis=1)
+    left = np.concatenate([at_first, at_first - np.cumsum(steps, axis=1)], axis=1)
     # The last end from which the sum is not below the total; before the first all values fall.
     last = np.sum(left >= total, axis=1) - 1
     place = np.maximum(last, 0)[:, None]
     start = np.take_along_axis(ends, place, axis=1)
     surplus = np.take_along_axis(left, place, axis=1) - total
-    slope = np.where(last[:, None] < 0, d, np.take_along_axis(falling, place, axis=1))
+    slope = np.take_along_axis(falling, place, axis=1)
+    slope = np.where(last[:, None] < 0, d, slope)
     mu = start + surplus / np.maximum(slope, 1.0)
     moved = rows - mu - reference
-    nearest = reference + np.sign(moved) * np.maximum(np.abs(moved) - price, 0.0)
+    distance = np.maximum(np.abs(moved) - price, 0.0)
+    nearest = reference + np.sign(moved) * distance
     result: Array = np.maximum(nearest, 0.0)
     # What rounding has left is shared by the values that move.
-    moving = (result > 0) & (np.abs(moved) > price)
+    moving = (result > 0) & (distance > 0)
     missing = total - result.sum(axis=1, keepdims=True)
-    result += np.where(moving, missing / np.maximum(moving.sum(axis=1, keepdims=True), 1), 0.0)
+    count = np.maximum(moving.sum(axis=1, keepdims=True), 1)
+    result += np.where(moving, missing / count, 0.0)
     return result.reshape(f.shape)

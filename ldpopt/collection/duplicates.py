@@ -96,16 +96,20 @@ def _repeated_rows(buckets: _Buckets) -> Records:
     for bucket in buckets:
         words = np.ascontiguousarray(bucket["hash"]).view(np.uint64).reshape(-1, _WORDS)
         order = _sorted_order(words)
+        ordered = words[order]
+        # Whether a row is the first of its client; one more stands behind the last row.
         is_new = np.ones(len(words) + 1, np.bool_)
-        is_new[1:-1] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+        is_new[1:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        begins = is_new[:-1]
+        ends = is_new[1:]
         # Alone is a row that begins a client, and before one that begins the next.
-        is_repeated = ~(is_new[:-1] & is_new[1:])
+        is_repeated = ~(begins & ends)
         rows = order[is_repeated]
         repeated = np.empty(len(rows), _REPEATED)
         repeated["part"] = bucket["part"][rows]
         repeated["row"] = bucket["row"][rows]
         # No client of this bucket is one of another.
-        repeated["client"] = clients + np.cumsum(is_new[:-1])[is_repeated]
+        repeated["client"] = clients + np.cumsum(begins)[is_repeated]
         clients += len(words)
         # Rows were dealt in the order in which reports count.
         parts.append(repeated[np.lexsort([rows, repeated["client"]])])
@@ -117,7 +121,9 @@ def _sorted_order(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     order = np.argsort(words[:, 0])
     ordered = words[order]
     # By the first word alone, which takes half as long, unless it is that of two clients.
-    is_shared = (ordered[1:, 0] == ordered[:-1, 0]) & (ordered[1:] != ordered[:-1]).any(axis=1)
+    has_same_word = ordered[1:, 0] == ordered[:-1, 0]
+    differs = (ordered[1:] != ordered[:-1]).any(axis=1)
+    is_shared = has_same_word & differs
     return np.lexsort(words.T) if is_shared.any() else order
 
 
@@ -309,11 +315,14 @@ def _hashes(ids: pa.Array, key: Key) -> Records:
 def _combinations(ids: pa.Array, key: Key) -> NDArray[np.uint64]:
     _, offsets, text = ids.buffers()
     # A slice of a column shares its buffers.
-    last = ids.offset + len(ids)
-    ends = np.frombuffer(offsets, np.int64)[ids.offset : last + 1]
+    first = ids.offset
+    last = first + len(ids)
+    ends = np.frombuffer(offsets, np.int64)[first : last + 1]
     letters = np.frombuffer(text, np.uint8)[ends[0] : ends[-1]]
     starts = ends[:-1] - ends[0]
-    position = np.arange(len(letters)) - np.repeat(starts, np.diff(ends))
+    lengths = np.diff(ends)
+    # Of each letter within its own text.
+    position = np.arange(len(letters)) - np.repeat(starts, lengths)
     # Plus one, so that zero bytes count.
     factors = letters + np.uint64(1)
     combinations = np.empty((len(ids), _WORDS), np.uint64)

@@ -337,7 +337,9 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
     def __add__(self, other: Loss) -> WeightedSum:
         if not isinstance(other, Loss):
             return NotImplemented
-        (terms, weights), (more_terms, more_weights) = map(_summands, (self, other))
+        # A sum of sums is one sum, so that its closed form is found.
+        terms, weights = _summands(self)
+        more_terms, more_weights = _summands(other)
         return WeightedSum([*terms, *more_terms], [*weights, *more_weights])
 
     def __radd__(self, other: object) -> Loss:
@@ -528,10 +530,10 @@ class WeightedSum(SeparableLoss):
 
     def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
         """Return the interval in which all terms are finite."""
-        ends = [
-            term.domain(numbers) for term, (_, numbers) in zip(self.terms, constants, strict=True)
-        ]
+        pairs = zip(self.terms, constants, strict=True)
+        ends = [term.domain(numbers) for term, (_, numbers) in pairs]
         lower, upper = zip(*ends, strict=True)
+        # The intersection: the sum is infinite as soon as one term is.
         return max(lower), min(upper)
 
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
@@ -565,27 +567,29 @@ class WeightedSum(SeparableLoss):
         divergences.
         """
         smooth = [term.separable for _, term in self.parts if not term.has_kinks]
-        if self.has_shared_kinks or not smooth or None in smooth:
+        if self.has_shared_kinks or not smooth:
             return None
-        is_known = len(smooth) == 1 or all(
-            term is not None and (term.is_square or term.is_divergence) for term in smooth
-        )
-        return self if is_known else None
+        if len(smooth) == 1:
+            return None if smooth[0] is None else self
+        # Several are solved together only where Wright's function does it.
+        for term in smooth:
+            if term is None or not (term.is_square or term.is_divergence):
+                return None
+        return self
 
     def smoothing(self, d: int) -> Smoothing | None:
         """Return the squares and the price if these are the only terms."""
         parts = self.parts
-        chains = [term.priced_chain(d) for _, term in parts]
-        squares = [term.separable for _, term in parts]
         if len(parts) != 2:
             return None
-        for square, other in ((0, 1), (1, 0)):
-            loss = squares[square]
-            chain = chains[other]
+        # Terms may stand in either order.
+        for (weight, term), (price, other) in (parts, parts[::-1]):
+            loss = term.separable
+            chain = other.priced_chain(d)
             if loss is not None and chain is not None and loss.is_square:
                 has_one_weight = np.ndim(loss.square_weights) == 0
-                price = parts[other][0] / parts[square][0]
-                return Smoothing(loss, chain, price) if has_one_weight else None
+                # The minimiser depends on the ratio of the two weights alone.
+                return Smoothing(loss, chain, price / weight) if has_one_weight else None
         return None
 
     @property
@@ -646,17 +650,14 @@ class WeightedSum(SeparableLoss):
         to μ + b is below k and that to μ + a is above, and else the one that is on its own side.
         """
         stated = zip(self.weights, self.terms, self._shares(data, constants), strict=True)
-        smooth = [
-            (weight, term.separable, *share)
-            for weight, term, share in stated
-            if weight > 0 and not term.has_kinks
-        ]
-        without_kinks = _merged_response
-        if len(smooth) == 1:
-            without_kinks = _single_response
-        return _response_with_kinks(
-            lambda price: without_kinks(price, smooth), mu, self.kinks(data, constants)
-        )
+        smooth = []
+        for weight, term, (arrays, numbers) in stated:
+            if weight > 0 and not term.has_kinks:
+                smooth.append((weight, term.separable, arrays, numbers))
+        # A single term of any kind states its own response; only some kinds merge.
+        of_smooth = _single_response if len(smooth) == 1 else _merged_response
+        kinks = self.kinks(data, constants)
+        return _response_with_kinks(lambda price: of_smooth(price, smooth), mu, kinks)
 
     # --- equivalence ------------------------------------------------------------------------------
 
@@ -679,6 +680,7 @@ class WeightedSum(SeparableLoss):
     def compiled_key(self) -> Hashable:
         """The terms' keys, and the weights that are compiled in."""
         open_weights = self._open_weights
+        # A weight that is a parameter is data: its value of this moment is left out.
         fixed = tuple(None if i in open_weights else w for i, w in enumerate(self.weights))
         return (WeightedSum.__name__, fixed, *(term.compiled_key for term in self.terms))
 
@@ -687,8 +689,10 @@ class WeightedSum(SeparableLoss):
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return the terms' arrays, and behind them the weights that are parameters."""
         arrays = [array for term in self.terms for array in term.data(estimate)]
+        # Once per trial, as all data: solvers take the arrays trial by trial.
         shape = (*estimate.frequencies.shape[:-1], 1)
-        return (*arrays, *(np.full(shape, self.weights[i]) for i in self._open_weights))
+        weights = [np.full(shape, self.weights[i]) for i in self._open_weights]
+        return (*arrays, *weights)
 
     def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
         """Return which arrays of the terms are never negative; the weights are not."""
@@ -719,16 +723,14 @@ class WeightedSum(SeparableLoss):
         constants: tuple[Any, ...],
     ) -> tuple[Any, ...] | None:
         """Return the constants with finer ones for the terms that have them."""
-        finer = [
-            term.finer_constants(f, estimate, numbers)
-            for term, (_, numbers) in zip(self.terms, constants, strict=True)
-        ]
-        if all(new is None for new in finer):
-            return None
-        return tuple(
-            (length, numbers if new is None else new)
-            for (length, numbers), new in zip(constants, finer, strict=True)
-        )
+        result = []
+        is_finer = False
+        for term, (length, numbers) in zip(self.terms, constants, strict=True):
+            finer = term.finer_constants(f, estimate, numbers)
+            is_finer |= finer is not None
+            # A term that has none keeps its own.
+            result.append((length, numbers if finer is None else finer))
+        return tuple(result) if is_finer else None
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
         """Return the largest factor of a term."""
@@ -753,8 +755,10 @@ class WeightedSum(SeparableLoss):
         objective: Any = 0.0
         cones: list[cp.Constraint] = []
         for i, (arrays, numbers) in enumerate(self._shares(data, constants)):
-            form, of_form = self.terms[i].cone_form(f, arrays, numbers)
-            form = common / self.terms[i].cone_factor(d, numbers) * form
+            term = self.terms[i]
+            form, of_form = term.cone_form(f, arrays, numbers)
+            # From the term's own unit to that of the sum.
+            form = common / term.cone_factor(d, numbers) * form
             weighted, of_weight = _times(weights[i], form)
             objective += weighted
             cones += [*of_form, *of_weight]
@@ -824,6 +828,7 @@ def _merged_response(price: Array, parts: Sequence[Any]) -> Array:
             share = share + weight
             with np.errstate(divide="ignore"):
                 logarithm = logarithm + weight * (np.log(reference) + log_mass)
+    # Squares alone are linear, divergences alone an exponential: Wright's function is of both.
     if not np.any(share):
         return np.asarray((moment - price) / steepness)
     if not np.any(steepness):

@@ -101,12 +101,14 @@ class Custom(Loss):
 
     def at(self, start: FrequencyEstimate | None, values: Values) -> Loss:  # type: ignore[override]
         """Return what the function states now about an estimate."""
+        # Without an estimate there is nothing that the function could be called with.
         return self if start is None else StatedLoss(self, start, values)
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
         import cvxpy as cp
 
+        # Any trial: they differ in numbers, which are no parameters of the user's.
         first = start[(0,) * (start.frequencies.ndim - 1)]
         arguments: list[Any] = [cp.Variable(start.d, name="f"), first.frequencies]
         if self._arguments == 3:
@@ -194,15 +196,20 @@ class Custom(Loss):
         f = cp.Variable(_PROBE, name="f")
         # A function that needs another number of values, or parameters, is looked at when used.
         tries = []
+        ascending = (1 + np.arange(_PROBE)) / 36
+        # Positive numbers, and numbers of both signs: convexity may depend on these.
         for sign in (1.0, -1.0):
-            y = sign ** np.arange(_PROBE) * (1 + np.arange(_PROBE)) / 36
+            y = sign ** np.arange(_PROBE) * ascending
             try:
-                tries.append(self.build(*[f, y][: self._arguments]))
+                returned = self.build(*[f, y][: self._arguments])
             except Exception:
                 return
-        expressions = [one for one in tries if isinstance(one, cp.Expression) and one.size == 1]
-        if len(expressions) == 2 and not any(one.is_convex() for one in expressions):
-            self.require_convex(self._readable(f, expressions[0]))
+            # What is no number gets its own message when the loss is used.
+            if not isinstance(returned, cp.Expression) or returned.size != 1:
+                return
+            tries.append(returned)
+        if not any(expression.is_convex() for expression in tries):
+            self.require_convex(self._readable(f, tries[0]))
 
     def _readable(self, f: cp.Variable, numeric: cp.Expression) -> cp.Expression:
         """Return the expression with a letter for the estimate where the function takes one."""
@@ -214,6 +221,7 @@ class Custom(Loss):
             is_no_better = stated.is_convex()
         except Exception:
             return numeric
+        # With the letter cvxpy may find convex what it is not with these numbers.
         return numeric if is_no_better else stated
 
     def __repr__(self) -> str:
@@ -260,9 +268,10 @@ class StatedLoss(Loss):
         self._values = tuple(
             np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in parameters
         )
-        self._numbers = {
-            p.id: cp.Constant(value) for p, value in zip(parameters, self._values, strict=True)
-        }
+        # The caller may change a parameter at any time: certificates come later.
+        self._numbers = {}
+        for parameter, value in zip(parameters, self._values, strict=True):
+            self._numbers[parameter.id] = cp.Constant(value)
 
     def _with_open_estimate(
         self, first: FrequencyEstimate, values: Mapping[int, Any], numeric: cp.Expression
@@ -297,6 +306,7 @@ class StatedLoss(Loss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the expression's value, ``inf`` where it is not defined."""
         result = np.empty(f.shape[:-1])
+        # cvxpy evaluates at the value of a variable, so one trial at a time.
         for trial in np.ndindex(f.shape[:-1]):
             expression = self._at(estimate[trial])
             self._f.save_value(f[trial])
@@ -319,6 +329,7 @@ class StatedLoss(Loss):
 
     @cached_property
     def _key(self) -> Hashable:
+        # By place and not by ``id``: each call of the function may make new parameters.
         named = {self._f.id: "f", self._y.id: "y"}
         for i, parameter in enumerate(self._parameters):
             named[parameter.id] = f"p{i}"
@@ -394,6 +405,7 @@ def _count_of_arguments(build: Callable[..., Any]) -> int:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [argument for argument in stated if argument.kind in kinds]
     needed = [argument for argument in positional if argument.default is inspect.Parameter.empty]
+    # ``*arguments`` takes any number: f and f̃ are what most losses need.
     if any(argument.kind is inspect.Parameter.VAR_POSITIONAL for argument in stated):
         return 2
     if len(needed) > 3 or not positional:

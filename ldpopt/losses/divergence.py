@@ -130,7 +130,9 @@ class _Divergence(SeparableLoss):
         """Return the rounding of the two logarithms, which may cancel."""
         reference = np.broadcast_to(self.target(estimate), f.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.abs(np.log(np.maximum(f, 0.0))) + np.abs(np.log(np.maximum(reference, 0.0)))
+            of_f = np.abs(np.log(np.maximum(f, 0.0)))
+            of_reference = np.abs(np.log(np.maximum(reference, 0.0)))
+        logs = of_f + of_reference
         # Where a logarithm is infinite so is the gradient, which has no error.
         return np.where(np.isfinite(logs), 4 * _EPS * (1 + logs), 0.0)
 

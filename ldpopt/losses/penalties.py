@@ -110,7 +110,8 @@ class TotalVariation(_Penalty):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_u - f_v|."""
         along = f if self.order is None else f[..., self.order]
-        return np.asarray(np.sum(np.abs(np.diff(along, axis=-1)), axis=-1))
+        steps = np.abs(np.diff(along, axis=-1))
+        return np.asarray(np.sum(steps, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return a subgradient: each value's signs of the differences to its neighbours."""
@@ -130,7 +131,8 @@ class TotalVariation(_Penalty):
     def _of(self, f: cp.Expression) -> cp.Expression:
         import cvxpy as cp
 
-        return cp.norm1(cp.diff(f if self.order is None else f[self.order]))
+        along = f if self.order is None else f[self.order]
+        return cp.norm1(cp.diff(along))
 
     def __repr__(self) -> str:
         return f"TotalVariation({'' if self.order is None else f'<{len(self.order)} values>'})"
@@ -165,6 +167,7 @@ class GroupNorm(_Penalty):
         self.groups = tuple(
             validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)
         )
+        # The norm of nothing is 0 with any weight: more likely a slip.
         empty = [i for i, group in enumerate(self.groups) if not len(group)]
         if empty:
             raise InvalidInputError(f"group {empty[0]} is empty: every group needs a member")
@@ -204,9 +207,11 @@ class GroupNorm(_Penalty):
         """Return Σ w_g f_g/‖f_g‖; 0, which is a subgradient, where a group is zero."""
         slope = np.zeros(f.shape)
         for weight, group in zip(self.weights, self.groups, strict=True):
-            norm = np.linalg.norm(f[..., group], axis=-1, keepdims=True)
+            members = f[..., group]
+            norm = np.linalg.norm(members, axis=-1, keepdims=True)
             # At 0 any vector of at most unit length is a subgradient, and 0 is one of them.
-            slope[..., group] += weight * f[..., group] / np.where(norm > 0, norm, 1.0)
+            direction = members / np.where(norm > 0, norm, 1.0)
+            slope[..., group] += weight * direction
         return slope
 
     @property
@@ -219,7 +224,9 @@ class GroupNorm(_Penalty):
         if self._recipe is None:
             return super().data(estimate)
         trials = estimate.frequencies.shape[:-1]
-        return estimate.frequencies, np.broadcast_to(self.weights, (*trials, len(self.weights)))
+        # Once per trial, as all data: solvers take the arrays trial by trial.
+        weights = np.broadcast_to(self.weights, (*trials, len(self.weights)))
+        return estimate.frequencies, weights
 
     def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
         """Return that f̃ may be negative, and the weights may not."""

@@ -185,7 +185,9 @@ class BinomialPooling(SharesPooling):
         root = np.sqrt(np.maximum(total**2 - 4 * m * share, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             # By the sum that does not cancel.
-            probability = np.where(total >= 0, 2 * share / (total + root), (total - root) / (2 * m))
+            by_sum = 2 * share / (total + root)
+            by_difference = (total - root) / (2 * m)
+            probability = np.where(total >= 0, by_sum, by_difference)
         # 0/0, where no report supports the value.
         probability = np.where(np.isnan(probability), 0.0, probability)
         probability = np.where(levels < 0, lowest + levels, probability)
@@ -197,6 +199,7 @@ class BinomialPooling(SharesPooling):
         m = mu / self._slope
         lowest, highest = _increasing_range(m)
         probability = self._probability(f)
+        # Only there the quadratic increases; beyond, levels go on straight.
         inside = np.clip(probability, lowest, highest)
         levels = inside + m * inside * (1 - inside)
         levels = np.where(probability < lowest, probability - lowest, levels)
@@ -205,6 +208,7 @@ class BinomialPooling(SharesPooling):
 
 def _increasing_range(m: Array) -> tuple[Array, Array]:
     """Return where P + m P (1 - P) is 0 and 1 and increases between."""
+    # The parabola turns at (1 + 1/m)/2, which is within 0 .. 1 only for |m| > 1.
     with np.errstate(divide="ignore"):
         inverse = 1 / m
     return np.where(m < -1, 1 + inverse, 0.0), np.where(m > 1, inverse, 1.0)
@@ -227,6 +231,7 @@ class LogarithmPooling(Pooling):
 
     def frequencies(self, mu: Array, levels: Array) -> Array:
         """Return the exponentials."""
+        # A bracket's end may be far out: there infinity and 0 are right.
         with np.errstate(over="ignore", under="ignore"):
             return np.exp(levels)
 
@@ -244,6 +249,7 @@ class LogarithmPooling(Pooling):
             If the order leaves no value that may be positive.
         """
         reference = self.frequencies(np.zeros(1), pooled)
+        # One trial without any positive value has no distribution at all.
         if not reference.any(axis=-1).all():
             raise InfeasibleError(
                 "the order leaves no value that may be positive: those above all others have "

@@ -144,6 +144,7 @@ def report_shares(
         mean = members[[i]].toarray()[0]  # of a user's share: 1 of a member
         weights = mean - mean.mean() if centred else mean
         supported = form.sums(weights)
+        # What each report adds: N Eq. 4 for the set, and its constant part where it is centred.
         share = (supported - q * weights.sum()) / (p - q) + (mean - weights)[0]
         # Moments of the share given each value: the mean itself is 0 or 1, and so are its powers.
         square, cube = (

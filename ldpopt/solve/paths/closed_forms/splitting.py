@@ -66,7 +66,8 @@ def _split(estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder) -
     def slopes_at(t: Array) -> Array:
         slopes = rest.loss.gradient(t.reshape(shape), estimate).reshape(t.shape)
         # A bound is an infinite slope.
-        return np.where(t < lower, -np.inf, np.where(t >= upper, np.inf, slopes))
+        from_upper = np.where(t >= upper, np.inf, slopes)
+        return np.where(t < lower, -np.inf, from_upper)
 
     count = int(np.prod(shape[:-1]))
 
