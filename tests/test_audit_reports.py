@@ -90,6 +90,7 @@ def test_a_seed_that_leaks_in_its_lowest_bit_is_found_in_sorted_files():
     [
         ({"first": np.zeros(100)}, "first array must hold at least 125"),
         ({"second": np.zeros((200, 2), np.uint8)}, "reports of one kind"),
+        ({"second": np.zeros(200, np.int64)}, "types uint8 and int64"),
         ({"oracle": OUE(1.0, 8)}, "belong together"),
         ({"oracle": OUE(1.0, 8), "values": (0, 8)}, "two distinct values below 8"),
         ({"oracle": OUE(1.0, 8), "values": (1, 1)}, "two distinct values below 8"),

@@ -40,6 +40,7 @@ from ldpopt.solve.certificate import (
 )
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.dual import _steps
+from ldpopt.solve.certificate.intervals import Box
 from tests import exact_minima
 
 TOLERANCE = 1e-9
@@ -611,3 +612,10 @@ def test_steps_from_a_point_outside_its_bounds_may_stay_at_it():
     lowest, largest = _steps(f, np.zeros(3), np.ones(3))
     assert lowest.tolist() == [-0.75, 0.0, -1.5]
     assert largest.tolist() == [0.25, 1.5, 0.0]
+
+
+def test_the_first_value_without_a_bound_is_named_whichever_trial_it_is_of():
+    limits = Box(np.array([[0.0, 0.0, 0.0], [0.0, -np.inf, 0.0]]), np.ones((2, 3)))
+    assert competitors.no_bound(limits).startswith("value 1 is not bounded")
+    bounded = Box(np.zeros((2, 3)), np.ones((2, 3)))
+    assert competitors.no_bound(bounded) == "the gradient is infinite at the point"

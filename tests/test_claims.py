@@ -477,6 +477,21 @@ def test_a_claim_that_is_expected_to_fail_can_hold(monkeypatch, identifier):
     assert LEDGER[identifier].check(InstanceSet(quick=True)).verdict is Verdict.HOLDS
 
 
+def test_a_zero_of_power_would_be_seen(monkeypatch):
+    """It cannot be, and so no other share of zeros could hide it."""
+    monkeypatch.setattr(
+        values,
+        "answers_of",
+        lambda instances, method: np.full((2, 1_024), 0.0 if method == "power" else 1.0),
+    )
+    verdict = LEDGER["mostly-zeros"].check(InstanceSet(quick=True)).verdict
+    assert verdict is Verdict.HOLDS  # against the expectation: the run is red
+
+
+def test_real_instances_have_the_budget_that_their_docstring_states():
+    assert {each.estimate.oracle.epsilon for each in InstanceSet(quick=True).real} == {1.0}
+
+
 def _flat(name):
     """Return a data set in which no value is frequent."""
     return Dataset(name, np.full(1_024, 1_000), [str(v) for v in range(1_024)], "made up")

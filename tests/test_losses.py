@@ -4,6 +4,7 @@ import gc
 import math
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -710,3 +711,20 @@ def test_one_trial_that_is_not_of_grr_is_enough_for_the_multinomial_to_refuse_a_
 def test_the_support_of_the_divergence_has_no_zeros():
     support = losses.KullbackLeibler().support(FrequencyEstimate([0.5, 0.0, -0.25]))
     assert support.tolist() == [True, False, False]
+
+
+def test_the_rounding_of_a_binomial_gradient_near_certainty_is_covered():
+    """Against exact fractions, where 1 - P is small and its own rounding counts most."""
+    oracle = oracles.GRR(epsilon=12.0, d=2)
+    estimate = oracle.estimate([N - 40, 40], N)
+    loss = losses.BinomialMLE()
+    floor, slope = map(Fraction, loss.constants(estimate))
+    shares = [Fraction(float(share)) for share in loss.shares(estimate)]
+    rng = np.random.default_rng(0)
+    for f in 1 - rng.uniform(0, 1e-3, (20, 2)):
+        gradient = loss.gradient(f, estimate)
+        stated = loss.gradient_error(f, gradient, estimate)
+        for value, share, number, error in zip(f, shares, gradient, stated, strict=True):
+            chance = floor + slope * Fraction(float(value))
+            exact = -slope * (share / chance - (1 - share) / (1 - chance))
+            assert abs(Fraction(float(number)) - exact) <= Fraction(float(error))

@@ -8,8 +8,11 @@ import pytest
 
 from ldpopt.collection import aggregate, append_reports, write_reports
 from ldpopt.collection import partition as parts
-from ldpopt.collection.counts import read_counts
-from ldpopt.collection.header import fingerprint, label_difference
+from ldpopt.collection.aggregation import Aggregate
+from ldpopt.collection.counts import read_counts, write_counts
+from ldpopt.collection.header import Header, fingerprint, label_difference
+from ldpopt.collection.merging import merge
+from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import GRR, OUE
 from tests.commands import run
 from tests.reports_world import edit
@@ -53,6 +56,28 @@ def test_what_was_set_aside_is_added_too(world):
         assert run("aggregate", f"{name}.csv", "--out", f"{name}.json").status == 0
     assert run("merge", "mon.json", "tue.json", "--out", "all.json").status == 0
     assert read_counts(world / "all.json", None, None, None).rejected == {"out of range": 2}
+
+
+def all_of_one_value(n, **more):
+    return Aggregate(Header(ORACLE), np.array([n, 0, 0, 0]), n, **more)
+
+
+def test_counts_add_up_to_the_largest_number_of_reports_and_not_beyond():
+    half = 2**61
+    assert merge({"a": all_of_one_value(half), "b": all_of_one_value(half)}).counts.n == 2 * half
+    with pytest.raises(InvalidInputError, match="of 4611686018427387905 reports, more than"):
+        merge({"a": all_of_one_value(half), "b": all_of_one_value(half + 1)})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rejected": {"late": "3"}}, {"rejected": {"late": -1}}, {"files": []}, {"unreadable": {}}],
+)
+def test_what_counts_state_of_their_reports_has_its_type(wrong, tmp_path):
+    path = tmp_path / "mon.json"
+    write_counts(path, all_of_one_value(3, **wrong))
+    with pytest.raises(InvalidInputError, match=r"says \w+ = .*, of the wrong type"):
+        read_counts(path, ORACLE, None, None)
 
 
 def test_merge_refuses_what_does_not_belong_together(world):

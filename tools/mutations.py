@@ -56,6 +56,7 @@ _ANY_ORDER = (
     "min",
     "maximum",
     "minimum",
+    "multiply",
     # The larger of a number and a lower bound is the same in either order.
     "clip",
 )

@@ -18,16 +18,13 @@ from ldpopt.cli.counted import (
     Reports,
     Source,
     counted,
-    files_of,
 )
 from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
     Json,
-    labels_file,
     output,
     print_json,
     remark,
-    require_writable,
     split_list,
 )
 from ldpopt.methods import METHODS
@@ -84,7 +81,6 @@ def select(
         validate.lookup("method", name, METHODS)
     # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
-    require_writable(inputs=[*files_of(file), labels_file(domain), query])
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = labels.sets(query)
     selection = select_method(result.estimate, list(sets.values()), names, fit, trials, seed)
