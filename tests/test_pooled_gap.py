@@ -12,6 +12,7 @@ from ldpopt.constraints import (
     Hierarchy,
     Monotone,
     NonNegative,
+    Smooth,
     SumsTo,
     TopSet,
     Unimodal,
@@ -37,6 +38,8 @@ SETS = {
     "top set": TopSet([1, 5, 7]),
     "groups": GroupTotals([np.arange(3), np.arange(5, 9)], [0.3, 0.4]),
     "a group of nothing": GroupTotals([np.arange(3), np.arange(5, 9)], [0.0, 0.4]),
+    "variation": Smooth(total_variation=0.2),
+    "variation of another order": Smooth(total_variation=0.1, order=RNG.permutation(D)),
     "tree": Hierarchy(PARENTS),
     "tree of a known root": Hierarchy(PARENTS, 1.0),
 }
@@ -109,7 +112,7 @@ def test_points_with_few_values_are_judged_against_the_best_support(k):
     "problem",
     [
         Problem(losses.LeastAbsolute(), [SETS["groups"], NonNegative()]),
-        Problem(losses.LeastSquares(), [constraints.Smooth(total_variation=0.1)]),
+        Problem(losses.LeastSquares(), [constraints.Smooth(second_difference=0.1)]),
         Problem(losses.LeastSquares(), [SETS["chain"], SETS["groups"]]),
         Problem(losses.LeastSquares(), [SETS["tree"], SumsTo(1.0)]),
     ],

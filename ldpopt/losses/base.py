@@ -90,6 +90,14 @@ class EffectiveDomain:
         """Return the ends of the interval of f_v in which the loss is finite."""
         return -math.inf, math.inf
 
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
+        """Return bounds of all f whose loss is at most a level of shape (...); None if unknown.
+
+        Both have shape (..., d). Certificates need them where constraints leave values unbounded:
+        what is above a point's own loss does not compete with it.
+        """
+        return None
+
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_] | None:
         """Return where values may be non-zero, shape (..., d); None stands for everywhere."""
         return None

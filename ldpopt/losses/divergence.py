@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 # Logarithms of quotients that are this large have lost digits: the normal numbers end at exp(±708).
 _LONG = 700.0
 
+# By how much computed bounds are raised so that they surely hold.
+_LOOSE = 1e-6
+
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -64,6 +67,18 @@ class _Divergence(SeparableLoss):
     def support(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return where r > 0."""
         return self.target(estimate) > 0
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return 0, and the larger of e r and what the other terms leave: each is at least -r/e.
+
+        From e r on the logarithm of f/r is at least 1, so that f is at most its term.
+        """
+        reference = np.maximum(self.target(estimate), 0.0)
+        others = np.sum(reference, axis=-1, keepdims=True) / math.e
+        highest = np.asarray(level)[..., None]
+        left = highest + others + _LOOSE * (np.abs(highest) + others)
+        upper = np.maximum(math.e * reference, left) * (1 + _LOOSE)
+        return np.zeros(upper.shape), upper
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return r over its sum, and the logarithm of that sum, once per value."""

@@ -311,6 +311,11 @@ class MultinomialMLE(_Likelihood):
         with np.errstate(divide="ignore"):
             return np.asarray(slope**2 / self._probability(f, estimate))
 
+    def domain(self, constants: tuple[float, ...]) -> tuple[float, float]:
+        """Return where P is 0; there is no upper end."""
+        floor, slope = constants
+        return -floor / slope, math.inf
+
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return c/n."""
         return (self.shares(estimate),)

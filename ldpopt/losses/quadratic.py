@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 # 1e-9 for the mean square is one of 3e-5 for residuals in that unit, and of 1e-3 relative to them.
 _COARSE = 30
 
+# By how much a computed loss is raised for a level that is surely above it.
+_LOOSE = 1e-6
+
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -374,6 +377,20 @@ class GaussianMLE(SeparableLoss):
         if kappa > 0:
             return end, math.inf
         return -math.inf, end
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return f̃ + (b t ± √(b² t² + 4 t (a + b f̃)))/2: no term is above the level t."""
+        noise = estimate.noise
+        target = estimate.frequencies
+        # Above its rounding: a sum of d terms >= 0 is right to d roundings.
+        highest = np.asarray(level)[..., None] * (1 + _LOOSE)
+        growth = noise.b * highest
+        variance = np.maximum(noise.a + noise.b * target, 0.0)
+        root = np.sqrt(growth**2 + 4 * highest * variance)
+        rounding = 8 * _EPS * (root + np.abs(growth) + np.abs(target))
+        lower = target + (growth - root) / 2 - rounding
+        upper = target + (growth + root) / 2 + rounding
+        return lower, upper
 
     def curvature(
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify, few_values, polyhedron
-from ldpopt.solve.certificate.certificate import scale_of
+from ldpopt.solve.certificate.certificate import scale_of, terms_of
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
@@ -147,8 +147,8 @@ def _by_programs(
     is_defined = np.isfinite(value)
     # The search for multipliers may end where they prove what the accuracy promises: it counts in
     # units of the terms alone, which may be small beside what is at stake.
-    size = size_of(formulation, start, point, value)
-    terms = scale_of(formulation, start, point, np.zeros(value.shape))
+    terms = terms_of(formulation, start, point)
+    size = scale_of(formulation, start, point, terms, value)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(is_defined & (terms > 0), size / terms, 1.0)
     share = min(max(float(shares.min()), 1.0), _LARGEST_SHARE)
@@ -172,7 +172,8 @@ def _doubts(
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
-    size = size_of(formulation, start, point, value)
+    terms = terms_of(formulation, start, point)
+    size = scale_of(formulation, start, point, terms, value)
     if np.all(gap <= tolerance * size):
         return []
     if formulation.is_separate(start.d):  # there the gap so far is a quick bound of this one
@@ -191,18 +192,3 @@ def _doubts(
     if not excessive.any():
         return []
     return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]
-
-
-def size_of(
-    formulation: Formulation, start: FrequencyEstimate, point: Array, value: Array
-) -> Array:
-    """Return what the promise of a gap is relative to: the ``scale``, and |L(f) - L(0)|.
-
-    The loss of no frequencies at all says how much is at stake where the minimum is 0 and the
-    gradient vanishes. Nothing of this has a unit of its own: a loss in other units has the same
-    status.
-    """
-    with np.errstate(all="ignore"):
-        at_zero = formulation.loss.value(np.zeros(point.shape), start)
-    at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
-    return np.asarray(scale_of(formulation, start, point, value) + at_stake)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import no_bound, reach, stated
+from ldpopt.solve.certificate.competitors import no_bound, reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import sum_with_error, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation
 from ldpopt.solve.certificate.intervals import Box
@@ -101,7 +101,7 @@ class _Model(NamedTuple):
     def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Model:
         region = formulation.region(start.d)
         loss = formulation.loss.convexified(point, start)
-        limits = reach(loss, start, region)
+        limits = within_sublevel(loss, start, point, reach(loss, start, region))
         tangent = minorant(loss, start, point, *limits)
         return cls(tangent, limits, stated(loss, start, region, point), region.total)
 

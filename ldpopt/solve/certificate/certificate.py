@@ -28,9 +28,10 @@ from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
 from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
-from ldpopt.solve.certificate.evidence import Evidence
+from ldpopt.solve.certificate.evidence import Evidence, Explanation
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.tables import html_of
 
@@ -83,9 +84,11 @@ class Certificate:
 
     @cached_property
     def scale(self) -> Array:
-        """What ``is_optimal(relative=True)`` divides the gap by: |L(f)| + Σ |g_v f_v|.
+        """What ``is_optimal(relative=True)`` divides by: |L(f)| + Σ |g_v f_v| + |L(f) - L(0)|.
 
-        With the gradient g that is the size of the numbers whose difference a gap is.
+        With the gradient g the first two are the size of the numbers whose difference a gap is.
+        Both vanish where the minimum is 0; the last one is what is at stake between these
+        frequencies and none at all. A status counts in the same scale.
         """
         return self.measure()
 
@@ -312,11 +315,11 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
     lowest = point.min(axis=-1)
     largest = point.max(axis=-1)
-    measure = partial(_scale, problem, start, point, evidence.terms)
+    measure = partial(scale_of, problem, start, point, evidence.terms)
     # The value of a loss takes as long as its gap: where it is finite for sure, it can wait.
     if not _is_finite(problem.loss, start, point, lowest, largest):
         value = problem.loss.value(point, start)
-        measure = partial(np.add, np.abs(value), evidence.terms)
+        measure = partial(scale_of, problem, start, point, evidence.terms, value)
         # Outside its domain a loss is infinite, and its gradient means nothing there.
         defined = np.isfinite(value)
         gap = np.where(defined, gap, np.inf)
@@ -358,11 +361,6 @@ def _is_finite(
     return bool(np.all(lowest > first + AT_END) and np.all(largest < last - AT_END))
 
 
-def _scale(problem: Formulation, start: FrequencyEstimate, point: Array, terms: Array) -> Array:
-    """Return the scale of a point whose loss has not been evaluated."""
-    return np.asarray(np.abs(problem.loss.value(point, start)) + terms)
-
-
 def _multipliers(problem: Formulation, point: Array, evidence: Evidence) -> Multipliers:
     """Return what a certificate computes when it is read."""
     d = point.shape[-1]
@@ -384,16 +382,53 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
     relaxed = problem
     if problem.convex_constraints != problem.constraints:
         relaxed = Formulation(problem.loss, problem.convex_constraints)
-    # On boxes no program is needed, and all trials are certified at once.
-    kind: Any = box if relaxed.is_separate(start.d) else polyhedron
-    evidence: Evidence = kind.evidence(relaxed, start, point)
+    evidence = _convex_evidence(relaxed, start, point)
     if relaxed is problem:
         return evidence
     gap = few_values.best_of_all_supports(problem, start, point)
     return evidence if gap is None else evidence._replace(gap=np.minimum(gap, evidence.gap))
 
 
-def scale_of(problem: Formulation, start: FrequencyEstimate, point: Array, value: Array) -> Array:
-    """Return |L(f)| + Σ |g_v f_v|: a gap is a difference of sums of such products."""
-    gradient = problem.loss.gradient(point, start)
-    return np.asarray(np.abs(value) + absolute_sum(gradient, point))
+def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return gap and multipliers on a convex set."""
+    # On boxes no program is needed, and all trials are certified at once.
+    if problem.is_separate(start.d):
+        return box.evidence(problem, start, point)
+    quick = pooled_gap(problem, start, point)
+    if quick is None:
+        return polyhedron.evidence(problem, start, point)
+    if np.all(quick.gap <= polyhedron.SUFFICIENT * quick.terms):
+        # The multipliers of all rows take a system or a program per trial: for who reads them.
+        explain = partial(_explained_by_rows, problem, start, point)
+        return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
+    evidence = polyhedron.evidence(problem, start, point)
+    gap = np.minimum(quick.gap, evidence.gap)
+    return evidence._replace(gap=gap, reason=np.where(np.isinf(gap), evidence.reason, ""))
+
+
+def _explained_by_rows(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
+    return polyhedron.evidence(problem, start, point).explain()
+
+
+def scale_of(
+    problem: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    terms: Array,
+    value: Array | None = None,
+) -> Array:
+    """Return ``Certificate.scale`` of a point from Σ |g_v f_v|, and the loss there if it is known.
+
+    Nothing of it has a unit of its own: a loss in other units has the same status.
+    """
+    if value is None:
+        value = problem.loss.value(point, start)
+    with np.errstate(all="ignore"):
+        at_zero = problem.loss.value(np.zeros(point.shape), start)
+        at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
+    return np.asarray(np.abs(value) + terms + at_stake)
+
+
+def terms_of(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:
+    """Return Σ |g_v f_v|."""
+    return absolute_sum(problem.loss.gradient(point, start), point)

@@ -75,6 +75,20 @@ def reach_of_box(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     return Box(lower, upper)
 
 
+def within_sublevel(loss: Loss, start: FrequencyEstimate, point: Array, limits: Box) -> Box:
+    """Return the limits with bounds of what has no larger loss than the point, where some miss.
+
+    A vector of larger loss does not compete: that the gap is at least 0 covers it.
+    """
+    if np.isfinite([end.min() for end in limits] + [end.max() for end in limits]).all():
+        return limits
+    level = loss.value(point, start)
+    ends = loss.sublevel(level, start) if np.isfinite(level).all() else None
+    if ends is None:
+        return limits
+    return Box(np.maximum(limits.lower, ends[0]), np.minimum(limits.upper, ends[1]))
+
+
 def ends_of(region: Region) -> Box:
     """Return the bounds of a region, each of shape (1,) where it is the same number for all."""
     lower = np.zeros(1) if region.lower_is_zero else _as_one(region.lower, region.lower_count)

@@ -24,7 +24,7 @@ from ldpopt.solve.certificate.active_rows import (
     rows_at_bounds,
 )
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.competitors import no_bound, stated
+from ldpopt.solve.certificate.competitors import no_bound, stated, within_sublevel
 from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
@@ -49,8 +49,8 @@ _NOISE = 1e-7
 # How much of their diagonal is added to the equations for prices of auxiliary variables.
 _REGULAR = 1e-12
 
-# A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it.
-_SUFFICIENT = 1e-11
+SUFFICIENT = 1e-11
+"""A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it."""
 
 # Below this size, relative to the same sum, a point is near the minimum.
 _SMALL = 1e-6
@@ -86,7 +86,7 @@ def evidence(
     formulation: Formulation,
     start: FrequencyEstimate,
     point: Array,
-    sufficient: float = _SUFFICIENT,
+    sufficient: float = SUFFICIENT,
 ) -> Evidence:
     """Return what certificates of all trials are made of.
 
@@ -122,7 +122,12 @@ def _of_trial(
     region = formulation.region(d)
     loss = formulation.loss.convexified(f, estimate)
     rows = source.of(loss, estimate)
-    tangent = minorant(loss, estimate, f, rows.limits.lower[:d], rows.limits.upper[:d])
+    of_values = Box(rows.limits.lower[:d], rows.limits.upper[:d])
+    near = within_sublevel(loss, estimate, f, of_values)
+    if near is not of_values:
+        further = Box(rows.limits.lower[d:], rows.limits.upper[d:])
+        rows = rows._replace(limits=Box(*map(np.append, near, further)))
+    tangent = minorant(loss, estimate, f, *near)
     bounds = stated(loss, estimate, region, f)
     if isinstance(tangent, Tangent) and tangent.held is not None:
         # Such a value explains itself, whichever way rows push it.

@@ -1,9 +1,9 @@
 """An upper bound of a gap on the sets whose closed forms pool, group or add up values.
 
-Orders that are forests, known top sets, disjoint groups with totals, and hierarchies: at a minimum
-their multipliers follow from the gradient in one pass, with no program and no sparse system. So the
-points of these closed forms are judged in about the time that they take. As everywhere, any
-multipliers prove something. In a price p of every value they give
+Orders that are forests, known top sets, disjoint groups with totals, hierarchies, and bounds of
+total variation: at a minimum their multipliers follow from the gradient in one pass, with no
+program and no sparse system. So the points of these closed forms are judged in about the time that
+they take. As everywhere, any multipliers prove something. In a price p of every value they give
 
     L(f) - L(s) <= p·(f - s) + Σ_v rise_v(p),
 
@@ -12,25 +12,35 @@ and p·(f - s) is at most the sum of the multipliers times the distances of f to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups
-from ldpopt.constraints import Constraint, Hierarchy
+from ldpopt.constraints import Constraint, Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import reach, stated
+from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.variation_prices import Prices, variation_prices
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+Structure = Isotonic | Groups | Hierarchy | Smooth
+
+# Differences that count as none, relative to the largest value: closed forms and polished points
+# are exact, and solvers are not.
+_FLATNESS = (1e-12, 1e-9, 1e-6)
+
+# A gap of this size relative to Σ |g_v f_v| is rounding: no other prices are tried.
+_ROUNDING = 1e-13
 
 # Distance at which values of a top set count as one: closed forms make them equal.
 _NEAR = 1e-9
@@ -49,22 +59,6 @@ class _Point(NamedTuple):
         """The distance to the nearest bound; 1 for values without bounds."""
         distance = np.maximum(np.minimum(self.f - self.bounds.lower, self.bounds.upper - self.f), 0)
         return np.where(np.isinf(distance), 1.0, distance)
-
-
-class _Prices(NamedTuple):
-    """A price of every value, and what it costs.
-
-    Attributes
-    ----------
-    price, error
-        p, and what rounding may have changed in it, shape (trials, d).
-    products
-        An upper bound of p·(f - s) for all s of the set, shape (trials,), but for its rounding.
-    """
-
-    price: Array
-    error: Array
-    products: Array
 
 
 def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
@@ -90,26 +84,37 @@ def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     if structure is None or not loss.convex or loss.smooth_part is not loss:
         return None
     region = formulation.region(d)
-    limits = reach(loss, start, region)
+    limits = within_sublevel(loss, start, point, reach(loss, start, region))
     tangent = minorant(loss, start, point, *limits)
     if not isinstance(tangent, Tangent) or tangent.held is not None:
         return None
     bounds = stated(loss, start, region, point)
     by_trial = Box(*(np.broadcast_to(end, point.shape).reshape(-1, d) for end in bounds))
     slope = tangent.slope.reshape(-1, d)
-    prices = _prices(structure, _Point(point.reshape(-1, d), slope, by_trial, region.total))
-    if prices is None:
-        return None
+    rows = _Point(point.reshape(-1, d), slope, by_trial, region.total)
+    terms = absolute_sum(tangent.slope, point)
+    gap: Array | None = None
+    for prices in _prices(structure, rows):
+        proved = _gap_at(prices, tangent, limits)
+        gap = proved if gap is None else np.minimum(gap, proved)
+        if np.all(gap <= _ROUNDING * terms):
+            break
+    return None if gap is None else SizedGap(gap, terms)
+
+
+def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
+    """Return the gap that prices prove, shape (...)."""
+    shape = tangent.f.shape
     # Where a slope is infinite or NaN there are no multipliers that prove anything.
-    price = usable(prices.price).reshape(point.shape)
+    price = usable(prices.price).reshape(shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        rise = tangent.rise(price, prices.error.reshape(point.shape), *limits)
-        gap = rise + prices.products.reshape(point.shape[:-1]) * (1 + (d + 16) * EPS)
-    gap = np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
-    return SizedGap(gap, absolute_sum(tangent.slope, point))
+        rise = tangent.rise(price, prices.error.reshape(shape), *limits)
+        products = prices.products.reshape(shape[:-1])
+        gap = rise + products * (1 + (shape[-1] + 16) * EPS)
+    return np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
 
 
-def _structure(formulation: Formulation, d: int) -> Isotonic | Groups | Hierarchy | None:
+def _structure(formulation: Formulation, d: int) -> Structure | None:
     """Return what ties the values together beside bounds and a total; None for other sets."""
     tied = [c for c in formulation.constraints if not _is_separate(c, d)]
     orders = [order for order in (c.isotonic(d) for c in tied) if order is not None]
@@ -117,24 +122,31 @@ def _structure(formulation: Formulation, d: int) -> Isotonic | Groups | Hierarch
         return joined(orders, d)
     if len(tied) != 1:
         return None
-    return tied[0] if type(tied[0]) is Hierarchy else tied[0].disjoint_groups(d)
+    if type(tied[0]) in (Hierarchy, Smooth):
+        return tied[0]
+    return tied[0].disjoint_groups(d)
 
 
 def _is_separate(constraint: Constraint, d: int) -> bool:
     return constraint.total(d) is not None or constraint.box(d) is not None
 
 
-def _prices(structure: Isotonic | Groups | Hierarchy, point: _Point) -> _Prices | None:
-    """Return the prices for a structure, None for orders with equal values."""
+def _prices(structure: Structure, point: _Point) -> Iterator[Prices]:
+    """Yield prices for a structure; none for orders with equal values, and for other bounds."""
+    if isinstance(structure, Smooth):
+        yield from _of_variation(structure, point)
+        return
+    prices: Prices | None = None
     if isinstance(structure, Groups):
-        return _of_groups(structure, point)
-    if isinstance(structure, Hierarchy):
-        return _of_hierarchy(structure, point)
-    if isinstance(structure, TopSetOrder):
-        return _of_top_set(structure, point)
-    if isinstance(structure, ForestOrder) and len(structure.parents) == point.f.shape[-1]:
-        return _of_order(structure, point)
-    return None
+        prices = _of_groups(structure, point)
+    elif isinstance(structure, Hierarchy):
+        prices = _of_hierarchy(structure, point)
+    elif isinstance(structure, TopSetOrder):
+        prices = _of_top_set(structure, point)
+    elif isinstance(structure, ForestOrder) and len(structure.parents) == point.f.shape[-1]:
+        prices = _of_order(structure, point)
+    if prices is not None:
+        yield prices
 
 
 def _price_of_total(point: _Point) -> tuple[Array, Array]:
@@ -152,7 +164,7 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
     return price[:, None], np.abs(price) * (excess + error)
 
 
-def _of_order(order: ForestOrder, point: _Point) -> _Prices:
+def _of_order(order: ForestOrder, point: _Point) -> Prices:
     """Return the prices of an order: what hangs below a value goes through the row above it."""
     price, products = _price_of_total(point)
     slope = point.slope - price
@@ -167,7 +179,7 @@ def _of_order(order: ForestOrder, point: _Point) -> _Prices:
 
 def _of_chain(
     chain: Index | slice, price: Array, slope: Array, point: _Point, products: Array
-) -> _Prices:
+) -> Prices:
     """Return the prices of a chain, the highest value first: multipliers are prefix sums."""
     flow = np.cumsum(slope[:, chain], axis=-1)
     np.maximum(flow, 0.0, out=flow)
@@ -184,17 +196,17 @@ def _of_chain(
     size[:, 1:] += flow[:, :-1]
     size *= 8 * EPS
     if isinstance(chain, slice):
-        return _Prices(moved, size, cost)
+        return Prices(moved, size, cost)
     prices = np.empty(slope.shape)
     errors = np.empty(slope.shape)
     prices[:, chain] = moved
     errors[:, chain] = size
-    return _Prices(prices, errors, cost)
+    return Prices(prices, errors, cost)
 
 
 def _of_forest(
     parents: Index, sign: int, price: Array, slope: Array, point: _Point, products: Array
-) -> _Prices:
+) -> Prices:
     """Return the prices where no value times the sign is above its parent's."""
     from ldpopt.solve.certificate.tree_prices import flows  # imports numba
 
@@ -206,10 +218,10 @@ def _of_forest(
     # What a value receives is a sum over its children.
     additions = np.bincount(parents[tied], minlength=len(parents)) + 4
     error = EPS * (4 * np.abs(price) + additions * (passed + received))
-    return _Prices(price + sign * (received - passed), error, cost)
+    return Prices(price + sign * (received - passed), error, cost)
 
 
-def _of_top_set(top: TopSetOrder, point: _Point) -> _Prices:
+def _of_top_set(top: TopSetOrder, point: _Point) -> Prices:
     """Return the prices of a top set: the level between both sides passes on what it gets.
 
     Σ ν f over the members is at least t Σ ν for the level t, and at most that over the others. The
@@ -220,7 +232,7 @@ def _of_top_set(top: TopSetOrder, point: _Point) -> _Prices:
     slope = point.slope - price
     is_member = top.is_member
     if is_member.all() or not is_member.any():
-        return _Prices(np.broadcast_to(price, slope.shape), EPS * np.abs(slope), products)
+        return Prices(np.broadcast_to(price, slope.shape), EPS * np.abs(slope), products)
     level = point.f[:, is_member].min(axis=-1, keepdims=True)
     apart = np.abs(point.f - level)
     lifted = np.where((apart <= _NEAR) & is_member, np.maximum(slope, 0.0), 0.0)
@@ -234,10 +246,24 @@ def _of_top_set(top: TopSetOrder, point: _Point) -> _Prices:
     cost = products + 2 * left * np.abs(point.f).max(axis=-1)
     cost = cost + np.sum((lifted + lowered) * apart, axis=-1)
     error = 4 * EPS * (np.abs(price) + lifted + lowered) + np.where(is_member, left[:, None], 0.0)
-    return _Prices(price + (lifted - lowered), error, cost)
+    return Prices(price + (lifted - lowered), error, cost)
 
 
-def _of_groups(groups: Groups, point: _Point) -> _Prices:
+def _of_variation(smooth: Smooth, point: _Point) -> Iterator[Prices]:
+    """Yield prices where total variation along all values is bounded, and nothing else is."""
+    if smooth.total_variation is None or smooth.second_difference is not None:
+        return
+    if smooth.order is not None and len(smooth.order) < point.f.shape[-1]:
+        return
+    order = np.arange(point.f.shape[-1]) if smooth.order is None else smooth.order
+    back = np.argsort(order)
+    vectors = [array[:, order] for array in (point.f, point.slope, point.freedom)]
+    for near in _FLATNESS:
+        along = variation_prices(*vectors, smooth.total_variation, point.total, near)
+        yield along._replace(price=along.price[:, back], error=along.error[:, back])
+
+
+def _of_groups(groups: Groups, point: _Point) -> Prices:
     """Return the prices of disjoint groups with totals; all other values are one more group."""
     if point.total is not None and np.any(groups.of_value == groups.number):
         left = point.total - float(np.sum(groups.totals))
@@ -254,7 +280,7 @@ def _of_groups(groups: Groups, point: _Point) -> _Prices:
     # The last total is a difference of all others.
     sizes = groups.sums(np.abs(point.f)) + np.sum(np.abs(groups.totals)) * (groups.number + 1)
     cost = np.sum(np.abs(price) * (excess + additions * EPS * sizes), axis=-1)
-    return _Prices(groups.of_each(price, 0.0), np.zeros(point.f.shape), cost)
+    return Prices(groups.of_each(price, 0.0), np.zeros(point.f.shape), cost)
 
 
 def _held_prices(groups: Groups, point: _Point) -> Array:
@@ -266,7 +292,7 @@ def _held_prices(groups: Groups, point: _Point) -> Array:
     return price
 
 
-def _of_hierarchy(tree: Hierarchy, point: _Point) -> _Prices | None:
+def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices | None:
     """Return the prices of a hierarchy, whose nodes are the sums of their children."""
     from ldpopt.solve.certificate.tree_prices import tree_multipliers  # imports numba
 
@@ -289,7 +315,7 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> _Prices | None:
     # A sum of so many children is rounded by their number times the largest partial sum.
     largest = np.max(np.abs(point.f), axis=-1, keepdims=True)
     missed = np.abs(point.f - sums) + (children + 2) ** 2 * EPS * largest
-    return _Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
+    return Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
 
 
 def _from_above(parents: Index) -> tuple[Index, Index]:

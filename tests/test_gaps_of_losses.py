@@ -1,0 +1,122 @@
+"""Gaps that rest on what a loss states: slopes in compiled sweeps, and levels on unbounded sets."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
+from ldpopt.constraints import Bounds, Linear, Monotone, NonNegative, SumsTo, TopSet
+from ldpopt.solve.certificate import box, long_box, total_prices
+from tests.test_certificate_soundness import as_if_long
+
+D = 40
+SHARES = 1 / np.arange(1, D + 1) / np.sum(1 / np.arange(1, D + 1))
+
+
+def raw(oracle, seed=0):
+    """Return a raw estimate from 10⁴ reports."""
+    generator = np.random.default_rng(seed)
+    reports = oracle.perturb(generator.choice(D, 10_000, p=SHARES), rng=generator)
+    return oracle.estimate(oracle.support_counts(reports), 10_000)
+
+
+MOVED = np.zeros(D)
+"""A step that keeps the total, between two values that no bound holds."""
+MOVED[[1, 2]] = [1e-3, -1e-3]
+
+UNARY = raw(oracles.OUE(epsilon=1.0, d=D))
+DIRECT = raw(oracles.GRR(epsilon=3.0, d=D))
+LOSSES = {
+    "squares": (losses.LeastSquares(), UNARY),
+    "weighted squares": (losses.WeightedLeastSquares(1 + np.arange(D) % 3), UNARY),
+    "weighted MLE": (losses.GaussianMLE(), UNARY),
+    "binomial": (losses.BinomialMLE(), UNARY),
+    "multinomial": (losses.MultinomialMLE(), DIRECT),
+    "divergence": (losses.KullbackLeibler(), UNARY),
+    "divergence from a reference": (losses.KLTo(SHARES), UNARY),
+    "entropy": (losses.Entropy(), UNARY),
+}
+BOXES = {
+    "simplex": [NonNegative(), SumsTo(1.0)],
+    "caps": [Bounds(0.0, 0.2), SumsTo(1.0)],
+    "bounds": [Bounds(-0.005, 0.05)],
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("values", BOXES)
+def test_two_sweeps_prove_what_many_passes_prove(loss, values):
+    function, estimate = LOSSES[loss]
+    problem = Problem(function, BOXES[values])
+    minimiser = problem.minimise(estimate)
+    expected = box.bound(problem, estimate, minimiser)
+    with as_if_long(), mock.patch.object(long_box, "is_rounding", return_value=True):
+        quick = long_box.long_bound(problem, estimate, minimiser)
+        if quick is None:
+            # A value of 0 has a vertical tangent, or the end of a domain is a value away.
+            assert loss.startswith(("divergence", "entropy"))
+            assert minimiser.min() <= 0
+            return
+        beside = long_box.long_bound(problem, estimate, minimiser + MOVED)
+    assert quick.gap <= 1e-13 * quick.terms
+    assert quick.gap <= 2 * expected.gap + 1e-300
+    assert float(quick.mu) == pytest.approx(float(expected.mu), rel=1e-9)
+    assert float(quick.terms) == pytest.approx(float(expected.terms), rel=1e-9)
+    assert beside.gap > 10 * quick.gap + 1e-14
+
+
+def test_gaps_above_rounding_and_other_losses_are_for_all_multipliers():
+    problem = Problem(losses.LeastSquares(), BOXES["simplex"])
+    minimiser = problem.minimise(UNARY)
+    with as_if_long(), mock.patch.object(long_box, "is_rounding", total_prices.is_rounding):
+        assert long_box.long_bound(problem, UNARY, minimiser) is not None
+        assert long_box.long_bound(problem, UNARY, minimiser + MOVED) is None
+        huber = Problem(losses.Huber(0.1), BOXES["simplex"])
+        assert long_box.long_bound(huber, UNARY, minimiser) is None
+
+
+UNBOUNDED = {
+    "nonnegative": [NonNegative()],
+    "chain": [Monotone(np.arange(D))],
+    "top set": [TopSet([0, 1, 2])],
+    "rows": [Linear(np.ones((1, D)), 0.9, 1.0)],
+    "total": [SumsTo(1.0)],
+}
+
+
+@pytest.mark.parametrize("values", UNBOUNDED)
+@pytest.mark.parametrize("loss", ["weighted MLE", "divergence", "entropy", "binomial"])
+def test_no_bounds_are_needed_where_a_loss_states_its_levels(loss, values):
+    function, estimate = LOSSES[loss]
+    problem = Problem(function, UNBOUNDED[values])
+    solution = problem.solve(estimate)
+    assert solution.certificate.is_optimal(1e-9, relative=True)
+    minimum = problem.loss.value(solution.frequencies, estimate)
+    generator = np.random.default_rng(1)
+    for size in (1e-6, 1e-3, 1.0):
+        point = solution.frequencies * np.exp(size * generator.normal(size=D))
+        rise = problem.loss.value(point, estimate) - minimum
+        gap = certify(problem, estimate, point).gap
+        assert gap >= rise - 1e-12 * abs(minimum)
+
+
+@pytest.mark.parametrize("loss", ["weighted MLE", "divergence", "entropy"])
+def test_what_is_below_a_level_lies_within_its_bounds(loss):
+    function, estimate = LOSSES[loss]
+    generator = np.random.default_rng(2)
+    points = generator.normal(size=(300, D)) * 10 ** generator.uniform(-3, 3, (300, 1))
+    if loss != "weighted MLE":
+        points = np.abs(points)
+        points[:, function.target(estimate) <= 0] = 0.0
+    stack = FrequencyEstimate(
+        np.tile(estimate.frequencies, (300, 1)), n=estimate.n, oracle=estimate.oracle
+    )
+    levels = function.value(points, stack)
+    is_finite = np.isfinite(levels)
+    assert is_finite.sum() > 50
+    lower, upper = function.sublevel(np.where(is_finite, levels, 0.0), stack)
+    assert np.all((lower <= points)[is_finite])
+    assert np.all((points <= upper)[is_finite])
+    at_minimum = function.sublevel(np.asarray(1.0), estimate)
+    assert np.isfinite(at_minimum).all()
