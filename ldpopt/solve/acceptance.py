@@ -172,8 +172,7 @@ def _doubts(
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
-    terms = terms_of(formulation, start, point)
-    size = scale_of(formulation, start, point, terms, value)
+    size = size_of(formulation, start, point, value)
     if np.all(gap <= tolerance * size):
         return []
     if formulation.is_separate(start.d):  # there the gap so far is a quick bound of this one
@@ -192,3 +191,14 @@ def _doubts(
     if not excessive.any():
         return []
     return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]
+
+
+def size_of(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, value: Array
+) -> Array:
+    """Return what the promise of a gap is relative to: the certificate's ``scale``.
+
+    ``value`` is the loss at the point, shape (...).
+    """
+    terms = terms_of(formulation, start, point)
+    return scale_of(formulation, start, point, terms, value)

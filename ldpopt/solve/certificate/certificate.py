@@ -397,7 +397,8 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     quick = pooled_gap(problem, start, point)
     if quick is None:
         return polyhedron.evidence(problem, start, point)
-    if np.all(quick.gap <= polyhedron.SUFFICIENT * quick.terms):
+    # A single vector gets the better of both: only the last digit of rounding differs.
+    if point.ndim > 1 and np.all(quick.gap <= polyhedron.SUFFICIENT * quick.terms):
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)

@@ -122,9 +122,11 @@ def _structure(formulation: Formulation, d: int) -> Structure | None:
         return joined(orders, d)
     if len(tied) != 1:
         return None
-    if type(tied[0]) in (Hierarchy, Smooth):
-        return tied[0]
-    return tied[0].disjoint_groups(d)
+    (member,) = tied
+    # Of the very types: a class derived from one may state another set.
+    if isinstance(member, Hierarchy | Smooth) and type(member) in (Hierarchy, Smooth):
+        return member
+    return member.disjoint_groups(d)
 
 
 def _is_separate(constraint: Constraint, d: int) -> bool:
@@ -257,9 +259,11 @@ def _of_variation(smooth: Smooth, point: _Point) -> Iterator[Prices]:
         return
     order = np.arange(point.f.shape[-1]) if smooth.order is None else smooth.order
     back = np.argsort(order)
-    vectors = [array[:, order] for array in (point.f, point.slope, point.freedom)]
+    f = point.f[:, order]
+    slope = point.slope[:, order]
+    freedom = point.freedom[:, order]
     for near in _FLATNESS:
-        along = variation_prices(*vectors, smooth.total_variation, point.total, near)
+        along = variation_prices(f, slope, freedom, smooth.total_variation, point.total, near)
         yield along._replace(price=along.price[:, back], error=along.error[:, back])
 
 

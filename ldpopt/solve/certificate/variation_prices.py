@@ -127,7 +127,8 @@ def _level_and_limit(
     sums = usable(np.add.reduceat(slope.ravel(), runs.start))
 
     def added(terms: Array) -> Array:
-        return np.bincount(runs.trial, np.where(is_free, terms, 0.0), trials)
+        total = np.bincount(runs.trial, np.where(is_free, terms, 0.0), trials)
+        return np.asarray(total, dtype=np.float64)
 
     lengths = added(runs.length)
     turns = added(runs.turn)
