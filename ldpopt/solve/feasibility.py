@@ -163,7 +163,7 @@ def _elastic(parts: Sequence[LinearInequalities], d: int) -> tuple[float, Array]
     # with it multipliers, whether or not the constraints conflict.
     signs = np.concatenate([-np.ones(len(above)), np.ones(len(below))])
     give_way = sparse.csr_array(signs[:, None])
-    sides: Any = sparse.vstack([system.matrix[above], system.matrix[below]])
+    sides: Any = system.matrix[np.concatenate([above, below])]
     matrix = sparse.hstack([sides, give_way], format="csr")
     # Each row has one side here: the other is open.
     nothing_below = np.full(len(above), -np.inf)

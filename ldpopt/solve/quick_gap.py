@@ -133,7 +133,9 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
     down *= gradient
     up *= np.negative(gradient, out=gradient)
     apart = np.maximum(down, up, out=down).sum(axis=-1)
-    return SizedGap(np.asarray(apart - mu * (f.sum(axis=-1) - total)), terms)
+    # The price counts by what the sum is off: with rounding alone it is nearly nothing.
+    excess = f.sum(axis=-1) - total
+    return SizedGap(np.asarray(apart - mu * excess), terms)
 
 
 def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> SizedGap:

@@ -7,6 +7,7 @@ the claim.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -207,8 +208,12 @@ def _tested(
     weights = [event.weights[column] for column in columns]
     smaller = _Event(event.pair, weights, event.threshold)
     for value in pair:
-        tables = source.tables(value, size)
-        yield sum(smaller.hits(_codes(rows[:, columns], edges)) for rows in tables)
+        hits = 0
+        # Table by table: so many reports at once would fill the memory.
+        for rows in source.tables(value, size):
+            codes = _codes(rows[:, columns], edges)
+            hits += smaller.hits(codes)
+        yield hits
 
 
 def _bound(hits: Codes, other_hits: Codes, n: int, confidence: float) -> Array:
@@ -342,8 +347,7 @@ def _best_event(first: list[Codes], second: list[Codes], confidence: float) -> _
     best = -math.inf
     event = _Event((0, 1), [], 0.0)
     # Both orders: a ratio may be large in one direction alone.
-    pairs = ((i, j) for i in range(len(first)) for j in range(len(first)) if i != j)
-    for i, j in pairs:
+    for i, j in itertools.permutations(range(len(first)), 2):
         weights = list(map(_log_ratio, histograms[i], histograms[j]))
         scores = np.sort(_scores(second[i], weights))
         other_scores = np.sort(_scores(second[j], weights))

@@ -50,7 +50,8 @@ def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     ceiling = _ceiling(rows)
     for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
-        _draw_panel(axes, [row for row in rows if (row.problem, row.d) == panel], looks, ceiling)
+        of_panel = [row for row in rows if (row.problem, row.d) == panel]
+        _draw_panel(axes, of_panel, looks, ceiling)
     # Places of the last line that no panel fills.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)

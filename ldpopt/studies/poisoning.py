@@ -307,6 +307,7 @@ def _crafted_hashes(
 ) -> Reports:
     seeds = np.empty(m, dtype=np.uint64)
     buckets = np.empty(m, dtype=np.int64)
+    # Few users at a time: each tries many functions on all targets.
     step = max(1, _CELLS // (_HASHES * len(targets)))
     for start in range(0, m, step):
         size = (min(step, m - start), _HASHES)

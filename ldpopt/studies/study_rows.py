@@ -95,9 +95,10 @@ def ratio_of(values: Array, others: Array, level: float) -> Interval:
     under = float(others.mean())
     if not (over > 0 and under > 0):
         return Interval(math.nan, math.nan, math.nan)
+    ratio = over / under
     error = _standard_error(values / over - others / under)
     factor = math.exp(_quantile(len(values), level) * error)
-    return Interval(over / under, over / under / factor, over / under * factor)
+    return Interval(ratio, ratio / factor, ratio * factor)
 
 
 def _standard_error(values: Array) -> float:

@@ -145,8 +145,8 @@ class RandomSets:
             lowest = np.array([0.0 if e.clip_answers else -np.inf for e in estimates.values()])
             # By the chunk's generator: further trials have further sets, and methods that are
             # computed apart have the same ones, so that their errors are compared in pairs.
-            errors = [_set_errors(trial, lowest, members, data, rng) for trial in treated]
-            return [Values.of("random sets", "mse", self.percents, [*estimates], np.stack(errors))]
+            errors = np.stack([_set_errors(trial, lowest, members, data, rng) for trial in treated])
+            return [Values.of("random sets", "mse", self.percents, [*estimates], errors)]
 
         return evaluate
 
@@ -188,12 +188,12 @@ class FixedSets:
             for family, sets in families.items():
                 # By the same code as answers, so that labels and indices mean the same.
                 truth = frequencies.query(sets)
-                errors = [
-                    np.mean((e.query(sets) - truth) ** 2, axis=-1) for e in estimates.values()
-                ]
-                result.append(
-                    Values.of(f"{family} sets", "mse", [""], [*estimates], stacked(errors))
-                )
+                errors = []
+                for estimate in estimates.values():
+                    squares = (estimate.query(sets) - truth) ** 2
+                    errors.append(np.mean(squares, axis=-1))
+                name = f"{family} sets"
+                result.append(Values.of(name, "mse", [""], [*estimates], stacked(errors)))
             return result
 
         return evaluate

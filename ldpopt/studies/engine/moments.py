@@ -202,7 +202,11 @@ def loads(content: bytes) -> tuple[Measured, ...]:
 
 
 def _loaded(head: dict[str, Any], i: int, arrays: Any) -> Measured:
-    labels = (head["query"], head["metric"], tuple(head["parameters"]), tuple(head["methods"]))
+    # JSON has lists where the labels are tuples.
+    parameters = tuple(head["parameters"])
+    methods = tuple(head["methods"])
+    labels = (head["query"], head["metric"], parameters, methods)
+    # Values of single trials need no count: they have an axis of them.
     if "count" in head:
         return Moments(*labels, head["count"], arrays[f"mean{i}"], arrays[f"scatter{i}"])
     return Values(*labels, arrays[f"values{i}"])
