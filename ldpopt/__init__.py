@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ldpopt.solve.coverage import coverage
     from ldpopt.solve.problem import Problem
     from ldpopt.solve.solution import Solution
-    from ldpopt.sources import Rounds, Source, Sources, rounds
+    from ldpopt.sources import Margins, Product, Rounds, Source, Sources, consistent_margins, rounds
     from ldpopt.studies.comparison import compare
     from ldpopt.studies.comparison_result import Comparison
     from ldpopt.studies.risk import compare_risk, risk, tune
@@ -51,10 +51,12 @@ _HOMES = {
     "Comparison": "studies.comparison_result",
     "ExactCertificate": "solve.certificate",
     "FrequencyEstimate": "estimate",
+    "Margins": "sources",
     "Method": "methods",
     "Noise": "estimate.noise",
     "Parameter": "parameter",
     "Problem": "solve.problem",
+    "Product": "sources",
     "Rounds": "sources",
     "Selection": "studies.selection",
     "Solution": "solve.solution",
@@ -64,6 +66,7 @@ _HOMES = {
     "certify": "solve.certificate",
     "compare": "studies.comparison",
     "compare_risk": "studies.risk",
+    "consistent_margins": "sources",
     "coverage": "solve.coverage",
     "discover": "discovery.discovering",
     "postprocess": "methods",
@@ -83,10 +86,12 @@ __all__ = [
     "Comparison",
     "ExactCertificate",
     "FrequencyEstimate",
+    "Margins",
     "Method",
     "Noise",
     "Parameter",
     "Problem",
+    "Product",
     "Rounds",
     "Selection",
     "Solution",
@@ -100,6 +105,7 @@ __all__ = [
     "collection",
     "compare",
     "compare_risk",
+    "consistent_margins",
     "constraints",
     "coverage",
     "datasets",

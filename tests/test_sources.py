@@ -6,9 +6,21 @@ import numpy as np
 import pytest
 
 import ldpopt
-from ldpopt import FrequencyEstimate, Noise, Problem, Source, Sources, closed_form, oracles, rounds
+from ldpopt import (
+    FrequencyEstimate,
+    Noise,
+    Problem,
+    Product,
+    Source,
+    Sources,
+    closed_form,
+    consistent_margins,
+    oracles,
+    rounds,
+)
 from ldpopt import constraints as cs
 from ldpopt import losses as ls
+from ldpopt.closed_form import two_way
 from ldpopt.closed_form.smoothing import random_walk_spread, random_walk_weights
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.sources import overlap
@@ -403,3 +415,120 @@ def test_rounds_draw_values_with_bands():
     for wrong, message in ((["z"], "'z' is no label"), ([], "no values"), ([9], "0 .. 8")):
         with pytest.raises(InvalidInputError, match=message):
             year.plot(wrong)
+
+
+# --- margins of a product domain ------------------------------------------------------------------
+
+DOMAIN = Product(age=3, sex=2, state=4)
+
+
+def noisy_tables(domain, rng, noise):
+    """Return estimates of all pairs of independent attributes."""
+    shares = {name: rng.dirichlet(np.ones(domain.size(name))) for name in domain.names}
+    tables = {}
+    for first, second in domain.pairs:
+        truth = np.outer(shares[first], shares[second]).ravel()
+        variances = np.full(len(truth), noise**2) * rng.uniform(0.5, 2)
+        drawn = truth + rng.normal(0, np.sqrt(variances))
+        tables[first, second] = FrequencyEstimate(drawn, noise=variances)
+    return tables
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_margins_are_those_of_a_quadratic_program(nonnegative):
+    import cvxpy as cp
+
+    tables = noisy_tables(DOMAIN, np.random.default_rng(16), 0.1)
+    ours = consistent_margins(DOMAIN, tables, nonnegative=nonnegative, tolerance=1e-10)
+    margins = {name: cp.Variable(DOMAIN.size(name)) for name in DOMAIN.names}
+    cells = {pair: cp.Variable([DOMAIN.size(name) for name in pair]) for pair in tables}
+    rules = [cp.sum(margins["age"]) == 1]
+    loss = 0.0
+    for (first, second), estimate in tables.items():
+        table = cells[first, second]
+        rules += [cp.sum(table, axis=1) == margins[first], cp.sum(table, axis=0) == margins[second]]
+        rules += [table >= 0] if nonnegative else []
+        measured = estimate.frequencies.reshape(table.shape)
+        loss += cp.sum_squares(table - measured) / (2 * estimate.noise.constant[0])
+    cp.Problem(cp.Minimize(loss), rules).solve(solver="CLARABEL")
+    for pair, table in cells.items():
+        np.testing.assert_allclose(ours[pair], table.value, atol=2e-5)
+        np.testing.assert_array_equal(ours[pair[::-1]], ours[pair].T)
+        np.testing.assert_allclose(ours[pair].sum(axis=1), ours.margin(pair[0]), atol=CERTIFIED)
+    assert (ours.steps > 0) == nonnegative
+    assert ours.gap <= 1e-10
+
+
+def test_a_wrong_weight_of_a_margin_would_be_seen(monkeypatch):
+    """A planted error: every table counts alike in the mean of a margin."""
+    tables = noisy_tables(DOMAIN, np.random.default_rng(16), 0.1)
+    right = consistent_margins(DOMAIN, tables, nonnegative=False)
+    layout = two_way.TwoWayLayout
+
+    class Wrong(layout):
+        def __init__(self, *parts):
+            super().__init__(*parts)
+            self._weight_of_line = np.ones_like(self._weight_of_line)
+            self._mass = np.bincount(self._margin_of_line)
+
+    monkeypatch.setattr("ldpopt.sources.margins.TwoWayLayout", Wrong)
+    wrong = consistent_margins(DOMAIN, tables, nonnegative=False)
+    assert np.abs(wrong.margin("age") - right.margin("age")).max() > 1e-3
+
+
+def test_margins_of_a_domain_too_large_to_list():
+    sizes = [85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2]
+    domain = Product(**{f"a{i}": size for i, size in enumerate(sizes)})
+    tables = noisy_tables(domain, np.random.default_rng(17), 1e-4)
+    result = consistent_margins(domain, tables, tolerance=1e-3)
+    assert len(result) == 91
+    assert result.gap <= 1e-3
+    assert min(table.min() for table in result.values()) >= 0
+    for (first, _), table in result.items():
+        np.testing.assert_allclose(table.sum(axis=1), result.margin(first), atol=CERTIFIED)
+    with pytest.raises(InvalidInputError, match="too many to list: use consistent_margins"):
+        domain.margin("a0")
+
+
+def test_a_margin_is_a_source_of_the_cells():
+    rng = np.random.default_rng(18)
+    truth = rng.dirichlet(np.ones(DOMAIN.d))
+    margin = DOMAIN.margin("state", "age")
+    assert [cells.tolist() for cells in margin[:2]] == [[0, 4], [8, 12]]
+    assert DOMAIN.index(age=1, sex=0, state=0) == 8
+    totals = np.array([truth[cells].sum() for cells in margin])
+    of_cells = FrequencyEstimate(
+        truth + rng.normal(0, 0.02, DOMAIN.d), noise=np.full(DOMAIN.d, 4e-4)
+    )
+    both = Sources([of_cells, Source(FrequencyEstimate(totals, noise=np.full(12, 1e-10)), margin)])
+    np.testing.assert_allclose(both.combined().query(margin), totals, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Product(), "a product needs attributes"),
+        (lambda: Product(age=0), "the size of age must be at least 1"),
+        (lambda: DOMAIN.margin("agee"), "age"),
+        (lambda: DOMAIN.margin(), "a margin needs attributes"),
+        (lambda: DOMAIN.margin("age", "age"), "stands twice"),
+        (lambda: DOMAIN.index(age=1), "one index for each of age, sex, state, got age"),
+        (lambda: DOMAIN.index(age=3, sex=0, state=0), "age"),
+        (lambda: consistent_margins(DOMAIN, {}), "not empty"),
+        (lambda: consistent_margins(DOMAIN, {("age",): PLAIN}), "a pair of attributes"),
+        (lambda: consistent_margins(DOMAIN, {("age", "sex"): PLAIN}), "3 cells for 6 combinations"),
+        (
+            lambda: consistent_margins(Product(a=3, b=1), {("a", "b"): PLAIN, ("b", "a"): OTHER}),
+            "the pair b and a stands twice",
+        ),
+        (
+            lambda: consistent_margins(
+                Product(a=1, b=2), {("a", "b"): FrequencyEstimate([0.5, 0.5])}
+            ),
+            "the table of a and b has no noise",
+        ),
+    ],
+)
+def test_what_has_no_margins_is_named(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()
