@@ -54,7 +54,7 @@ SOLVE_LAYERS = [
     {"polish", "face"},
     {"jacobian"},
     {"planner", "acceptance", "solution", "parameter_path"},
-    {"second_try", "usual_path", "kkt"},
+    {"second_try", "audit", "usual_path", "kkt"},
     {"problem"},
     {"composition", "coverage"},
 ]

@@ -150,11 +150,13 @@ def world(tmp_path, monkeypatch):
 def test_select_ranks_methods(world):
     options = ["--query", "s.json", "--candidates", "base,norm-sub", "--trials", 20, "--seed", 1]
     record = json.loads(run("select", *world, *options, "--json").out)
-    assert [record["scores"][0]["method"], record["trials"], record["fit"]] == [
-        record["method"],
-        20,
-        "norm-sub",
-    ]
+    assert [record["trials"], record["fit"]] == [20, "norm-sub"]
+    simulated = json.loads(run("select", *world, *options, "--by", "simulation", "--json").out)
+    assert simulated["method"] == record["scores"][0]["method"]
+    # The two kinds of evidence disagree here, and the record says so.
+    assert bool(record["disagreement"]) == (record["method"] != simulated["method"])
+    assert {row["risk"]["method"] for row in record["risks"]} == {"base", "norm-sub"}
+    assert simulated["risks"] == []
     assert {score["method"] for score in record["scores"]} == {"base", "norm-sub"}
     shown = run("select", *world, *options)
     assert shown.out.startswith(f"{record['method']}, by 20 simulations")

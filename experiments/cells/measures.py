@@ -83,7 +83,13 @@ class Selection:
                 estimate = raw[trial]
                 for row, fit in enumerate(self.fits):
                     choice = select_method(
-                        estimate, sets, methods, fit=fit, trials=self.trials, rng=rng
+                        estimate,
+                        sets,
+                        methods,
+                        fit=fit,
+                        trials=self.trials,
+                        rng=rng,
+                        by="simulation",
                     )
                     if choice.dropped:
                         raise InvalidInputError("; ".join(choice.dropped.values()))

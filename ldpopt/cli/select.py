@@ -47,6 +47,13 @@ Trials = Annotated[int, typer.Option(help="Number of simulated collections.")]
 Seed = Annotated[
     int | None, typer.Option(help="Makes the choice repeatable; a new seed by default.")
 ]
+By = Annotated[
+    str,
+    typer.Option(
+        help="Evidence: simulation, risk (unbiased, from these reports), or both.",
+        autocompletion=completes(("both", "risk", "simulation")),
+    ),
+]
 
 
 def select(
@@ -56,6 +63,7 @@ def select(
     fit: Fit = "norm-sub",
     trials: Trials = 100,
     seed: Seed = None,
+    by: By = "both",
     oracle: OracleName = None,
     epsilon: Budget = None,
     domain: Domain = None,
@@ -67,9 +75,11 @@ def select(
     """Choose the method that answers your queries with the smallest error.
 
     Collections of as many users are simulated, whose values follow the estimate; every candidate
-    answers the queries of each, and the mean squared errors are compared. The reports are used
-    through the estimate alone, so that the choice costs no privacy. "undecided" stands behind a
-    method whose error so many trials cannot tell from that of the best.
+    answers the queries of each, and the mean squared errors are compared. They are averaged with
+    an unbiased estimate of the same errors from these very reports, by how far either may be
+    wrong; the output says where this overrules the simulation. The reports are used through the
+    estimate alone, so that the choice costs no privacy. "undecided" stands behind a method that
+    the evidence does not separate from the best.
 
     Example: ldpopt select counts.json --query sets.json --candidates base,norm-sub,power-ns
     """
@@ -80,10 +90,12 @@ def select(
     for name in (*names, fit):
         validate.lookup("method", name, METHODS)
     # One trial has no standard error, and nothing could be compared.
+    validate.lookup("by", by, dict.fromkeys(("both", "risk", "simulation"), by))
     trials = validate.integer("--trials", trials, minimum=2)
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = labels.sets(query)
-    selection = select_method(result.estimate, list(sets.values()), names, fit, trials, seed)
+    queries = list(sets.values())
+    selection = select_method(result.estimate, queries, names, fit, trials, seed, by=by)
     if as_json:
         print_json(_record(selection))
     else:
@@ -100,5 +112,7 @@ def _record(selection: Any) -> dict[str, Any]:
         "fit": selection.fit,
         "trials": selection.trials,
         "scores": [asdict(score) for score in selection.scores],
+        "risks": [asdict(row) for row in selection.risks.rows] if selection.risks else [],
+        "disagreement": selection.disagreement,
         "dropped": dict(selection.dropped),
     }

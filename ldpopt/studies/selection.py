@@ -1,13 +1,13 @@
-"""Which method answers given queries best: tried on synthetic data that fit the estimate.
+"""Which method answers given queries best: by synthetic data that fit the estimate, and by risk.
 
-Source: N V-D and Fig. 9.
+Sources: N V-D and Fig. 9 for the simulation; ``ldpopt.risks`` for the unbiased risk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,21 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.tables import html_of, lines_of
+from ldpopt.risks import Collection, Evidence, RiskTable
+from ldpopt.studies.risk import ALPHA, PROBES, evidence_of, kind_for
+from ldpopt.tables import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 
 _BATCH = 1 << 19  # frequencies simulated at a time: bounds the memory of any number of trials
 _CONFIDENCE = 0.95
+
+By = Literal["both", "risk", "simulation"]
+_BY: dict[str, By] = {"both": "both", "risk": "risk", "simulation": "simulation"}
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,8 @@ class MethodScore:
     low, high
         95 % confidence interval of that mean, cut off at 0.
     excess_low, excess_high
-        95 % confidence interval of its error minus the chosen method's, on the same reports; 0 and
-        0 for the chosen one. If it contains 0, so many trials cannot tell the two apart.
+        95 % confidence interval of its error minus the smallest one, on the same reports; 0 and 0
+        of that method. If it contains 0, so many trials cannot tell the two apart.
     """
 
     method: str
@@ -55,25 +61,24 @@ class MethodScore:
     excess_high: float
 
 
-_HEADINGS = ("method", "mean squared error", "95 % interval", "")
-
-
 @dataclass(frozen=True)
 class Selection:
-    """The method with the smallest simulated error, and the errors of all candidates.
+    """The method that two kinds of evidence choose, and the errors of all candidates.
 
     Attributes
     ----------
     method
         The chosen one, a name for ``postprocess``.
     scores
-        One entry per candidate, by increasing error.
+        Simulated errors, one entry per candidate, by increasing error; empty without simulation.
     fit
-        The method that made the synthetic data.
+        The method that made the synthetic data; empty without simulation.
     trials
         Number of simulated collections.
     dropped
-        Why each candidate that had no answer in some trial is not among the scores, by its name.
+        Why each candidate without an answer is not among the scores, by its name.
+    risks
+        Unbiased estimates of the same errors; None without them.
     """
 
     method: str
@@ -81,32 +86,106 @@ class Selection:
     fit: str
     trials: int
     dropped: Mapping[str, str] = field(default_factory=dict)
+    risks: RiskTable | None = None
+
+    @property
+    def simulated(self) -> str:
+        """The method with the smallest simulated error; empty without simulation."""
+        return self.scores[0].method if self.scores else ""
+
+    @property
+    def disagreement(self) -> str:
+        """What the two kinds of evidence disagree about, in a sentence; empty if they agree."""
+        if self.risks is None or not self.scores or self.method == self.simulated:
+            return ""
+        row = self.risks.row(self.simulated)
+        return (
+            f"the simulations would choose {self.simulated}, but on these reports its error is "
+            f"{row.excess:.3g} above that of {self.method} ({row.excess_low:.3g} .. "
+            f"{row.excess_high:.3g}): the data that {self.fit} fits differ from the true ones"
+        )
+
+    @property
+    def _title(self) -> str:
+        parts = []
+        if self.scores:
+            parts.append(f"{self.trials} simulations of data fitted by {self.fit}")
+        if self.risks is not None:
+            parts.append(self.risks.rows[0].risk.how)
+        return f"{self.method}, by {' and '.join(parts)}"
 
     def __str__(self) -> str:
-        title = f"{self.method}, by {self.trials} simulations of data fitted by {self.fit}"
-        lines = lines_of(_HEADINGS, self._rows())
-        lines += [f"{name}  dropped: {reason}" for name, reason in self.dropped.items()]
-        return "\n".join([title, *lines])
+        headings, rows = self._table()
+        return "\n".join([self._title, *lines_of(headings, rows), *self._notes()])
 
     def _repr_html_(self) -> str:
         """Return the errors of all candidates as notebooks show them."""
-        notes = [
-            f"By {self.trials} simulations of data fitted by {self.fit}.",
-            *(f"{name} is dropped: {reason}" for name, reason in self.dropped.items()),
-        ]
-        return html_of(_HEADINGS, self._rows(), notes, title=f"Chosen: {self.method}")
+        headings, rows = self._table()
+        return html_of(
+            headings, rows, [f"{self._title}.", *self._notes()], title=f"Chosen: {self.method}"
+        )
 
-    def _rows(self) -> list[list[str]]:
-        """Return the table that is printed, and shown in notebooks."""
-        return [
-            [s.method, f"{s.mean:.3g}", f"{s.low:.3g} .. {s.high:.3g}", self._verdict(s)]
-            for s in self.scores
-        ]
+    def to_frame(self) -> Any:
+        """Return simulated errors and risks as a DataFrame, one row per candidate."""
+        risks = {} if self.risks is None else {row.method: row.risk for row in self.risks.rows}
+        simulated = {score.method: score for score in self.scores}
+        records = []
+        for name in simulated or risks:
+            score = simulated.get(name)
+            risk = risks.get(name)
+            records.append(
+                {
+                    "method": name,
+                    "is_chosen": name == self.method,
+                    "simulated": None if score is None else score.mean,
+                    "risk": None if risk is None else risk.mean,
+                }
+            )
+        return data_frame(records, "the attributes scores and risks")
 
-    def _verdict(self, score: MethodScore) -> str:
-        if score.method == self.method:
+    def plot(self) -> Figure:
+        """Return a picture of the risks above the best; without risks an error says so."""
+        if self.risks is None:
+            raise InvalidInputError('this choice is by simulation alone: use by="both" for risks')
+        return self.risks.plot()
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and rows: simulated errors with intervals, then risks."""
+        headings = ["method"]
+        if self.scores:
+            headings += ["simulated MSE", "interval"]
+        if self.risks is not None:
+            headings += ["estimated MSE", "above the best"]
+        simulated = {score.method: score for score in self.scores}
+        names = list(simulated)
+        if not names and self.risks is not None:
+            names = [row.method for row in self.risks.rows]
+        rows = []
+        for name in names:
+            row = [name]
+            if self.scores:
+                score = simulated[name]
+                row += [f"{score.mean:.3g}", f"{score.low:.3g} .. {score.high:.3g}"]
+            if self.risks is not None:
+                risk = self.risks.row(name)
+                interval = f"{risk.excess_low:.3g} .. {risk.excess_high:.3g}"
+                is_best = risk.method == self.risks.best
+                row += [f"{risk.risk.mean:.3g}", "best" if is_best else interval]
+            rows.append([*row, self._verdict(name)])
+        return [*headings, ""], rows
+
+    def _notes(self) -> list[str]:
+        notes = [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
+        return [*filter(None, [self.disagreement]), *notes]
+
+    def _verdict(self, name: str) -> str:
+        """Return "chosen", "undecided" where the evidence cannot tell it apart, or "worse"."""
+        if name == self.method:
             return "chosen"
-        # An excess that may be 0: so many trials cannot tell the two apart.
+        # Intervals that hold 0: of risks where there are any, which are the unbiased ones.
+        if self.risks is not None:
+            return "undecided" if self.risks.row(name).excess_low <= 0 else "worse"
+        score = next(score for score in self.scores if score.method == name)
         return "undecided" if score.excess_low <= 0 else "worse"
 
 
@@ -117,14 +196,20 @@ def select_method(
     fit: Any = "norm-sub",
     trials: int = 100,
     rng: np.random.Generator | int | None = None,
+    *,
+    by: str = "both",
 ) -> Selection:
-    """Choose the method with the smallest mean squared error of these queries on synthetic data.
+    """Choose the method with the smallest mean squared error of these queries.
 
-    ``fit`` turns the estimate into a distribution. Collections of n users who hold values by it are
-    simulated with the estimate's own oracle, every candidate post-processes the same simulated
-    reports, and its answers are compared with those of the distribution. The reports are used
-    through the estimate alone, so that the choice costs no privacy. The choice is as good as the
-    fit: a fit that already has a candidate's prior built in favours that candidate (N V-D).
+    Two kinds of evidence are used. Simulation: ``fit`` turns the estimate into a distribution,
+    collections of n users who hold values by it are simulated with the estimate's own oracle, and
+    every candidate is judged on them (N V-D). It has little noise, but is as good as the fit: where
+    shrinkage adds up, as in sets whose members belong together, the fit itself is shrunk and takes
+    the harm for truth. Risk: an unbiased estimate of the error on these very reports
+    (``compare_risk``), with more noise. Each difference between methods is averaged over both, by
+    how far each may be wrong; ``disagreement`` states where the simulation is overruled.
+
+    The reports are used through the estimate alone, so that the choice costs no privacy.
 
     Parameters
     ----------
@@ -143,21 +228,25 @@ def select_method(
         Number of simulated collections, at least 2.
     rng
         Generator or seed; None for fresh entropy.
+    by
+        ``"both"``; ``"simulation"`` alone, as in N; or ``"risk"`` alone.
 
     Returns
     -------
-    Selection with the chosen name and a table of simulated errors, which ``print`` shows.
+    Selection with the chosen name and a table of errors, which ``print`` shows.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         If the estimate is a stack or post-processed, or its oracle cannot be simulated; if there is
         no set or no candidate, or a name is unknown or repeated; if ``fit`` does not give a
-        distribution; if no candidate has an answer in every trial.
+        distribution; if no candidate has an answer in every trial; if a function gives two answers
+        for one estimate.
 
     Notes
     -----
-    Cost: ``trials`` simulated collections, post-processed by every candidate.
+    Cost: ``trials`` simulated collections, post-processed by every candidate, and 25 evaluations
+    for the risk.
 
     Examples
     --------
@@ -166,18 +255,97 @@ def select_method(
     >>> oracle = oracles.OUE(epsilon=1.0, d=data.d)
     >>> raw = oracle.estimate(oracle.simulate_counts(data.counts, rng=0), data.n)
     >>> queries = data.sets["category"]
-    >>> select_method(raw, queries, ["base", "norm-mul", "norm-sub"], trials=20, rng=1).method
-    'norm-sub'
+    >>> choice = select_method(raw, queries, ["base", "norm", "norm-sub"], trials=20, rng=1)
+    >>> choice.method, choice.simulated
+    ('norm', 'norm-sub')
     """
-    oracle, n = _simulated(est)
+    kind = validate.lookup("by", by, _BY)
     methods = named_methods(METHODS if candidates is None else candidates)
-    fitted_by = method_of(fit)
     trials = validate.integer("trials", trials, minimum=2)
-    # One generator for all batches, in their order: the same seed gives the same choice.
+    # One generator for all, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
-    members = membership(named_sets(sets, est.labels)[1], est.d)
-    if not members.shape[0]:
+    _require_oracle(est)
+    if not membership(named_sets(sets, est.labels)[1], est.d).shape[0]:
         raise InvalidInputError("select_method needs at least one set")
+    simulated: Selection | None = None
+    if kind != "risk":
+        simulated = _by_simulation(est, sets, methods, method_of(fit), trials, generator)
+        if kind == "simulation":
+            return simulated
+        methods = {score.method: methods[score.method] for score in simulated.scores}
+    collection = Collection(est, sets, "select_method")
+    evidence, risks = _risks(collection, methods, generator)
+    if simulated is None:
+        return Selection(risks.best, (), "", 0, risks.dropped, risks)
+    # Without an answer near the estimate a candidate has no risk, and is not chosen.
+    scores = tuple(score for score in simulated.scores if score.method not in risks.dropped)
+    dropped = {**simulated.dropped, **risks.dropped}
+    first = evidence[scores[0].method]
+    k = collection.count
+    excesses = {
+        name: (one.excess(first) / k, one.excess_variance(first, collection) ** 0.5 / k)
+        for name, one in evidence.items()
+    }
+    chosen = _combined(scores, excesses)
+    return replace(simulated, method=chosen, scores=scores, dropped=dropped, risks=risks)
+
+
+def _risks(
+    collection: Collection, methods: Mapping[str, Method], generator: np.random.Generator
+) -> tuple[dict[str, Evidence], RiskTable]:
+    """Return the risks of all candidates; an error is raised if none has an answer."""
+    kind = kind_for(methods, "auto")
+    evidence, dropped = evidence_of(
+        collection, methods, kind, alpha=ALPHA, probes=PROBES, rng=generator
+    )
+    if not evidence:
+        raise InvalidInputError(f"no candidate has an answer: {'; '.join(dropped.values())}")
+    share = ALPHA if kind == "bootstrap" else 0.0
+    table = RiskTable.of(evidence, collection, kind, dropped, level=_CONFIDENCE, alpha=share)
+    return evidence, table
+
+
+def _combined(scores: Sequence[MethodScore], excesses: Mapping[str, tuple[float, float]]) -> str:
+    """Return the method with the smallest error by both kinds of evidence.
+
+    Each difference from the best by simulation is the mean of the simulated one and the unbiased
+    one, weighted by how far either may be wrong. That is the standard error of the unbiased one. A
+    simulation may be wrong by as much as the errors that it states: it is about another truth.
+
+    Parameters
+    ----------
+    scores
+        Simulated errors, the smallest first.
+    excesses
+        Of every method the unbiased difference from that first one, and its standard error.
+    """
+    first = scores[0]
+    chosen = first.method
+    smallest = 0.0
+    for score in scores[1:]:
+        simulated = score.mean - first.mean
+        unbiased, error = excesses[score.method]
+        doubt = simulated + first.mean
+        weights = doubt**2 + error**2
+        # Two methods that give the same answers throughout differ by nothing.
+        difference = (doubt**2 * unbiased + error**2 * simulated) / weights if weights else 0.0
+        if difference < smallest:
+            chosen = score.method
+            smallest = difference
+    return chosen
+
+
+def _by_simulation(
+    est: FrequencyEstimate,
+    sets: Sets | NamedSets,
+    methods: Mapping[str, Method],
+    fitted_by: Method,
+    trials: int,
+    generator: np.random.Generator,
+) -> Selection:
+    """Return the choice by synthetic data (N V-D)."""
+    oracle, n = _require_oracle(est)
+    members = membership(named_sets(sets, est.labels)[1], est.d)
     true_counts = _synthetic_counts(est, n, fitted_by)
     # The truth of the simulation is the rounded distribution, not the fitted one.
     true_answers = totals(true_counts / n, members)
@@ -214,7 +382,7 @@ def _errors(
     return metrics.mean_squared_error(answers, true_answers)
 
 
-def _simulated(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
+def _require_oracle(est: FrequencyEstimate) -> tuple[FrequencyOracle, int]:
     """Return the oracle and the n of one raw estimate, from which reports can be simulated."""
     is_estimate = isinstance(est, FrequencyEstimate)
     if not is_estimate or est.frequencies.ndim != 1 or not est.is_raw:
