@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         style,
     )
     from ldpopt.discovery.discovering import discover
+    from ldpopt.discovery.structures import Structure, structure
     from ldpopt.estimate import FrequencyEstimate
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
@@ -62,6 +63,7 @@ _HOMES = {
     "Solution": "solve.solution",
     "Source": "sources",
     "Sources": "sources",
+    "Structure": "discovery.structures",
     "Study": "studies.study_result",
     "certify": "solve.certificate",
     "compare": "studies.comparison",
@@ -73,6 +75,7 @@ _HOMES = {
     "risk": "studies.risk",
     "rounds": "sources",
     "select_method": "studies.selection",
+    "structure": "discovery.structures",
     "study": "studies.study",
     "tune": "studies.risk",
 }
@@ -97,6 +100,7 @@ __all__ = [
     "Solution",
     "Source",
     "Sources",
+    "Structure",
     "Study",
     "__version__",
     "certify",
@@ -119,6 +123,7 @@ __all__ = [
     "risk",
     "rounds",
     "select_method",
+    "structure",
     "studies",
     "study",
     "style",

@@ -5,6 +5,7 @@ from ldpopt.discovery.discovering import discover
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
 from ldpopt.discovery.operators import OPERATORS, Operator, register_operator
 from ldpopt.discovery.setting import PARAMETERS, Setting
+from ldpopt.discovery.structures import Structure, StructureRow, structure
 
 __all__ = [
     "LANGUAGES",
@@ -17,6 +18,9 @@ __all__ = [
     "Refuted",
     "Setting",
     "code_of",
+    "Structure",
+    "StructureRow",
     "discover",
     "register_operator",
+    "structure",
 ]

@@ -77,11 +77,8 @@ def _pairs(pairs: list[tuple[int, int]]) -> Index:
 
 def _rows(constraint: Constraint, d: int) -> list[tuple[Index, Array, float, float]]:
     """Return members, factors and bounds of each row; nothing for bounds, and for curved sets."""
-    if constraint.box(d) is not None:
-        return []
-    is_custom = isinstance(constraint, Custom | StatedConstraint)
-    rows = _linear_rows(constraint, d) if is_custom else constraint.rows(d)
-    if rows is None or rows.auxiliary is not None:
+    rows = None if constraint.box(d) is not None else rows_of(constraint, d)
+    if rows is None:
         return []
     matrix = rows.matrix.tocsr()
     result = []
@@ -94,6 +91,13 @@ def _rows(constraint: Constraint, d: int) -> list[tuple[Index, Array, float, flo
             high = float(rows.upper[row])
             result.append((members, factors[factors != 0], low, high))
     return result
+
+
+def rows_of(constraint: Constraint, d: int) -> LinearInequalities | None:
+    """Return a constraint as rows in f alone, cvxpy's too; None if it is no such set."""
+    is_custom = isinstance(constraint, Custom | StatedConstraint)
+    rows = _linear_rows(constraint, d) if is_custom else constraint.rows(d)
+    return None if rows is None or rows.auxiliary is not None else rows
 
 
 def _linear_rows(constraint: Constraint, d: int) -> LinearInequalities | None:

@@ -1,0 +1,86 @@
+"""A picture of solutions: against their estimates, their shift, and the multiplier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ldpopt import style
+from ldpopt.discovery.shifts import NEAR
+
+if TYPE_CHECKING:
+    from ldpopt.discovery.structures import Structure
+
+# Solutions whose shifts are joined by lines: more would cover each other.
+_SHOWN = 6
+
+
+@style.styled
+def structure_figure(structure: Structure) -> Figure:
+    """Return two panels over all solutions, and a third one for multipliers where a total has one.
+
+    The first shows each frequency against its estimate: a rule for single values is a curve. The
+    second shows what was added on the support: one level per solution is a constant shift.
+    """
+    has_multiplier = any(row.multiplier is not None for row in structure.rows)
+    figure = Figure(figsize=(4.2 * (2 + has_multiplier), 3.4), layout="constrained")
+    grid = figure.subplots(1, 2 + has_multiplier, squeeze=False).ravel()
+    _draw_values(grid[0], structure)
+    _draw_shifts(grid[1], structure)
+    if has_multiplier:
+        _draw_multipliers(grid[2], structure)
+    return figure
+
+
+def _draw_values(axes: Axes, structure: Structure) -> None:
+    low = float(structure.estimates.min())
+    high = float(structure.estimates.max())
+    axes.plot([low, high], [low, high], color=style.GREY, linewidth=0.8, label="unchanged")
+    axes.plot(
+        structure.estimates.ravel(),
+        structure.frequencies.ravel(),
+        color=style.BLUE,
+        linestyle="",
+        marker=".",
+        markersize=3,
+    )
+    axes.set(xlabel="estimate", ylabel="solution", title="values")
+    axes.legend()
+
+
+def _draw_shifts(axes: Axes, structure: Structure) -> None:
+    """Draw the shift of every value off zero in some solutions, joined within each."""
+    some = zip(structure.estimates[:_SHOWN], structure.frequencies[:_SHOWN], strict=True)
+    for start, f in some:
+        order = np.argsort(start)
+        # At zero the shift is whatever the estimate was: it would hide the others.
+        kept = order[np.abs(f[order]) > NEAR]
+        axes.plot(
+            start[kept],
+            f[kept] - start[kept],
+            color=style.BLUE,
+            linewidth=0.4,
+            marker=".",
+            markersize=3,
+        )
+    axes.set(xlabel="estimate", ylabel="solution - estimate", title=f"shift: {structure.shift}")
+
+
+def _draw_multipliers(axes: Axes, structure: Structure) -> None:
+    """Draw the multiplier along n, else along ε, else solution by solution."""
+    rows = [row for row in structure.rows if row.multiplier is not None]
+    values = [row.multiplier or 0.0 for row in rows]
+    along = "n" if len({row.n for row in rows}) > 1 else "epsilon"
+    places = [getattr(row, along) for row in rows]
+    if len(set(places)) > 1 and None not in places:
+        label = {"n": "n", "epsilon": "ε"}[along]
+        if along == "n":
+            axes.set_xscale("log")
+    else:
+        places = list(range(len(rows)))
+        label = "solution"
+    axes.plot(places, values, color=style.BLUE, linestyle="", marker=".", markersize=4)
+    axes.set(xlabel=label, ylabel="multiplier of the total", title="multiplier")
