@@ -66,6 +66,19 @@ def test_the_properties_hold_on_random_vectors(name, setting, values):
         assert (np.diff(falling, axis=-1) <= 1e-12).all()
 
 
+@pytest.mark.parametrize("name", ["pool in the loss's mean", "mean of ties in the loss's mean"])
+def test_a_mean_of_the_loss_is_not_defined_where_the_loss_is_not(name, values):
+    """No count gives a frequency of -9: the row is left out, and the others are as without it."""
+    problem = Problem(losses.BinomialMLE(), [*SIMPLEX, ORDER, TIES])
+    stated = Setting.of(problem, oracles_estimate(values))
+    impossible = values.copy()
+    impossible[3, 0] = -9.0
+    partial = OPERATORS[name].apply(impossible, stated)
+    whole = OPERATORS[name].apply(values, stated)
+    assert np.isnan(partial[3]).all()
+    np.testing.assert_array_equal(np.delete(partial, 3, 0), np.delete(whole, 3, 0))
+
+
 def test_a_tree_is_consistent_after_its_passes():
     tree = c.Hierarchy([-1, 0, 0, 1, 1], total=1.0)
     estimate = oracles.OUE(1.0, 5).estimate([700, 500, 400, 450, 400], 1_000)

@@ -5,7 +5,8 @@ from ldpopt.discovery.discovering import discover
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
 from ldpopt.discovery.operators import OPERATORS, Operator, register_operator
 from ldpopt.discovery.setting import PARAMETERS, Setting
-from ldpopt.discovery.structures import Structure, StructureRow, structure
+from ldpopt.discovery.structure_rows import StructureRow
+from ldpopt.discovery.structures import Structure, structure
 
 __all__ = [
     "LANGUAGES",

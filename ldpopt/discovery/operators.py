@@ -294,14 +294,33 @@ def _pool(values: Array, setting: Setting) -> Array:
 
 def _pool_in_mean(values: Array, setting: Setting) -> Array:
     """Pool in the mean of the problem's loss: geometric for KL, quadratic for GaussianMLE."""
-    assert setting.order is not None
-    start = setting.estimate(values)
-    pooling = setting.loss.pooling(start)
-    if pooling is None or (pooling.weights is not None and not setting.order.takes_weights):
-        return setting.order.project(values)
-    pooled = setting.order.project(pooling.values, pooling.weights)
-    zero = np.zeros((len(values), 1))
-    return pooling.frequencies(zero, pooling.levels(zero, pooled))
+    order = setting.order
+    assert order is not None
+    return _in_mean(values, setting, order.project, takes_weights=order.takes_weights)
+
+
+def _in_mean(
+    values: Array,
+    setting: Setting,
+    project: Callable[..., Array],
+    *,
+    takes_weights: bool,
+) -> Array:
+    """Return what a projection makes of the loss's data; NaN where the loss is not defined."""
+    result = np.full(values.shape, np.nan)
+    rows = _is_defined(setting.loss, values, setting)
+    if not rows.any():
+        return result
+    pooling = setting.loss.pooling(setting.estimate(values[rows]))
+    if pooling is None or (pooling.weights is not None and not takes_weights):
+        result[rows] = project(values[rows])
+        return result
+    data = pooling.values
+    pooled = project(data, pooling.weights) if takes_weights else project(data)
+    # Without a total its multiplier is 0.
+    zero = np.zeros((len(data), 1))
+    result[rows] = pooling.frequencies(zero, pooling.levels(zero, pooled))
+    return result
 
 
 def _mean_of_ties(values: Array, setting: Setting) -> Array:
@@ -317,13 +336,11 @@ def _mean_of_ties(values: Array, setting: Setting) -> Array:
 
 def _mean_of_ties_in_mean(values: Array, setting: Setting) -> Array:
     """Return the mean of ties that minimises the problem's loss, such as a geometric one."""
-    start = setting.estimate(values)
-    pooling = setting.loss.pooling(start)
-    if pooling is None or pooling.weights is not None:
-        return _mean_of_ties(values, setting)
-    zero = np.zeros((len(values), 1))
-    means = _mean_of_ties(pooling.values, setting)
-    return pooling.frequencies(zero, pooling.levels(zero, means))
+
+    def project(data: Array) -> Array:
+        return _mean_of_ties(data, setting)
+
+    return _in_mean(values, setting, project, takes_weights=False)
 
 
 def _tree_passes(values: Array, setting: Setting) -> Array:

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from ldpopt import style
 from ldpopt.discovery.shifts import NEAR
+from ldpopt.discovery.structure_rows import StructureRow
 
-if TYPE_CHECKING:
-    from ldpopt.discovery.structures import Structure
+Array = NDArray[np.float64]
 
 # Solutions whose shifts are joined by lines: more would cover each other.
 _SHOWN = 6
 
 
 @style.styled
-def structure_figure(structure: Structure) -> Figure:
+def structure_figure(
+    rows: Sequence[StructureRow], shift: str, estimates: Array, frequencies: Array
+) -> Figure:
     """Return two panels over all solutions, and a third one for multipliers where a total has one.
 
     The first shows each frequency against its estimate: a rule for single values is a curve. The
     second shows what was added on the support: one level per solution is a constant shift.
     """
-    has_multiplier = any(row.multiplier is not None for row in structure.rows)
+    has_multiplier = any(row.multiplier is not None for row in rows)
     figure = Figure(figsize=(4.2 * (2 + has_multiplier), 3.4), layout="constrained")
     grid = figure.subplots(1, 2 + has_multiplier, squeeze=False).ravel()
-    _draw_values(grid[0], structure)
-    _draw_shifts(grid[1], structure)
+    _draw_values(grid[0], estimates, frequencies)
+    _draw_shifts(grid[1], shift, estimates, frequencies)
     if has_multiplier:
-        _draw_multipliers(grid[2], structure)
+        _draw_multipliers(grid[2], rows)
     return figure
 
 
-def _draw_values(axes: Axes, structure: Structure) -> None:
-    low = float(structure.estimates.min())
-    high = float(structure.estimates.max())
+def _draw_values(axes: Axes, estimates: Array, frequencies: Array) -> None:
+    low = float(estimates.min())
+    high = float(estimates.max())
     axes.plot([low, high], [low, high], color=style.GREY, linewidth=0.8, label="unchanged")
     axes.plot(
-        structure.estimates.ravel(),
-        structure.frequencies.ravel(),
+        estimates.ravel(),
+        frequencies.ravel(),
         color=style.BLUE,
         linestyle="",
         marker=".",
@@ -51,9 +54,9 @@ def _draw_values(axes: Axes, structure: Structure) -> None:
     axes.legend()
 
 
-def _draw_shifts(axes: Axes, structure: Structure) -> None:
+def _draw_shifts(axes: Axes, shift: str, estimates: Array, frequencies: Array) -> None:
     """Draw the shift of every value off zero in some solutions, joined within each."""
-    some = zip(structure.estimates[:_SHOWN], structure.frequencies[:_SHOWN], strict=True)
+    some = zip(estimates[:_SHOWN], frequencies[:_SHOWN], strict=True)
     for start, f in some:
         order = np.argsort(start)
         # At zero the shift is whatever the estimate was: it would hide the others.
@@ -66,12 +69,12 @@ def _draw_shifts(axes: Axes, structure: Structure) -> None:
             marker=".",
             markersize=3,
         )
-    axes.set(xlabel="estimate", ylabel="solution - estimate", title=f"shift: {structure.shift}")
+    axes.set(xlabel="estimate", ylabel="solution - estimate", title=f"shift: {shift}")
 
 
-def _draw_multipliers(axes: Axes, structure: Structure) -> None:
+def _draw_multipliers(axes: Axes, stated: Sequence[StructureRow]) -> None:
     """Draw the multiplier along n, else along ε, else solution by solution."""
-    rows = [row for row in structure.rows if row.multiplier is not None]
+    rows = [row for row in stated if row.multiplier is not None]
     values = [row.multiplier or 0.0 for row in rows]
     along = "n" if len({row.n for row in rows}) > 1 else "epsilon"
     places = [getattr(row, along) for row in rows]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt.discovery.row_facts import rows_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.discovery.shifts import KINDS, NEAR, OTHER, Support, kinds_of, support_of
+from ldpopt.discovery.structure_rows import StructureRow
 from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
@@ -26,44 +27,6 @@ Array = NDArray[np.float64]
 
 # Values up to which the rank of the active rows is computed: it takes d³ operations.
 _LARGEST = 2_000
-
-
-@dataclass(frozen=True)
-class StructureRow:
-    """The structure of one solution.
-
-    Attributes
-    ----------
-    epsilon, n
-        The budget and the number of reports of the estimate; None where they are not known.
-    support
-        How many values are off their bounds.
-    is_ideal
-        Whether each of these has an estimate at least as high as that of any value at its lower
-        bound: the support is then found by sorting.
-    shift
-        The first of ``shifts.KINDS`` that holds on the support, else ``"other"``.
-    blocks
-        The number of different values on the support.
-    active_bounds, active_rows
-        How many values are at a bound, and how many other rows hold with equality.
-    degrees_of_freedom
-        The dimension of the face on which the solution lies: values off their bounds less the rank
-        of the active rows. None above 2,000 values, and where a constraint is not rows in f alone.
-    multiplier
-        The multiplier of the total in the loss's units; None without a total.
-    """
-
-    epsilon: float | None
-    n: int | None
-    support: int
-    is_ideal: bool
-    shift: str
-    blocks: int
-    active_bounds: int
-    active_rows: int
-    degrees_of_freedom: int | None
-    multiplier: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +112,7 @@ class Structure:
         with extra_needed():
             from ldpopt.discovery.structure_figure import structure_figure
 
-        return structure_figure(self)
+        return structure_figure(self.rows, self.shift, self.estimates, self.frequencies)
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return what holds of all solutions, in words."""
