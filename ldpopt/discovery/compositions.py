@@ -52,6 +52,7 @@ def is_redundant(prefix: Composition, following: Operator, setting: Setting) -> 
     - of two neighbours that may change places one sequence is tried, by name,
     - pooling again changes nothing where all operators between keep the order.
     """
+    # Operators that change places with it are passed by: it may meet itself behind them.
     for last in reversed(prefix):
         if last.name == following.name:
             return following.is_idempotent

@@ -62,6 +62,7 @@ def refutation(operators: Composition, trial: Trial) -> Refuted | None:
 
 def complexity(vector: Array) -> tuple[int, int, float]:
     """Return how hard a vector is to check by hand: values that are not 0, digits, size."""
+    # Six decimals: simulated estimates have many, and all count the same.
     digits = sum(len(f"{value:.6f}".rstrip("0").partition(".")[2]) for value in vector)
     return int(np.count_nonzero(vector)), digits, float(np.abs(vector).sum())
 
@@ -75,6 +76,7 @@ def _simplified(refuted: Refuted, operators: Composition, trial: Trial) -> Refut
     try:
         points, is_solved = references(trial.screen.problem, estimates)
     except LdpoptError:
+        # No simpler vector has a solution: the input itself is the counterexample.
         return refuted
     solved = np.flatnonzero(is_solved)
     estimates = trial.setting.estimate(np.stack([vectors[i] for i in solved]))
@@ -98,6 +100,7 @@ def _simpler(vector: Array) -> list[Array]:
     """Return vectors with fewer values and digits than this one, the simplest first."""
     order = np.argsort(-np.abs(vector), kind="stable")
     simpler: dict[bytes, Array] = {}
+    # The largest values are kept: they are what mostly breaks a form.
     for kept in (*_KEPT, len(vector)):
         for decimals in _DECIMALS:
             values = np.zeros(len(vector))

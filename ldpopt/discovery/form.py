@@ -240,6 +240,7 @@ class Form(_Answer):
         problem = stated.at(start)
         start = problem.accept(start)
         setting = Setting.of(problem, start)
+        # The clock covers the form alone, as with other paths: judging comes after it.
         began = time.perf_counter()
         point = composed(self.operators, start.frequencies, setting)
         seconds = time.perf_counter() - began

@@ -104,6 +104,7 @@ def _vectors(
     """Yield so many vectors with their kinds; adversarial and simple ones are mixed in."""
     adversarial = _adversarial(oracle.d)
     for i in range(number):
+        # Early, so that a search with few inputs has them too.
         if i % 2 == 0 and adversarial:
             kind, values = adversarial.pop(0)
             yield kind, _countable(values, oracle)
@@ -125,12 +126,14 @@ def _simulated(
     if i % _CYCLE == 5:
         kind = "simulated from few reports"
         n = max(n // 10, 2)
+    # Estimates of counts: they keep what the protocol implies, such as the sum under GRR.
     counts = oracle.simulate_counts(rng.multinomial(n, truth), rng)
     return kind, oracle.estimate(counts, n).frequencies
 
 
 def _adversarial(d: int) -> list[tuple[str, Array]]:
     """Return vectors on which wrong forms fail: ties, negatives, wrong sums, dominant values."""
+    # Parts of the domain, so that orders and groups are cut across for any d.
     few = max(d // 4, 1)
     third = max(d // 3, 1)
     place = np.arange(d)

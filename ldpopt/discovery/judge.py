@@ -120,6 +120,7 @@ def _violations(problem: Formulation, points: Array) -> Array:
     """Return the largest violation of each point, infinite where it is not defined."""
     violation = np.zeros(points.shape[:-1])
     defined = np.isfinite(points).all(axis=-1)
+    # What is not defined fails every constraint.
     violation[~defined] = np.inf
     flat = violation.reshape(-1)
     rows = points.reshape(-1, points.shape[-1])
@@ -157,6 +158,7 @@ def certified(
         )
         violation[chosen] = certificate.violation / certificate.size
         is_right[chosen] = (gap[chosen] <= TOLERANCE) & (violation[chosen] <= TOLERANCE)
+        # Of the screen alone it is known yet which inputs have a solution.
         for i in first + np.flatnonzero(~is_right[chosen]):
             is_rejected[i] = not _has_solution(problem, estimates[int(i)])
         if not (is_right | is_rejected)[chosen].all():
@@ -180,6 +182,7 @@ def _has_solution(problem: Formulation, estimate: FrequencyEstimate) -> bool:
 def spread(kinds: Sequence[str], number: int) -> NDArray[np.int64]:
     """Return which inputs make a screen: one of each kind in turn, up to ``number``."""
     seen: dict[str, int] = {}
+    # The number of an input among those of its kind: first ones come before second ones.
     turn = []
     for kind in kinds:
         seen[kind] = seen.get(kind, 0) + 1

@@ -89,6 +89,7 @@ class Operator:
         InvalidInputError
             If an operator of a user returns another shape, no numbers, or NaN.
         """
+        # The library's own are tested: checking them would take as long as to apply them.
         if not self.is_own:
             return self.function(values, setting)
         # A copy: a function that writes to its argument would change what others get.
@@ -327,6 +328,7 @@ def _mean_of_ties(values: Array, setting: Setting) -> Array:
     classes = setting.ties
     assert classes is not None
     sizes = np.bincount(classes)
+    # Value by value: a search has thousands of rows of a dozen values.
     sums = np.zeros((len(values), len(sizes)))
     for value, number in enumerate(classes):
         sums[:, number] += values[:, value]

@@ -43,40 +43,80 @@ class RowFacts(NamedTuple):
 
 def row_facts(constraints: tuple[Constraint, ...], d: int) -> RowFacts:
     """Return what the rows of constraints state; rows of other kinds are passed over."""
-    lower = np.full(d, -np.inf)
-    upper = np.full(d, np.inf)
-    total: float | None = None
-    groups: list[tuple[Index, float]] = []
-    above: list[tuple[int, int]] = []
-    equal: list[tuple[int, int]] = []
+    collected = _Collected(d)
     for constraint in constraints:
-        for members, factors, low, high in _rows(constraint, d):
-            if len(members) == 1:
-                ends = np.sort([low / factors[0], high / factors[0]])
-                lower[members] = np.maximum(lower[members], ends[0])
-                upper[members] = np.minimum(upper[members], ends[1])
-            elif low == high and np.all(factors == factors[0]):
-                if len(members) == d:
-                    total = low / factors[0]
-                else:
-                    groups.append((members, low / factors[0]))
-            elif len(members) == 2 and factors[0] == -factors[1]:
-                first, second = (int(v) for v in members[np.argsort(-factors)])
-                if low == high == 0:
-                    equal.append((first, second))
-                elif low == 0:
-                    above.append((first, second))
-                elif high == 0:
-                    above.append((second, first))
-    return RowFacts(lower, upper, total, groups, _pairs(above), _pairs(equal))
+        for row in _rows(constraint, d):
+            collected.add(row)
+    return RowFacts(
+        collected.lower,
+        collected.upper,
+        collected.total,
+        collected.groups,
+        _pairs(collected.above),
+        _pairs(collected.equal),
+    )
+
+
+class _Row(NamedTuple):
+    """low <= Σ factors · f[members] <= high, without factors of 0."""
+
+    members: Index
+    factors: Array
+    low: float
+    high: float
+
+
+class _Collected:
+    """The facts of the rows that were added so far; attributes are those of ``RowFacts``."""
+
+    def __init__(self, d: int) -> None:
+        self.d = d
+        self.lower = np.full(d, -np.inf)
+        self.upper = np.full(d, np.inf)
+        self.total: float | None = None
+        self.groups: list[tuple[Index, float]] = []
+        self.above: list[tuple[int, int]] = []
+        self.equal: list[tuple[int, int]] = []
+
+    def add(self, row: _Row) -> None:
+        """Add the fact that a row states, if it is of a kind that operators know."""
+        if len(row.members) == 1:
+            self._add_bound(row)
+        elif row.low == row.high and np.all(row.factors == row.factors[0]):
+            self._add_sum(row)
+        elif len(row.members) == 2 and row.factors[0] == -row.factors[1]:
+            self._add_pair(row)
+
+    def _add_bound(self, row: _Row) -> None:
+        # A negative factor turns the bounds over.
+        ends = np.sort([row.low / row.factors[0], row.high / row.factors[0]])
+        self.lower[row.members] = np.maximum(self.lower[row.members], ends[0])
+        self.upper[row.members] = np.minimum(self.upper[row.members], ends[1])
+
+    def _add_sum(self, row: _Row) -> None:
+        stated = row.low / row.factors[0]
+        if len(row.members) == self.d:
+            self.total = stated
+        else:
+            self.groups.append((row.members, stated))
+
+    def _add_pair(self, row: _Row) -> None:
+        # The row is a positive multiple of f[first] - f[second].
+        first, second = (int(v) for v in row.members[np.argsort(-row.factors)])
+        if row.low == row.high == 0:
+            self.equal.append((first, second))
+        elif row.low == 0:
+            self.above.append((first, second))
+        elif row.high == 0:
+            self.above.append((second, first))
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> Index:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _rows(constraint: Constraint, d: int) -> list[tuple[Index, Array, float, float]]:
-    """Return members, factors and bounds of each row; nothing for bounds, and for curved sets."""
+def _rows(constraint: Constraint, d: int) -> list[_Row]:
+    """Return the rows of a constraint; nothing for bounds, and for curved sets."""
     rows = None if constraint.box(d) is not None else rows_of(constraint, d)
     if rows is None:
         return []
@@ -84,12 +124,12 @@ def _rows(constraint: Constraint, d: int) -> list[tuple[Index, Array, float, flo
     result = []
     for row in range(matrix.shape[0]):
         entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        factors = matrix.data[entries]
-        members = matrix.indices[entries][factors != 0].astype(np.int64)
+        # A sparse matrix may store zeros.
+        is_there = matrix.data[entries] != 0
+        members = matrix.indices[entries][is_there].astype(np.int64)
         if len(members):
-            low = float(rows.lower[row])
-            high = float(rows.upper[row])
-            result.append((members, factors[factors != 0], low, high))
+            factors = matrix.data[entries][is_there]
+            result.append(_Row(members, factors, float(rows.lower[row]), float(rows.upper[row])))
     return result
 
 

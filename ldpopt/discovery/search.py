@@ -151,6 +151,7 @@ class Search:
                     survivor = self._judged(new)
                     if survivor is not None:
                         return survivor
+                    # What is equal to an earlier composition has equal extensions too.
                     following += new
                     if time.monotonic() > self.ends_at and self.tally.left:
                         self.tally.is_complete = False
@@ -177,11 +178,13 @@ class Search:
         """Return in how many processes a level is run."""
         rows = sum(len(task.prefixes) for task in tasks) * len(self.operators)
         rows *= len(self.screen.loss)
+        # One chunk cannot be shared, and a few rows take less time than a process needs to start.
         if self.workers == 1 or len(tasks) == 1 or (self.workers is None and rows < _WORTH):
             return 1
         try:
             pickle.dumps((self.operators, self.setting))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
+            # Processes are no more than a default here: the search goes on without them.
             if self.workers is None:
                 return 1
             raise InvalidInputError(
@@ -217,6 +220,7 @@ class Search:
                 whole, is_rejected = self._certified(points)
                 if whole.is_right.all():
                     return Survivor(operators, whole, is_rejected)
+                # It passes the screen again if a certificate fails where a reference agrees.
                 self.rejected.add(expression_of(operators))
                 return Wrong(np.flatnonzero(~whole.is_right & ~np.isnan(whole.gap)))
             self.tally.keep(operators, verdict)
@@ -258,6 +262,7 @@ def extended(task: Task) -> list[tuple[Composition, Array]]:
         rows = stacked.reshape(-1, stacked.shape[-1])
         applied = operator.apply(rows, task.setting).reshape(stacked.shape)
         extensions += [(i, k, values) for i, values in zip(chosen, applied, strict=True)]
+    # As if each prefix had been extended on its own: the first survivor is then the same.
     extensions.sort(key=lambda extension: extension[:2])
     return [((*task.prefixes[i][0], task.operators[k]), values) for i, k, values in extensions]
 

@@ -143,6 +143,7 @@ class Setting:
 
     def estimate(self, values: Array) -> FrequencyEstimate:
         """Return values of shape (trials, d) as estimates with this setting's noise."""
+        # An operator has changed them: they are no raw estimates, but have their noise.
         if self.oracle is not None:
             return FrequencyEstimate(values, self.n, self.oracle, is_raw=False)
         return FrequencyEstimate(values, self.n, noise=self.noise, is_raw=False)
@@ -189,12 +190,14 @@ def _groups(facts: RowFacts, d: int, total: float | None) -> Groups | None:
         return None
     of_value = np.full(d, len(facts.groups))
     for number, (members, _) in enumerate(facts.groups):
+        # A value in two groups: no operator takes such groups.
         if (of_value[members] < len(facts.groups)).any():
             return None
         of_value[members] = number
     totals = np.array([sum_of_group for _, sum_of_group in facts.groups])
     has_others = bool((of_value == len(totals)).any())
     if has_others and total is not None:
+        # Values in no group have the number behind the last group.
         totals = np.append(totals, total - totals.sum())
     return Groups(of_value, totals)
 

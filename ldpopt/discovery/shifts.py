@@ -92,6 +92,7 @@ def _means(support: Support) -> Support:
     parts = _parts(support.block)
     start = np.array([support.start[part].mean() for part in parts])
     f = np.array([support.f[part].mean() for part in parts])
+    # Of a block across groups that of its first value: no kind by group then holds.
     group = np.array([support.group[part][0] for part in parts], dtype=np.int64)
     return Support(start, f, group, np.arange(len(parts)))
 

@@ -87,6 +87,7 @@ class Structure:
     def _slope(self, along: str, fixed: str, scale: Any) -> float | None:
         """Return the slope of log |multiplier| along one of the two, the other one fixed."""
         rows = [row for row in self.rows if row.multiplier and getattr(row, along) is not None]
+        # Where both change no slope tells which of them it is about.
         others = {getattr(row, fixed) for row in rows}
         places = sorted({getattr(row, along) for row in rows})
         if len(others) != 1 or len(places) < 2:
@@ -223,6 +224,7 @@ def structure(
             rows.append(row)
             holding.append(kinds)
             points.append(f)
+    # A kind may hold for one solution by chance, as with one value left: all have to agree.
     common = [kind for kind in KINDS if all(kind in kinds for kinds in holding)]
     return Structure(
         problem=formulation,
@@ -237,6 +239,7 @@ def _stacks(
     estimates: FrequencyEstimate | ArrayLike | Sequence[FrequencyEstimate],
 ) -> list[FrequencyEstimate]:
     """Return the estimates as a list of equally many values."""
+    # A list of numbers, or of lists of them, is one estimate or one stack.
     is_list = isinstance(estimates, list | tuple) and any(
         isinstance(one, FrequencyEstimate) for one in estimates
     )
@@ -299,6 +302,7 @@ class _Reader:
         is_free = ~is_low & (f < self.upper - NEAR)
         support = support_of(start, f, is_free, self.setting.groups)
         values = self.matrix @ f
+        # Equations are active too: both of their sides hold.
         is_active = (values <= self.row_lower + NEAR) | (values >= self.row_upper - NEAR)
         kinds = kinds_of(support)
         row = StructureRow(
