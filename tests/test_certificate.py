@@ -235,6 +235,23 @@ def test_a_zero_that_stands_for_less_than_the_smallest_double_is_optimal():
     assert solution.certificate.is_optimal(1e-12, relative=True)
 
 
+@pytest.mark.parametrize(
+    ("further", "sentence"),
+    [
+        (Linear(np.eye(D)[:1] - np.eye(D)[1:2], 0.0, 0.5), "no multipliers of the rows"),
+        (Custom(lambda f: [cp.norm(f) <= 0.6]), "a solver's point is better by"),
+    ],
+    ids=["rows", "cones"],
+)
+def test_a_gap_that_is_more_than_rounding_has_a_reason(further, sentence):
+    estimate = collected(1)
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), further])
+    point = problem.solve(estimate).frequencies
+    assert not certify(problem, estimate, point).reason
+    moved = 0.9 * point + 0.1 / D
+    assert sentence in certify(problem, estimate, moved).reason
+
+
 def test_without_constraints_what_has_no_larger_loss_bounds_the_gap():
     estimate = collected(1)
     problem = Problem(GaussianMLE())

@@ -254,7 +254,9 @@ class Solution:
         rows = shown.multiplier_rows(self.certificate.duals)
         notes = [shown.NOTE] if rows else []
         if self.certificate.reason:
-            notes.append(f"The gap is infinite: {self.certificate.reason}.")
+            is_infinite = bool(np.isinf(self.certificate.gap).any())
+            claim = "The gap is infinite" if is_infinite else "The gap is more than rounding"
+            notes.append(f"{claim}: {self.certificate.reason}.")
         return Summary(
             self.problem.formula,
             (*left.items(), *right.items()),

@@ -67,7 +67,8 @@ class Certificate:
     size
         What it divides the violation by: the largest |f_v|, but at least 1.
     reason
-        Why the gap of some trial is infinite; empty if none is.
+        Why the gap of some trial is infinite; on sets that are not bounds and a total, also why
+        one is above 1e-8 of the scale. Else empty.
     scope
         What is certified: the problem, or the convex part of a loss that was minimised last.
     explain, measure
@@ -386,7 +387,10 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
     if relaxed is problem:
         return evidence
     gap = few_values.best_of_all_supports(problem, start, point)
-    return evidence if gap is None else evidence._replace(gap=np.minimum(gap, evidence.gap))
+    if gap is None:
+        return evidence
+    reason = np.where(gap < evidence.gap, "", evidence.reason)
+    return evidence._replace(gap=np.minimum(gap, evidence.gap), reason=reason)
 
 
 def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
@@ -404,7 +408,8 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
     evidence = polyhedron.evidence(problem, start, point)
     gap = np.minimum(quick.gap, evidence.gap)
-    return evidence._replace(gap=gap, reason=np.where(np.isinf(gap), evidence.reason, ""))
+    reason = np.where(quick.gap < evidence.gap, "", evidence.reason)
+    return evidence._replace(gap=gap, reason=reason)
 
 
 def _explained_by_rows(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:

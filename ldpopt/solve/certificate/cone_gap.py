@@ -25,7 +25,7 @@ from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.intervals import Box, Empty
-from ldpopt.solve.certificate.multipliers import best
+from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import bounded
 from ldpopt.solve.certificate.ranges import propagate
 
@@ -54,7 +54,7 @@ class ConeGap(NamedTuple):
         r of the frequencies, shape (d,): what the multipliers of all constraints leave of the
         gradient; NaN without multipliers.
     reason
-        Why the gap is infinite, in a sentence; empty where it is finite.
+        Why the gap is infinite or above 1e-8 of the terms, in a sentence; else empty.
     """
 
     gap: float
@@ -150,11 +150,15 @@ class ConeSet:
         if result is None:
             return self._nothing("Clarabel returned no multipliers")
         point, rise = result
+        reason = self._reason(rise)
+        if np.isfinite(rise.value):
+            terms = float(np.abs(gradient) @ np.abs(f))
+            reason = shortfall(rise.value, point.attained, terms)
         return ConeGap(
             max(rise.value, 0.0),
             self.compiled.duals(point),
             rise.residual[self.columns].copy(),
-            "" if np.isfinite(rise.value) else self._reason(rise),
+            reason,
         )
 
     def _at(self, f: Array, solved: Multipliers) -> Multipliers:

@@ -32,7 +32,7 @@ from ldpopt.solve.certificate.conic_program import Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
 from ldpopt.solve.certificate.intervals import Empty
-from ldpopt.solve.certificate.multipliers import best
+from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import ranges_below
 from ldpopt.tables import html_of
 
@@ -74,7 +74,7 @@ class ProgramCertificate:
     size
         The largest entry of the point, at least 1: to what its violation is relative.
     reason
-        Why the gap is infinite, in a sentence; empty where it is finite.
+        Why the gap is infinite or above 1e-8 of the scale, in a sentence; else empty.
     duals
         The multipliers that prove the bound by constraint, with cvxpy's signs; empty where there is
         no bound.
@@ -339,6 +339,7 @@ def _bounded_by_program(
         gap=gap,
         bound=nothing.value - sign * gap,
         scale=scale,
+        reason=shortfall(gap, point.attained, scale),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
 

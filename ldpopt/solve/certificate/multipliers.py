@@ -63,6 +63,9 @@ _NEAR = 100.0
 # A rise of at most so many times what a solver's own point is better by cannot be improved much.
 _EXPLAINED = 2.0
 
+# A gap above this, relative to the terms, is one that a reader may ask about.
+_PROMISED = 1e-8
+
 GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
 """Grids for multipliers, relative to the largest, finest first."""
 
@@ -107,6 +110,26 @@ def best(
             break
         before = value
     return kept
+
+
+def shortfall(gap: float, attained: float, size: float) -> str:
+    """Return why a gap is more than a certificate promises, in a sentence; empty if it is not.
+
+    Parameters
+    ----------
+    gap
+        What the best multipliers prove, finite.
+    attained
+        By how much the point of the solver that they are from is better.
+    size
+        The terms that the gap is relative to.
+    """
+    if gap <= _PROMISED * size:
+        return ""
+    # Then at most half of it is what the multipliers miss.
+    if attained >= gap / 2:
+        return f"a solver's point is better by {attained:.1e}: this point is not the minimum"
+    return "no multipliers of a cone solver prove a smaller gap: its accuracy ends there"
 
 
 def _rounds(

@@ -52,6 +52,9 @@ _REGULAR = 1e-12
 SUFFICIENT = 1e-11
 """A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it."""
 
+# A gap above this, relative to the same sum, is one that a reader may ask about.
+_PROMISED = 1e-8
+
 # Below this size, relative to the same sum, a point is near the minimum.
 _SMALL = 1e-6
 
@@ -329,8 +332,17 @@ def _explained(
         row_sizes=rows.sizes,
         of_curved=of_curved,
     )
-    reason = no_bound(rows.limits) if np.isinf(proof.gap) else ""
-    return evidence_of(proof.gap, absolute_sum(tangent.slope, tangent.f), reason, explanation)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    return evidence_of(proof.gap, terms, _reason(proof.gap, float(terms), rows), explanation)
+
+
+def _reason(gap: float, terms: float, rows: Rows) -> str:
+    """Return why a gap is infinite, or more than a certificate promises; else nothing."""
+    if np.isinf(gap):
+        return no_bound(rows.limits)
+    if gap <= _PROMISED * terms:
+        return ""
+    return "no multipliers of the rows prove a smaller gap: the point may be off the minimum"
 
 
 def _largest_product(proof: Proof, f: Array, system: LinearInequalities) -> float:
