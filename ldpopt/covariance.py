@@ -95,9 +95,10 @@ class Covariance:
             raise InvalidInputError(
                 f"weights must have {self.d} values on the last axis, got shape {w.shape}"
             )
-        rows = w.reshape(-1, self.d)
+        columns = w.reshape(-1, self.d).T
         # All vectors in one product, since it reads the basis once.
-        return np.asarray(np.sum(rows.T * self._product(rows.T), axis=0)).reshape(w.shape[:-1])
+        squares = np.sum(columns * self._product(columns), axis=0)
+        return np.asarray(squares).reshape(w.shape[:-1])
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return normal vectors with this covariance and mean 0, shape (count, d).

@@ -68,6 +68,7 @@ def fingerprint(nodes: Sequence[Node], named: Mapping[int, str]) -> bytes:
     for node in nodes:
         for part in _traced(node, named):
             digest.update(part)
+            # A mark between the parts: "1", "23" and "12", "3" are different.
             digest.update(b"|")
     return digest.digest()
 
@@ -83,7 +84,8 @@ def _traced(node: Node, named: Mapping[int, str]) -> Iterator[bytes]:
     elif isinstance(node, cp.Variable | cp.Parameter):
         # Attributes decide how it is compiled.
         name = named.get(node.id, str(node.id))
-        yield f"{name}{node.shape}{sorted(map(str, node.attributes.items()))}".encode()
+        attributes = sorted(map(str, node.attributes.items()))
+        yield f"{name}{node.shape}{attributes}".encode()
     elif isinstance(node, cp.Constant):
         yield from _traced(node.value, named)
     elif isinstance(node, np.ndarray | np.generic):
@@ -97,9 +99,10 @@ def _traced(node: Node, named: Mapping[int, str]) -> Iterator[bytes]:
         yield type(node).__name__.encode()
         yield from _traced(list(node.args), named)
         # The last entry of a constraint is its id.
-        data = node.get_data() or []
-        is_constraint = not isinstance(node, cp.Expression)
-        yield from _traced(list(data[:-1] if is_constraint else data), named)
+        data = list(node.get_data() or [])
+        if not isinstance(node, cp.Expression):
+            data = data[:-1]
+        yield from _traced(data, named)
     else:
         yield repr(node).encode()
 
@@ -123,6 +126,7 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
 
 def require_variables(what: str, node: Node, allowed: Sequence[cp.Variable]) -> None:
     """Raise an error if an expression or constraint has a variable besides those of f."""
+    # By ``id``: to compare two variables of cvxpy makes a constraint.
     ids = {variable.id for variable in allowed}
     for variable in node.variables():
         if variable.id not in ids:
@@ -154,6 +158,7 @@ def why_not_convex(expression: cp.Expression) -> str:
     if kind == "AddExpression":
         concave = next(arg for arg in culprit.args if not arg.is_convex())
         return f"it adds a concave part, {shown(concave)}, to convex ones: leave that out"
+    # Numbers and parameters are never what is wrong.
     varying = [arg for arg in culprit.args if arg.variables()]
     if kind in ("MulExpression", "multiply") and len(varying) > 1:
         return (

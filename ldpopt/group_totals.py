@@ -35,6 +35,7 @@ def within_groups(loss: Callable[[], PosteriorMean], groups: Sets | NamedSets) -
     groups
         Disjoint sets of values, as ``FrequencyEstimate.query`` takes them.
     """
+    # It states which estimates are accepted; the totals are those of each vector.
     first = Problem(loss(), [NonNegative(), SumsTo(1.0)])
 
     def stated_by(vector: FrequencyEstimate) -> Problem:

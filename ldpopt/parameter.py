@@ -63,6 +63,7 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"the name of a parameter must be a text, got {name!r}")
         number = None if value is None else _finite(name, value)
+        # cvxpy's rules need the sign: a weight of unknown sign would make no problem convex.
         if nonneg is None:
             nonneg = number is None or bool(np.all(number >= 0))
         if number is not None:
@@ -103,6 +104,7 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
         return number
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: a copy is another parameter, with an id of its own.
         state = (self.name(), self.value, self.is_nonneg(), self.shape)
         return _restored, state
 

@@ -90,7 +90,7 @@ def remark(text: str, style: str | None = None) -> None:
 
 
 def report_written(*paths: Path | None) -> None:
-    """Say which files were written; those that were not requested are None."""
+    """Print which files were written; those that were not requested are None."""
     for path in paths:
         if path is not None:
             remark(f"Wrote {path}.")

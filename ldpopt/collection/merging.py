@@ -66,8 +66,10 @@ def merge(parts: Mapping[str, Aggregate]) -> Merged:
     if len(parts) < 2:
         raise InvalidInputError(f"merge takes at least two files of counts, got {len(parts)}")
     (first_name, first), *others = parts.items()
+    # Each against the first is enough: equality passes on.
     for name, part in others:
         part.header.agree(first.header, name, first_name)
+    # Files before clients: one that was counted twice would show as thousands of clients.
     _require_apart(parts)
     ids_compared = _compare_ids(parts)
     n = sum(part.n for part in parts.values())
@@ -117,11 +119,13 @@ def _compare_ids(parts: Mapping[str, Aggregate]) -> bool:
 
     Only duplicates within one part are allowed: its own aggregation has set them aside.
     """
-    opened = {name: _reports_of(part) for name, part in parts.items()}
-    if not all(opened.values()):
+    opened = [_reports_of(part) for part in parts.values()]
+    if not all(opened):
         return False
-    within = sum(_repeated(files) for files in opened.values() if files)
-    together = _repeated([file for files in opened.values() for file in files or []])
+    by_part = [files for files in opened if files]
+    within = sum(map(_repeated, by_part))
+    together = _repeated([file for files in by_part for file in files])
+    # What is more than within the parts is between them.
     if together > within:
         more = together - within
         raise InvalidInputError(

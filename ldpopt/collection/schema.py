@@ -55,9 +55,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         if self.labels is not None:
-            object.__setattr__(
-                self, "labels", _distinct(checked_labels(self.labels, self.oracle.d))
-            )
+            labels = checked_labels(self.labels, self.oracle.d)
+            # A report that is a label could otherwise be either of two values.
+            object.__setattr__(self, "labels", _distinct(labels))
         expected = layout_of(self.oracle).names
         columns = tuple(self.columns) or expected
         if len(columns) != len(expected):
@@ -65,7 +65,10 @@ class Schema:
                 f"reports of {type(self.oracle).__name__} have {len(expected)} columns "
                 f"({', '.join(expected)}), got {len(columns)} names: {', '.join(columns)}"
             )
-        every = [*columns, *([] if self.client_id is None else [self.client_id])]
+        every = list(columns)
+        if self.client_id is not None:
+            every.append(self.client_id)
+        # One column cannot have two roles.
         for name in every:
             if every.count(name) > 1:
                 raise InvalidInputError(f"the column {name!r} is named twice: give distinct names")

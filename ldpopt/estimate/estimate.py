@@ -233,10 +233,9 @@ class FrequencyEstimate(TracedFrequencies):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the noise is unknown, the level is not in (0, 1), ``selected`` is below 1 or beside
-            ``simultaneous``, a set is invalid, sets are
-            given with a protocol known by p and q alone, or the raw estimate is unknown or not
-            known to be raw.
+            If the noise is unknown, the level is not in (0, 1), ``selected`` is below 1 or is given
+            together with ``simultaneous``, a set is invalid, sets are given with a protocol known
+            by p and q alone, or the raw estimate is unknown or not known to be raw.
 
         Notes
         -----

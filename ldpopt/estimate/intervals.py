@@ -1,9 +1,9 @@
 """Confidence intervals for frequencies and for answers to set queries: plain functions on arrays.
 
-An interval is made from the raw estimate, whose law is known, widened where it would hold nothing
-that is possible, and then cut to what is; truth that is possible is never cut off. Post-processed
-estimates are biased where they are cut or shifted, so an interval around them, of the width that
-the raw noise suggests, covers the most frequent values less often than it says.
+An interval is made from the raw estimate, whose distribution is known. It is widened where it would
+contain no possible frequency, and then cut to the possible ones, so that a possible truth is never
+cut off. Post-processed estimates are biased where they are cut or shifted: an interval around them,
+of the width that the raw noise suggests, covers the most frequent values less often than its level.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def level_of_selected(level: float, selected: int, count: int) -> float:
     """Return the level of each interval that keeps the false coverage rate of selected ones.
 
     If so many of ``count`` answers are looked at because they are the largest, intervals of the
-    level itself miss more often than they say: what is selected is large by chance, too. At the
+    level itself miss more often than it states: what is selected is large by chance, too. At the
     level 1 - (1 - level) selected/count the expected share of intervals that miss, among those
     looked at, is at most 1 - level (Benjamini and Yekutieli 2005). As their number is fixed, no
     independence is needed: of all ``count`` intervals selected·(1 - level) are expected to miss,
@@ -364,9 +364,9 @@ def clipped(lower: Array, upper: Array) -> tuple[Array, Array]:
 def on_simplex(lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return the range of each value over the simplex within a box: linear programs in closed form.
 
-    f_v is at most 1 less the least that the others can have, and at least 1 less the most. For
-    bounds that hold jointly: bounds that each hold with some probability of their own would not
-    keep it.
+    The largest possible f_v is 1 minus the smallest sum of the others, and the smallest is 1 minus
+    their largest sum. The bounds must hold jointly: if each holds with its own probability only,
+    the results hold with a smaller one.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ def identification(
     >>> float(named.precision), float(named.recall), float(named.f_score)
     (0.5, 0.5, 0.5)
     """
-    # For its errors alone.
+    # Only for the errors that it raises: shapes that differ, numbers that are not finite.
     _difference(estimate, truth)
     named = heavy_hitters(estimate, threshold)
     real = heavy_hitters(truth, threshold)

@@ -46,11 +46,12 @@ def _may_be_counts_by_chance(frequencies: Array, n: int, protocol: PureProtocol)
     whole_by_chance = 2 * _COUNT_ROUNDING * n
     if whole_by_chance ** (d - 1) >= _CHANCE:
         return True
-    # With whole n p and n q round frequencies are counts, and shifts are often whole.
+    # If n p and n q are whole, round frequencies such as 0.25 follow from whole counts, and so do
+    # many shifted ones.
     shares = n * np.array([protocol.p, protocol.q])
     if np.max(np.abs(shares - np.rint(shares))) <= _COUNT_ROUNDING * n:
         return True
-    # Cutting leaves zeros, which are counts where n q is whole.
+    # Methods that cut leave zeros, and a zero follows from a whole count if n q is whole.
     if np.any(frequencies == 0):
         return True
     # A shift to the sum 1 is whole for one vector in d where n (d q + p - q) is whole, as for

@@ -168,7 +168,7 @@ def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]
 
 
 def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.float64]:
-    """Return the same for sets that are already a matrix."""
+    """Return the total frequency of each row of a membership matrix, shape (..., m)."""
     *trials, d = frequencies.shape
     # scipy multiplies from the left: the domain must be the first axis.
     by_set = members @ frequencies.reshape(-1, d).T

@@ -118,7 +118,7 @@ def standard_errors(
     True frequencies lie in 0 .. 1, where estimates may not: the nearest ones stand in their place.
     """
     f = np.clip(frequencies[indices], 0.0, 1.0)
-    # Without the variances of all other values.
+    # Of these values alone: a domain may have a million others.
     constant, slope = (
         np.broadcast_to(part, frequencies.shape)[indices] for part in (noise.constant, noise.slope)
     )
@@ -126,7 +126,7 @@ def standard_errors(
 
 
 def set_errors(frequencies: Array, noise: Noise, sets: Sets) -> Array:
-    """Return the same for sets of values."""
+    """Return the standard errors that raw estimates of the sets' total frequencies have."""
     f = np.clip(frequencies, 0.0, 1.0)
     members = membership(sets, len(f))
     constant, slope = noise.answer_variance(f, members)
