@@ -72,7 +72,7 @@ def verify(
     The output counts the papers' checkable statements by verdict, and shows what is corrected and
     what is not as expected; --verbose prints every claim, and the page of --out has everything.
 
-    With --self-test 62 errors are planted in the package, one at a time and in memory alone, and
+    With --self-test 68 errors are planted in the package, one at a time and in memory alone, and
     the claims run until one of them notices; with --figures, 8 more in copies of its tables. Exit
     status 1 if an error goes unnoticed.
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ldpopt import closed_form
 from ldpopt.claims.planted.error import planted, replace_attribute, replace_function
 from ldpopt.closed_form import affine, simplex, thresholds, water_level
+from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.solve.paths.closed_forms import balls
 
 Array = NDArray[np.float64]
 
@@ -302,5 +304,77 @@ def norm_mul_negatives() -> None:
 
     def wrong(f: Array, total: float = 1.0) -> Array:
         return right(np.abs(f), total)
+
+    replace_function(right, wrong)
+
+
+# --- families -------------------------------------------------------------------------------------
+
+
+@planted("pooling-scaled", _KIND, "pooling before the rest: too large by 1e-4 of it", "pool-first")
+def pooling_scaled() -> None:
+    """Scale what is pooled, which keeps the order and the sums of all later steps."""
+    right = ForestOrder.project
+
+    def wrong(self: ForestOrder, values: Array, weights: Array | None = None) -> Array:
+        return 1.0001 * right(self, values, weights)
+
+    replace_attribute(ForestOrder, "project", wrong)
+
+
+@planted(
+    "pooling-between-bounds",
+    _KIND,
+    "pooling between bounds: levels 1e-4 of themselves too large",
+    "pool-in-the-root",
+)
+def pooling_between_bounds() -> None:
+    """Scale the levels, which the total's root then moves back on the whole."""
+    right = ForestOrder.bounded
+
+    def wrong(self: ForestOrder, values: Array, *rest: Array | None) -> Array:
+        return right(self, 1.0001 * values, *rest)
+
+    replace_attribute(ForestOrder, "bounded", wrong)
+
+
+@planted("group-roots-mass", _KIND, "one root per group: 1e-6 of mass misplaced", "group-roots")
+def group_roots_mass() -> None:
+    """Move a little mass within each vector, from its largest to its smallest positive value."""
+    right = closed_form.group_roots
+
+    def wrong(*arguments: Any) -> Array:
+        return _mass_moved(right(*arguments), 1e-6)
+
+    replace_function(right, wrong)
+
+
+@planted("ball-radius", _KIND, "balls: the limit is missed by 1e-6 of it", "balls")
+def ball_radius() -> None:
+    """Stay a little inside the ball."""
+    right = balls._Search._excess
+
+    def wrong(self: balls._Search, estimate: Any, f: Array) -> Array:
+        return right(self, estimate, f) + 1e-6 * abs(self.ball.limit)
+
+    replace_attribute(balls._Search, "_excess", wrong)
+
+
+@planted(
+    "fused-price", _KIND, "fused lasso: the price is too high by 1e-3 of it", "variation-first"
+)
+def fused_price() -> None:
+    """Price variation a little too high."""
+    right = closed_form.fused
+    replace_function(right, lambda f, price: right(f, 1.001 * price))
+
+
+@planted("margins-shift", _KIND, "equations: the step is too long by 1e-7 of itself", "margins")
+def margins_shift() -> None:
+    """Step a little beyond the solution."""
+    right = closed_form.with_equations
+
+    def wrong(f: Array, *rest: Any) -> Array:
+        return np.asarray(f + (1 + 1e-7) * (right(f, *rest) - f))
 
     replace_function(right, wrong)
