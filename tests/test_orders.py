@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import Problem, certify, closed_form
-from ldpopt.constraints import Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.closed_form import tree_kernels
+from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo, Unimodal
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
@@ -244,3 +245,30 @@ def test_pairs_are_refused_exactly_if_they_have_a_cycle(seed, d):
             Monotone(pairs)
     else:
         Monotone(pairs).validate_for(d)
+
+
+@pytest.mark.parametrize("tight", [False, True], ids=["loose caps", "caps that hold everywhere"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_chain_with_own_caps_takes_newton_steps_to_the_root_of_a_stack(seed, tight, monkeypatch):
+    rng = np.random.default_rng(seed)
+    d = 60
+    spread = 1.3 if tight else 20.0
+    caps = rng.uniform(0.9, 1.1, d) * spread / d
+    where = [Monotone(rng.permutation(d)), Bounds(0.0, caps), SumsTo(1.0)]
+    problem = Problem(LeastSquares(), where)
+    stack = rng.normal(0.0 if tight else 1 / d, 0.5 if tight else 0.05, (3, d))
+    searched = problem.minimise(stack)
+    evaluations = []
+    right = tree_kernels.pool_chain
+
+    def counted(*arguments):
+        evaluations.append(len(arguments[0]))
+        return right(*arguments)
+
+    monkeypatch.setattr(tree_kernels, "pool_chain", counted)
+    for vector, expected in zip(stack, searched, strict=True):
+        solution = problem.solve(vector)
+        assert solution.certificate.is_optimal(1e-12)
+        assert_allclose(solution.frequencies, expected, rtol=0, atol=1e-10)
+    # The search takes 12 to 20 evaluations per vector.
+    assert len(evaluations) <= 30

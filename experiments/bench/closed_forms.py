@@ -18,6 +18,7 @@ from ldpopt.constraints import (
     GroupTotals,
     Hierarchy,
     Monotone,
+    Near,
     NonNegative,
     SumsTo,
     Unimodal,
@@ -28,6 +29,7 @@ from ldpopt.losses import (
     LeastSquares,
     Loss,
     MultinomialMLE,
+    TotalVariation,
     WeightedLeastSquares,
 )
 from ldpopt.solve.paths import closed_forms
@@ -144,6 +146,8 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     chain = Monotone(ranks)
     # Of each value its own, so that blocks depend on the multiplier.
     caps = Bounds(0.0, rng.uniform(2.0, 100.0, d) / d)
+    near = Near(populations.zipf(d), 0.05, norm=2)
+    fused = LeastSquares() + 1e-4 * TotalVariation()
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
@@ -155,6 +159,8 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("weighted MLE under a mode, pooled first", GaussianMLE(), [Unimodal(d // 3), *simplex]),
         ("chain, caps and total, pooled in the root", LeastSquares(), [chain, caps, SumsTo(1.0)]),
         ("binomial likelihood, caps, a root per group", BinomialMLE(), [parts, caps]),
+        ("2-norm ball around a reference, simplex", LeastSquares(), [near, *simplex]),
+        ("variation as a penalty, simplex", fused, simplex),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]

@@ -57,6 +57,8 @@ def isotonic(
     weights: Array | None = None,
     lower: Array | None = None,
     upper: Array | None = None,
+    *,
+    is_chain: bool | None = None,
 ) -> Array:
     """Return the nearest vector in which no value is above its parent's, on a forest.
 
@@ -73,6 +75,8 @@ def isotonic(
     lower, upper
         Bounds of each value, of shape (d,) or that of f, which keep the order themselves
         (``bounds_along_forest`` makes them do so); none by default.
+    is_chain
+        Whether the parents are -1, 0, 1, ..; if it is not stated, a pass looks.
 
     Notes
     -----
@@ -98,7 +102,9 @@ def isotonic(
     weight = np.ones(d) if weights is None else weights
     low = _bounds_by_row(lower, -np.inf, d)
     high = _bounds_by_row(upper, np.inf, d)
-    if np.array_equal(parents, np.arange(-1, d - 1)):
+    if is_chain is None:
+        is_chain = np.array_equal(parents, np.arange(-1, d - 1))
+    if is_chain:
         pooled = pool_chain(rows, weight, low, high)
     else:
         pooled = pool(rows, weight, parents, low, high)

@@ -57,6 +57,8 @@ class ForestOrder(Isotonic):
             node = place[node]
             parents = np.arange(-1, size - 1)
         self.parents = parents
+        # Kept: a root asks at each of its steps, and a look at all parents takes a tenth of one.
+        self.is_chain = chain is not None
         self._node: Index | None = None
         if not np.array_equal(node, np.arange(len(node))):
             self._node = node
@@ -84,13 +86,20 @@ class ForestOrder(Isotonic):
     ) -> Array:
         """Return the isotonic regression between bounds of each value, that keep the order."""
         means, mass = self._by_node(values, weights)
-        low = None if lower is None else self.sign * self._extreme(lower, np.maximum)
-        high = None if upper is None else self.sign * self._extreme(upper, np.minimum)
+        low = None if lower is None else self._extreme(lower, np.maximum)
+        high = None if upper is None else self._extreme(upper, np.minimum)
+        if self.sign > 0:
+            pooled = closed_form.isotonic(
+                means, self.parents, mass, low, high, is_chain=self.is_chain
+            )
+            return self._of_values(pooled)
         # Pooling wants roots that are the highest of their trees: turned over, the lowest are.
-        if self.sign < 0:
-            low, high = high, low
-        pooled = self.sign * closed_form.isotonic(self.sign * means, self.parents, mass, low, high)
-        return self._of_values(pooled)
+        turned_low = None if high is None else -high
+        turned_high = None if low is None else -low
+        turned = closed_form.isotonic(
+            -means, self.parents, mass, turned_low, turned_high, is_chain=self.is_chain
+        )
+        return self._of_values(-turned)
 
     def by_slopes(self, slopes: Callable[[Array], Array], lowest: Array, highest: Array) -> Array:
         """Return the minimiser of a convex sum over values, as ``closed_form.split_by_slopes``."""
