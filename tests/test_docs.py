@@ -161,7 +161,7 @@ def test_type_checkers_see_the_names_that_are_imported_late():
 
 
 # What users meet through the names of other packages, or not at all.
-INSIDE = {"cli", "proofs", "rendering", "solve", "estimate", "sources"}
+INSIDE = {"cli", "proofs", "rendering", "solve", "estimate", "sources", "risks"}
 
 
 def test_every_public_package_is_named():
