@@ -32,6 +32,9 @@ TELEPHONE = {"width": 420, "height": 900}
 SCREEN = {"width": 1280, "height": 900}
 THEMES = ("light", "dark")
 
+# Milliseconds for a page. On a machine with twenty times as much to do as cores one took a minute.
+_PATIENCE = 180_000
+
 SEARCHED = "MLE-Apx"
 """What the search of the site must find: a name with a hyphen."""
 
@@ -182,6 +185,7 @@ class _Tab:
 @contextmanager
 def _tab(browser: Any, **options: Any) -> Iterator[_Tab]:
     context = browser.new_context(**options)
+    context.set_default_timeout(_PATIENCE)
     tab = _Tab(context.new_page(), [])
 
     def answered(answer: Any) -> None:
