@@ -32,7 +32,7 @@ TELEPHONE = {"width": 420, "height": 900}
 SCREEN = {"width": 1280, "height": 900}
 THEMES = ("light", "dark")
 
-# Milliseconds for a page. On a machine with twenty times as much to do as cores one took a minute.
+# Milliseconds for a page: some need half a minute where ten processes share a core.
 _PATIENCE = 180_000
 
 SEARCHED = "MLE-Apx"
