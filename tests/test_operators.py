@@ -7,6 +7,7 @@ from ldpopt import Problem, losses, oracles
 from ldpopt import constraints as c
 from ldpopt.discovery import OPERATORS, Setting, register_operator
 from ldpopt.discovery.compositions import available, expression_of, is_redundant
+from ldpopt.discovery.row_facts import row_facts
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 D = 8
@@ -186,3 +187,38 @@ def test_bad_registrations_are_clear_errors():
         OPERATORS.remove("pool")
     with pytest.raises(InvalidInputError, match="unknown operator 'mine too'"):
         OPERATORS.remove("mine too")
+
+
+# --- facts of rows --------------------------------------------------------------------------------
+
+
+def test_rows_and_cvxpy_constraints_state_bounds_totals_and_groups():
+    rows = c.Linear([[-2.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 3.0, 3.0]], [-1, 1, 1.5], [0, 1, 1.5])
+    stated = row_facts((rows,), 3)
+    assert stated.lower.tolist() == [0.0, -np.inf, -np.inf]
+    assert stated.upper.tolist() == [0.5, np.inf, np.inf]
+    assert stated.total == 1.0
+    ((members, total),) = stated.groups
+    assert (members.tolist(), total) == ([1, 2], 0.5)
+    custom = c.Custom(lambda f: [f[0] >= 0.25, f[1] == f[2], f[0] >= f[1], sum(f) == 1])
+    by_cvxpy = row_facts((custom,), 3)
+    assert by_cvxpy.lower[0] == 0.25
+    assert by_cvxpy.equal.tolist() == [[1, 2]]
+    assert by_cvxpy.above.tolist() == [[0, 1]]
+    assert by_cvxpy.total == 1.0
+
+
+def test_curved_sets_and_rows_of_other_kinds_state_nothing():
+    curved = c.Near(np.full(3, 1 / 3), 0.1, 2)
+    other = c.Linear([[1.0, -2.0, 0.0], [1.0, 1.0, 0.0]], [0.0, 0.2], [0.0, np.inf])
+    stated = row_facts((curved, other), 3)
+    assert not np.isfinite([stated.lower, stated.upper]).any()
+    assert stated.total is None
+    assert stated.groups == []
+    assert len(stated.above) == 0
+    assert len(stated.equal) == 0
+
+
+def test_groups_that_overlap_are_no_parameter():
+    problem = Problem(losses.LeastSquares(), [c.GroupTotals([[0, 1], [1, 2]], [0.5, 0.5])])
+    assert Setting.of(problem, oracles_estimate(np.full(D, 0.1))).groups is None
