@@ -9,8 +9,8 @@ from experiments.bench.discovery import TARGETS, D
 from ldpopt import FrequencyEstimate, Problem, discover, losses, oracles
 from ldpopt import constraints as c
 from ldpopt.discovery import OPERATORS, register_operator, search
-from ldpopt.discovery.counterexample import complexity
-from ldpopt.discovery.judge import TOLERANCE, compared, references, screen_of
+from ldpopt.discovery.counterexample import _simpler, complexity
+from ldpopt.discovery.judge import TOLERANCE, certified, compared, references, screen_of
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.status import Status
@@ -112,8 +112,6 @@ def test_the_refuted_are_variants_with_a_checkable_counterexample(form):
     wrong = form.refuted[0]
     assert wrong.expression == "level -> mean of ties"
     assert np.count_nonzero(wrong.frequencies) <= 2
-    value = np.maximum(wrong.frequencies - 0, 0)
-    assert value.shape == (4,)
     problem = pairs_equal(4)
     leveled = OPERATORS["level"].apply(wrong.frequencies[None], form.setting)
     point = OPERATORS["mean of ties"].apply(leveled, form.setting)[0]
@@ -176,13 +174,46 @@ def test_a_reference_refutes_from_below():
     screen = screen_of(problem, estimates, points)
     worse = np.array([[0.5, 0.5], [0.5, 0.5]])
     outside = np.array([[0.7, 0.2], [np.nan, 0.5]])
-    right, wrong, infeasible = compared(screen, np.stack([points, worse, outside]))
+    # The estimates themselves: below the minimum, and outside.
+    below = estimates.frequencies
+    right, wrong, infeasible, lower = compared(screen, np.stack([points, worse, outside, below]))
     assert is_solved.all()
     assert right.is_right.all()
     assert wrong.is_right.tolist() == [False, True]
     assert wrong.gap[0] == pytest.approx(0.0225)  # ½‖(.5, .5) - (.65, .35)‖²
     assert not infeasible.is_right.any()
     assert infeasible.violation.tolist() == [pytest.approx(0.1), np.inf]
+    assert lower.is_right.tolist() == [False, True]
+
+
+def test_an_input_without_a_solution_does_not_count_against_a_form():
+    """KL has no value where a group with a positive total has no positive estimate."""
+    groups = c.GroupTotals([[0, 1], [2, 3]], [0.5, 0.5])
+    problem = Problem(losses.KullbackLeibler(), [c.NonNegative(), groups])
+    estimates = FrequencyEstimate([[0.3, 0.2, 0.4, 0.1], [0.5, 0.5, -0.1, -0.1]])
+    points = np.array([[0.3, 0.2, 0.4, 0.1], [0.25, 0.25, 0.25, 0.25]])
+    verdict, is_rejected = certified(problem, estimates, points)
+    assert is_rejected.tolist() == [False, True]
+    assert verdict.is_right.all()
+    wrong, is_rejected = certified(problem, estimates[:1], points[1:])
+    assert wrong.is_right.tolist() == [False]
+    assert is_rejected.tolist() == [False]
+
+
+def test_what_equals_an_earlier_composition_is_not_extended(no_form):
+    """Both of shift -> level and level -> shift are level, so that nothing of length 3 is left."""
+    answer = discover(
+        no_form.problem, 4, length=3, inputs=24, again=True, operators=["shift", "level"]
+    )
+    assert (answer.evidence.tried, answer.evidence.pruned) == (4, 10)
+
+
+def test_simpler_vectors_come_in_their_order():
+    vectors = _simpler(np.array([0.512, -0.204, 0.001, 0.03]))
+    sizes = [complexity(vector) for vector in vectors]
+    assert sizes == sorted(sizes)
+    assert vectors[0].tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert _simpler(np.zeros(4)) == []
 
 
 def test_the_simplest_vector_has_fewest_values_then_digits():

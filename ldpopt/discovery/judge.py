@@ -138,8 +138,8 @@ def certified(
 ) -> tuple[Verdict, NDArray[np.bool_]]:
     """Return the certificates' verdict on points of shape (inputs, d), and which do not count.
 
-    An input without a solution does not count. After a batch with a wrong point the search goes on:
-    the inputs of all further batches are NaN and not right.
+    An input without a solution does not count. Batches after one with a wrong point are left out:
+    their inputs are NaN and not right.
     """
     number = len(points)
     gap = np.full(number, np.nan)
@@ -152,10 +152,11 @@ def certified(
         certificate = certify(problem, batch, points[chosen])
         loss = problem.loss.value(points[chosen], batch)
         size = size_of(problem, batch, points[chosen], loss)
-        # A gap of 0 needs no size: where nothing is at stake both are 0.
-        gap[chosen] = np.divide(
-            certificate.gap, size, out=np.where(certificate.gap > 0, np.inf, 0.0), where=size > 0
-        )
+        # A gap of 0 needs no size: where nothing is at stake both are 0. An infinite loss has an
+        # infinite size, but proves nothing.
+        is_finite = (size > 0) & np.isfinite(size)
+        without = np.where((certificate.gap > 0) | ~np.isfinite(loss), np.inf, 0.0)
+        gap[chosen] = np.divide(certificate.gap, size, out=without, where=is_finite)
         violation[chosen] = certificate.violation / certificate.size
         is_right[chosen] = (gap[chosen] <= TOLERANCE) & (violation[chosen] <= TOLERANCE)
         # Of the screen alone it is known yet which inputs have a solution.
