@@ -158,6 +158,12 @@ def weighted_squares(
     -----
     Cost: one pass over memory, and about ten over each vector while it is in the cache. The first
     call in a process loads numba.
+
+    Examples
+    --------
+    >>> box = (np.zeros(3), np.full(3, 0.5))
+    >>> weighted_squares(np.array([[0.75, 0.25, -0.25]]), np.array([1.0, 1.0, 2.0]), box, 1.0)
+    array([[0.5, 0.5, 0. ]])
     """
     from ldpopt.closed_form.box_kernels import clip_rows  # imports numba
 
