@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     LinearInequalities,
     Monotone,
     NonNegative,
+    Smooth,
     SumsTo,
 )
 from ldpopt.constraints.base import Polyhedron
@@ -32,6 +33,8 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve import feasibility
+from ldpopt.solve.certificate import certificate as certificates
+from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
@@ -601,3 +604,22 @@ def test_where_all_fail_the_error_says_what_was_tried_and_which_constraint_is_to
     )
     with pytest.raises(SolverError, match=message):
         Problem(ROUND.loss, ROUND.constraints).solve(F)
+
+
+def test_points_of_solvers_on_tied_values_are_judged_without_a_program(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a program was solved")
+
+    generator = np.random.default_rng(0)
+    estimate = oracles.OUE(epsilon=1.0, d=12).estimate(generator.integers(300, 400, 12), 1_000)
+    values = [NonNegative(), SumsTo(1.0)]
+    smooth = Smooth(total_variation=0.1)
+    problem = Problem(GaussianMLE(), [*values, smooth])
+    assert problem.plan(estimate).path == "conic"
+    point = problem.solve(estimate)
+    monkeypatch.setattr(polyhedron, "evidence", refuse)
+    assert problem.solve(estimate, path="conic").status == "optimal"
+    # Nor does the certificate of a long vector take one.
+    monkeypatch.setattr(certificates, "_LONG_FOR_ROWS", 1)
+    proof = certify(problem, estimate, point.frequencies)
+    assert proof.is_optimal(1e-8, relative=True)

@@ -125,14 +125,20 @@ def _bound(
         return SizedGap(gap, terms)
     tolerance = ACCURACIES[accuracy].gap
     is_convex = formulation.constraints == formulation.convex_constraints
-    if plan.path == "closed-form":
-        bound = (pooled_gap if is_convex else few_values.quick_gap)(formulation, start, point)
-        if bound is None and is_convex:
-            bound = slope_gap(formulation, start, point)
-        # A bound that is too large may be one that knows too little.
-        is_known = bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
-        if is_known or point.size > _AFFORDABLE:
-            return bound
+    # Multipliers that follow from the gradient come first: they take no program, whoever found
+    # the point.
+    bound: SizedGap | None = None
+    if is_convex:
+        bound = pooled_gap(formulation, start, point)
+    elif plan.path == "closed-form":
+        bound = few_values.quick_gap(formulation, start, point)
+    if bound is None and is_convex and plan.path == "closed-form":
+        bound = slope_gap(formulation, start, point)
+    # A bound that is too large may be one that knows too little.
+    is_known = bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
+    is_too_long = plan.path == "closed-form" and point.size > _AFFORDABLE
+    if is_known or is_too_long:
+        return bound
     if is_convex:
         return _by_programs(formulation, start, point, tolerance)
     certificate = certify(formulation, start, point)

@@ -180,6 +180,11 @@ class Certificate:
         return numbers + html_of(shown.HEADINGS, shown.multiplier_rows(self.duals), [shown.NOTE])
 
 
+# From so many values on the rows of one vector may take programs of seconds. Then a gap that is all
+# that a certificate promises is enough.
+_LONG_FOR_ROWS = 2048
+_PROMISED = 1e-8
+
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
 
@@ -401,8 +406,10 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     quick = pooled_gap(problem, start, point)
     if quick is None:
         return polyhedron.evidence(problem, start, point)
-    # A single vector gets the better of both: only the last digit of rounding differs.
-    if point.ndim > 1 and np.all(quick.gap <= polyhedron.SUFFICIENT * quick.terms):
+    # A short vector gets the better of both, which mostly differ in the last digit of rounding.
+    is_worth_rows = point.ndim == 1 and start.d < _LONG_FOR_ROWS
+    sufficient = polyhedron.SUFFICIENT if point.ndim > 1 else _PROMISED
+    if not is_worth_rows and np.all(quick.gap <= sufficient * quick.terms):
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)

@@ -34,6 +34,9 @@ Array = NDArray[np.float64]
 # Rounds of propagation: each takes bounds one row further. Chains of auxiliary variables are short.
 _ROUNDS = 40
 
+# Rounds after the first one that leaves no variable without bounds.
+_FURTHER_ROUNDS = 4
+
 # A bound that moves by less than this part of its range is not worth another round.
 _PROGRESS = 1e-3
 
@@ -87,7 +90,13 @@ def propagate(matrix: Any, right: Array, cones: Cones, box: Box, cut: Cut | None
     csr.sort_indices()
     _single_rows(csr, right, cones, lower, upper)
     system = _System(csr, right, cones)
+    bounded_rounds = 0
     for _ in range(_ROUNDS):
+        # What a residual costs is rounding times a range: once all ranges end, narrower ones are
+        # worth little.
+        bounded_rounds += bool(np.isfinite(lower).all() and np.isfinite(upper).all())
+        if bounded_rounds > _FURTHER_ROUNDS:
+            break
         before = (lower.copy(), upper.copy())
         slack = _row_pass(system, lower, upper)
         if cut is not None:
