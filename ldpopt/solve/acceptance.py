@@ -125,8 +125,8 @@ def _bound(
         return SizedGap(gap, terms)
     tolerance = ACCURACIES[accuracy].gap
     is_convex = formulation.constraints == formulation.convex_constraints
-    # Multipliers that follow from the gradient come first: they take no program, whoever found
-    # the point.
+    # Multipliers that follow from the gradient come first, also for the points of solvers: they
+    # take no program.
     bound: SizedGap | None = None
     if is_convex:
         bound = pooled_gap(formulation, start, point)
