@@ -9,6 +9,7 @@ import ldpopt
 from ldpopt import METHODS, FrequencyEstimate, Problem, constraints, datasets, losses, oracles
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError, MethodError
+from ldpopt.oracles import index_law
 from ldpopt.protocol import PureProtocol
 from ldpopt.risks import Collection, RiskTable
 from ldpopt.studies.risk import evidence_of, kind_for
@@ -51,7 +52,9 @@ def errors_of_estimates(oracle, sets, names, kind="sure", draws=80):
     return excess, true
 
 
-@pytest.mark.parametrize("oracle", [oracles.OUE, oracles.GRR, oracles.SubsetSelection])
+@pytest.mark.parametrize(
+    "oracle", [oracles.OUE, oracles.GRR, oracles.SubsetSelection, oracles.HadamardResponse]
+)
 @pytest.mark.parametrize("sets", [None, BLOCKS])
 def test_the_risk_is_unbiased(oracle, sets):
     excess, true = errors_of_estimates(oracle(1.0, D), sets, ["base", "norm-sub"])
@@ -268,15 +271,27 @@ def test_bad_grids_are_refused(raw):
 
 def test_draws_have_the_covariance_of_the_protocol():
     rng = np.random.default_rng(0)
-    for oracle in (oracles.GRR(1.0, 5), oracles.SubsetSelection(1.0, 5), oracles.OUE(1.0, 5)):
+    classes = (oracles.GRR, oracles.SubsetSelection, oracles.OUE, oracles.HadamardResponse)
+    for oracle in [make(1.0, 5) for make in classes]:
         covariance = oracle.covariance(np.array([0.4, 0.3, 0.2, 0.1, 0.0]))
         draws = covariance.draws(40_000, rng)
         scale = covariance.diagonal.max()
         assert np.cov(draws.T) == pytest.approx(covariance.dense(), abs=0.04 * scale)
 
 
-def test_traces_of_a_covariance_are_those_of_the_matrix():
-    covariance = oracles.GRR(1.0, 6).covariance(np.full(6, 1 / 6))
+def test_draws_of_many_values_need_no_matrix(monkeypatch):
+    covariance = oracles.HadamardResponse(1.0, 5).covariance(np.full(5, 0.2))
+    monkeypatch.setattr(index_law, "_FACTORED", 0)
+    draws = covariance.draws(40_000, np.random.default_rng(0))
+    # The users' own variance is on top, at most 1/4 beside 3.4 of the reports.
+    users = np.diag(np.full(5, 0.2)) - 0.04
+    scale = covariance.diagonal.max()
+    assert np.cov(draws.T) == pytest.approx(covariance.dense() + users, abs=0.04 * scale)
+
+
+@pytest.mark.parametrize("make", [oracles.GRR, oracles.HadamardResponse])
+def test_traces_of_a_covariance_are_those_of_the_matrix(make):
+    covariance = make(1.0, 6).covariance(np.array([0.5, 0.2, 0.1, 0.1, 0.1, 0.0]))
     members = ldpopt.estimate.sets.membership([[0, 1], [2, 3, 4]], 6)
     by_hand = np.trace(members @ covariance.dense() @ members.T)
     assert covariance.trace(members) == pytest.approx(by_hand)

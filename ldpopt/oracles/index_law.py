@@ -7,7 +7,7 @@ report.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+_FACTORED = 3_000  # values up to which a covariance is factored as a matrix, in about a second
+_BLOCK = 64  # indices whose supports are written out at a time
 _NO_VARIANCE = 1e-100  # the share of all values in Norm's answer has none, and then no skewness
 
 
@@ -220,6 +222,46 @@ class IndexCovariance(Covariance):
             form=self._form,
             law=self._law * factor,
         )
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return normal vectors with this covariance and mean 0, shape (count, d).
+
+        Above a few thousand values, for which no matrix is factored, they have a little more: the
+        variance of users who are drawn themselves, f_v (1 - f_v) beside one of 4 and more.
+        """
+        if self.d <= _FACTORED:
+            sizes, directions = np.linalg.eigh(self.dense())
+            scales = np.sqrt(np.maximum(sizes, 0.0))
+            return np.asarray((rng.standard_normal((count, self.d)) * scales) @ directions.T)
+        standard = rng.standard_normal((count, len(self._law)))
+        share = self._law / self._law.sum()
+        # Counts of all reports have a fixed sum.
+        shifts = standard * np.sqrt(self._law)
+        shifts -= share * shifts.sum(axis=-1, keepdims=True)
+        return np.asarray(self._form.counts(shifts))
+
+    def trace(self, members: Any = None) -> float:
+        """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
+        total = super().trace(members)
+        if members is not None:
+            # One set at a time: a dense matrix of all sets would take their number times d.
+            for i in range(members.shape[0]):
+                supported = self._form.sums(members[[i]].toarray()[0])
+                total += float(self._law @ supported**2)
+        return total
+
+    def trace_with(self, derivative: Any) -> float:
+        """Return tr(J Σ). Cost: a product with J per index, in blocks."""
+        total = super().trace_with(derivative)
+        size = len(self._law)
+        for first in range(0, size, _BLOCK):
+            indices = np.arange(first, min(first + _BLOCK, size))
+            chosen = np.zeros((len(indices), size))
+            chosen[np.arange(len(indices)), indices] = 1.0
+            supports = self._form.counts(chosen)
+            moved = (derivative @ supports.T).T
+            total += float(self._law[indices] @ np.sum(supports * moved, axis=-1))
+        return total
 
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
