@@ -39,9 +39,9 @@ def _truth() -> NDArray[np.int64]:
     return apportion(weights / weights.sum(), _N)
 
 
-def _sets() -> list[Array]:
+def _sets() -> list[NDArray[np.int64]]:
     # Frequent values beside rare ones in each: their counts are dependent under GRR.
-    return [np.arange(first, _D, 2) for first in range(2)]
+    return [np.arange(first, _D, 2, dtype=np.int64) for first in range(2)]
 
 
 def _misses(
