@@ -72,9 +72,11 @@ def html_of(
     (False, True)
     """
     caption = _element("caption", _TITLE, title) if title else ""
-    below = "".join(_element("p", _NOTE, note) for note in notes)
     lines = _table(headings, rows) if headings else "".join(map(_fact, rows))
-    return f'<div style="{_FRAME}"><table style="{_TABLE}">{caption}{lines}</table>{below}</div>'
+    table = f'<table style="{_TABLE}">{caption}{lines}</table>'
+    # Outside of the table: notes may be longer than it is wide.
+    below = "".join(_element("p", _NOTE, note) for note in notes)
+    return f'<div style="{_FRAME}">{table}{below}</div>'
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -86,21 +88,32 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         is_numeric = bool(column) and all(map(_NUMBER.fullmatch, column))
         is_short = max(map(len, column), default=0) <= _SHORT
         side = _RIGHT if is_numeric else _LEFT
-        head.append(_element("th", f"{_CELL};{side};{_RULE}", heading, ' scope="col"'))
-        styles.append(f"{_CELL};{side};{_WHOLE if is_short else _LONG}")
+        of_heading = f"{_CELL};{side};{_RULE}"
+        head.append(_element("th", of_heading, heading, ' scope="col"'))
+        breaks = _WHOLE if is_short else _LONG
+        styles.append(f"{_CELL};{side};{breaks}")
     lines = []
     for row in rows:
         cells = [_element("td", style, text) for style, text in zip(styles, row, strict=True)]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        lines.append(_row(cells))
+    body = "".join(lines)
+    return f"<thead>{_row(head)}</thead><tbody>{body}</tbody>"
+
+
+def _row(cells: Sequence[str]) -> str:
+    inside = "".join(cells)
+    return f"<tr>{inside}</tr>"
 
 
 def _fact(row: Sequence[str]) -> str:
     """Return a row that its first cell names."""
     name, *texts = row
-    cells = _element("th", f"{_CELL};{_LEFT}", name, ' scope="row"')
-    cells += "".join(_element("td", f"{_CELL};{_LEFT};{_LONG}", text) for text in texts)
-    return f"<tr>{cells}</tr>"
+    of_name = f"{_CELL};{_LEFT}"
+    of_texts = f"{_CELL};{_LEFT};{_LONG}"
+    cells = [_element("th", of_name, name, ' scope="row"')]
+    for text in texts:
+        cells.append(_element("td", of_texts, text))
+    return _row(cells)
 
 
 def _element(kind: str, style: str, text: str, attribute: str = "") -> str:
