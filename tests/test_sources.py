@@ -159,6 +159,27 @@ def test_without_drift_rounds_are_pooled_and_with_an_infinite_one_each_stands_al
     assert pooled[0].sigma == pytest.approx(mean.sigma)
 
 
+def test_a_round_is_a_source_like_any_other():
+    rng = np.random.default_rng(19)
+    series = [measured(rng, oracles.OUE(1.0, D)).estimate for _ in range(3)]
+    year = rounds(series, drift=0.02)
+    totals = measured(rng, oracles.GRR(1.0, 2), CATEGORIES)
+    both = Sources([Source(year[2], drift=0.01), totals]).combined()
+    # By hand: the round's own covariance, the drift, and the groups.
+    of_values = year[2].noise.covariance(TRUTH).dense() + 1e-4 * np.eye(D)
+    members = Sources([year[2], totals]).members[1].toarray()
+    weights = Sources([Source(year[2], drift=0.01), totals]).precisions
+    matrix = np.diag(weights[0]) + members.T @ np.diag(weights[1]) @ members
+    taken = np.linalg.inv(matrix)
+    parts = [np.diag(weights[0]), members.T @ np.diag(weights[1])]
+    of_groups = totals.estimate.noise.covariance(members @ TRUTH).dense()
+    covariance = sum(
+        taken @ part @ each @ part.T @ taken.T
+        for part, each in zip(parts, [of_values, of_groups], strict=True)
+    )
+    np.testing.assert_allclose(both.noise.covariance(TRUTH).dense(), covariance, atol=1e-14)
+
+
 def test_rounds_are_the_posterior_of_a_random_walk():
     """An independent derivation: the Gaussian conditional mean with an almost flat start."""
     precisions = np.array([4.0, 1.0, 9.0, 2.0])

@@ -36,11 +36,20 @@ class CombinedCovariance(Covariance):
         From rows for each measurement, as ``weights`` returns them, to Σ_k L_k of them.
     parts
         The covariance C_k of each measurement.
+    independent
+        Variances of independent errors besides, shape (d,); none by default.
     """
 
-    def __init__(self, d: int, weights: Weights, combine: Combine, parts: list[Covariance]) -> None:
-        # No part of it is stated by its diagonal: the products are those of the measurements.
-        super().__init__(np.zeros(d), np.zeros((d, 0)), np.zeros((0, 0)))
+    def __init__(
+        self,
+        d: int,
+        weights: Weights,
+        combine: Combine,
+        parts: list[Covariance],
+        independent: Array | None = None,
+    ) -> None:
+        besides = np.zeros(d) if independent is None else independent
+        super().__init__(besides, np.zeros((d, 0)), np.zeros((0, 0)))
         self._weights = weights
         self._combine = combine
         self._parts = parts
@@ -53,16 +62,18 @@ class CombinedCovariance(Covariance):
     def scaled(self, factor: float) -> Covariance:
         """Return the matrix times ``factor`` >= 0."""
         parts = [part.scaled(factor) for part in self._parts]
-        return CombinedCovariance(self.d, self._weights, self._combine, parts)
+        besides = factor * self._independent
+        return CombinedCovariance(self.d, self._weights, self._combine, parts, besides)
 
     def with_diagonal(self, variances: Array) -> Covariance:
         """Return the matrix plus diag(variances): independent errors besides, shape (d,)."""
-        raise NotImplementedError("a drift is that of single measurements: see Source")
+        besides = self._independent + variances
+        return CombinedCovariance(self.d, self._weights, self._combine, self._parts, besides)
 
     def _product(self, columns: Array) -> Array:
         drawn = self._weights(columns.T)
         spread = [(part @ rows.T).T for part, rows in zip(self._parts, drawn, strict=True)]
-        return self._combine(spread).T
+        return self._combine(spread).T + self._independent[:, None] * columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
