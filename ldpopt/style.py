@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
@@ -245,9 +246,19 @@ def styled(draw: Callable[Given, Figure]) -> Callable[Given, Figure]:
             figure = draw(*args, **kwargs)
             for axes in figure.axes:
                 _fix_ticks(axes)
+        # A notebook shows figures by themselves only once pyplot is imported, and no drawing here
+        # needs it: IPython asks any object for this method.
+        figure._repr_png_ = partial(_png, figure)  # type: ignore[attr-defined]
         return figure
 
     return drawn
+
+
+def _png(figure: Figure) -> bytes:
+    """Return a figure as a notebook shows it."""
+    picture = BytesIO()
+    figure.savefig(picture, format="png", bbox_inches="tight")
+    return picture.getvalue()
 
 
 def _fix_ticks(axes: Axes) -> None:

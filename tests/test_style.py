@@ -1,5 +1,6 @@
 """Looks of methods and solvers: distinct, and visible on white and on dark pages."""
 
+import pickle
 import re
 
 import matplotlib as mpl
@@ -9,7 +10,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ldpopt import METHODS, style
+from ldpopt import METHODS, FrequencyEstimate, rounds, style
 from ldpopt.solve.solvers import SOLVERS
 from ldpopt.studies.study_figure import study_figure
 from ldpopt.studies.study_rows import StudyRow
@@ -105,6 +106,11 @@ def test_use_changes_the_pictures_of_a_process(monkeypatch):
     assert style.of("norm").options()["markerfacecolor"] == "white"
 
 
+def rounds_of_two_days():
+    days = [FrequencyEstimate([share, 1 - share], noise=[0.01, 0.01]) for share in (0.5, 0.6)]
+    return rounds(days, drift=0.0)
+
+
 def test_a_styled_figure_keeps_its_style_when_it_is_drawn_later():
     @style.styled
     def draw():
@@ -119,6 +125,15 @@ def test_a_styled_figure_keeps_its_style_when_it_is_drawn_later():
     assert tick.label1.get_fontsize() == 8
     assert tick.gridline.get_alpha() == 0.25
     assert not axes.spines["top"].get_visible()
+
+
+def test_a_notebook_shows_a_figure_although_nobody_has_imported_pyplot():
+    formatters = pytest.importorskip("IPython.core.formatters")
+    figure = rounds_of_two_days().plot([0])
+    shown, _ = formatters.DisplayFormatter().format(figure)
+    assert shown["image/png"].startswith(b"\x89PNG")
+    # A figure that has been through a pickle, as results of workers have, shows itself too.
+    assert pickle.loads(pickle.dumps(figure))._repr_png_().startswith(b"\x89PNG")
 
 
 def test_pictures_of_a_study_are_dark_on_a_dark_page():
