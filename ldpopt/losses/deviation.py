@@ -150,6 +150,14 @@ class Huber(Deviation):
         # ½ r² inside; outside the straight line with the slope δ.
         return np.asarray(np.sum(inner * (size - inner / 2), axis=-1))
 
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return f̃ ± (t/δ + δ/2): no term is above the level t."""
+        target = self.target(estimate)
+        width = np.asarray(level)[..., None] / self.delta + self.delta / 2
+        # Above the rounding of a sum of d terms >= 0.
+        width = (width + np.abs(target)) * 1e-6 + width
+        return target - width, target + width
+
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃, cut to -δ … δ."""
         return np.clip(f - estimate.frequencies, -self.delta, self.delta)

@@ -88,7 +88,9 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
     # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
     modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
     curvature = np.zeros(columns)
-    curvature[:d] = modulus / scale
+    # Beyond the doubles a curvature is infinite, and the solver gives up: there is no program then.
+    with np.errstate(over="ignore"):
+        curvature[:d] = modulus / scale
     slope = np.zeros(columns)
     slope[:d] = tangent.slope / scale
     # In steps from the point, where the function needs no constant.
