@@ -132,6 +132,16 @@ def test_back_links_lead_to_the_page_of_their_object(tmp_path):
     )
 
 
+def test_buttons_that_unfold_contents_have_a_name(tmp_path):
+    page = tmp_path / "index.html"
+    page.write_text('<summary><span class="toctree-toggle"></span></summary><summary>x</summary>')
+    repairs.repair(tmp_path)
+    assert page.read_text() == (
+        '<summary aria-label="Show the pages below"><span class="toctree-toggle"></span></summary>'
+        "<summary>x</summary>"
+    )
+
+
 def test_a_list_inside_the_list_of_modules_is_in_an_item(tmp_path):
     (tmp_path / "_modules").mkdir()
     page = tmp_path / "_modules" / "index.html"
