@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ldpopt import style
@@ -15,6 +16,7 @@ from ldpopt.printable import shortened
 Array = NDArray[np.float64]
 
 _ACROSS = 3  # panels side by side
+_NARROWEST = 5.0  # inches: what the title needs
 
 
 @style.styled
@@ -36,28 +38,29 @@ def rounds_figure(
     """
     across = min(_ACROSS, len(places))
     down = -(-len(places) // across)
-    size = (1.0 + 2.6 * across, 0.9 + 2.0 * down)
+    size = (max(1.0 + 2.6 * across, _NARROWEST), 1.1 + 2.0 * down)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True).flat
     times = np.arange(len(estimates)) + 1
-    look = style.of("base")
     ends = np.stack([np.stack(estimate.interval(level)) for estimate in estimates])
     smoothed = np.stack([estimate.frequencies for estimate in estimates])
     for panel, place in zip(panels, places, strict=False):
         lower, upper = ends[:, 0, place], ends[:, 1, place]
-        panel.fill_between(times, lower, upper, color=look.colour, alpha=0.2, linewidth=0)
-        panel.plot(times, smoothed[:, place], color=look.colour, label="over all rounds")
+        panel.fill_between(times, lower, upper, color=style.BLUE, alpha=0.2, linewidth=0)
+        panel.plot(times, smoothed[:, place], color=style.BLUE, label="over all rounds")
         panel.plot(
             times, raw[:, place], "o", color=style.GREY, markersize=3, label="each by itself"
         )
         labels = estimates[0].labels
         name = f"value {place}" if labels is None else shortened(labels[place])
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.set_title(name.replace("$", r"\$"))
     for panel in list(figure.axes)[len(places) :]:
         panel.set_visible(False)
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
-    figure.supxlabel("round")
+    for panel in figure.axes[-across:]:
+        panel.set_xlabel("round")
     figure.supylabel("estimated frequency")
     figure.suptitle(f"{len(estimates)} rounds; bands cover {level:.0%} per round and value")
     return figure

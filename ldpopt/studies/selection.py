@@ -144,7 +144,13 @@ class Selection:
         return data_frame(records, "the attributes scores and risks")
 
     def plot(self) -> Figure:
-        """Return a picture of the risks above the best; without risks an error says so."""
+        """Return a picture of the risks above the best.
+
+        Raises
+        ------
+        InvalidInputError
+            If the choice was by simulation alone.
+        """
         if self.risks is None:
             raise InvalidInputError('this choice is by simulation alone: use by="both" for risks')
         return self.risks.plot()
