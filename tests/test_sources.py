@@ -1,6 +1,8 @@
 """Several measurements as one: against dense least squares, simulation, and hostile input."""
 
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +24,12 @@ from ldpopt import constraints as cs
 from ldpopt import losses as ls
 from ldpopt.closed_form import two_way
 from ldpopt.closed_form.smoothing import random_walk_spread, random_walk_weights
+from ldpopt.collection.aggregation import Aggregate
+from ldpopt.collection.counts import write_counts
+from ldpopt.collection.header import Header
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.sources import overlap
+from tests.commands import run
 from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
 
 D = 9
@@ -338,6 +344,26 @@ def test_groups_of_a_method_keep_their_raw_totals():
     np.testing.assert_allclose(stated.frequencies, within.frequencies, atol=CERTIFIED)
     with pytest.raises(InvalidInputError, match="groups 'a' and 'b' both hold value 3"):
         ldpopt.postprocess(raw, "mixture-ns", groups={"a": [1, 3], "b": [3, 4]})
+
+
+def test_the_command_line_takes_groups_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    oracle = oracles.OUE(1.0, 60)
+    rng = np.random.default_rng(20)
+    counts = oracle.simulate_counts(rng.multinomial(5_000, np.full(60, 1 / 60)), rng)
+    write_counts(Path("counts.json"), Aggregate(Header(oracle), counts, 5_000))
+    sets = {"first": list(range(30)), "rest": list(range(30, 60))}
+    Path("sets.json").write_text(json.dumps(sets))
+    words = ("estimate", "counts.json", "--groups", "sets.json", "--query", "sets.json", "--json")
+    done = run(*words, "--method", "npmle-ns")
+    record = json.loads(done.out)
+    raw = closed_form.norm(oracle.estimate(counts, 5_000).frequencies)
+    totals = [raw[:30].sum(), raw[30:].sum()]
+    assert record["options"] == {"groups": "sets.json"}
+    shown = [row["frequency"] for row in record["queries"]]
+    np.testing.assert_allclose(shown, closed_form.norm_sub(np.array(totals)), atol=1e-9)
+    refused = run(*words, "--method", "norm-sub")
+    assert (refused.status, "norm-sub has no option --groups" in refused.err) == (2, True)
 
 
 PLAIN = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01, 0.02, 0.03])

@@ -20,7 +20,11 @@ from ldpopt.cli.counted import (
     counted,
     files_of,
 )
-from ldpopt.cli.method_options import check_method_options, with_method_options
+from ldpopt.cli.method_options import (
+    check_method_options,
+    read_method_options,
+    with_method_options,
+)
 from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
     Json,
@@ -116,7 +120,7 @@ def estimate(
     # All that can be refused without reading the reports is refused before reading them.
     _check_options(interval, simultaneous, out, answers, query, plot)
     chosen = _method(method, problem, options)
-    inputs = [*files_of(file), labels_file(domain), query, problem]
+    inputs = [*files_of(file), labels_file(domain), query, problem, options.get("groups")]
     require_writable(out, answers, plot, inputs=inputs)
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = {} if query is None else labels.sets(query)
@@ -124,7 +128,7 @@ def estimate(
     labelled = result.estimate.labelled(labels.names)
     if problem is None:
         name = chosen.name
-        processed = chosen.solve(labelled, **options)
+        processed = chosen.solve(labelled, **read_method_options(options, labels))
     else:
         name, processed = _solved(problem, labels, labelled)
     about = _about(result, name, options, interval, simultaneous)
@@ -240,7 +244,10 @@ def _about(
     about = {**result.header.protocol, "n": result.n, "method": method}
     # Only what was chosen: a reader of the file should not look up what a default was.
     if options:
-        about["options"] = options
+        about["options"] = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in options.items()
+        }
     if interval is not None:
         about["interval"] = interval
     if simultaneous:

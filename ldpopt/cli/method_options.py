@@ -5,14 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS, Method
 
-# Options that a word on the command line cannot state.
+if TYPE_CHECKING:
+    from ldpopt.collection.labels import Labels
+
+# Options that are sets of values: the command line takes a file of them, as --query does.
 _SETS = {"groups"}
 
 
@@ -54,10 +58,12 @@ def _derived_options() -> dict[str, Any]:
     for name, users in _users().items():
         method = METHODS[users[0]]
         function = method.stated or method.transform
-        kind = get_type_hints(function)[name]
+        kind = Path if name in _SETS else get_type_hints(function)[name]
         default = method.options[name]
         # A flag's default is that it is not given; of a number, None says that too.
         hint = f"Option of {' and '.join(users)}."
+        if name in _SETS:
+            hint = f"File of disjoint sets of values, as --query takes it. {hint}"
         if default is not None and default is not False:
             hint = f"{hint[:-1]}; {default} by default."
         flag = f"--{name.replace('_', '-')}"
@@ -70,9 +76,17 @@ def _users() -> Mapping[str, list[str]]:
     """Return the names of the methods that have each option."""
     users: dict[str, list[str]] = {}
     for method in METHODS.values():
-        for name in [each for each in method.options if each not in _SETS]:
+        for name in method.options:
             users.setdefault(name, []).append(method.name)
     return users
+
+
+def read_method_options(options: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
+    """Return options as methods take them, with the sets of files in place of their names."""
+    return {
+        name: list(labels.sets(value).values()) if name in _SETS else value
+        for name, value in options.items()
+    }
 
 
 def check_method_options(method: Method, options: Mapping[str, Any]) -> None:
