@@ -37,7 +37,8 @@ class Risk:
         The unbiased estimate, per answer. It may be negative where the error is small beside the
         noise.
     low, high
-        Interval for the squared error on this collection, cut off at 0.
+        Interval for the squared error on this collection, cut off at 0. It is a normal
+        approximation: the error of a few sets is skewed, and is covered less often than stated.
     by
         ``"sure"``, or ``"bootstrap"``, which is about noise of 1 + ``alpha`` times the variance.
     answers
