@@ -191,7 +191,8 @@ PLANTED = {
     "np.max(x)": {"np.min(x)"},
     "'a' + x": set(),
     "isinstance(x, y)": set(),
-    "np.multiply(max(x, y), z)": {"np.multiply(min(x, y), z)", "np.multiply(z, max(x, y))"},
+    "np.divide(max(x, y), z)": {"np.divide(min(x, y), z)", "np.divide(z, max(x, y))"},
+    "np.multiply(x, y)": set(),
     "f(strict=True)": set(),
 }
 

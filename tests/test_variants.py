@@ -105,9 +105,9 @@ def outcome(w, problem):
     """Return (certified, refused, tried) of one variant."""
     solution = problem.solve(w.raw)
     points = list(moved(w, problem, solution))
-    refused = [not certify(problem, w.raw, point).is_optimal(1e-6, relative=True)
+    refused = [not certify(problem, w.raw, point).is_optimal(1e-7, relative=True)
                for point in points]  # fmt: skip
-    return solution.certificate.is_optimal(1e-6, relative=True), sum(refused), len(points)
+    return solution.certificate.is_optimal(1e-7, relative=True), sum(refused), len(points)
 
 
 WORLD = World(D)

@@ -82,7 +82,7 @@ def _certified(
             "problems": len(members),
             "largest certified gap, relative": gap,
             "largest violation": violation,
-            "vectors solved by a closed form": by_path,
+            "closed forms evaluated": by_path,
             "vectors on which the other formula is refused, of the problem with fewest": min(
                 refused
             ),

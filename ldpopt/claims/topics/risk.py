@@ -94,7 +94,8 @@ def risk_unbiased(instances: InstanceSet) -> Finding:
         scores[name] = _score(misses, errors)
     # Of the raw answers the estimated risk is the sum of their variances.
     oracle = ORACLES["grr"](1.0, _D)
-    misses, errors = _misses(oracle, "base", draws, rng)
+    # More draws: nothing is solved for them, and the control must be far beyond the limit.
+    misses, errors = _misses(oracle, "base", 4 * draws, rng)
     frequencies = _truth() / _N
     members = np.zeros((2, _D))
     for row, chosen in zip(members, _sets(), strict=True):
