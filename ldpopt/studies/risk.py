@@ -83,9 +83,9 @@ def risk(
     -----
     The interval is a normal approximation. At the level .95 it covered the error of Norm-Sub on 20
     random sets in .75 to .80 of draws; intervals of differences, which ``compare_risk`` returns,
-    covered .94 to .96. Cost: the method on 25 vectors, with the default number of moves; about two evaluations where
-    the derivative is exact. Sources: Stein 1981; Ramani, Blu, Unser 2008; Bellec, Zhang 2021;
-    Oliveira, Lei, Tibshirani 2021.
+    covered .94 to .96. Cost: the method on 25 vectors, with the default number of moves; about two
+    evaluations where the derivative is exact. Sources: Stein 1981; Ramani, Blu, Unser 2008; Bellec,
+    Zhang 2021; Oliveira, Lei, Tibshirani 2021.
 
     Examples
     --------
