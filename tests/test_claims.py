@@ -317,8 +317,9 @@ def test_a_wrong_sign_in_mle_apx_is_caught(monkeypatch):
 # What is broken, for the claims that must notice.
 BREAKS = {
     # Every variance too large by a fifth.
+    # By half: the quick run has a seventh of the draws of the whole one.
     "risk-unbiased": lambda patch: patch.setattr(
-        Collection, "noise_total", property(lambda self: 1.2 * self.covariance.trace(self._members))
+        Collection, "noise_total", property(lambda self: 1.5 * self.covariance.trace(self._members))
     ),
     "choice-by-both": lambda patch: patch.setattr(
         selection, "_combined", lambda scores, excesses: scores[0].method

@@ -46,12 +46,10 @@ def estimate_of(frequencies):
 
 def central(problem, raw, step=1e-6):
     """Return the Jacobian by central differences."""
-    columns = []
-    for move in step * np.eye(D):
-        upper = problem.minimise(estimate_of(raw.frequencies + move))
-        lower = problem.minimise(estimate_of(raw.frequencies - move))
-        columns.append((upper - lower) / (2 * step))
-    return np.stack(columns, axis=1)
+    moves = step * np.concatenate([np.eye(D), -np.eye(D)])
+    # As one stack: a problem that is solved vector by vector costs six times as much.
+    moved = problem.minimise(estimate_of(raw.frequencies + moves))
+    return (moved[:D] - moved[D:]).T / (2 * step)
 
 
 def cells():
