@@ -145,10 +145,6 @@ class Covariance:
         """Return the matrix times ``factor`` >= 0, such as 1/n for the mean of n reports."""
         return Covariance(self._independent * factor, self._basis, self._core * factor)
 
-    def with_diagonal(self, variances: Array) -> Covariance:
-        """Return the matrix plus diag(variances): independent errors besides, shape (d,)."""
-        return Covariance(self._independent + variances, self._basis, self._core)
-
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
         # From the right: the small matrices never meet a d x d one.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import ldpopt
 from ldpopt import (
@@ -91,8 +92,8 @@ def test_the_noise_is_that_of_the_linear_combination(kind):
     for a, w, source in zip(dense_maps(sources), sources.precisions, sources, strict=True):
         taken = np.linalg.solve(matrix, a.T @ np.diag(w))
         noise = source.estimate.noise.covariance(a @ TRUTH).dense()
-        drift = np.eye(source.size) * source.drift**2
-        covariance += taken @ (noise + drift) @ taken.T
+        besides = np.diag(source.drift**2 + a @ TRUTH / source.estimate.n)
+        covariance += taken @ (noise + besides) @ taken.T
     noise = sources.combined().noise
     stated = noise.covariance(TRUTH)
     np.testing.assert_allclose(stated.dense(), covariance, atol=1e-14)
@@ -132,7 +133,7 @@ def test_the_estimate_varies_as_its_noise_states(kind):
     stack = []
     for a, source in zip(dense_maps(sources), sources, strict=True):
         covariance = source.estimate.noise.covariance(a @ TRUTH).dense()
-        covariance += np.eye(source.size) * source.drift**2
+        covariance += np.diag(source.drift**2 + a @ TRUTH / source.estimate.n)
         stack.append(rng.multivariate_normal(a @ TRUTH, covariance, draws, method="eigh"))
     drawn = sources._combination(stack)
     variance = sources.combined().noise.covariance(TRUTH).diagonal
@@ -173,12 +174,14 @@ def test_a_round_is_a_source_like_any_other():
     both = Sources([Source(year[2], drift=0.01), totals]).combined()
     # By hand: the round's own covariance, the drift, and the groups.
     of_values = year[2].noise.covariance(TRUTH).dense() + 1e-4 * np.eye(D)
+    of_values += np.diag(TRUTH / year[2].n)
     members = Sources([year[2], totals]).members[1].toarray()
     weights = Sources([Source(year[2], drift=0.01), totals]).precisions
     matrix = np.diag(weights[0]) + members.T @ np.diag(weights[1]) @ members
     taken = np.linalg.inv(matrix)
     parts = [np.diag(weights[0]), members.T @ np.diag(weights[1])]
     of_groups = totals.estimate.noise.covariance(members @ TRUTH).dense()
+    of_groups += np.diag(members @ TRUTH / totals.estimate.n)
     covariance = sum(
         taken @ part @ each @ part.T @ taken.T
         for part, each in zip(parts, [of_values, of_groups], strict=True)
@@ -366,6 +369,129 @@ def test_the_command_line_takes_groups_from_a_file(tmp_path, monkeypatch):
     assert (refused.status, "norm-sub has no option --groups" in refused.err) == (2, True)
 
 
+# --- what an attack found -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["hr", "grr", "ss", "oue"])
+def test_intervals_of_sets_cover_with_every_oracle(name):
+    """Where raw estimates that were cut stood in the covariance, large sets had no width."""
+    d = 64
+    oracle = oracles.ORACLES[name](1.0, d)
+    rng = np.random.default_rng(21)
+    counts = np.full(d, 30)
+    sets = [[0, 1], list(range(d - 2))]
+    truth = np.array([2 / d, (d - 2) / d])
+    covered = []
+    for _ in range(60):
+        pair = [
+            oracle.estimate(oracle.simulate_counts(counts, rng), int(counts.sum())) for _ in "ab"
+        ]
+        lower, upper = Sources(pair).combined().interval(sets=sets)
+        assert (upper > lower).all()
+        covered.append((lower <= truth) & (truth <= upper))
+    # Of 60 at .95 fewer than 48 are covered with a probability below 1e-5.
+    assert (np.sum(covered, axis=0) >= 48).all()
+
+
+def test_measured_groups_may_stand_beside_hadamard_response():
+    oracle = oracles.HadamardResponse(1.0, 8)
+    rng = np.random.default_rng(22)
+    values = oracle.estimate(oracle.simulate_counts(np.full(8, 250), rng), 2_000)
+    pairs = FrequencyEstimate([0.5, 0.5], noise=[1e-4, 1e-4])
+    combined = Sources([values, Source(pairs, [range(4), range(4, 8)])]).combined()
+    assert (combined.noise.covariance(np.full(8, 1 / 8)).diagonal > 0).all()
+
+
+def test_users_of_several_sources_are_samples_of_one_population():
+    """With large budgets the sample is most of the noise: without it .3 to .5 were covered."""
+    rng = np.random.default_rng(23)
+    truth = np.array([0.5, 0.3, 0.1, 0.06, 0.04])
+    covered = []
+    for _ in range(150):
+        sources = []
+        for epsilon in (6.0, 3.0):
+            oracle = oracles.GRR(epsilon, 5)
+            users = rng.multinomial(5_000, truth)
+            sources.append(oracle.estimate(oracle.simulate_counts(users, rng), 5_000))
+        lower, upper = Sources(sources).combined().interval()
+        covered.append((lower <= truth) & (truth <= upper))
+    assert np.mean(covered, axis=0).min() > 0.88
+
+
+def test_risks_of_combinations_are_those_of_their_own_noise():
+    rng = np.random.default_rng(24)
+    oracle = oracles.OUE(1.0, 30)
+    users = rng.multinomial(20_000, rng.dirichlet(np.full(30, 0.5)))
+    pair = [oracle.estimate(oracle.simulate_counts(users, rng), 20_000) for _ in "ab"]
+    for combined in (Sources(pair).combined(), rounds(pair, drift=0.0)[0]):
+        covariance = combined.noise.covariance(users / 20_000)
+        drawn = covariance.draws(4_000, rng)
+        spread = np.sqrt(2 / 4_000)
+        np.testing.assert_allclose(drawn.var(axis=0) / covariance.diagonal, 1, atol=SIGMAS * spread)
+        members = csr_array(np.eye(30)[:3])
+        assert covariance.trace(members) == pytest.approx(covariance.diagonal[:3].sum())
+        matrix = rng.normal(size=(30, 30))
+        expected = np.trace(matrix @ covariance.dense())
+        assert covariance.trace_with(matrix) == pytest.approx(expected)
+        risk = ldpopt.risk(combined, "base")
+        assert risk.mean == pytest.approx(covariance.trace() / 30, rel=0.2)
+
+
+def test_named_groups_belong_to_the_labels_of_their_totals():
+    values = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01] * 3, labels=["cat", "dog", "oak"])
+    totals = FrequencyEstimate([0.2, 0.8], noise=[1e-6] * 2, labels=["plants", "pets"])
+    groups = {"pets": ["cat", "dog"], "plants": ["oak"]}
+    combined = Sources([values, Source(totals, groups)]).combined()
+    assert combined.query(groups)["pets"] == pytest.approx(0.8, abs=1e-3)
+    with pytest.raises(InvalidInputError, match="estimates of plants, pets and groups named"):
+        Sources([values, Source(totals, {"pets": ["cat"], "trees": ["oak"]})])
+
+
+def test_totals_that_are_all_but_known_are_refused():
+    exact = Source(FrequencyEstimate([0.8, 0.2], noise=[1e-16, 1e-16]), [[0, 1], [2]])
+    with pytest.raises(InvalidInputError, match="state totals that are known as a constraint"):
+        Sources([PLAIN, exact]).combined()
+
+
+@pytest.mark.parametrize("drift", [1e-12, 1e-9, 1e-8, 1e160])
+def test_weights_sum_to_one_for_drifts_of_any_size(drift):
+    weights = random_walk_weights(np.full(5, 1e4), np.array([drift]))
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_what_was_combined_may_not_count_again():
+    rng = np.random.default_rng(25)
+    series = [measured(rng, oracles.OUE(1.0, D)).estimate for _ in range(3)]
+    year = rounds(series, drift=0.01)
+    for again in (list(year), [Sources(series).combined(), series[0]], [year[0], series[2]]):
+        with pytest.raises(InvalidInputError, match="may not count twice"):
+            Sources(again)
+    with pytest.raises(InvalidInputError, match="may not count twice"):
+        rounds(list(year), drift=0.0)
+
+
+def test_solvers_take_groups_in_any_order():
+    values = FrequencyEstimate([0.4, 0.3, 0.2, 0.1], noise=[0.01] * 4)
+    crossing = Source(FrequencyEstimate([0.6, 0.6], noise=[0.01] * 2), [[0, 1], [1, 2]])
+    problem = Problem(ls.LeastSquares(), SIMPLEX)
+    ours, theirs = (
+        problem.solve(Sources(pair)) for pair in ([values, crossing], [crossing, values])
+    )
+    np.testing.assert_allclose(ours.frequencies, theirs.frequencies, atol=1e-7)
+
+
+def test_sharp_values_among_weak_ones_keep_what_was_measured():
+    rng = np.random.default_rng(26)
+    d = 300
+    truth = rng.dirichlet(np.full(d, 0.3))
+    sd = np.where(np.arange(d) < 10, 1e-4, 2e-2)
+    noise = Noise(sd**2, n=10**6)
+    estimate = FrequencyEstimate(truth + rng.normal(0, sd), noise=noise, is_raw=True)
+    for method in ("npmle", "mixture"):
+        error = (ldpopt.postprocess(estimate, method).frequencies - truth)[:10]
+        assert np.sqrt(np.mean(error**2)) < 3e-4
+
+
 PLAIN = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01, 0.02, 0.03])
 OTHER = FrequencyEstimate([0.6, 0.2, 0.2], noise=[0.01, 0.02, 0.03])
 TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])
@@ -385,7 +511,7 @@ TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])
             "source 1 calls value 1 'c' and source 0 calls it 'b'",
         ),
         (lambda: Source(FrequencyEstimate([0.5, 0.5])), "a source has no noise"),
-        (lambda: Source(PLAIN, name="old", drift=-1.0), "the drift of old must be finite and >= 0"),
+        (lambda: Source(PLAIN, name="old", drift=-1.0), "the drift of old must lie in 0 .. 1"),
         (lambda: Source(PLAIN, drift=[0.1, 0.2]), "one number or 3"),
         (lambda: Source(TOTALS, [[0]]), "has 1 groups for an estimate of 2 numbers"),
         (lambda: Source(ldpopt.postprocess(PLAIN, "norm-sub")), "processed by 'norm-sub'"),

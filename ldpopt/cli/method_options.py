@@ -83,10 +83,7 @@ def _users() -> Mapping[str, list[str]]:
 
 def read_method_options(options: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
     """Return options as methods take them, with the sets of files in place of their names."""
-    return {
-        name: list(labels.sets(value).values()) if name in _SETS else value
-        for name, value in options.items()
-    }
+    return {name: labels.sets(value) if name in _SETS else value for name, value in options.items()}
 
 
 def check_method_options(method: Method, options: Mapping[str, Any]) -> None:

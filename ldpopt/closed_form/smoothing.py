@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# Drifts over the noise that count as none, and as one that leaves each time alone.
+_NO_DRIFT = 1e-5
+_FREE = 1e6
+
 
 def random_walk_weights(precisions: Array, drifts: Array) -> Array:
     """Return what the best linear estimate of each time takes from the measurement of each.
@@ -35,9 +39,11 @@ def random_walk_weights(precisions: Array, drifts: Array) -> Array:
     times = len(precisions)
     steps = np.diff(np.eye(times), axis=0)
     weights = np.empty((len(drifts), times, times))
-    weights[drifts == 0] = precisions / precisions.sum()
-    weights[np.isinf(drifts)] = np.eye(times)
-    between = (drifts > 0) & np.isfinite(drifts)
+    # In units of the noise; beyond these bounds the system has too few digits, and no need of them.
+    relative = drifts * np.sqrt(precisions.max())
+    weights[relative <= _NO_DRIFT] = precisions / precisions.sum()
+    weights[relative >= _FREE] = np.eye(times)
+    between = (relative > _NO_DRIFT) & (relative < _FREE)
     # Times τ², so that a small drift does not make the other term large.
     measured = drifts[between, None, None] ** 2 * np.diag(precisions)
     weights[between] = np.linalg.solve(measured + steps.T @ steps, measured)
@@ -62,6 +68,6 @@ def random_walk_spread(weights: Array, drifts: Array) -> Array:
     before = weights.cumsum(axis=-1)[..., :-1]
     is_after = np.arange(times - 1) >= np.arange(times)[:, None]
     crossed = np.where(is_after, after, before)
-    # An infinite drift is crossed by no weight.
-    finite = np.where(np.isinf(drifts), 0.0, drifts)
+    # A drift that leaves each time alone is crossed by no weight.
+    finite = np.where(np.any(crossed != 0, axis=(1, 2)), drifts, 0.0)
     return np.asarray(finite[:, None] ** 2 * np.sum(crossed**2, axis=-1))

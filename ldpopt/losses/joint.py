@@ -91,7 +91,8 @@ class JointLoss(Loss):
         parts = zip(
             self.sources.sources, self.sources.precisions, self.sources.members, strict=True
         )
-        for source, precision, members in parts:
+        # Measurements of the values first: solvers read the number of values off the first array.
+        for source, precision, members in sorted(parts, key=lambda part: part[2] is not None):
             if self.is_square:
                 yield Term(WeightedLeastSquares(precision), source.estimate, members)
                 continue

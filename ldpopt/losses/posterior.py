@@ -17,7 +17,7 @@ from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
 from ldpopt.priors.base import posterior_frequencies, require_same_users
 from ldpopt.priors.counts import EstimatedCounts
-from ldpopt.priors.noise_classes import noise_classes
+from ldpopt.priors.noise_classes import FEWEST_OF_ONE_NOISE, noise_classes
 
 Array = NDArray[np.float64]
 
@@ -127,14 +127,27 @@ class PosteriorMean(LeastSquares):
             return estimate
         # The noise is taken as that of the raw estimate: the shift lowers a variance by one part
         # in d.
-        shifted = norm(estimate.frequencies, self.known_total)
-        return estimate.processed(shifted)
+        f = estimate.frequencies
+        if estimate.noise.is_common:
+            return estimate.processed(norm(f, self.known_total))
+        # In the metric of the noise: sharp values are not moved by what weak ones miss.
+        variances = np.broadcast_to(estimate.noise.constant, estimate.d)
+        missing = self.known_total - f.sum(axis=-1, keepdims=True)
+        return estimate.processed(f + missing * variances / variances.sum())
 
     def _variance(self, estimate: FrequencyEstimate) -> Array:
         """Return Σ Var[F_v], shape (...)."""
         if estimate not in self._variances:
-            parts = noise_classes(self._observed(estimate))
-            variances = [_total_variance(self.prior, part) for _, part in parts]
+            observed = self._observed(estimate)
+            variances = [
+                # Raw estimates are left as they are, with the variance of a count of 0.
+                np.full(part.frequencies.shape[:-1], len(members) * part.sigma**2)
+                if len(members) < FEWEST_OF_ONE_NOISE
+                and part is not observed
+                and isinstance(self.prior, type)
+                else _total_variance(self.prior, part)
+                for members, part in noise_classes(observed)
+            ]
             self._variances[estimate] = locked(np.sum(variances, axis=0))
         return self._variances[estimate]
 

@@ -16,8 +16,13 @@ Index = NDArray[np.int64]
 # error of a posterior mean changes by the square of it.
 _ALIKE = 0.05
 
-# Values that a prior is fitted to, at least: fewer join the next class.
+# Values that a prior is fitted to, at least: a class with fewer takes in others of up to twice its
+# noise, which a sharp value never is.
 _FEWEST = 64
+_WIDEST = 2.0
+
+FEWEST_OF_ONE_NOISE = 16
+"""Values of one noise below which no prior is fitted to them: they keep their raw estimates."""
 
 
 def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, FrequencyEstimate]]:
@@ -48,9 +53,10 @@ def _classes(sd: NDArray[np.float64]) -> Iterator[Index]:
     first = 0
     while first < len(order):
         end = int(np.searchsorted(ascending, (1 + _ALIKE) * ascending[first], side="right"))
-        end = max(end, first + _FEWEST)
-        # A rest that is too small for a class of its own stays with this one.
+        reach = int(np.searchsorted(ascending, _WIDEST * ascending[first], side="right"))
+        end = min(max(end, first + _FEWEST), reach)
+        # A rest that is too small for a class of its own stays with this one, if it is alike.
         if len(order) - end < _FEWEST:
-            end = len(order)
+            end = reach
         yield order[first:end]
         first = end

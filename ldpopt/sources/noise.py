@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form import norm_sub
 from ldpopt.covariance import Covariance
 from ldpopt.estimate.noise import Noise
 
@@ -21,6 +22,22 @@ Weights = Callable[[Array], list[Array]]
 Combine = Callable[[Sequence[Array]], Array]
 
 _ROWS = 64  # sets whose variances are computed together: each takes a few vectors of d numbers
+
+
+class Part(NamedTuple):
+    """The covariance of one measurement, and the variances of independent errors besides."""
+
+    covariance: Covariance
+    besides: Array
+
+    def product(self, rows: Array) -> Array:
+        """Return the product with each row of a matrix (k, size)."""
+        return np.asarray((self.covariance @ rows.T).T + self.besides * rows)
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return normal errors of mean 0, shape (count, size)."""
+        independent = np.sqrt(self.besides) * rng.standard_normal((count, len(self.besides)))
+        return self.covariance.draws(count, rng) + independent
 
 
 class CombinedCovariance(Covariance):
@@ -36,44 +53,49 @@ class CombinedCovariance(Covariance):
         From rows for each measurement, as ``weights`` returns them, to Σ_k L_k of them.
     parts
         The covariance C_k of each measurement.
-    independent
-        Variances of independent errors besides, shape (d,); none by default.
     """
 
-    def __init__(
-        self,
-        d: int,
-        weights: Weights,
-        combine: Combine,
-        parts: list[Covariance],
-        independent: Array | None = None,
-    ) -> None:
-        besides = np.zeros(d) if independent is None else independent
-        super().__init__(besides, np.zeros((d, 0)), np.zeros((0, 0)))
+    def __init__(self, d: int, weights: Weights, combine: Combine, parts: Sequence[Part]) -> None:
+        # No part of it is stated by its diagonal: the products are those of the measurements.
+        super().__init__(np.zeros(d), np.zeros((d, 0)), np.zeros((0, 0)))
         self._weights = weights
         self._combine = combine
-        self._parts = parts
+        self._parts = tuple(parts)
 
     @property
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,): d products."""
         return np.concatenate([self.quadratic(rows) for rows in _blocks(np.eye(self.d))])
 
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return normal vectors with this covariance and mean 0, shape (count, d)."""
+        return self._combine([part.draws(count, rng) for part in self._parts])
+
+    def trace(self, members: Any = None) -> float:
+        """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
+        if members is None:
+            return float(np.sum(self.diagonal))
+        return float(sum(np.sum(self.quadratic(rows.toarray())) for rows in _blocks(members)))
+
+    def trace_with(self, derivative: Any) -> float:
+        """Return tr(J Σ) for a matrix J that knows its products (``@``): d products."""
+        total = 0.0
+        for rows in _blocks(np.eye(self.d)):
+            moved = derivative @ self._product(rows.T)
+            total += float(np.sum(moved * rows.T))
+        return total
+
     def scaled(self, factor: float) -> Covariance:
         """Return the matrix times ``factor`` >= 0."""
-        parts = [part.scaled(factor) for part in self._parts]
-        besides = factor * self._independent
-        return CombinedCovariance(self.d, self._weights, self._combine, parts, besides)
-
-    def with_diagonal(self, variances: Array) -> Covariance:
-        """Return the matrix plus diag(variances): independent errors besides, shape (d,)."""
-        besides = self._independent + variances
-        return CombinedCovariance(self.d, self._weights, self._combine, self._parts, besides)
+        parts = [
+            Part(each.covariance.scaled(factor), factor * each.besides) for each in self._parts
+        ]
+        return CombinedCovariance(self.d, self._weights, self._combine, parts)
 
     def _product(self, columns: Array) -> Array:
         drawn = self._weights(columns.T)
-        spread = [(part @ rows.T).T for part, rows in zip(self._parts, drawn, strict=True)]
-        return self._combine(spread).T + self._independent[:, None] * columns
+        spread = [part.product(rows) for part, rows in zip(self._parts, drawn, strict=True)]
+        return self._combine(spread).T
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,9 +106,12 @@ class CombinedNoise(Noise):
     ----------
     joint
         From true frequencies, shape (d,), to the covariance of the whole estimate.
+    origins
+        What identifies the collections that went into it: none of them may be counted again.
     """
 
     joint: Callable[[Array], Covariance] | None = field(default=None)
+    origins: frozenset[Any] = field(default=frozenset())
 
     def covariance(self, frequencies: ArrayLike) -> Covariance:
         """Return the covariance matrix of the whole estimate, which no one writes out.
@@ -97,19 +122,21 @@ class CombinedNoise(Noise):
             True frequencies f, or estimates in their place, shape (d,).
         """
         assert self.joint is not None  # Sources states it
-        return self.joint(validate.frequencies(frequencies))
+        # A distribution: where raw estimates are cut their sum is above 1, and the variance of
+        # large sets would be negative.
+        return self.joint(norm_sub(validate.frequencies(frequencies)))
 
     def answer_variance(
         self, frequencies: Array, members: csr_array | None = None, *, centred: bool = False
     ) -> tuple[Array, Array]:
         """Return (α, β): the answer to a set query has the variance α + β F, with β = 0 for sets.
 
-        The variance of a set depends on the frequencies of all measured groups: the estimates
-        stand in their place, cut to 0 .. 1.
+        The variance of a set depends on the frequencies of all measured groups: Norm-Sub's stand in
+        their place.
         """
         if members is None:
             return super().answer_variance(frequencies, None)
-        covariance = self.covariance(np.clip(frequencies, 0.0, 1.0))
+        covariance = self.covariance(frequencies)
         blocks = [covariance.quadratic(rows.toarray()) for rows in _blocks(members)]
         return np.concatenate([np.empty(0), *blocks]), np.zeros(1)
 

@@ -16,9 +16,14 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.immutable import Immutable
-from ldpopt.sources.noise import CombinedCovariance, CombinedNoise
+from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.source import Source
-from ldpopt.sources.sources import common_labels, require_different_users, total_reports
+from ldpopt.sources.sources import (
+    common_labels,
+    origins_of,
+    require_different_users,
+    total_reports,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +96,9 @@ class Rounds(Immutable):
         # One number where all values have the same: some losses and priors need that.
         if np.ptp(constant) == 0 and np.ptp(slope) == 0:
             constant, slope = constant[0], slope[0]
-        return CombinedNoise(constant, slope, total_reports(self._sources), joint=joint)
+        origins = frozenset().union(*(origins_of(source.estimate) for source in self._sources))
+        count = total_reports(self._sources)
+        return CombinedNoise(constant, slope, count, joint=joint, origins=origins)
 
     def __len__(self) -> int:
         return len(self.estimates)
@@ -142,10 +149,14 @@ class _RoundCovariance:
     spread: Array  # (d,)
 
     def __call__(self, frequencies: Array) -> Covariance:
-        f = np.clip(frequencies, 0.0, 1.0)
-        parts = [source.estimate.noise.covariance(f) for source in self.sources]
-        independent = Covariance(self.spread, np.zeros((len(f), 0)), np.zeros((0, 0)))
-        return CombinedCovariance(len(f), self._drawn, self._joined, [*parts, independent])
+        d = len(frequencies)
+        none = np.zeros(d)
+        parts = [
+            Part(source.estimate.noise.covariance(frequencies), none) for source in self.sources
+        ]
+        nothing = Covariance(np.ones(d), np.zeros((d, 0)), np.zeros((0, 0))).scaled(0.0)
+        parts.append(Part(nothing, self.spread))
+        return CombinedCovariance(d, self._drawn, self._joined, parts)
 
     def _drawn(self, rows: Array) -> list[Array]:
         return [*(share * rows for share in self.shares), rows]
@@ -193,7 +204,10 @@ def rounds(
     Notes
     -----
     The noise of each result has the part of the drift, so that intervals cover the frequency of
-    that round, if values move as far as the drift states. Cost: T² d operations, per drift tried.
+    that round, if values move as far as the drift states: a value that moves much further than
+    others of its order is covered less often (.7 in place of .95 for one that moved ten times as
+    far). The drift includes that the users of each round are a sample. Cost: T² d operations, per
+    drift tried.
 
     Examples
     --------

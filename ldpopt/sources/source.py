@@ -59,6 +59,11 @@ class Source(Immutable):
     ) -> None:
         self.name = name or _NAMELESS
         self.estimate = _checked(self.name, estimate)
+        if isinstance(groups, str) or (groups is not None and not hasattr(groups, "__len__")):
+            raise InvalidTypeError(
+                f"the groups of {self.name} must be a list of sets, a mapping or an array, got "
+                f"{groups!r}"
+            )
         self.groups: Any = groups
         if groups is not None and len(groups) != self.estimate.d:
             raise InvalidInputError(
@@ -81,22 +86,34 @@ class Source(Immutable):
         """How many numbers were estimated."""
         return self.estimate.d
 
-    def variance(self, frequencies: ArrayLike) -> Array:
+    def variance(self, frequencies: ArrayLike, *, sampled: bool = False) -> Array:
         """Return the variance of each number about what it is now, the drift included.
 
         Parameters
         ----------
         frequencies
             Frequencies of the values or groups, of a shape that broadcasts with the estimate's.
+        sampled
+            Whether it is about the frequencies of a population of which the users are a sample.
         """
         f = np.asarray(frequencies, dtype=np.float64)
         noise = self.estimate.noise
-        return np.broadcast_to(noise.constant + noise.slope * f + self.drift**2, self.size)
+        return noise.constant + noise.slope * f + self.besides(f, sampled=sampled)
+
+    def besides(self, frequencies: Array, *, sampled: bool) -> Array:
+        """Return the part of the variance that is not the reports': of the drift and the sample."""
+        drawn = frequencies * self._sample_share if sampled else 0.0
+        return np.broadcast_to(self.drift**2 + drawn, self.size)
+
+    def slope(self, *, sampled: bool) -> Array:
+        """Return the growth of each variance with the frequency."""
+        share = self._sample_share if sampled else 0.0
+        return np.broadcast_to(self.estimate.noise.slope + share, self.size)
 
     @property
-    def slope(self) -> Array:
-        """Growth of each variance with the frequency."""
-        return np.broadcast_to(self.estimate.noise.slope, self.size)
+    def _sample_share(self) -> float:
+        """1/n, which bounds f (1 - f)/n over f; 0 where the number of users is not known."""
+        return 0.0 if self.estimate.n is None else 1 / self.estimate.n
 
     def __repr__(self) -> str:
         parts = self.estimate._origin or [f"{self.size} numbers"]
@@ -138,11 +155,11 @@ def _checked_drift(name: str, drift: ArrayLike, size: int) -> Array | float:
         raise InvalidInputError(
             f"the drift of {name} must be one number or {size}, got shape {values.shape}"
         )
-    is_wrong = ~((values >= 0) & np.isfinite(values))
+    # Frequencies lie in 0 .. 1.
+    is_wrong = ~((values >= 0) & (values <= 1))
     if is_wrong.any():
         at = validate.first(is_wrong)
         raise InvalidInputError(
-            f"the drift of {name} must be finite and >= 0, found {values[at]:g}"
-            f"{validate.placed(at)}"
+            f"the drift of {name} must lie in 0 .. 1, found {values[at]:g}{validate.placed(at)}"
         )
     return float(values) if values.ndim == 0 else values

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form import norm_sub
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
@@ -16,7 +17,7 @@ from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import membership, named_sets
 from ldpopt.immutable import Immutable
 from ldpopt.sources.forest import Forest, ForestSquares, Index, forest_of
-from ldpopt.sources.noise import CombinedCovariance, CombinedNoise
+from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.overlap import OverlapSquares
 from ldpopt.sources.source import Source
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
+
+# Precision of a total over that of a value up to which ten digits of the total are kept.
+_MOST_PRECISE = 1e10
 
 _SMALL = 1_024  # values up to which variances account for how those of one source vary together
 
@@ -46,8 +50,10 @@ class Sources(Immutable):
 
     Notes
     -----
-    Each measurement counts by its precision, 1/variance, at the uniform frequency 1/d of a value
-    and |g|/d of a group: weights that do not depend on the data keep the combination unbiased and
+    The users of each source are a sample of one population: with several sources f are its
+    frequencies, and the variance f/n of the sample, at most, is a part of the noise. Each
+    measurement counts by its precision, 1/variance, at the uniform frequency 1/d of a value and
+    |g|/d of a group: weights that do not depend on the data keep the combination unbiased and
     linear. Estimates of the values are averaged; groups that lie inside each other or apart are
     joined by two passes over their forest; groups that overlap by a dense system of their number
     (``explain`` states which).
@@ -108,7 +114,7 @@ class Sources(Immutable):
         precisions = []
         for source, members in zip(self.sources, self.members, strict=True):
             size = 1.0 if members is None else np.asarray(members.sum(axis=1))
-            precisions.append(1 / source.variance(size / self.d))
+            precisions.append(1 / source.variance(size / self.d, sampled=self._is_sampled))
         return tuple(precisions)
 
     @cached_property
@@ -132,10 +138,22 @@ class Sources(Immutable):
         """The squared distances to all sources, as a quadratic of f; None where no group is."""
         if self.is_plain:
             return None
+        self._require_likes()
         weights = np.concatenate([w for w, a in self._measured() if a is not None])
         if self.forest is not None:
             return ForestSquares(self.forest, self.own_precision, weights)
         return OverlapSquares(self._all_members, self.own_precision, weights)
+
+    def _require_likes(self) -> None:
+        """Raise an error where groups are measured so precisely that rounding would decide."""
+        weakest = float(self.own_precision.min())
+        for source, (precision, members) in zip(self.sources, self._measured(), strict=True):
+            ratio = float(precision.max()) / weakest
+            if members is not None and ratio > _MOST_PRECISE:
+                raise InvalidInputError(
+                    f"{source.name} is {ratio:.0g} times as precise as a value: state totals that "
+                    "are known as a constraint, GroupTotals"
+                )
 
     @property
     def _knows_pairs(self) -> bool:
@@ -232,18 +250,19 @@ class Sources(Immutable):
         for source, (precision, members) in zip(self.sources, self._measured(), strict=True):
             if members is None:
                 share = _as_number((precision / self.own_precision) ** 2)
-                constant = constant + share * (source.variance(0.0))
-                slope = slope + share * source.slope
+                constant = constant + share * source.variance(0.0)
+                slope = slope + share * source.slope(sampled=self._is_sampled)
         constant, slope = _as_number(constant), _as_number(slope)
         if self._squares is not None:
-            constant, slope = self._with_groups(constant, slope, np.clip(frequencies, 0.0, 1.0))
-        return CombinedNoise(constant, slope, self.n, joint=self._covariance)
+            constant, slope = self._with_groups(constant, slope, norm_sub(frequencies))
+        origins = frozenset().union(*(origins_of(source.estimate) for source in self.sources))
+        return CombinedNoise(constant, slope, self.n, joint=self._covariance, origins=origins)
 
     def _with_groups(self, constant: Any, slope: Any, f: Array) -> tuple[Array, Array]:
         """Return the parts of the variances when groups are measured, at these frequencies."""
         assert self._squares is not None
         of_groups = [
-            source.variance(np.minimum(members @ f, 1.0))
+            source.variance(members @ f, sampled=self._is_sampled)
             for source, members in zip(self.sources, self.members, strict=True)
             if members is not None
         ]
@@ -258,14 +277,18 @@ class Sources(Immutable):
         return variance - growth * f, growth
 
     def _covariance(self, frequencies: Array) -> Covariance:
-        """Return the covariance of the combination, given true frequencies of shape (d,)."""
-        f = np.clip(frequencies, 0.0, 1.0)
+        """Return the covariance of the combination, given a distribution of shape (d,)."""
         parts = []
         for source, members in zip(self.sources, self.members, strict=True):
-            seen = f if members is None else np.minimum(members @ f, 1.0)
-            drift = np.broadcast_to(source.drift**2, source.size)
-            parts.append(source.estimate.noise.covariance(seen).with_diagonal(drift))
+            seen = frequencies if members is None else members @ frequencies
+            besides = source.besides(seen, sampled=self._is_sampled)
+            parts.append(Part(source.estimate.noise.covariance(seen), besides))
         return CombinedCovariance(self.d, self._weights, self._combination, parts)
+
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether the sources have users of their own, each a sample of the same population."""
+        return len(self.sources) > 1
 
     def __repr__(self) -> str:
         inside = ", ".join(map(repr, self.sources))
@@ -309,21 +332,30 @@ def common_labels(sources: Sequence[Source]) -> tuple[str, ...] | None:
 
 def require_different_users(sources: Sequence[Source]) -> None:
     """Raise an error if two sources have the same numbers."""
-    seen: dict[tuple[Any, ...], Source] = {}
+    seen: dict[Any, Source] = {}
     for source in sources:
-        estimate = source.estimate
-        key = (estimate.n, estimate.frequencies.tobytes())
-        if key in seen:
-            raise InvalidInputError(
-                f"{source.name} has the numbers of {seen[key].name}: the same users may not count "
-                "twice; if they are others, pass independent=True"
-            )
-        seen[key] = source
+        for key in origins_of(source.estimate):
+            if key in seen:
+                raise InvalidInputError(
+                    f"{source.name} has the numbers of {seen[key].name}: the same users may not "
+                    "count twice; if they are others, pass independent=True"
+                )
+            seen[key] = source
+
+
+def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:
+    """Return what identifies the collections behind an estimate."""
+    noise = estimate.noise
+    if isinstance(noise, CombinedNoise) and noise.origins:
+        return noise.origins
+    return frozenset({(estimate.n, estimate.frequencies.tobytes())})
 
 
 def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_array:
     """Return the groups of a source as rows of zeros and ones."""
-    _, rows = named_sets(source.groups, labels)
+    names, rows = named_sets(source.groups, labels)
+    if isinstance(source.groups, Mapping) and source.estimate.labels is not None:
+        rows = _in_order(source, names, list(rows))
     members = membership(rows, d)
     sizes = np.diff(members.indptr)
     if not sizes.all():
@@ -331,6 +363,17 @@ def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_arra
             f"group {int(np.argmin(sizes))} of {source.name} is empty: every group needs a value"
         )
     return members
+
+
+def _in_order(source: Source, names: list[str], rows: list[Any]) -> list[Any]:
+    """Return named groups in the order of the labels of the estimate of their totals."""
+    labels = source.estimate.labels or ()
+    if sorted(names) != sorted(labels):
+        raise InvalidInputError(
+            f"{source.name} has estimates of {', '.join(labels)} and groups named "
+            f"{', '.join(names)}: name them alike"
+        )
+    return [rows[names.index(label)] for label in labels]
 
 
 def _as_number(values: Any) -> Any:
