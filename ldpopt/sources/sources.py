@@ -66,7 +66,7 @@ class Sources(Immutable):
     >>> week = Sources([weak, strong])
     >>> combined = week.combined()
     >>> combined.frequencies.round(3), round(combined.sigma, 4), round(strong.sigma, 4)
-    (array([0.567, 0.21 , 0.126]), 0.0084, 0.0085)
+    (array([0.577, 0.21 , 0.125]), 0.0084, 0.0085)
     """
 
     def __init__(
