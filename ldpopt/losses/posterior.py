@@ -17,7 +17,7 @@ from ldpopt.losses.quadratic import LeastSquares
 from ldpopt.priors import Prior
 from ldpopt.priors.base import posterior_frequencies, require_same_users
 from ldpopt.priors.counts import EstimatedCounts
-from ldpopt.priors.noise_classes import FEWEST_OF_ONE_NOISE, noise_classes
+from ldpopt.priors.noise_classes import keeps_raw, noise_classes
 
 Array = NDArray[np.float64]
 
@@ -141,12 +141,10 @@ class PosteriorMean(LeastSquares):
             observed = self._observed(estimate)
             variances = [
                 # Raw estimates are left as they are, with the variance of a count of 0.
-                np.full(part.frequencies.shape[:-1], len(members) * part.sigma**2)
-                if len(members) < FEWEST_OF_ONE_NOISE
-                and part is not observed
-                and isinstance(self.prior, type)
+                np.full(part.frequencies.shape[:-1], part.d * part.sigma**2)
+                if keeps_raw(part, observed, self.prior)
                 else _total_variance(self.prior, part)
-                for members, part in noise_classes(observed)
+                for _, part in noise_classes(observed)
             ]
             self._variances[estimate] = locked(np.sum(variances, axis=0))
         return self._variances[estimate]

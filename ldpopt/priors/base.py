@@ -17,7 +17,7 @@ from ldpopt.immutable import Immutable
 from ldpopt.priors.counts import EstimatedCounts, finite_counts
 from ldpopt.priors.curve import CELL, interpolated
 from ldpopt.priors.noise import CountNoise
-from ldpopt.priors.noise_classes import FEWEST_OF_ONE_NOISE, noise_classes
+from ldpopt.priors.noise_classes import keeps_raw, noise_classes
 
 Array = NDArray[np.float64]
 
@@ -289,8 +289,7 @@ def posterior_frequencies(
         )
     means = np.empty_like(estimate.frequencies)
     for members, part in noise_classes(estimate):
-        # So few values tell a family next to nothing about the law that they come from.
-        if len(members) < FEWEST_OF_ONE_NOISE and part is not estimate and isinstance(prior, type):
+        if keeps_raw(part, estimate, prior):
             means[..., members] = part.frequencies
             continue
         means[..., members] = _of_one_noise(part, prior, value_dependent=value_dependent)

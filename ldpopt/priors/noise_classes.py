@@ -21,8 +21,7 @@ _ALIKE = 0.05
 _FEWEST = 64
 _WIDEST = 2.0
 
-FEWEST_OF_ONE_NOISE = 16
-"""Values of one noise below which no prior is fitted to them: they keep their raw estimates."""
+_FEWEST_FITTED = 16  # values of one noise: fewer tell a family next to nothing about their law
 
 
 def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, FrequencyEstimate]]:
@@ -60,3 +59,12 @@ def _classes(sd: NDArray[np.float64]) -> Iterator[Index]:
             end = reach
         yield order[first:end]
         first = end
+
+
+def keeps_raw(part: FrequencyEstimate, whole: FrequencyEstimate, prior: object) -> bool:
+    """Return whether a class of noise is too small for a family of priors to be fitted to it.
+
+    Its values then keep their raw estimates. An estimate whose values all have one noise is fitted
+    however small it is, and a prior that is given needs no fit.
+    """
+    return part is not whole and isinstance(prior, type) and part.d < _FEWEST_FITTED

@@ -138,13 +138,13 @@ class Sources(Immutable):
         """The squared distances to all sources, as a quadratic of f; None where no group is."""
         if self.is_plain:
             return None
-        self._require_likes()
+        self._require_comparable_precisions()
         weights = np.concatenate([w for w, a in self._measured() if a is not None])
         if self.forest is not None:
             return ForestSquares(self.forest, self.own_precision, weights)
         return OverlapSquares(self._all_members, self.own_precision, weights)
 
-    def _require_likes(self) -> None:
+    def _require_comparable_precisions(self) -> None:
         """Raise an error where groups are measured so precisely that rounding would decide."""
         weakest = float(self.own_precision.min())
         for source, (precision, members) in zip(self.sources, self._measured(), strict=True):
