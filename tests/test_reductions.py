@@ -36,12 +36,12 @@ PROBLEMS = {
     "L1 ball": (
         SQUARES,
         [*SIMPLEX, Near(REFERENCE, 0.1, 1)],
-        "ball, norm-sub towards a reference",
+        "ball, two roots",
     ),
     "L1 ball with zeros": (
         SQUARES,
         [NonNegative(), SumsTo(0.8), Near(WITH_ZEROS, 0.4, 1)],
-        "ball, norm-sub towards a reference",
+        "ball, two roots",
     ),
     "ball": (SQUARES, [*SIMPLEX, Near(REFERENCE, 0.03)], "ball, norm-sub"),
     "ball without a total": (SQUARES, [NonNegative(), Near(REFERENCE, 0.03)], "ball, base-pos"),
@@ -50,8 +50,12 @@ PROBLEMS = {
         [*SIMPLEX, Monotone(np.arange(D)), Near(REFERENCE, 0.02)],
         "ball, pava, norm-sub",
     ),
-    "KL ball": (SQUARES, [*SIMPLEX, Near(REFERENCE, 0.01, "kl")], "ball, one root"),
-    "KL ball with zeros": (SQUARES, [*SIMPLEX, Near(WITH_ZEROS, 0.02, "kl")], "ball, one root"),
+    "KL ball": (SQUARES, [*SIMPLEX, Near(REFERENCE, 0.01, "kl")], "ball, two multipliers"),
+    "KL ball with zeros": (
+        SQUARES,
+        [*SIMPLEX, Near(WITH_ZEROS, 0.02, "kl")],
+        "ball, two multipliers",
+    ),
     "divergence in an L1 ball": (
         losses.Entropy(),
         [SumsTo(1.0), Near(REFERENCE, 0.1, 1)],
@@ -60,7 +64,7 @@ PROBLEMS = {
     "weights in an L1 ball": (
         losses.WeightedLeastSquares(1.0 + np.arange(D)),
         [*SIMPLEX, Near(REFERENCE, 0.1, 1)],
-        "ball, one root",
+        "ball, two roots",
     ),
     "variation": (SQUARES + 0.01 * losses.TotalVariation(), SIMPLEX, "fused lasso, norm-sub"),
     "variation of some": (

@@ -146,7 +146,10 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     chain = Monotone(ranks)
     # Of each value its own, so that blocks depend on the multiplier.
     caps = Bounds(0.0, rng.uniform(2.0, 100.0, d) / d)
-    near = Near(populations.zipf(d), 0.05, norm=2)
+    zipf = populations.zipf(d)
+    near = Near(zipf, 0.05, norm=2)
+    deviations = Near(zipf, 0.3, norm=1)
+    divergence = Near(zipf, 0.05, norm="kl")
     fused = LeastSquares() + 1e-4 * TotalVariation()
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
     more: list[tuple[str, Loss, list[Constraint]]] = [
@@ -160,6 +163,8 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("chain, caps and total, pooled in the root", LeastSquares(), [chain, caps, SumsTo(1.0)]),
         ("binomial likelihood, caps, a root per group", BinomialMLE(), [parts, caps]),
         ("2-norm ball around a reference, simplex", LeastSquares(), [near, *simplex]),
+        ("1-norm ball around a reference, simplex", LeastSquares(), [deviations, *simplex]),
+        ("divergence ball around a reference, simplex", LeastSquares(), [divergence, *simplex]),
         ("variation as a penalty, simplex", fused, simplex),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),

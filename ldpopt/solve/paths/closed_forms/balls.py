@@ -2,7 +2,8 @@
 
 min L(f) with f in C and D(f) <= ρ is min L(f) + λ D(f) with f in C for some λ >= 0: the smallest at
 which D(f) <= ρ. The larger λ, the smaller D; and where L + λ D has a closed form on C, so has the
-problem in the ball, at the price of a dozen of them.
+problem in the ball, at the price of a dozen of them. ``ball_roots`` knows the balls where one look
+for both multipliers is enough.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import KLTo, L1To, LeastSquares, Loss, TotalVariation, WeightedSum
 from ldpopt.losses.targets import FromReference
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.paths.closed_forms.penalties import added_squares, towards_reference
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
@@ -83,12 +85,15 @@ def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | N
         return None
     ((constraint, ball),) = stated
     others = tuple(one for one in formulation.constraints if one is not constraint)
-    search = _Search(formulation.loss, ball, Formulation(formulation.loss, others))
+    rest = Formulation(formulation.loss, others)
+    at_once = ball_roots(rest, constraint, estimate.d)
+    search = _Search(formulation.loss, ball, rest, at_once)
     inside = search.form_at(estimate, 1.0)
     outside = search.form_at(estimate, 0.0)
     if inside is None or outside is None or not search.knows_the_nearest(estimate):
         return None
-    return Match(f"ball, {inside.name}", lambda: search.solve(estimate), may_miss=True)
+    name = inside.name if at_once is None else at_once.name
+    return Match(f"ball, {name}", lambda: search.solve(estimate), may_miss=True)
 
 
 def _is_strictly_convex(loss: Loss) -> bool:
@@ -103,6 +108,7 @@ class _Search(NamedTuple):
     loss: Loss
     ball: _Ball
     others: Formulation
+    at_once: BallRoots | None
 
     def form_at(self, estimate: FrequencyEstimate, multiplier: float) -> Match | None:
         """Return the closed form of L + λ D without the ball."""
@@ -121,6 +127,10 @@ class _Search(NamedTuple):
         """Return the minimisers of all trials; the nearest points where a ball is out of reach."""
         result = self._at(estimate, 0.0)
         outside = np.asarray(self._excess(estimate, result) > 0)
+        if self.at_once is not None and outside.any():
+            points, is_found = self.at_once.solve(estimate[outside])
+            result[outside] = points
+            outside[outside] = ~is_found
         for trial in np.ndindex(outside.shape):
             if outside[trial]:
                 result[trial] = self._solve_trial(estimate[trial])

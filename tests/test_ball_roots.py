@@ -1,0 +1,99 @@
+"""Balls whose multipliers are found at once: as by the search, certified, at every radius."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
+from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.paths.closed_forms import balls
+from tests.tolerances import SUM
+
+D = 12
+RNG = np.random.default_rng(7)
+REFERENCE = RNG.dirichlet(np.ones(D))
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+WEIGHTED = losses.WeightedLeastSquares(1.0 + np.arange(D))
+ORACLE = oracles.OUE(1.0, D)
+# The first trial is inside the larger balls; ties, and one dominant value.
+STARTS = np.stack(
+    [
+        REFERENCE + RNG.normal(0, 0.01, D),
+        REFERENCE + RNG.normal(0, 0.1, D),
+        np.full(D, 0.25),
+        np.where(np.arange(D) == 3, 2.0, -0.5),
+    ]
+)
+OUTSIDE = np.where(np.arange(D) == 2, -0.1, REFERENCE)
+
+PROBLEMS = {
+    "simplex": (losses.LeastSquares(), [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
+    "weights": (WEIGHTED, [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
+    "own bounds": (
+        losses.LeastSquares(),
+        [Bounds(0.01, np.linspace(0.1, 0.3, D)), SumsTo(1.0), Near(REFERENCE, 0.6, 1)],
+    ),
+    "no bounds": (losses.LeastSquares(), [SumsTo(0.7), Near(REFERENCE, 0.6, 1)]),
+    "reference outside": (losses.LeastSquares(), [*SIMPLEX, Near(OUTSIDE, 0.4, 1)]),
+    "likelihood": (losses.GaussianMLE(), [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
+    "sum": (losses.LeastSquares() + 0.1 * losses.Entropy(), [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
+    "divergence": (losses.LeastSquares(), [*SIMPLEX, Near(REFERENCE, 0.02, "kl")]),
+    "divergence, weights": (WEIGHTED, [SumsTo(0.9), Near(REFERENCE, 0.1, "kl")]),
+}
+
+
+def assert_certified(solution, violation):
+    certificate = solution.certificate
+    points = solution.frequencies
+    size = size_of(solution.problem, solution.estimate, points, solution.objective)
+    assert np.max(certificate.gap / size) <= 1e-9
+    assert np.max(certificate.violation) <= violation
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_both_multipliers_at_once_are_those_of_the_search(name, monkeypatch):
+    loss, constraints = PROBLEMS[name]
+    problem = Problem(loss, constraints)
+    # Weights of the Gaussian likelihood must be positive, so its starts are the first two.
+    starts = STARTS[:2] if name == "likelihood" else STARTS
+    estimate = FrequencyEstimate(starts, 4_000, ORACLE)
+    solution = problem.solve(estimate)
+    assert "two" in solution.solver
+    assert_certified(solution, SUM)
+    if "divergence" in name:
+        # The search in two levels takes a second for each, and the certificate needs none of it.
+        return
+    monkeypatch.setattr(balls, "ball_roots", lambda *_: None)
+    searched = problem.solve(estimate)
+    assert "two" not in searched.solver
+    assert_allclose(solution.frequencies, searched.frequencies, atol=1e-7)
+
+
+@pytest.mark.parametrize("norm", [1, "kl"])
+@pytest.mark.parametrize("radius", [0.0, 1e-8, 1e-4, 1.9])
+def test_any_radius_is_certified(norm, radius):
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Near(REFERENCE, radius, norm)])
+    estimate = FrequencyEstimate(STARTS)
+    solution = problem.solve(estimate)
+    assert_certified(solution, 1e-9)
+
+
+def test_long_vectors_start_from_a_sample():
+    """What a sample suggests is a start alone: values that it misses may be most of the mass."""
+    d = 1 << 15
+    reference = np.full(d, 0.5 / d)
+    # No multiple of the sample's stride: the sample sees none of them.
+    reference[1:6] = 0.1
+    start = reference + RNG.normal(0, 1 / d, d)
+    start[2] += 0.2
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Near(reference, 0.02, "kl")])
+    solution = problem.solve(start)
+    assert solution.solver == "ball, two multipliers"
+    assert problem.constraints[-1].violation(solution.frequencies) <= 1e-12
+    f = solution.frequencies
+    mu, price = np.linalg.lstsq(
+        np.stack([np.ones(d), np.log(f / reference)], axis=1), start - f, rcond=None
+    )[0]
+    assert price > 0
+    assert_allclose(f + mu + price * np.log(f / reference), start, atol=1e-9)
