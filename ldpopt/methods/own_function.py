@@ -1,0 +1,92 @@
+"""A function of the user as a step from estimates to frequencies, with checks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import validate
+from ldpopt.errors import LdpoptError, MethodError
+from ldpopt.estimate import FrequencyEstimate
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFunction:
+    """A function of the user, from one vector's estimate to its frequencies, with checks.
+
+    Attributes
+    ----------
+    name
+        What errors call it.
+    function
+        Takes an estimate of shape (d,), and options by keyword; returns an array of shape (d,), an
+        estimate or a solution.
+    """
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the function, whose keyword-only arguments are the method's options."""
+        return inspect.signature(self.function)
+
+    def __call__(self, estimate: FrequencyEstimate, **options: Any) -> Array:
+        """Return the frequencies of every trial.
+
+        Trial by trial, because a function that is written for one vector may treat a stack of them
+        as if it were one, without an error.
+
+        Raises
+        ------
+        MethodError
+            If the function changes its input, or returns another shape, or numbers that are not
+            finite.
+        """
+        result = np.empty(estimate.frequencies.shape)
+        for trial in np.ndindex(estimate.frequencies.shape[:-1]):
+            result[trial] = self._vector(estimate[trial] if trial else estimate, options)
+        return result
+
+    def _vector(self, estimate: FrequencyEstimate, options: Mapping[str, Any]) -> Array:
+        try:
+            answer = self.function(estimate, **options)
+        except ValueError as error:
+            # The frequencies are locked: numpy's sentence says neither whose they are nor what to
+            # do.
+            if "read-only" not in str(error):
+                raise
+            raise MethodError(
+                f"the method {self.name!r} changes the estimate that it is given: let it begin "
+                "with f = estimate.frequencies.copy()"
+            ) from error
+        return self._checked(getattr(answer, "frequencies", answer), estimate.d)
+
+    def _checked(self, answer: Any, d: int) -> Array:
+        """Return an answer as d finite numbers, or raise an error that says what it is instead."""
+        try:
+            f = validate.array(f"what the method {self.name!r} returns", answer)
+        except LdpoptError as error:
+            raise MethodError(
+                f"{error}: return one real number per value, an estimate or a solution"
+            ) from None
+        if f.shape != (d,):
+            raise MethodError(
+                f"the method {self.name!r} must return one frequency per value, shape ({d},); it "
+                f"returned shape {f.shape}: it is called with one vector at a time"
+            )
+        finite = np.isfinite(f)
+        if not finite.all():
+            at = validate.first(~finite)
+            raise MethodError(
+                f"the method {self.name!r} returned {f[at]} at {validate.where(at)}: let it return "
+                "finite numbers for every estimate, those without a positive value too"
+            )
+        return f.astype(np.float64)
