@@ -243,7 +243,7 @@ def _reduced(method: Method) -> Any:
     return object.__reduce_ex__(method, 2)
 
 
-# Told to pickle from here, since a method knows of no table.
+# Registered here, since a method itself does not know the table.
 copyreg.pickle(Method, _reduced)
 
 
