@@ -92,7 +92,7 @@ def test_an_audit_shows_itself():
     problem = Problem(losses.LeastSquares(), [*SIMPLEX, census(0.07)])
     audit = problem.audit(raw, [[0, 1], [2, 3]], trials=19)
     lines = str(audit).splitlines()
-    assert lines[0].startswith("estimated MSE with all constraints")
+    assert lines[0].startswith("Estimated MSE with all constraints")
     assert "refuted" in lines[-1]
     assert "<table" in audit._repr_html_()
     assert audit.refuted == (audit.rows[2].constraint,)

@@ -393,6 +393,54 @@ def test_a_selection_shows_every_candidate():
 # --- arrays ---------------------------------------------------------------------------------------
 
 
+def test_sources_rounds_and_margins_show_one_row_per_measurement():
+    rng = np.random.default_rng(0)
+    counts = np.array([600, 300, 100])
+    weeks = []
+    for epsilon in (0.5, 1.0):
+        oracle = oracles.OUE(epsilon, 3)
+        weeks.append(oracle.estimate(oracle.simulate_counts(counts, rng), 1_000))
+    by_group = ldpopt.Source(
+        ldpopt.FrequencyEstimate([0.9, 0.1], noise=[1e-4, 1e-4]), groups=[[0, 1], [2]], name="two"
+    )
+    text = str(ldpopt.Sources([*weeks, by_group]))
+    assert text.splitlines()[0].startswith("3 sources: two passes over a forest")
+    shares = [float(share) for share in re.findall(r"([\d.]+) %", text)]
+    assert sum(shares) == pytest.approx(100, abs=0.1)
+    assert re.search(r"^two +2 groups +– +– +0.01 +0 +–$", text, re.MULTILINE)
+
+    series = ldpopt.rounds(weeks)
+    lines = str(series).splitlines()
+    assert lines[0].startswith("2 rounds of 3 values, drift ")
+    assert re.match(r"1 +OUE, ε = 1 +1,000 +0.06", lines[3])
+    assert lines[-1].startswith("unbiased estimate of the mean squared error over all rounds: ")
+
+    domain = ldpopt.Product(a=1, b=3)
+    tables = ldpopt.consistent_margins(domain, {("a", "b"): weeks[0]})
+    assert re.search(r"^a × b +1 × 3 +[\d.]+ to [\d.]+$", str(tables), re.MULTILINE)
+    for shown in (ldpopt.Sources(weeks), series, tables):
+        page = shown._repr_html_()
+        assert page.count("<tr>") == len(shown) + 1
+        assert "\n" not in repr(shown)
+
+
+def test_derivatives_and_the_matrix_of_problems_show_themselves():
+    solution = ldpopt.Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).solve([0.5, 0.2])
+    page = solution.jacobian()._repr_html_()
+    assert "2 × 2" in page
+    assert "exact" in page
+    matrix = ldpopt.coverage(up_to=0)
+    assert repr(matrix) == matrix.summary()
+    assert matrix._repr_html_().count("<td") == 1 + len(matrix.losses)
+
+
+def test_a_constraint_of_ones_own_is_called_by_its_name():
+    named = constraints.Custom(lambda f: [f[0] >= f[1]], name="first leads")
+    problem = ldpopt.Problem(losses.LeastSquares(), [named])
+    assert "under Custom(first leads) has no closed form" in problem.explain([0.5, 0.2])
+    assert repr(constraints.Custom(lambda f: [f[0] >= f[1]])) == "Custom()"
+
+
 def test_an_estimate_is_an_array_of_its_frequencies():
     same = np.asarray(RAW)
     assert same is RAW.frequencies

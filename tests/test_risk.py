@@ -150,7 +150,7 @@ def test_a_table_ranks_and_says_what_is_undecided(raw):
         "undecided",
     ]
     lines = str(table_of_three).splitlines()
-    assert lines[0] == "risk of 24 values, by Stein's unbiased estimate"
+    assert lines[0] == "Risk of 24 values, by Stein's unbiased estimate"
     assert [line.split()[-1] for line in lines[2:5]] == ["best", "worse", "undecided"]
     assert lines[-1] == "norm is dropped: no answer"
     assert "mean squared error" in best.risk._repr_html_()

@@ -182,8 +182,8 @@ def test_the_browser_finds_what_is_wrong_with_a_page(tmp_path):
         "the picture gone.png is missing",
         "404 for http://127.0.0.1",
         "its script raised no",
-        "index.html, light: link-name at 1 places",
-        "index.html, dark: its background does not follow the theme",
+        "index.html: light: link-name at 1 places",
+        "index.html: dark: its background does not follow the theme",
         "landmark-one-main",
         "search.html: MLE-Apx is not found",
     ):
@@ -199,4 +199,24 @@ def test_broken_links_are_named(tmp_path):
         "a.html: gone.png",
         "a.html: b.html#y",
         "b.html: a.html#z",
+    ]
+
+
+def test_pages_that_a_screen_reader_misreads_are_named(tmp_path):
+    (tmp_path / "good.html").write_text(
+        '<html lang="en"><title>t</title><main><h1 id="a">h</h1>'
+        '<a href="x"><img alt="y"></a></main>'
+    )
+    (tmp_path / "bad.html").write_text(
+        '<html><main></main><main></main><h1 id="a"></h1><p id="a"><img src="p.png" alt=" ">'
+        '<a href="#q"><i></i></a><button></button>'
+    )
+    assert list(check.structural_faults(tmp_path)) == [
+        "bad.html: the picture p.png has no text",
+        "bad.html: the link to #q has no text",
+        "bad.html: a button has no text",
+        "bad.html: its language is not stated",
+        "bad.html: it has 0 elements title instead of one",
+        "bad.html: it has 2 elements main instead of one",
+        "bad.html: the id a is there twice",
     ]

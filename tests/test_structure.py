@@ -101,7 +101,7 @@ def test_a_structure_shows_itself(noisy):
     text = repr(noisy)
     assert text.startswith("Structure of 36 solutions of LeastSquares() under NonNegative()")
     assert "shift    constant" in text
-    assert "the multiplier grows as n^-0." in text
+    assert "the multiplier is proportional to n^-0." in text
     assert "Structure of 36 solutions" in noisy._repr_html_()
     figure = noisy.plot()
     assert [axes.get_title() for axes in figure.axes] == ["values", "shift: constant", "multiplier"]

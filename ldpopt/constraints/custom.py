@@ -38,7 +38,7 @@ class Custom(Constraint):
     build
         Function from a cvxpy expression of shape (d,) to a cvxpy constraint or a list of them.
     name
-        What ``Solution.duals`` calls it.
+        What ``Solution.duals`` and ``Problem.explain`` call it.
 
     Raises
     ------
@@ -74,6 +74,9 @@ class Custom(Constraint):
             raise InvalidTypeError(f"the name of a Custom constraint must be a text, got {name!r}")
         self.build = build
         self.name = name
+
+    def __repr__(self) -> str:
+        return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
 
     @property
     def varies(self) -> bool:

@@ -130,9 +130,12 @@ class Structure:
         if None not in degrees:
             facts.append(("freedom", _range([one or 0 for one in degrees], "dimensions")))
         if self.exponent_of_n is not None:
-            facts.append(("in n", f"the multiplier grows as n^{self.exponent_of_n:.2f}"))
+            power = f"n^{self.exponent_of_n:.2f}"
+            facts.append(("in n", f"the multiplier is proportional to {power}"))
         if self.rate_of_epsilon is not None:
-            facts.append(("in ε", f"the multiplier grows as exp({self.rate_of_epsilon:.2f} ε)"))
+            facts.append(
+                ("in ε", f"the multiplier is proportional to exp({self.rate_of_epsilon:.2f} ε)")
+            )
         return facts
 
     def _table(self) -> tuple[tuple[str, ...], list[list[str]]]:

@@ -316,7 +316,7 @@ class Noise(Immutable):
             return f"Noise.of_reports({self.n}, {self.protocol!r})"
         constant = np.asarray(self.constant)
         shown = f"{constant:.4g}" if constant.ndim == 0 else f"<{len(constant)} variances>"
-        return f"Noise({shown}, n={self.n})"
+        return f"{type(self).__name__}({shown}, n={self.n})"
 
 
 def _number_or_vector(what: str, values: ArrayLike) -> NDArray[np.float64] | float:

@@ -17,7 +17,7 @@ from ldpopt.tables import data_frame, html_of, lines_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_HEADINGS = ("method", "MSE", "interval", "above the best", "")
+_HEADINGS = ("method", "MSE", "interval", "above the best", "verdict")
 
 _KINDS: dict[Kind, str] = {
     "sure": "Stein's unbiased estimate",
@@ -77,7 +77,7 @@ class Risk:
         """How it was estimated, in words."""
         return stated_kind(self.by, self.alpha)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"{self.method}: MSE {self.mean:.3g}  [{self.low:.3g}, {self.high:.3g}] of "
             f"{self.answers}, by {self.how}"
@@ -206,7 +206,7 @@ class RiskTable:
     def title(self) -> str:
         """What the table is of."""
         first = self.rows[0].risk
-        return f"risk of {first.answers}, by {first.how}"
+        return f"Risk of {first.answers}, by {first.how}"
 
     def _texts(self) -> list[list[str]]:
         texts = []
@@ -228,7 +228,7 @@ class RiskTable:
     def _notes(self) -> list[str]:
         return [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join([self.title, *lines_of(_HEADINGS, self._texts()), *self._notes()])
 
     def _repr_html_(self) -> str:

@@ -35,7 +35,7 @@ _DENSE = 5_000
 _PROBES = 12
 _ALPHA = 0.1
 
-_HEADINGS = ("constraint", "worth in MSE", "interval", "in users", "p-value", "")
+_HEADINGS = ("constraint", "worth in MSE", "interval", "in users", "p-value", "verdict")
 
 
 class Solvable(Protocol):
@@ -123,12 +123,12 @@ class Audit:
 
     @property
     def _title(self) -> str:
-        return f"estimated MSE with all constraints {self.risk:.3g}; tests at {self.level:g}"
+        return f"Estimated MSE with all constraints {self.risk:.3g}; tests at {self.level:g}"
 
     def _notes(self) -> list[str]:
         return [f"{row.constraint}: {row.note}" for row in self.rows if row.note]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join([self._title, *lines_of(_HEADINGS, self._texts()), *self._notes()])
 
     def _repr_html_(self) -> str:

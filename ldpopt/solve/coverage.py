@@ -16,6 +16,7 @@ from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.problem import Problem
+from ldpopt.tables import html_of
 
 Path = Literal["closed form", "one root", "iterative", "conic", "no minimum", "no path"]
 
@@ -160,8 +161,15 @@ class Coverage:
         lines += [f"| {' | '.join(row)} |" for row in self.rows()]
         return "\n".join([*lines, "", self.summary()])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Return the matrix as notebooks show it."""
+        legend = ", ".join(f"{short} = {path}" for path, short in PATHS.items())
+        notes = [f"{legend}.", self.summary()]
+        title = "How problems are solved"
+        return html_of(("constraints", *self.losses), self.rows(), notes, title=title)
 
 
 def coverage(*, up_to: int = 3, every: bool = False) -> Coverage:

@@ -27,6 +27,7 @@ from ldpopt.solve.certificate.competitors import AT_END
 from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import quadratic_multipliers
+from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]
 
@@ -158,8 +159,22 @@ class Jacobian:
         return x.reshape(d, -1)
 
     def __repr__(self) -> str:
-        side = "one-sided: " + "; ".join(self.kinks[:3]) if self.kinks else "exact"
-        return f"Jacobian(d={len(self._block)}, degrees of freedom {self.trace:.6g}, {side})"
+        d = len(self._block)
+        return f"Jacobian(d={d}, degrees of freedom {self.trace:.6g}, {self._side})"
+
+    def _repr_html_(self) -> str:
+        """Return what is known of the matrix, without its numbers."""
+        d = len(self._block)
+        facts = [
+            ("matrix", f"{d:,} × {d:,}"),
+            ("degrees of freedom", f"{self.trace:.6g}"),
+            ("derivative", self._side),
+        ]
+        return html_of((), facts, title="Derivative of the solution in its estimate")
+
+    @property
+    def _side(self) -> str:
+        return "one-sided: " + "; ".join(self.kinks[:3]) if self.kinks else "exact"
 
 
 def jacobian(

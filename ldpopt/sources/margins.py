@@ -14,6 +14,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
 from ldpopt.sources.product import Product
 from ldpopt.sources.source import Source
+from ldpopt.sources.tables import Shown, ranged
 
 Array = NDArray[np.float64]
 Names = tuple[str, str]
@@ -80,6 +81,23 @@ class Margins(Immutable, Mapping[Names, Array]):
 
     def __repr__(self) -> str:
         return f"Margins({len(self)} tables of {self.domain!r}, gap {self.gap:.1g})"
+
+    def __str__(self) -> str:
+        """Return one line per table."""
+        return self._shown.text
+
+    def _repr_html_(self) -> str:
+        """Return one row per table."""
+        return self._shown.html
+
+    @property
+    def _shown(self) -> Shown:
+        rows = []
+        for (first, second), table in self.items():
+            size = f"{table.shape[0]:,} × {table.shape[1]:,}"
+            rows.append([f"{first} × {second}", size, ranged(table)])
+        gap = f"relative gap {self.gap:.1g}, after {self.steps:,} steps"
+        return Shown(repr(self.domain), ("table", "cells", "frequencies"), rows, (gap,))
 
 
 def consistent_margins(

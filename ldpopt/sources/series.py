@@ -24,6 +24,7 @@ from ldpopt.sources.sources import (
     require_different_users,
     total_reports,
 )
+from ldpopt.sources.tables import Shown, of_rounds, ranged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,9 +136,31 @@ class Rounds(Immutable):
         return rounds_figure(self.estimates, _frequencies(self._sources), places, level)
 
     def __repr__(self) -> str:
-        low, high = self.drift.min(), self.drift.max()
-        drift = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        return f"Rounds({len(self)} rounds of {self.estimates[0].d} values, drift {drift})"
+        return f"Rounds({self._title})"
+
+    def __str__(self) -> str:
+        """Return one line per round: its noise alone, and over all rounds."""
+        return self._shown.text
+
+    def _repr_html_(self) -> str:
+        """Return one row per round: its noise alone, and over all rounds."""
+        return self._shown.html
+
+    @property
+    def _title(self) -> str:
+        rounds = f"{len(self)} rounds of {self.estimates[0].d:,} values"
+        return f"{rounds}, drift {ranged(self.drift)}"
+
+    @property
+    def _shown(self) -> Shown:
+        notes: tuple[str, ...] = ()
+        if self.risk is not None:
+            together, alone = self.risk
+            notes = (
+                f"unbiased estimate of the mean squared error over all rounds: {together:.3g}, of "
+                f"each round alone: {alone:.3g}",
+            )
+        return of_rounds(self._title, self._sources, self.estimates, notes)
 
 
 @dataclass(frozen=True)

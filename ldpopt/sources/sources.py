@@ -20,6 +20,7 @@ from ldpopt.sources.forest import Forest, ForestSquares, Index, forest_of
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.overlap import OverlapSquares
 from ldpopt.sources.source import Source
+from ldpopt.sources.tables import Shown, of_sources
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -293,6 +294,22 @@ class Sources(Immutable):
     def __repr__(self) -> str:
         inside = ", ".join(map(repr, self.sources))
         return f"Sources([{inside}])"
+
+    def __str__(self) -> str:
+        """Return one line per source, below how they are combined."""
+        return self._shown.text
+
+    def _repr_html_(self) -> str:
+        """Return one row per source, below how they are combined."""
+        return self._shown.html
+
+    @property
+    def _shown(self) -> Shown:
+        shares = [
+            float(np.mean(precision / self.own_precision)) if members is None else None
+            for precision, members in self._measured()
+        ]
+        return of_sources(self.explain(), self.sources, shares)
 
 
 def total_reports(sources: Sequence[Source]) -> int | None:

@@ -114,7 +114,7 @@ class Selection:
             parts.append(self.risks.rows[0].risk.how)
         return f"{self.method}, by {' and '.join(parts)}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         headings, rows = self._table()
         return "\n".join([self._title, *lines_of(headings, rows), *self._notes()])
 

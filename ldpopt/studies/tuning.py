@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ldpopt.risks import RiskTable
+from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,9 +41,10 @@ class Tuning:
         """Return a picture of the risks above the best."""
         return self.table.plot()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"chosen: {self.value!r} of {len(self.grid)}\n{self.table}"
 
     def _repr_html_(self) -> str:
-        """Return the table of risks as notebooks show it."""
-        return self.table._repr_html_()
+        """Return the table of risks as notebooks show it, below the choice."""
+        chosen = html_of((), [("chosen", f"{self.value!r} of {len(self.grid)}")])
+        return chosen + self.table._repr_html_()

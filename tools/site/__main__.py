@@ -18,7 +18,7 @@ BUILD = ROOT / "build" / "docs"
 
 
 def main() -> int:
-    """Build the site and look for broken links; return the exit status."""
+    """Build the site, check its links and its structure; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
     parser.add_argument(
         "--claims",
@@ -41,11 +41,11 @@ def main() -> int:
     if built.returncode:
         return built.returncode
     repairs.repair(html)
-    broken = list(check.broken_links(html))
-    for line in broken:
+    faults = [*check.broken_links(html), *check.structural_faults(html)]
+    for line in faults:
         print(line)
     print(f"Wrote {html / 'index.html'}.")
-    return 1 if broken else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

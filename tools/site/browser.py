@@ -1,17 +1,22 @@
 """Look at the pages in a browser: ``python -m tools.site.browser``, behind ``make docs-check``.
 
-The system's Chromium, headless, opens every page of the site as wide as a telephone, and the pages
-that people read in the light and in the dark theme. A page fails if it overflows, lacks a picture
-or a file, raises an error in its script, or breaks a rule of axe-core about contrast, landmarks,
-names and the like (WCAG 2 A and AA). Where there is no browser the checks are skipped, with the
-reason.
+The system's Chromium, headless, opens every page of the site as wide as a telephone, and looks at
+those that people read on a screen too, in the light and in the dark theme. A page fails if it
+overflows, lacks a picture or a file, raises an error in its script, or breaks a rule of axe-core
+about contrast, landmarks, names and the like (WCAG 2 A and AA). Where there is no browser the
+checks are skipped, with the reason. What a page's text states of its structure is checked without a
+browser, on every page of every build: ``tools.site.check``.
 """
 
 import argparse
+import os
+import queue
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,9 +44,15 @@ SEARCHED = "MLE-Apx"
 """What the search of the site must find: a name with a hyphen."""
 
 # Rules of the standard, and the two about landmarks, which axe counts as good practice.
-AXE = {
+AXE: dict[str, Any] = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]},
     "rules": {"landmark-one-main": {"enabled": True}, "region": {"enabled": True}},
+    "resultTypes": ["violations"],
+}
+
+# A theme changes colours alone.
+AXE_COLOURS: dict[str, Any] = {
+    "runOnly": {"type": "rule", "values": ["color-contrast"]},
     "resultTypes": ["violations"],
 }
 
@@ -73,15 +84,58 @@ MISSING = """async () => {
   return missing;
 }"""
 
-# Of the page behind everything, between 0 (black) and 1.
-LIGHTNESS = """() => {
-  const colours = [document.body, document.documentElement]
-    .map((element) => getComputedStyle(element).backgroundColor.match(/[\\d.]+/g).map(Number));
-  const [red, green, blue] = colours.find((c) => c.length < 4 || c[3] > 0) || [255, 255, 255];
-  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+# Whether the page behind everything is light or dark, as it should be: the page's script, which
+# sets it, hears of another theme a moment later.
+FOLLOWS = """async (theme) => {
+  const lightness = () => {
+    const colours = [document.body, document.documentElement]
+      .map((element) => getComputedStyle(element).backgroundColor.match(/[\\d.]+/g).map(Number));
+    const [red, green, blue] = colours.find((c) => c.length < 4 || c[3] > 0) || [255, 255, 255];
+    return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+  };
+  for (let i = 0; i < 100; i++) {
+    if ((lightness() > 0.5) === (theme === "light")) return true;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return false;
 }"""
 
 OPEN_ALL = "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+
+# A colour between two themes, half a second long, is no colour of either.
+WITHOUT_MOTION = "*, *::before, *::after { transition: none !important }"
+
+# Axe measures the contrast of each piece of text, and a page of code has ten thousand pieces. Those
+# at equal places look alike: a few of each kind stay. What has a name, a label or a text of its own
+# to check is never taken away.
+THIN_OUT = """(few) => {
+  const kept = "img, input, select, iframe, h1, h2, h3, [id], [role], [aria-label]";
+  const whole = "svg, button, select, summary, label, a *";
+  const seen = new Map();
+  const place = (element) => {
+    let path = "";
+    for (let at = element; at && at !== document.body; at = at.parentElement)
+      path += `>${at.tagName}.${at.className}.${at.getAttribute("style") || ""}`;
+    return path;
+  };
+  const leaves = [...document.body.querySelectorAll("*")].filter(
+    (element) => !element.firstElementChild && !element.matches(kept) && !element.closest(whole));
+  const surplus = leaves.filter((leaf) => {
+    const path = place(leaf);
+    seen.set(path, (seen.get(path) || 0) + 1);
+    return seen.get(path) > few;
+  });
+  for (const leaf of surplus) {
+    let at = leaf;
+    // A row or an item without content would be left, by the thousand.
+    while (at.parentElement !== document.body && at.parentElement.childNodes.length === 1 &&
+           !at.parentElement.matches(`${kept}, ${whole}`)) at = at.parentElement;
+    at.remove();
+  }
+}"""
+
+# Pieces of text at equal places that axe measures.
+FEW_PIECES = 3
 
 
 def obstacle() -> str | None:
@@ -99,7 +153,7 @@ def _program() -> str | None:
     return next((path for path in paths if path), None)
 
 
-def findings(site: Path, single: list[Path]) -> Iterator[str]:
+def findings(site: Path, single: list[Path], *, tabs: int = 1) -> Iterator[str]:
     """Yield "page: what is wrong" for the pages of a site and for single pages.
 
     Parameters
@@ -108,26 +162,56 @@ def findings(site: Path, single: list[Path]) -> Iterator[str]:
         The folder of a built site.
     single
         Self-contained pages, which are opened as files.
+    tabs
+        How many pages are looked at side by side, each in a browser of its own.
     """
-    with _served(site) as address, _browser() as browser:
+    with _served(site) as address:
         pages = {str(path.relative_to(site)): path for path in sorted(site.rglob("*.html"))}
         names = [name for name in pages if not name.startswith("_static")]
         addresses = {name: f"{address}/{name}" for name in names}
         addresses |= {path.name: path.resolve().as_uri() for path in single}
-        with _tab(browser, viewport=TELEPHONE) as tab:
-            for name, url in addresses.items():
-                yield from (f"{name}: {finding}" for finding in _on_a_telephone(tab, url))
-        for theme in THEMES:
-            with _tab(browser, viewport=SCREEN, color_scheme=theme) as tab:
-                for name in _read_by_people(addresses):
-                    wrong = _in_theme(tab, addresses[name], theme)
-                    yield from (f"{name}, {theme}: {finding}" for finding in wrong)
-        with _tab(browser, viewport=SCREEN) as tab:
+        yield from _in_tabs(addresses, tabs)
+        with _browser() as browser, _tab(browser, viewport=SCREEN) as tab:
             if not _search_finds(tab, f"{address}/search.html?q={SEARCHED}"):
                 yield f"search.html: {SEARCHED} is not found"
 
 
-def _read_by_people(names: dict[str, str]) -> Iterator[str]:
+def _in_tabs(addresses: Mapping[str, str], tabs: int) -> Iterator[str]:
+    """Yield what is wrong with pages as soon as it is seen, in any order."""
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in addresses:
+        waiting.put(name)
+    seen: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    read = set(_read_by_people(addresses))
+
+    def look() -> None:
+        try:
+            # A thread needs a playwright of its own.
+            with _browser() as browser, _tab(browser, viewport=TELEPHONE) as tab:
+                for name in _taken(waiting):
+                    for finding in _on_page(tab, addresses[name], is_read=name in read):
+                        seen.put(f"{name}: {finding}")
+        finally:
+            seen.put(None)
+
+    with ThreadPoolExecutor(tabs) as pool:
+        futures = [pool.submit(look) for _ in range(tabs)]
+        for _ in range(tabs):
+            yield from iter(seen.get, None)
+        for future in futures:
+            future.result()  # raises what the browser raised
+
+
+def _taken(waiting: queue.SimpleQueue[str]) -> Iterator[str]:
+    """Take names from a queue, which other threads take from too, until it is empty."""
+    while True:
+        try:
+            yield waiting.get_nowait()
+        except queue.Empty:
+            return
+
+
+def _read_by_people(names: Mapping[str, str]) -> Iterator[str]:
     """Yield all pages but those that are made alike, and a few of these."""
     seen = dict.fromkeys(MADE_ALIKE, 0)
     for name in names:
@@ -146,6 +230,11 @@ def _served(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
+
+        def end_headers(self) -> None:
+            # Scripts and styles are those of all pages: the browser asks for each once.
+            self.send_header("Cache-Control", "max-age=3600")
+            super().end_headers()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -203,6 +292,19 @@ def _tab(browser: Any, **options: Any) -> Iterator[_Tab]:
         context.close()
 
 
+def _on_page(tab: _Tab, url: str, *, is_read: bool) -> Iterator[str]:
+    """Open a page once, and yield what is wrong with it at all widths and in all themes."""
+    tab.page.set_viewport_size(TELEPHONE)
+    tab.page.emulate_media(color_scheme=THEMES[0])
+    yield from _on_a_telephone(tab, url)
+    if is_read:
+        tab.page.set_viewport_size(SCREEN)
+        tab.page.add_style_tag(content=WITHOUT_MOTION)
+        tab.page.evaluate(THIN_OUT, FEW_PIECES)
+        for theme, rules in zip(THEMES, (AXE, AXE_COLOURS), strict=True):
+            yield from (f"{theme}: {finding}" for finding in _in_theme(tab, theme, rules))
+
+
 def _on_a_telephone(tab: _Tab, url: str) -> Iterator[str]:
     tab.open(url)
     if wide := tab.page.evaluate(OVERFLOWING):
@@ -215,12 +317,13 @@ def _on_a_telephone(tab: _Tab, url: str) -> Iterator[str]:
     yield from tab.wrong
 
 
-def _in_theme(tab: _Tab, url: str, theme: str) -> Iterator[str]:
-    tab.open(url)
-    if (tab.page.evaluate(LIGHTNESS) > 0.5) != (theme == "light"):
+def _in_theme(tab: _Tab, theme: str, rules: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which rules the open page breaks in a theme."""
+    tab.page.emulate_media(color_scheme=theme)
+    if not tab.page.evaluate(FOLLOWS, theme):
         yield "its background does not follow the theme"
     axe = import_module("axe_playwright_python.sync_playwright").Axe()
-    for violation in axe.run(tab.page, None, AXE).response["violations"]:
+    for violation in axe.run(tab.page, None, rules).response["violations"]:
         node = violation["nodes"][0]
         why = node["failureSummary"].splitlines()[-1].strip()
         yield (
@@ -250,6 +353,12 @@ def main() -> int:
         action="append",
         help="a self-contained page; by default the report and the comparison",
     )
+    parser.add_argument(
+        "--tabs",
+        type=int,
+        default=min(4, os.cpu_count() or 1),
+        help="pages looked at side by side (default: one per processor, up to 4)",
+    )
     arguments = parser.parse_args()
     if reason := obstacle():
         print(f"Skipped, nothing was checked: {reason}.")
@@ -259,10 +368,13 @@ def main() -> int:
         ROOT / "experiments" / "results" / "compare.html",
     ]
     number = 0
-    for finding in findings(arguments.site, single):
+    start = time.monotonic()
+    for finding in findings(arguments.site, single, tabs=arguments.tabs):
         number += 1
         print(finding, flush=True)
-    print("The pages look as they should." if not number else f"{number} findings.")
+    seconds = time.monotonic() - start
+    result = f"{number} findings" if number else "The pages look as they should"
+    print(f"{result}; looked at in {seconds:.0f} s.")
     return 1 if number else 0
 
 

@@ -1,5 +1,6 @@
-"""Look for links and pictures of a built site that lead nowhere."""
+"""Look for links of a built site that lead nowhere, and for pages that a screen reader misreads."""
 
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,11 +26,78 @@ class _Page(HTMLParser):
                 self.targets.append(value)
 
 
+class _Structure(HTMLParser):
+    """What a page states for readers who do not see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.language = ""
+        self.counts: Counter[str] = Counter()
+        self.ids: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self._open: list[tuple[str, str, list[str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element's id, its language, and what a picture or a link is called."""
+        given = {key: value or "" for key, value in attrs}
+        self.counts[tag] += 1
+        if "id" in given:
+            self.ids[given["id"]] += 1
+        if tag == "html":
+            self.language = given.get("lang", "")
+        elif tag == "img":
+            self._name_of_picture(given)
+        elif tag == "button" or (tag == "a" and "href" in given):
+            name = given.get("aria-label", "") or given.get("title", "")
+            target = f"the link to {given['href']}" if tag == "a" else "a button"
+            self._open.append((tag, target, [name]))
+
+    def _name_of_picture(self, given: dict[str, str]) -> None:
+        alternative = given.get("alt", "")
+        if not alternative.strip():
+            self.faults.append(f"the picture {given.get('src', '')[:60]} has no text")
+        self.handle_data(alternative)  # it names the link around it
+
+    def handle_data(self, data: str) -> None:
+        """Collect the text of links and buttons."""
+        for *_, texts in self._open:
+            texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        """See whether a link or a button that ends here has a name."""
+        if self._open and self._open[-1][0] == tag:
+            _, target, texts = self._open.pop()
+            if not "".join(texts).strip():
+                self.faults.append(f"{target} has no text")
+
+    def all_faults(self) -> Iterator[str]:
+        """Yield what is wrong, when the page was read."""
+        yield from self.faults
+        if not self.language:
+            yield "its language is not stated"
+        for tag in ("title", "main", "h1"):
+            # Pictures in SVG may have titles of their own.
+            if not self.counts[tag] or (tag != "title" and self.counts[tag] > 1):
+                yield f"it has {self.counts[tag]} elements {tag} instead of one"
+        yield from (f"the id {name} is there twice" for name, n in self.ids.items() if n > 1)
+
+
+def structural_faults(folder: Path) -> Iterator[str]:
+    """Yield "page: what is wrong" for what readers who do not see a page need of every page."""
+    for path in _pages(folder):
+        page = _Structure()
+        page.feed(path.read_text(encoding="utf-8"))
+        yield from (f"{path.relative_to(folder)}: {fault}" for fault in page.all_faults())
+
+
+def _pages(folder: Path) -> list[Path]:
+    # Templates of the theme lie among the scripts and pictures.
+    return [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
+
+
 def broken_links(folder: Path) -> Iterator[str]:
     """Yield "page: target" for every link or picture inside the site that is not there."""
-    # Templates of the theme lie among the scripts and pictures.
-    paths = [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
-    pages = {path.resolve(): _parsed(path) for path in paths}
+    pages = {path.resolve(): _parsed(path) for path in _pages(folder)}
     for path, page in pages.items():
         for target in dict.fromkeys(page.targets):
             parts = urlsplit(target)

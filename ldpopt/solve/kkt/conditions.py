@@ -95,7 +95,7 @@ class KKT:
         lines = " \\\\\n".join(rows)
         return f"\\begin{{aligned}}\n{lines}\n\\end{{aligned}}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"KKT conditions of {self.problem.formula}"]
         for kind in KINDS:
             conditions = self.of_kind(kind)
@@ -123,8 +123,11 @@ class KKT:
             for line in self.split.lines:
                 rows.append((begin, line))
                 begin = ""
-        rows += [("", f"{name}: {meaning}") for name, meaning in self.meanings.items()]
-        return html_of((), rows, title="KKT conditions")
+        begin = "where"
+        for name, meaning in self.meanings.items():
+            rows.append((begin, f"{name}: {meaning}"))
+            begin = ""
+        return html_of((), rows, title=f"KKT conditions of {self.problem.formula}")
 
     def residuals(self, solution: Solution) -> Residuals:
         """Return by how much a solution fails each condition, with its certificate's multipliers.
