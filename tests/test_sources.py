@@ -492,6 +492,171 @@ def test_sharp_values_among_weak_ones_keep_what_was_measured():
         assert np.sqrt(np.mean(error**2)) < 3e-4
 
 
+# --- likelihoods of several measurements ----------------------------------------------------------
+
+
+def two_sizes(oracle, rng, users=(40_000, 400)):
+    """Return one estimate from many users and one from few."""
+    drawn = []
+    for n in users:
+        counts = rng.multinomial(n, TRUTH)
+        drawn.append(oracle.estimate(oracle.simulate_counts(counts, rng), n))
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("loss", "oracle"),
+    [
+        (ls.BinomialMLE(), oracles.OUE(1.0, D)),
+        (ls.GaussianMLE(), oracles.OUE(1.0, D)),
+        (ls.MultinomialMLE(), oracles.GRR(2.0, D)),
+    ],
+)
+def test_likelihoods_count_by_their_users(loss, oracle):
+    """Of one protocol the joint likelihood is that of all users together; it had been 1 : 1."""
+    pair = two_sizes(oracle, np.random.default_rng(27))
+    shares = np.array([40_000, 400]) / 40_400
+    pooled = FrequencyEstimate(
+        shares @ np.stack([each.frequencies for each in pair]), n=40_400, oracle=oracle
+    )
+    problem = Problem(loss, SIMPLEX)
+    joint = problem.solve(Sources(pair))
+    assert (joint.solver, joint.status.name) == ("one root", "OPTIMAL")
+    expected = problem.solve(pooled).frequencies
+    # Counts of one protocol add up, so that the likelihood is the same; the Gaussian one is close.
+    exact = not isinstance(loss, ls.GaussianMLE)
+    np.testing.assert_allclose(joint.frequencies, expected, atol=1e-9 if exact else 1e-3)
+
+
+@pytest.mark.parametrize("loss", [ls.BinomialMLE(), ls.GaussianMLE()])
+@pytest.mark.parametrize(
+    "constraints", [SIMPLEX, [cs.NonNegative()], [cs.SumsTo(1.0)], [cs.Bounds(0, 0.2), *SIMPLEX]]
+)
+def test_likelihoods_of_plain_sources_need_one_root(loss, constraints):
+    rng = np.random.default_rng(28)
+    sources = Sources(
+        [
+            measured(rng, oracles.OUE(0.5, D)).estimate,
+            measured(rng, oracles.SUE(2.0, D), n=900).estimate,
+            measured(rng, oracles.GRR(3.0, D)).estimate,
+        ]
+    )
+    problem = Problem(loss, constraints)
+    solution = problem.solve(sources)
+    assert solution.path == "closed-form"
+    assert solution.certificate.is_optimal(1e-12)
+    by_solver = problem.solve(sources, path="conic")
+    np.testing.assert_allclose(solution.frequencies, by_solver.frequencies, atol=2e-4)
+    stated = solution.problem.loss
+    value = stated.value(solution.frequencies, solution.start)
+    # The solver's point may violate a bound by 1e-12, and be lower for that.
+    assert value <= stated.value(by_solver.frequencies, solution.start) + 1e-9
+
+
+def test_the_response_of_a_joint_likelihood_is_where_its_slope_is_that_of_the_price():
+    """Also where a measurement alone would go to infinity, as GRR's with a large budget."""
+    pair = [
+        FrequencyEstimate([0.6, 0.4], noise=Noise(1e-3, 4e-3, n=50)),
+        FrequencyEstimate([0.7, 0.2], noise=Noise(1e-3, 1e-5, n=70)),
+    ]
+    problem = Problem(ls.GaussianMLE(), SIMPLEX)
+    loss = problem.solve(Sources(pair)).problem.loss
+    about = Sources(pair).combined()
+    for price in (-30.0, -6.0, -0.1, 0.0, 2.0, 60.0):
+        (f,) = loss.response(np.array([[price]]), (), ())
+        if np.isfinite(f).all():
+            np.testing.assert_allclose(loss.gradient(f, about), -price, atol=1e-6)
+    (f,) = loss.response(np.array([[-1e9]]), (), ())
+    assert np.isposinf(f).all()
+
+
+def test_sums_inside_sums_are_one_sum_over_sources():
+    rng = np.random.default_rng(29)
+    sources = Sources([measured(rng, oracles.OUE(e, D)).estimate for e in (0.5, 2.0)])
+    inner = ls.WeightedSum([ls.GaussianMLE(), 0.2 * ls.TotalVariation()], [1.0, 0.5])
+    nested = ls.WeightedSum([inner, ls.Entropy()], [2.0, 0.01])
+    flat = 2 * ls.GaussianMLE() + 0.2 * ls.TotalVariation() + 0.01 * ls.Entropy()
+    ours, theirs = (Problem(loss, SIMPLEX).solve(sources) for loss in (nested, flat))
+    assert ours.certificate.is_optimal(1e-7)
+    assert ours.objective == pytest.approx(theirs.objective, abs=1e-9)
+    doubled = ls.WeightedSum([ls.WeightedSum([ls.LeastSquares()], [2.0])], [2.0])
+    plain = Problem(ls.LeastSquares(), SIMPLEX).solve(sources)
+    again = Problem(doubled, SIMPLEX).solve(sources)
+    np.testing.assert_allclose(again.frequencies, plain.frequencies, atol=CERTIFIED)
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_python_sets_are_groups():
+    values = FrequencyEstimate([0.4, 0.3, 0.2, 0.1], noise=[0.01] * 4, labels=["a", "b", "c", "d"])
+    totals = FrequencyEstimate([0.8, 0.2], noise=[1e-4] * 2)
+    as_lists = Sources([values, Source(totals, [[0, 1], [2, 3]])]).combined()
+    for groups in ([{0, 1}, frozenset({2, 3})], [{"b", "a"}, {"d", "c"}]):
+        combined = Sources([values, Source(totals, groups)]).combined()
+        np.testing.assert_array_equal(combined.frequencies, as_lists.frequencies)
+
+
+def test_a_text_among_groups_is_not_read_letter_by_letter():
+    values = FrequencyEstimate([0.4, 0.6], noise=[0.01] * 2, labels=["a", "b"])
+    totals = FrequencyEstimate([1.0], noise=[1e-4])
+    for groups in (["ab"], {"all": "ab"}, np.array(["ab"])):
+        with pytest.raises(InvalidTypeError, match=r"is the text .*'ab'.*: pass a list"):
+            Sources([values, Source(totals, groups)])
+
+
+def test_what_is_not_there_is_named():
+    year = rounds([PLAIN, OTHER], drift=0.1)
+    assert [each.d for each in year[:1]] == [3]
+    for key in (2, "first", -3):
+        with pytest.raises(InvalidInputError, match=r"is not a round: their numbers are 0 to 1"):
+            year[key]
+    for wrong in (3, -1, "a"):
+        with pytest.raises(InvalidInputError, match=r"0 .. 2|no label"):
+            year.weights(wrong)
+    with pytest.raises(InvalidTypeError, match=r"plot takes a list of values, \[0\]"):
+        year.plot(0)
+    domain = Product(self=2, b=2)
+    table = FrequencyEstimate([0.4, 0.3, 0.2, 0.1], noise=[0.01] * 4)
+    tables = consistent_margins(domain, {("self", "b"): table})
+    assert domain.index(self=1, b=0) == 2
+    assert ("b", "self") in tables
+    for key in (5, "self", ("self", "c"), None):
+        assert key not in tables
+        with pytest.raises(KeyError, match=r"no table of .*there are \('self', 'b'\)"):
+            tables[key]
+
+
+def test_a_prior_is_fitted_to_the_combination():
+    loss = ls.PosteriorMean(ldpopt.priors.PowerLaw)
+    with pytest.raises(InvalidInputError, match=r"problem.solve\(sources.combined\(\)\)"):
+        Problem(loss, SIMPLEX).solve(Sources([PLAIN, OTHER]))
+
+
+def test_variances_take_as_much_memory_as_a_few_rows(monkeypatch):
+    """Rows are taken together by their size: 1.1 GB had gone to 24 rounds of 20,000 values."""
+    rng = np.random.default_rng(30)
+    series = [measured(rng, oracles.OUE(1.0, D)).estimate for _ in range(4)]
+    sets = [[0, 1], [2, 5, 7], list(range(D))]
+    whole = rounds(series, drift=0.01)[1]
+    expected = whole.interval(sets=sets)
+    covariance = whole.noise.covariance(TRUTH)
+    trace = covariance.trace_with(np.eye(D))
+    monkeypatch.setattr("ldpopt.sources.noise._AT_ONCE", 2 * D * 5)
+    sizes = []
+    product = type(covariance)._product
+
+    def counted(self, columns):
+        sizes.append(columns.shape[1])
+        return product(self, columns)
+
+    monkeypatch.setattr(type(covariance), "_product", counted)
+    np.testing.assert_allclose(whole.interval(sets=sets), expected, rtol=1e-12)
+    assert covariance.trace_with(np.eye(D)) == pytest.approx(trace)
+    assert trace == pytest.approx(covariance.trace())
+    assert max(sizes) == 2
+
+
 PLAIN = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01, 0.02, 0.03])
 OTHER = FrequencyEstimate([0.6, 0.2, 0.2], noise=[0.01, 0.02, 0.03])
 TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +92,10 @@ def _indexed(
     rows: list[ArrayLike], names: Sequence[object], labels: Sequence[str] | None
 ) -> list[ArrayLike]:
     """Return sets with the index of each label; those of indices stay as they are."""
+    for row, name in zip(rows, names, strict=True):
+        # Read letter by letter, it would be a set of other labels.
+        if isinstance(row, str | bytes):
+            raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
     if labels is None or not any(_has_text(row) for row in rows):
         return rows
     # The first of equal labels, as a search from the beginning would find it.
@@ -100,7 +104,9 @@ def _indexed(
     for row, name in zip(rows, names, strict=True):
         if _has_text(row):
             members: Any = row
-            result.append([_index(member, index, name) for member in members])
+            places = [_index(member, index, name) for member in members]
+            # A Python set of texts has another order in each process: sums would differ in bits.
+            result.append(sorted(places) if isinstance(row, Set) else places)
         else:
             result.append(row)
     return result
@@ -157,7 +163,8 @@ def _members(i: int, row: ArrayLike, d: int) -> Indices:
 def _array_of(row: ArrayLike) -> NDArray[Any]:
     """Return a set as an array; lists of unequal lengths give one that is not one-dimensional."""
     try:
-        return np.asarray(row)
+        # numpy takes a Python set for a single object.
+        return np.asarray([*row] if isinstance(row, Set) else row)
     except ValueError:
         return np.empty((0, 0))
 

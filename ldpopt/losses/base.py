@@ -215,6 +215,9 @@ class Structure:
 class Equivalence:
     """Which other loss or form has the same minimiser: none, unless stated here."""
 
+    is_likelihood: ClassVar[bool] = False
+    """Whether it is a multiple of -1/n log of a likelihood: independent ones count by their n."""
+
     formula: ClassVar[str] = ""
     """The loss in the papers' letters, for tables; empty where it has none that is short."""
 

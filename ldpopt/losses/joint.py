@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import ROUNDINGS, Loss
+from ldpopt.losses.base import ROUNDINGS, Loss, SeparableLoss
+from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import LeastSquares, WeightedLeastSquares
 from ldpopt.sources import Sources
 
@@ -20,13 +21,32 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_STILL = 4 * float(np.finfo(np.float64).eps)
+
+# Newton's method halves its bracket where a step leaves it: 60 halvings would do alone.
+_MAX_STEPS = 80
+
+# Doublings of a step upwards from a frequency: to 2⁶⁰ times the distance of two measurements.
+_MAX_DOUBLINGS = 60
+
 
 class Term(NamedTuple):
-    """The loss of one measurement: of the frequencies, or of totals ``members @ f``."""
+    """The loss of one measurement: of the frequencies, or of totals ``members @ f``.
+
+    Attributes
+    ----------
+    loss, estimate
+        The loss, and what was measured.
+    members
+        The groups, None where the values themselves were measured.
+    weight
+        What it counts in the sum.
+    """
 
     loss: Loss
     estimate: FrequencyEstimate
     members: csr_array | None
+    weight: float
 
     def seen(self, f: Array) -> Array:
         """Return what the measurement is about, of frequencies (..., d)."""
@@ -46,10 +66,12 @@ class Term(NamedTuple):
 
 
 class JointLoss(Loss):
-    """Σ_k ℓ(A_k f; ỹ_k): a loss added over the measurements of a ``Sources``.
+    """Σ_k w_k ℓ(A_k f; ỹ_k): a loss added over the measurements of a ``Sources``.
 
     ``Problem(loss, constraints).solve(sources)`` makes it. Squares count by the precision of each
-    measurement; a likelihood counts by itself, being exact for each.
+    measurement. Likelihoods are stated per user, and so each counts by its share of all users: the
+    sum is the mean over all of them, whose minimiser maximises the likelihood of all measurements.
+    A ``Custom`` loss of (f, estimate, noise) counts as it is stated.
 
     Parameters
     ----------
@@ -78,6 +100,11 @@ class JointLoss(Loss):
         self.loss = loss
         self.sources = sources
         self.is_square = isinstance(loss, LeastSquares) and loss.family is type(loss)
+        if isinstance(loss, PosteriorMean):
+            raise InvalidInputError(
+                f"{loss!r} of several measurements would count its prior for each: fit it to their "
+                "combination, problem.solve(sources.combined())"
+            )
         if not self.is_square and not (loss.uses_noise and loss.convex):
             raise InvalidInputError(
                 f"{loss!r} does not state what several measurements weigh: use LeastSquares(), "
@@ -88,27 +115,32 @@ class JointLoss(Loss):
             term.loss.validate_for(term.estimate)
 
     def _measurements(self) -> Iterator[Term]:
-        parts = zip(
-            self.sources.sources, self.sources.precisions, self.sources.members, strict=True
-        )
+        # Of a noise without a number of users the likelihood is that of a single report.
+        counts = [source.estimate.n or 1 for source in self.sources]
+        sources = self.sources
+        parts = zip(sources, sources.precisions, sources.members, counts, strict=True)
         # Measurements of the values first: solvers read the number of values off the first array.
-        for source, precision, members in sorted(parts, key=lambda part: part[2] is not None):
+        in_order = sorted(parts, key=lambda part: part[2] is not None)
+        for source, precision, members, count in in_order:
             if self.is_square:
-                yield Term(WeightedLeastSquares(precision), source.estimate, members)
+                yield Term(WeightedLeastSquares(precision), source.estimate, members, 1.0)
                 continue
             if np.any(source.drift):
                 raise InvalidInputError(
                     f"{source.name} has a drift, which {self.loss!r} does not model: use "
                     "LeastSquares()"
                 )
-            yield Term(self.loss, source.estimate, members)
+            weight = count / sum(counts) if self.loss.is_likelihood else 1.0
+            yield Term(self.loss, source.estimate, members, weight)
 
     @property
     def latex(self) -> str:
         """The loss in LaTeX."""
         if self.is_square:
             return r"\tfrac{1}{2} \sum_k \lVert A_k f - \tilde y_k \rVert^2_{\Sigma_k^{-1}}"
-        return rf"\sum_k \Bigl[{self.loss.latex}\Bigr]_{{f = A_k f,\, \tilde f = \tilde y_k}}"
+        share = r"\tfrac{n_k}{\sum_j n_j} " if self.loss.is_likelihood else ""
+        inner = rf"\Bigl[{self.loss.latex}\Bigr]_{{f = A_k f,\, \tilde f = \tilde y_k}}"
+        return rf"\sum_k {share}{inner}"
 
     @property
     def uses_noise(self) -> bool:
@@ -134,13 +166,16 @@ class JointLoss(Loss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the sum over the measurements."""
-        values = [term.loss.value(term.seen(f), term.estimate) for term in self._terms]
+        values = [
+            term.weight * term.loss.value(term.seen(f), term.estimate) for term in self._terms
+        ]
         return np.asarray(np.sum(values, axis=0))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the sum of the gradients."""
         slopes = [
-            term.back(term.loss.gradient(term.seen(f), term.estimate)) for term in self._terms
+            term.weight * term.back(term.loss.gradient(term.seen(f), term.estimate))
+            for term in self._terms
         ]
         return np.asarray(np.sum(slopes, axis=0))
 
@@ -151,7 +186,7 @@ class JointLoss(Loss):
             seen = term.seen(f)
             slope = term.loss.gradient(seen, term.estimate)
             part = term.loss.gradient_error(seen, slope, term.estimate)
-            error += term.back(part + ROUNDINGS * np.abs(slope))
+            error += term.weight * term.back(part + ROUNDINGS * np.abs(slope))
         return error
 
     def curvature(
@@ -159,11 +194,26 @@ class JointLoss(Loss):
     ) -> Array:
         """Return the curvature of the measurements of the values: groups add to it."""
         parts = [
-            term.loss.curvature(term.estimate, lower, upper)
+            term.weight * term.loss.curvature(term.estimate, lower, upper)
             for term in self._terms
             if term.members is None
         ]
         return np.asarray(np.sum(parts, axis=0))
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
+        """Return where no measurement of the values costs more than the level alone."""
+        if not self.is_nonnegative:
+            return None
+        bounds = [
+            term.loss.sublevel(np.asarray(level) / term.weight, term.estimate)
+            for term in self._terms
+            if term.members is None
+        ]
+        stated = [bound for bound in bounds if bound is not None]
+        if not stated:
+            return None
+        lower, upper = zip(*stated, strict=True)
+        return np.max(lower, axis=0), np.min(upper, axis=0)
 
     def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
         """Return the interval in which the losses of the values' measurements are finite."""
@@ -218,10 +268,93 @@ class JointLoss(Loss):
             seen = f if term.members is None else term.members @ f
             arrays = tuple(data[first : first + length])
             form, of_form = term.loss.cone_form(seen, arrays, numbers)
-            objective += max(factors) / factor * form
+            objective += term.weight * max(factors) / factor * form
             cones += of_form
             first += length
         return objective, cones
 
     def __repr__(self) -> str:
         return f"{self.loss!r} over {len(self.sources)} sources"
+
+
+class JointLikelihood(JointLoss, SeparableLoss):
+    """A likelihood over measurements of the values themselves: a sum over values too.
+
+    With it one root of the multiplier solves a problem on a box with a total, as for a single
+    measurement, instead of a cone program.
+    """
+
+    def response(self, mu: Array, data: tuple[Array, ...], constants: tuple[Any, ...]) -> Array:
+        """Return the minimiser of Σ_k w_k ℓ_k(f) + μ f, by Newton's method in a bracket.
+
+        The weights sum to 1: between the smallest and the largest response of a measurement to μ
+        the slope changes its sign.
+        """
+        ends = self._ends(mu)
+        # Where the sum falls for ever, one end is infinite still: it is the answer.
+        is_endless = np.isinf(ends[0]) | np.isinf(ends[1])
+        low, high = (np.where(is_endless, 0.0, end) for end in ends)
+        f = low + (high - low) / 2
+        for _ in range(_MAX_STEPS):
+            slope = self._slope(f, mu)
+            low = np.where(slope <= 0, f, low)
+            high = np.where(slope >= 0, f, high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ahead = f - slope / self._height(f)
+            # Where the step leaves the bracket, or is no number, the bracket is halved instead.
+            is_inside = (low <= ahead) & (ahead <= high)
+            after = np.where(is_inside, ahead, low + (high - low) / 2)
+            has_settled = np.abs(after - f) <= _STILL * np.abs(f)
+            f = after
+            if np.all(has_settled | is_endless):
+                break
+        beyond = np.where(np.isposinf(ends[1]), np.inf, -np.inf)
+        return np.where(is_endless, beyond, f)
+
+    def _ends(self, mu: Array) -> tuple[Array, Array]:
+        """Return frequencies between which the slope changes its sign, infinite where it does not.
+
+        The response of a measurement whose variance grows fast may be infinite where the others
+        hold the sum: doubled steps then look for an end.
+        """
+        responses = [self._response_of(term, mu) for term in self._terms]
+        first, last = self.domain(self.constants(self._terms[0].estimate))
+        low = np.clip(np.min(responses, axis=0), first, last)
+        high = np.clip(np.max(responses, axis=0), first, last)
+        return self._end(low, high, mu, -1.0), self._end(high, low, mu, 1.0)
+
+    def _end(self, end: Array, other: Array, mu: Array, sign: float) -> Array:
+        """Return an end of the bracket where it is finite, else one that doubled steps find."""
+        is_open = np.isinf(end)
+        start = np.where(np.isinf(other), 0.0, other)
+        step = sign
+        for _ in range(_MAX_DOUBLINGS):
+            if not is_open.any():
+                break
+            ahead = np.where(is_open, start + step, 0.0)
+            is_reached = is_open & (sign * self._slope(ahead, mu) >= 0)
+            end = np.where(is_reached, ahead, end)
+            is_open = is_open & ~is_reached
+            step *= 2
+        return end
+
+    @staticmethod
+    def _response_of(term: Term, mu: Array) -> Array:
+        """Return the response of one measurement."""
+        separable = term.loss.separable
+        assert separable is not None  # as the maker of this loss made sure
+        shape = (len(mu), term.estimate.d)
+        data = tuple(np.broadcast_to(array, shape) for array in term.loss.data(term.estimate))
+        return separable.response(mu, data, term.loss.constants(term.estimate))
+
+    def _slope(self, f: Array, mu: Array) -> Array:
+        """Return the slope of the loss plus μ f."""
+        # At the end of a domain a slope is infinite.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self.gradient(f, self._terms[0].estimate) + mu
+
+    def _height(self, f: Array) -> Array:
+        """Return the second derivative of the loss."""
+        about = self._terms[0].estimate
+        # Row by row: curvatures have the shape of an estimate.
+        return np.stack([self.curvature(about, row, row) for row in f])

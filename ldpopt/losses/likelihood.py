@@ -31,6 +31,7 @@ class _Likelihood(SeparableLoss):
     """-1/n log of a likelihood of support counts: P_v = q + (p-q) f_v of the reports support v."""
 
     nonnegative_data = 4
+    is_likelihood = True
     _pooling: ClassVar[type[SharesPooling]]
 
     def pooling(self, estimate: FrequencyEstimate) -> SharesPooling:

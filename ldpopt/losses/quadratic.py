@@ -255,6 +255,7 @@ class GaussianMLE(SeparableLoss):
     """
 
     is_nonnegative = True
+    is_likelihood = True
 
     formula: ClassVar[str] = "Σ(f-f̃)²/(a+bf)"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,7 +19,7 @@ from ldpopt.losses import (
     WeightedLeastSquares,
     WeightedSum,
 )
-from ldpopt.losses.joint import JointLoss
+from ldpopt.losses.joint import JointLikelihood, JointLoss
 from ldpopt.solve.formulation import Formulation
 from ldpopt.sources import Sources
 
@@ -42,10 +44,11 @@ def about_one(
         return problem, measured
     loss = problem.loss
     if isinstance(loss, WeightedSum):
+        parts = list(_leaves(loss))
         terms = [
-            term if isinstance(term, _PENALTIES) else _joint(term, measured) for term in loss.terms
+            term if isinstance(term, _PENALTIES) else _joint(term, measured) for _, term in parts
         ]
-        loss = WeightedSum(terms, loss.weights)
+        loss = WeightedSum(terms, [weight for weight, _ in parts])
     else:
         loss = _joint(loss, measured)
         # Alone a factor of the loss changes nothing, and the plain loss has more closed forms.
@@ -54,9 +57,24 @@ def about_one(
     return problem.with_loss(loss), measured.combined()
 
 
+def _leaves(loss: Loss) -> Iterator[tuple[float, Loss]]:
+    """Return the terms of a sum, and of the sums among them, behind their factors."""
+    if not isinstance(loss, WeightedSum):
+        yield 1.0, loss
+        return
+    for weight, term in zip(loss.weights, loss.terms, strict=True):
+        # A penalty inside an inner sum would otherwise count once per measurement.
+        for inner, leaf in _leaves(term):
+            yield weight * inner, leaf
+
+
 def _joint(loss: Loss, sources: Sources) -> Loss:
     """Return the sum of a loss over the sources, but for a constant."""
     joint = JointLoss(loss, sources)
-    if joint.is_square and sources.is_plain:
+    if not sources.is_plain:
+        return joint
+    if joint.is_square:
         return WeightedLeastSquares(sources.own_precision)
-    return joint
+    # Of measurements of the values themselves the likelihood is a sum over values.
+    is_sum_over_values = loss.is_likelihood and loss.separable is not None
+    return JointLikelihood(loss, sources) if is_sum_over_values else joint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +66,14 @@ class Margins(Immutable, Mapping[Names, Array]):
         return self._margins[name]
 
     def __getitem__(self, names: Names) -> Array:
-        if names in self._tables:
-            return self._tables[names]
-        turned = names[::-1]
+        # Anything else that is no pair of names is no key, as of any mapping.
+        pair = tuple(names) if isinstance(names, Sequence) else (names,)
+        if pair in self._tables:
+            return self._tables[pair]
+        turned = pair[::-1]
         if turned in self._tables:
             return self._tables[turned].T
-        raise KeyError(names)
+        raise KeyError(f"no table of {names!r}: there are {', '.join(map(str, self._tables))}")
 
     def __iter__(self) -> Iterator[Names]:
         return iter(self._tables)

@@ -21,7 +21,8 @@ Array = NDArray[np.float64]
 Weights = Callable[[Array], list[Array]]
 Combine = Callable[[Sequence[Array]], Array]
 
-_ROWS = 64  # sets whose variances are computed together: each takes a few vectors of d numbers
+# Numbers in the rows that are computed together, 32 MB: about three copies of them exist at once.
+_AT_ONCE = 1 << 22
 
 
 class Part(NamedTuple):
@@ -53,19 +54,36 @@ class CombinedCovariance(Covariance):
         From rows for each measurement, as ``weights`` returns them, to Σ_k L_k of them.
     parts
         The covariance C_k of each measurement.
+    shares
+        Where each value is a sum of its own measurements, Σ_k s_k ỹ_k: the shares s_k, numbers or
+        of shape (d,). The variances of values then take no products.
     """
 
-    def __init__(self, d: int, weights: Weights, combine: Combine, parts: Sequence[Part]) -> None:
+    def __init__(
+        self,
+        d: int,
+        weights: Weights,
+        combine: Combine,
+        parts: Sequence[Part],
+        shares: Sequence[Array] | None = None,
+    ) -> None:
         # No part of it is stated by its diagonal: the products are those of the measurements.
         super().__init__(np.zeros(d), np.zeros((d, 0)), np.zeros((0, 0)))
         self._weights = weights
         self._combine = combine
         self._parts = tuple(parts)
+        self._shares = shares
 
     @property
     def diagonal(self) -> Array:
-        """The variance of every value, shape (d,): d products."""
-        return np.concatenate([self.quadratic(rows) for rows in _blocks(np.eye(self.d))])
+        """The variance of every value, shape (d,): d products where groups were measured."""
+        if self._shares is None:
+            blocks = [self.quadratic(rows) for rows in self._identity()]
+            return np.concatenate(blocks)
+        variance = np.zeros(self.d)
+        for share, part in zip(self._shares, self._parts, strict=True):
+            variance += share**2 * (part.covariance.diagonal + part.besides)
+        return variance
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return normal vectors with this covariance and mean 0, shape (count, d)."""
@@ -75,22 +93,43 @@ class CombinedCovariance(Covariance):
         """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
         if members is None:
             return float(np.sum(self.diagonal))
-        return float(sum(np.sum(self.quadratic(rows.toarray())) for rows in _blocks(members)))
+        return float(np.sum(self.of_sets(members)))
+
+    def of_sets(self, members: Any) -> Array:
+        """Return the variance of the total of each row of a sparse matrix of zeros and ones."""
+        size = self._rows_at_once()
+        starts = range(0, members.shape[0], size)
+        blocks = [self.quadratic(members[first : first + size].toarray()) for first in starts]
+        # The empty array is the answer where there are no sets.
+        return np.concatenate([np.empty(0), *blocks])
 
     def trace_with(self, derivative: Any) -> float:
         """Return tr(J Σ) for a matrix J that knows its products (``@``): d products."""
         total = 0.0
-        for rows in _blocks(np.eye(self.d)):
+        for rows in self._identity():
             moved = derivative @ self._product(rows.T)
             total += float(np.sum(moved * rows.T))
         return total
 
-    def scaled(self, factor: float) -> Covariance:
+    def scaled(self, factor: float) -> CombinedCovariance:
         """Return the matrix times ``factor`` >= 0."""
         parts = [
             Part(each.covariance.scaled(factor), factor * each.besides) for each in self._parts
         ]
-        return CombinedCovariance(self.d, self._weights, self._combine, parts)
+        return CombinedCovariance(self.d, self._weights, self._combine, parts, self._shares)
+
+    def _rows_at_once(self) -> int:
+        """Return how many rows of d numbers fit into memory, for every measurement."""
+        return max(_AT_ONCE // (self.d * len(self._parts)), 1)
+
+    def _identity(self) -> Iterator[Array]:
+        """Return the rows of the identity matrix, a few at a time: of large d it has no room."""
+        size = self._rows_at_once()
+        for first in range(0, self.d, size):
+            count = min(size, self.d - first)
+            rows = np.zeros((count, self.d))
+            rows[np.arange(count), first + np.arange(count)] = 1.0
+            yield rows
 
     def _product(self, columns: Array) -> Array:
         drawn = self._weights(columns.T)
@@ -110,10 +149,10 @@ class CombinedNoise(Noise):
         What identifies the collections that went into it: none of them may be counted again.
     """
 
-    joint: Callable[[Array], Covariance] | None = field(default=None)
+    joint: Callable[[Array], CombinedCovariance] | None = field(default=None)
     origins: frozenset[Any] = field(default=frozenset())
 
-    def covariance(self, frequencies: ArrayLike) -> Covariance:
+    def covariance(self, frequencies: ArrayLike) -> CombinedCovariance:
         """Return the covariance matrix of the whole estimate, which no one writes out.
 
         Parameters
@@ -136,11 +175,4 @@ class CombinedNoise(Noise):
         """
         if members is None:
             return super().answer_variance(frequencies, None)
-        covariance = self.covariance(frequencies)
-        blocks = [covariance.quadratic(rows.toarray()) for rows in _blocks(members)]
-        return np.concatenate([np.empty(0), *blocks]), np.zeros(1)
-
-
-def _blocks(rows: Any) -> Iterator[Any]:
-    """Return the rows of a matrix, a few at a time."""
-    return (rows[first : first + _ROWS] for first in range(0, rows.shape[0], _ROWS))
+        return self.covariance(frequencies).of_sets(members), np.zeros(1)

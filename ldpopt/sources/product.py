@@ -43,7 +43,7 @@ class Product(Immutable):
     [[0, 3], [1, 4], [2, 5]]
     """
 
-    def __init__(self, **sizes: int) -> None:
+    def __init__(self, /, **sizes: int) -> None:
         if not sizes:
             raise InvalidInputError("a product needs attributes: Product(age=8, sex=2), say")
         self.names = tuple(sizes)
@@ -80,7 +80,7 @@ class Product(Immutable):
         """All pairs of attributes, in their order."""
         return list(itertools.combinations(self.names, 2))
 
-    def index(self, **values: int) -> int:
+    def index(self, /, **values: int) -> int:
         """Return the number of a cell from the index of each attribute's value.
 
         Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,9 +80,24 @@ class Rounds(Immutable):
             for t, frequencies in enumerate(smoothed)
         )
 
-    def weights(self, value: int) -> Array:
-        """Return what each round (row) takes from each measurement of a value, shape (T, T)."""
-        return np.asarray(self._weights[self._class[value]])
+    def weights(self, value: int | str) -> Array:
+        """Return what each round (row) takes from each measurement of a value, shape (T, T).
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the value is no index or label of the domain.
+        """
+        return np.asarray(self._weights[self._class[self._place(value)]])
+
+    def _place(self, value: int | str) -> int:
+        """Return the index of a value that is given by its index or label."""
+        first = self.estimates[0]
+        if isinstance(value, str):
+            if first.labels is None or value not in first.labels:
+                raise InvalidInputError(f"{value!r} is no label of these estimates")
+            return first.labels.index(value)
+        return int(validate.whole_numbers("values", [value], low=0, high=first.d - 1)[0])
 
     def _noise(self, t: int) -> Noise:
         """Return the noise of round t: of reports, and of the drift since or until then."""
@@ -107,8 +122,17 @@ class Rounds(Immutable):
     def __iter__(self) -> Iterator[FrequencyEstimate]:
         return iter(self.estimates)
 
-    def __getitem__(self, t: int) -> FrequencyEstimate:
-        return self.estimates[t]
+    @overload
+    def __getitem__(self, t: int) -> FrequencyEstimate: ...
+    @overload
+    def __getitem__(self, t: slice) -> tuple[FrequencyEstimate, ...]: ...
+    def __getitem__(self, t: int | slice) -> FrequencyEstimate | tuple[FrequencyEstimate, ...]:
+        try:
+            return self.estimates[t]
+        except (IndexError, TypeError):
+            raise InvalidInputError(
+                f"rounds[{t!r}] is not a round: their numbers are 0 to {len(self) - 1}"
+            ) from None
 
     def plot(self, values: Sequence[int | str], level: float = 0.95) -> Figure:
         """Return a picture of some values over the rounds, raw and smoothed, with bands.
@@ -126,8 +150,9 @@ class Rounds(Immutable):
             If a value is not of the domain, there is none, or the level is not in (0, 1).
         """
         level = validate.real("level", level, above=0, below=1)
-        first = self.estimates[0]
-        places = [_place(value, first.labels, first.d) for value in values]
+        if isinstance(values, str) or not np.iterable(values):
+            raise InvalidTypeError(f"plot takes a list of values, [{values!r}], got {values!r}")
+        places = [self._place(value) for value in values]
         if not places:
             raise InvalidInputError("there are no values to draw: pass indices or labels")
         with extra_needed():
@@ -171,7 +196,7 @@ class _RoundCovariance:
     shares: Array  # (T, d)
     spread: Array  # (d,)
 
-    def __call__(self, frequencies: Array) -> Covariance:
+    def __call__(self, frequencies: Array) -> CombinedCovariance:
         d = len(frequencies)
         none = np.zeros(d)
         parts = [
@@ -179,7 +204,8 @@ class _RoundCovariance:
         ]
         nothing = Covariance(np.ones(d), np.zeros((d, 0)), np.zeros((0, 0))).scaled(0.0)
         parts.append(Part(nothing, self.spread))
-        return CombinedCovariance(d, self._drawn, self._joined, parts)
+        shares = [*self.shares, np.ones(d)]
+        return CombinedCovariance(d, self._drawn, self._joined, parts, shares)
 
     def _drawn(self, rows: Array) -> list[Array]:
         return [*(share * rows for share in self.shares), rows]
@@ -319,12 +345,3 @@ def _smoothed(weights: Array, classes: Index, measured: Array) -> Array:
         members = classes == each
         result[:, members] = rows @ measured[:, members]
     return result
-
-
-def _place(value: int | str, labels: tuple[str, ...] | None, d: int) -> int:
-    """Return the index of a value that is given by its index or label."""
-    if isinstance(value, str):
-        if labels is None or value not in labels:
-            raise InvalidInputError(f"{value!r} is no label of these estimates")
-        return labels.index(value)
-    return int(validate.whole_numbers("values", [value], low=0, high=d - 1)[0])

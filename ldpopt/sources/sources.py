@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import norm_sub
-from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
@@ -277,14 +276,17 @@ class Sources(Immutable):
         growth = np.broadcast_to(follows**2 * slope, self.d)
         return variance - growth * f, growth
 
-    def _covariance(self, frequencies: Array) -> Covariance:
+    def _covariance(self, frequencies: Array) -> CombinedCovariance:
         """Return the covariance of the combination, given a distribution of shape (d,)."""
         parts = []
         for source, members in zip(self.sources, self.members, strict=True):
             seen = frequencies if members is None else members @ frequencies
             besides = source.besides(seen, sampled=self._is_sampled)
             parts.append(Part(source.estimate.noise.covariance(seen), besides))
-        return CombinedCovariance(self.d, self._weights, self._combination, parts)
+        shares = None
+        if self.is_plain:
+            shares = [precision / self.own_precision for precision in self.precisions]
+        return CombinedCovariance(self.d, self._weights, self._combination, parts, shares)
 
     @property
     def _is_sampled(self) -> bool:
