@@ -10,7 +10,7 @@ from ldpopt import FrequencyEstimate, Problem, discover, losses, oracles
 from ldpopt import constraints as c
 from ldpopt.discovery import OPERATORS, register_operator, search
 from ldpopt.discovery.counterexample import _simpler, complexity
-from ldpopt.discovery.judge import TOLERANCE, certified, compared, references, screen_of
+from ldpopt.discovery.judge import TOLERANCE, Solutions, certified, compared, screen_of
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.status import Status
@@ -170,8 +170,9 @@ def test_a_survivor_of_the_screen_is_refuted_by_a_certificate(monkeypatch):
 def test_a_reference_refutes_from_below():
     problem = Problem(losses.LeastSquares(), SIMPLEX)
     estimates = FrequencyEstimate(np.array([[0.9, 0.6], [0.5, 0.5]]))
-    points, is_solved = references(problem, estimates)
-    screen = screen_of(problem, estimates, points)
+    solutions = Solutions(problem)
+    points, is_solved = solutions.of(estimates)
+    screen = screen_of(solutions, estimates, points)
     worse = np.array([[0.5, 0.5], [0.5, 0.5]])
     outside = np.array([[0.7, 0.2], [np.nan, 0.5]])
     # The estimates themselves: below the minimum, and outside.
@@ -192,10 +193,10 @@ def test_an_input_without_a_solution_does_not_count_against_a_form():
     problem = Problem(losses.KullbackLeibler(), [c.NonNegative(), groups])
     estimates = FrequencyEstimate([[0.3, 0.2, 0.4, 0.1], [0.5, 0.5, -0.1, -0.1]])
     points = np.array([[0.3, 0.2, 0.4, 0.1], [0.25, 0.25, 0.25, 0.25]])
-    verdict, is_rejected = certified(problem, estimates, points)
+    verdict, is_rejected = certified(Solutions(problem), estimates, points)
     assert is_rejected.tolist() == [False, True]
     assert verdict.is_right.all()
-    wrong, is_rejected = certified(problem, estimates[:1], points[1:])
+    wrong, is_rejected = certified(Solutions(problem), estimates[:1], points[1:])
     assert wrong.is_right.tolist() == [False]
     assert is_rejected.tolist() == [False]
 

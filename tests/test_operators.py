@@ -222,3 +222,31 @@ def test_curved_sets_and_rows_of_other_kinds_state_nothing():
 def test_groups_that_overlap_are_no_parameter():
     problem = Problem(losses.LeastSquares(), [c.GroupTotals([[0, 1], [1, 2]], [0.5, 0.5])])
     assert Setting.of(problem, oracles_estimate(np.full(D, 0.1))).groups is None
+
+
+def test_a_row_without_a_minimum_is_found_among_many(setting, values):
+    """By halves: the other rows get what they get without it."""
+    operator = OPERATORS["KL root by group"]
+    # Of the first group no value is positive: no factor gives it a total.
+    rows = np.abs(values) + 0.01
+    rows[[3, 17, 18], :3] = -0.1
+    applied = operator.apply(rows, setting)
+    assert np.flatnonzero(np.isnan(applied).any(axis=1)).tolist() == [3, 17, 18]
+    kept = np.setdiff1d(np.arange(len(rows)), [3, 17, 18])
+    np.testing.assert_allclose(applied[kept], operator.apply(rows[kept], setting), atol=1e-12)
+
+
+def test_a_negative_total_does_not_turn_an_order_over(values):
+    """A negative factor would: what a search knows of the operator is that it keeps orders."""
+    problem = Problem(losses.LeastSquares(), [c.SumsTo(-1.0)])
+    negative = Setting.of(problem, oracles_estimate(values))
+    rows = np.sort(np.abs(values), axis=1)
+    assert np.all(np.diff(OPERATORS["scale"].apply(rows, negative), axis=1) >= 0)
+
+
+def test_the_mean_of_ties_is_that_of_each_class(setting, values):
+    means = OPERATORS["mean of ties"].apply(values, setting)
+    expected = values.copy()
+    for pair in ([0, 2], [1, 3]):
+        expected[:, pair] = values[:, pair].mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(means, expected, atol=1e-15)

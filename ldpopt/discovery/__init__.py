@@ -3,7 +3,8 @@
 from ldpopt.discovery.code import LANGUAGES, code_of
 from ldpopt.discovery.discovering import discover
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
-from ldpopt.discovery.operators import OPERATORS, Operator, register_operator
+from ldpopt.discovery.operator import Operator
+from ldpopt.discovery.operators import OPERATORS, register_operator
 from ldpopt.discovery.setting import PARAMETERS, Setting
 from ldpopt.discovery.structure_rows import StructureRow
 from ldpopt.discovery.structures import Structure, structure

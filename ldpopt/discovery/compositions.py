@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.discovery.operators import OPERATORS, Operator
+from ldpopt.discovery.operator import Operator
+from ldpopt.discovery.operators import OPERATORS
 from ldpopt.discovery.setting import Setting
 
 Array = NDArray[np.float64]

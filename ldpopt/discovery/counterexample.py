@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt.discovery.compositions import Composition, composed, expression_of
 from ldpopt.discovery.form import Refuted
-from ldpopt.discovery.judge import Screen, compared, references, screen_of
+from ldpopt.discovery.judge import Screen, compared, screen_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import LdpoptError
 
@@ -74,13 +74,13 @@ def _simplified(refuted: Refuted, operators: Composition, trial: Trial) -> Refut
         return refuted
     estimates = trial.setting.estimate(np.stack(vectors))
     try:
-        points, is_solved = references(trial.screen.problem, estimates)
+        points, is_solved = trial.screen.solutions.of(estimates)
     except LdpoptError:
         # No simpler vector has a solution: the input itself is the counterexample.
         return refuted
     solved = np.flatnonzero(is_solved)
     estimates = trial.setting.estimate(np.stack([vectors[i] for i in solved]))
-    screen = screen_of(trial.screen.problem, estimates, points[solved])
+    screen = screen_of(trial.screen.solutions, estimates, points[solved])
     tried = composed(operators, estimates.frequencies, trial.setting)
     verdict = compared(screen, tried[None])[0]
     # They are sorted: the first failure is the simplest one.

@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,9 @@ from ldpopt.discovery.compositions import Composition, available
 from ldpopt.discovery.counterexample import Trial, refutation
 from ldpopt.discovery.form import Evidence, Form, NoForm, Refuted
 from ldpopt.discovery.inputs import Inputs, as_raw, inputs_of
-from ldpopt.discovery.judge import references, screen_of, spread
-from ldpopt.discovery.operators import OPERATORS, Operator
+from ldpopt.discovery.judge import Solutions, screen_of, spread
+from ldpopt.discovery.operator import Operator
+from ldpopt.discovery.operators import OPERATORS
 from ldpopt.discovery.search import Search, Survivor, Tally, Wrong, number_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -133,10 +135,7 @@ def discover(
     length = validate.integer("length (of compositions)", length, minimum=1)
     inputs = validate.integer("inputs", inputs, minimum=1)
     n = validate.integer("n (the number of reports)", n, minimum=1)
-    if workers is not None:
-        workers = validate.integer("workers", workers, minimum=1)
-    if seconds is not None:
-        seconds = validate.real("seconds", seconds, above=0)
+    limits = _limits(seconds, workers)
     oracle = _oracle(oracle, d)
     stated = _stated(problem, d, oracle, n)
     _require_judgeable(stated)
@@ -144,35 +143,61 @@ def discover(
     accepted = inputs_of(stated, oracle, n, inputs, validate.generator(rng))
     if not again:
         _require_new(stated, accepted)
-    accepted, trial = _trial(stated, accepted, spread(accepted.kinds, _SCREEN))
-    usable = available(trial.setting, chosen)
-    if not usable:
-        raise InvalidInputError(
-            "no operator applies: the problem states none of the parameters that "
-            f"{', '.join(operator.name for operator in chosen)} take; "
-            "ldpopt.discovery.OPERATORS lists all of them"
-        )
+    solutions = Solutions(stated)
+    accepted, trial = _trial(solutions, accepted, spread(accepted.kinds, _SCREEN))
     hunt = Search(
         screen=trial.screen,
         everything=accepted.estimates,
         setting=trial.setting,
-        operators=usable,
+        operators=_usable(trial.setting, chosen),
         length=length,
-        ends_at=np.inf if seconds is None else time.monotonic() + seconds,
-        workers=workers,
         show_progress=show_progress,
+        **limits,
     )
+    outcome = _searched(hunt, accepted, trial)
+    refuted = _refuted(outcome)
+    evidence = _evidence(outcome, began)
+    if outcome.survivor is None:
+        return NoForm(stated, evidence, refuted)
+    form = outcome.survivor.operators
+    return Form(stated, evidence, refuted, form, outcome.trial.setting, problem)
+
+
+class _Outcome(NamedTuple):
+    """How a search has ended: its last run, and the inputs that it had then."""
+
+    survivor: Survivor | None
+    hunt: Search
+    accepted: Inputs
+    trial: Trial
+
+
+def _searched(hunt: Search, accepted: Inputs, trial: Trial) -> _Outcome:
+    """Return the end of a search that begins again with every input that refutes a survivor."""
     survivor = hunt.run()
     while isinstance(survivor, Wrong):
         # What the screen could not tell apart it can with these inputs, of which there are few.
-        accepted, trial = _trial(stated, accepted, np.union1d(trial.places, survivor.inputs))
+        places = np.union1d(trial.places, survivor.inputs)
+        accepted, trial = _trial(trial.screen.solutions, accepted, places)
         hunt = replace(hunt, screen=trial.screen, everything=accepted.estimates, tally=Tally())
         survivor = hunt.run()
-    refuted = _refuted(survivor, hunt, trial)
-    evidence = _evidence(survivor, hunt, accepted, began)
-    if survivor is None:
-        return NoForm(stated, evidence, refuted)
-    return Form(stated, evidence, refuted, survivor.operators, trial.setting, problem)
+    return _Outcome(survivor, hunt, accepted, trial)
+
+
+class _Limits(TypedDict):
+    """When a search ends, and in how many processes it runs, as ``Search`` takes them."""
+
+    ends_at: float
+    workers: int | None
+
+
+def _limits(seconds: float | None, workers: int | None) -> _Limits:
+    if workers is not None:
+        workers = validate.integer("workers", workers, minimum=1)
+    if seconds is None:
+        return {"ends_at": np.inf, "workers": workers}
+    allowed = validate.real("seconds", seconds, above=0)
+    return {"ends_at": time.monotonic() + allowed, "workers": workers}
 
 
 def _oracle(oracle: FrequencyOracle | None, d: int) -> FrequencyOracle:
@@ -230,6 +255,18 @@ def _chosen(names: Sequence[str] | None) -> list[Operator]:
     return list(dict.fromkeys(chosen))
 
 
+def _usable(setting: Setting, chosen: Sequence[Operator]) -> list[Operator]:
+    """Return the operators whose parameters the problem states, at least one."""
+    usable = available(setting, chosen)
+    if not usable:
+        raise InvalidInputError(
+            "no operator applies: the problem states none of the parameters that "
+            f"{', '.join(operator.name for operator in chosen)} take; "
+            "ldpopt.discovery.OPERATORS lists all of them"
+        )
+    return usable
+
+
 def _require_new(problem: Formulation, accepted: Inputs) -> None:
     """Raise an error if the library has a closed form for the problem."""
     match = closed_form_for(problem, accepted.estimates[0])
@@ -241,33 +278,34 @@ def _require_new(problem: Formulation, accepted: Inputs) -> None:
 
 
 def _trial(
-    problem: Formulation, accepted: Inputs, chosen: NDArray[np.int64]
+    solutions: Solutions, accepted: Inputs, chosen: NDArray[np.int64]
 ) -> tuple[Inputs, Trial]:
     """Return the inputs without those of the screen that have no solution, and the screen."""
-    points, is_solved = references(problem, accepted.estimates[chosen])
+    points, is_solved = solutions.of(accepted.estimates[chosen])
     solved = chosen[is_solved]
     kinds = tuple(accepted.kinds[i] for i in solved)
-    screen = screen_of(problem, accepted.estimates[solved], points[is_solved])
+    screen = screen_of(solutions, accepted.estimates[solved], points[is_solved])
     unsolved = chosen[~is_solved]
     # The places of the others move up where inputs before them leave.
     places = solved - np.searchsorted(unsolved, solved)
     accepted = accepted.without(unsolved)
-    return accepted, Trial(screen, kinds, places, Setting.of(problem, accepted.estimates))
+    return accepted, Trial(screen, kinds, places, Setting.of(solutions.problem, accepted.estimates))
 
 
-def _refuted(survivor: Survivor | None, hunt: Search, trial: Trial) -> tuple[Refuted, ...]:
+def _refuted(outcome: _Outcome) -> tuple[Refuted, ...]:
     """Return the obvious wrong forms: parts and permutations of the form, then near misses.
 
     Without a form the best compositions come first.
     """
-    candidates = dict.fromkeys(miss.operators for miss in sorted(hunt.tally.near, reverse=True))
-    if survivor is not None:
+    near = sorted(outcome.hunt.tally.near, reverse=True)
+    candidates = dict.fromkeys(miss.operators for miss in near)
+    if outcome.survivor is not None:
         # They are what a reader would try first, whether the search came across them or not.
-        variants = dict.fromkeys(_variants(survivor.operators))
+        variants = dict.fromkeys(_variants(outcome.survivor.operators))
         candidates = variants | candidates
     refuted: list[Refuted] = []
     for operators in candidates:
-        one = refutation(operators, trial)
+        one = refutation(operators, outcome.trial)
         if one is not None:
             refuted.append(one)
         if len(refuted) == _EXPLAINED:
@@ -286,14 +324,18 @@ def _variants(operators: Composition) -> list[Composition]:
     ]
 
 
-def _evidence(survivor: Survivor | None, hunt: Search, accepted: Inputs, began: float) -> Evidence:
+def _evidence(outcome: _Outcome, began: float) -> Evidence:
+    hunt = outcome.hunt
     tally = hunt.tally
     total = number_of(len(hunt.operators), hunt.length)
-    kept = accepted
+    kept = outcome.accepted
+    # Of no form nothing was certified.
     gap = np.inf
     violation = np.inf
+    survivor = outcome.survivor
     if survivor is not None:
-        kept = accepted.without(np.flatnonzero(survivor.is_rejected))
+        # What has no solution says nothing for a form, and is counted among the rejected.
+        kept = kept.without(np.flatnonzero(survivor.is_rejected))
         gap = float(np.nanmax(survivor.verdict.gap))
         violation = float(np.nanmax(survivor.verdict.violation))
     return Evidence(

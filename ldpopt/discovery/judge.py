@@ -29,23 +29,83 @@ _CLEAR = 1e-6
 _BATCH = 20
 
 
+class Solutions:
+    """The solutions of a problem by its usual path, each computed once.
+
+    A search asks for that of an input again whenever it begins again, and whenever a certificate
+    fails.
+
+    Parameters
+    ----------
+    problem
+        The problem, at a moment.
+    """
+
+    def __init__(self, problem: Formulation) -> None:
+        self.problem = problem
+        self._solver = Problem(problem.loss, problem.constraints)
+        self._answers: dict[tuple[bytes, bool | None], Array | LdpoptError] = {}
+
+    def of(self, estimates: FrequencyEstimate) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the solutions of a stack, NaN for inputs that have none, and which have one.
+
+        Raises
+        ------
+        LdpoptError
+            If no input has one: the error of the first.
+        """
+        answers = [self._of_one(estimates[i]) for i in range(len(estimates.frequencies))]
+        errors = [answer for answer in answers if isinstance(answer, LdpoptError)]
+        if errors and len(errors) == len(answers):
+            raise errors[0]
+        nothing = np.full(estimates.d, np.nan)
+        points = [nothing if isinstance(answer, LdpoptError) else answer for answer in answers]
+        is_solved = np.array([np.isfinite(point).all() for point in points], dtype=np.bool_)
+        return np.stack(points), is_solved
+
+    def has(self, estimate: FrequencyEstimate) -> bool:
+        """Return whether there is a solution for one vector."""
+        return not isinstance(self._of_one(estimate), LdpoptError)
+
+    def _of_one(self, estimate: FrequencyEstimate) -> Array | LdpoptError:
+        # The inputs of one search differ in nothing else: noise and protocol are the same.
+        key = (estimate.frequencies.tobytes(), estimate.is_raw)
+        if key not in self._answers:
+            self._answers[key] = self._solved(estimate)
+        return self._answers[key]
+
+    def _solved(self, estimate: FrequencyEstimate) -> Array | LdpoptError:
+        with warnings.catch_warnings():
+            # An inaccurate reference refutes less, and says nothing about a composition.
+            warnings.simplefilter("ignore", LdpoptWarning)
+            try:
+                return self._solver.solve(estimate).frequencies
+            except LdpoptError as error:
+                return error
+
+
 class Screen(NamedTuple):
     """Some inputs with reference solutions, to which compositions are compared first.
 
     Attributes
     ----------
-    problem
-        The problem.
+    solutions
+        The solutions of the problem.
     estimates
         The inputs, shape (inputs, d).
     loss, scale
         The loss of the reference solutions, and what a difference is relative to, (inputs,).
     """
 
-    problem: Formulation
+    solutions: Solutions
     estimates: FrequencyEstimate
     loss: Array
     scale: Array
+
+    @property
+    def problem(self) -> Formulation:
+        """The problem."""
+        return self.solutions.problem
 
 
 class Verdict(NamedTuple):
@@ -66,37 +126,11 @@ class Verdict(NamedTuple):
     is_right: NDArray[np.bool_]
 
 
-def references(
-    problem: Formulation, estimates: FrequencyEstimate
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the problem's solutions, and for which inputs there is one.
-
-    Raises
-    ------
-    LdpoptError
-        If there is none for any input: the error of the first.
-    """
-    solver = Problem(problem.loss, problem.constraints)
-    points = np.full(estimates.frequencies.shape, np.nan)
-    error: LdpoptError | None = None
-    with warnings.catch_warnings():
-        # An inaccurate reference refutes less, and says nothing about a composition.
-        warnings.simplefilter("ignore", LdpoptWarning)
-        for i in range(len(points)):
-            try:
-                points[i] = solver.solve(estimates[i]).frequencies
-            except LdpoptError as reason:
-                error = error or reason
-    is_solved = np.asarray(np.isfinite(points).all(axis=-1))
-    if error is not None and not is_solved.any():
-        raise error
-    return points, is_solved
-
-
-def screen_of(problem: Formulation, estimates: FrequencyEstimate, points: Array) -> Screen:
+def screen_of(solutions: Solutions, estimates: FrequencyEstimate, points: Array) -> Screen:
     """Return inputs with their solutions, none of them NaN, as a screen."""
+    problem = solutions.problem
     loss = problem.loss.value(points, estimates)
-    return Screen(problem, estimates, loss, size_of(problem, estimates, points, loss))
+    return Screen(solutions, estimates, loss, size_of(problem, estimates, points, loss))
 
 
 def compared(screen: Screen, points: Array) -> list[Verdict]:
@@ -134,13 +168,14 @@ def _violations(problem: Formulation, points: Array) -> Array:
 
 
 def certified(
-    problem: Formulation, estimates: FrequencyEstimate, points: Array
+    solutions: Solutions, estimates: FrequencyEstimate, points: Array
 ) -> tuple[Verdict, NDArray[np.bool_]]:
     """Return the certificates' verdict on points of shape (inputs, d), and which do not count.
 
     An input without a solution does not count. Batches after one with a wrong point are left out:
     their inputs are NaN and not right.
     """
+    problem = solutions.problem
     number = len(points)
     gap = np.full(number, np.nan)
     violation = np.full(number, np.nan)
@@ -161,23 +196,13 @@ def certified(
         is_right[chosen] = (gap[chosen] <= TOLERANCE) & (violation[chosen] <= TOLERANCE)
         # Of the screen alone it is known yet which inputs have a solution.
         for i in first + np.flatnonzero(~is_right[chosen]):
-            is_rejected[i] = not _has_solution(problem, estimates[int(i)])
+            is_rejected[i] = not solutions.has(estimates[int(i)])
         if not (is_right | is_rejected)[chosen].all():
             break
     # What does not count is neither right nor wrong.
     gap[is_rejected] = np.nan
     violation[is_rejected] = np.nan
     return Verdict(gap, violation, is_right | is_rejected), is_rejected
-
-
-def _has_solution(problem: Formulation, estimate: FrequencyEstimate) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LdpoptWarning)
-            Problem(problem.loss, problem.constraints).solve(estimate)
-    except LdpoptError:
-        return False
-    return True
 
 
 def spread(kinds: Sequence[str], number: int) -> NDArray[np.int64]:

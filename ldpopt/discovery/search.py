@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ldpopt import executors, progress
 from ldpopt.discovery.compositions import Composition, composed, expression_of, is_redundant
 from ldpopt.discovery.judge import Screen, Verdict, certified, compared
-from ldpopt.discovery.operators import Operator
+from ldpopt.discovery.operator import Operator
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -233,7 +233,7 @@ class Search:
             # Of the others nothing is known yet: they are neither right nor wrong.
             beyond = np.where(defined, np.nan, np.inf)
             return Verdict(beyond, beyond, np.zeros_like(defined)), np.zeros_like(defined)
-        return certified(self.screen.problem, self.everything, points)
+        return certified(self.screen.solutions, self.everything, points)
 
 
 class Task(NamedTuple):

@@ -14,7 +14,8 @@ from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
 from ldpopt.discovery.compositions import expression_of
-from ldpopt.discovery.operators import OPERATORS, Operator
+from ldpopt.discovery.operator import Operator
+from ldpopt.discovery.operators import OPERATORS
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints.isotonic import ForestOrder
-from ldpopt.discovery.operators import Operator
+from ldpopt.discovery.operator import Operator
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.losses import GaussianMLE

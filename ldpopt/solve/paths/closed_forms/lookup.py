@@ -17,15 +17,21 @@ from ldpopt.solve.paths.closed_forms.registry import BOX_FORMS, CLOSED_FORMS, FA
 Array = NDArray[np.float64]
 
 
-def closed_form_for(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
-    """Return the closed form of a problem for an estimate that it accepts, or None."""
+def closed_form_for(
+    formulation: Formulation, estimate: FrequencyEstimate, *, explains: bool = True
+) -> Match | None:
+    """Return the closed form of a problem for an estimate that it accepts, or None.
+
+    Where constraints conflict, or the loss has no minimum on them, its evaluation raises an error
+    that names them all, which takes linear programs; without ``explains`` it is the form's own.
+    """
     if formulation.loss.bare is not formulation.loss:
         formulation = Formulation(formulation.loss.bare, formulation.constraints)
     # The special form first: it is a sort, where the root of a multiplier takes a dozen passes.
     match = (
         _by_types(formulation, estimate)
         or _on_box(formulation, estimate)
-        or _in_families(formulation, estimate)
+        or _in_families(formulation, estimate, explains=explains)
     )
     if match is not None and formulation.loss.solved_for:
         return match._replace(name=f"{match.name} of {formulation.loss.solved_for}")
@@ -60,12 +66,16 @@ def _on_box(formulation: Formulation, estimate: FrequencyEstimate) -> Match | No
     return None
 
 
-def _in_families(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+def _in_families(
+    formulation: Formulation, estimate: FrequencyEstimate, *, explains: bool
+) -> Match | None:
     """Return the form of the first family that solves the problem."""
     for family in FAMILIES:
         match = family(formulation, estimate)
-        if match is not None:
+        if match is not None and explains:
             return match._replace(evaluate=partial(_evaluated, match, formulation, estimate))
+        if match is not None:
+            return match
     return None
 
 
