@@ -15,6 +15,7 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
@@ -73,7 +74,7 @@ def code_digest(*modules: str) -> str:
     digest = hashlib.sha256()
     packages = frozenset(name.partition(".")[0] for name in (_LIBRARY, *modules))
     for name, path in sorted(_closure(modules, packages).items()):
-        digest.update(f"{name}\n{_statements_in(path, path.stat().st_mtime_ns)}\n".encode())
+        digest.update(f"{name}\n{_read(path, path.stat().st_mtime_ns).statements}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -98,7 +99,8 @@ def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, Pa
             continue
         files[name] = path
         is_package = path.name == "__init__.py"
-        for choices in _imports_in(path, path.stat().st_mtime_ns, name, is_package):
+        read = _read(path, path.stat().st_mtime_ns)
+        for choices in _choices_of(read.imports, name, is_package):
             if choices not in seen:
                 seen.add(choices)
                 waiting += _module_among(choices, source_of)
@@ -155,14 +157,33 @@ def _is_installed(folder: Path) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What is read off a file: its imports, and a hash of what it does."""
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    statements: str
+
+
 @cache
-def _imports_in(path: Path, _: int, name: str, is_package: bool) -> tuple[tuple[str, ...], ...]:
-    """Return what a file imports: for each name the modules that it may be or be a part of."""
+def _read(path: Path, _: int) -> _Source:
+    """Read a file, once: parsing takes long. With its time of change, a new one is noticed."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
+    statements = hashlib.sha256(_statements_of(module).encode()).hexdigest()
+    return _Source(tuple(imports), statements)
+
+
+@cache
+def _choices_of(
+    imports: tuple[ast.Import | ast.ImportFrom, ...], name: str, is_package: bool
+) -> tuple[tuple[str, ...], ...]:
+    """Return for each name that a module imports the modules that it may be or be a part of."""
     targets: list[tuple[str, ...]] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports:
         if isinstance(node, ast.Import):
             targets += [(alias.name,) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = _base_of(node, name, is_package)
             # Which of the names are modules shows when their files are looked for.
             targets += [(f"{base}.{alias.name}", base) for alias in node.names]
@@ -178,16 +199,13 @@ def _base_of(node: ast.ImportFrom, name: str, is_package: bool) -> str:
     return ".".join([*kept, *([node.module] if node.module else [])])
 
 
-@cache
-def _statements_in(path: Path, _: int) -> str:
-    """Return a hash of what a file does; with its time of change the cache notices a new one."""
-    statements = statements_of(path.read_text(encoding="utf-8"))
-    return hashlib.sha256(statements.encode()).hexdigest()
-
-
 def statements_of(source: str) -> str:
     """Return what a source text does, as text: its syntax tree without docstrings."""
-    module = ast.parse(source)
+    return _statements_of(ast.parse(source))
+
+
+def _statements_of(module: ast.Module) -> str:
+    """Return a syntax tree as text, and take the docstrings out of it."""
     for node in ast.walk(module):
         body = getattr(node, "body", None)
         # The string of a lambda or of a conditional expression is no list of statements.
