@@ -88,7 +88,7 @@ def test_a_printed_selection_says_what_is_undecided():
     )
     assert str(Selection("norm-sub", scores, "power-ns", 7)).splitlines() == [
         "norm-sub, by 7 simulations of data fitted by power-ns",
-        "method    simulated MSE  interval",
+        "method    simulated MSE  interval    verdict",
         "norm-sub  1              0.5 .. 1.5  chosen",
         "norm      2              1.5 .. 2.5  undecided",
         "base      3              2.5 .. 3.5  worse",

@@ -209,10 +209,12 @@ def test_pages_that_a_screen_reader_misreads_are_named(tmp_path):
     )
     (tmp_path / "bad.html").write_text(
         '<html><main></main><main></main><h1 id="a"></h1><p id="a"><img src="p.png" alt=" ">'
+        '<img src="q.png" alt="q.png">'
         '<a href="#q"><i></i></a><button></button>'
     )
     assert list(check.structural_faults(tmp_path)) == [
         "bad.html: the picture p.png has no text",
+        "bad.html: the picture q.png has no text",
         "bad.html: the link to #q has no text",
         "bad.html: a button has no text",
         "bad.html: its language is not stated",

@@ -178,7 +178,7 @@ class Selection:
                 is_best = risk.method == self.risks.best
                 row += [f"{risk.risk.mean:.3g}", "best" if is_best else interval]
             rows.append([*row, self._verdict(name)])
-        return [*headings, ""], rows
+        return [*headings, "verdict"], rows
 
     def _notes(self) -> list[str]:
         notes = [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]

@@ -60,28 +60,31 @@ AXE_COLOURS: dict[str, Any] = {
 MADE_ALIKE = ("reference/generated", "_modules")
 FEW = 3
 
-OVERFLOWING = """() => {
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= width) return null;
+# What a telephone shows of a page, as it opens and when all is unfolded, in one visit.
+ON_A_TELEPHONE = """async () => {
   const scrolls = (element) => {
     for (let at = element.parentElement; at && at !== document.body; at = at.parentElement)
       if (getComputedStyle(at).overflowX !== "visible") return true;
     return false;
   };
-  const wide = [...document.body.querySelectorAll("*")].find(
-    (element) => element.getBoundingClientRect().right > width + 1 && !scrolls(element));
-  return `${document.documentElement.scrollWidth} px, by ` +
-    (wide ? wide.outerHTML.slice(0, 80) : "an element that is not found");
-}"""
-
-# Pictures below the screen load when they are reached: all of them are fetched here.
-MISSING = """async () => {
+  const overflowing = () => {
+    const width = document.documentElement.clientWidth;
+    const needed = document.documentElement.scrollWidth;
+    if (needed <= width) return null;
+    const wide = [...document.body.querySelectorAll("*")].find(
+      (element) => element.getBoundingClientRect().right > width + 1 && !scrolls(element));
+    return `${needed} px, by ` + (wide ? wide.outerHTML.slice(0, 80) : "an element not found");
+  };
+  const closed = overflowing();
+  document.querySelectorAll("details").forEach((one) => { one.open = true; });
+  const open = overflowing();
   const missing = [];
+  // Pictures below the screen load when they are reached: all of them are fetched here.
   for (const image of document.images) {
     image.loading = "eager";
     await image.decode().catch(() => missing.push(image.getAttribute("src").slice(0, 80)));
   }
-  return missing;
+  return { closed, open, missing };
 }"""
 
 # Whether the page behind everything is light or dark, as it should be: the page's script, which
@@ -99,8 +102,6 @@ FOLLOWS = """async (theme) => {
   }
   return false;
 }"""
-
-OPEN_ALL = "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 
 # A colour between two themes, half a second long, is no colour of either.
 WITHOUT_MOTION = "*, *::before, *::after { transition: none !important }"
@@ -307,12 +308,13 @@ def _on_page(tab: _Tab, url: str, *, is_read: bool) -> Iterator[str]:
 
 def _on_a_telephone(tab: _Tab, url: str) -> Iterator[str]:
     tab.open(url)
-    if wide := tab.page.evaluate(OVERFLOWING):
-        yield f"it is wider than {TELEPHONE['width']} px: {wide}"
-    tab.page.evaluate(OPEN_ALL)
-    if wide := tab.page.evaluate(OVERFLOWING):
-        yield f"when all is open it is wider than {TELEPHONE['width']} px: {wide}"
-    for picture in tab.page.evaluate(MISSING):
+    seen = tab.page.evaluate(ON_A_TELEPHONE)
+    width = TELEPHONE["width"]
+    if seen["closed"]:
+        yield f"it is wider than {width} px: {seen['closed']}"
+    if seen["open"]:
+        yield f"when all is open it is wider than {width} px: {seen['open']}"
+    for picture in seen["missing"]:
         yield f"the picture {picture} is missing"
     yield from tab.wrong
 
