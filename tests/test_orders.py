@@ -199,16 +199,18 @@ def test_the_tree_of_a_mode_is_that_of_its_pairs(mode):
     assert_array_equal(parents, pairs.forest(5)[0])
 
 
-def test_orders_that_are_no_forest_go_to_a_solver():
+def test_orders_that_are_no_forest_are_pooled_by_flows():
     diamond = Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])
     problem = Problem(LeastSquares(), [diamond, NonNegative(), SumsTo()])
     f = np.array([0.1, 0.5, 0.2, 0.4])
-    assert problem.explain(f).startswith("conic")
-    solution = problem.solve(f)
     # By hand: 0 and 1 pool at 0.3, 2 and 3 at 0.3, and all have one mean; 1.2 is then shared.
-    assert_allclose(solution.frequencies, 0.25, rtol=0, atol=SOLVER["CLARABEL"])
-    with pytest.raises(InvalidInputError, match="no closed form"):
-        problem.solve(f, path="closed-form")
+    solution = problem.solve(f)
+    assert solution.solver == "pooling by flows, norm-sub"
+    assert_allclose(solution.frequencies, 0.25, rtol=0, atol=1e-15)
+    # Bounds of each value would cut a block that is pooled already.
+    caps = Problem(LeastSquares(), [diamond, Bounds(0.0, [0.4, 0.3, 0.3, 0.3]), SumsTo()])
+    assert caps.explain(f).startswith("conic")
+    assert_allclose(caps.solve(f).frequencies, 0.25, rtol=0, atol=SOLVER["CLARABEL"])
 
 
 def test_a_weighted_tree_on_the_simplex_is_pooled_inside_the_root():

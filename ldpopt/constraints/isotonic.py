@@ -1,7 +1,7 @@
 """Orders as pooling sees them: how to project on them, and which tree of values they make.
 
-Several orders together are one: values that each is above the other are equal, and what is left is
-a forest where every other value above a value is above its parent too.
+Several orders together are one: values that each is above the other are equal. What is left is a
+forest where every other value above a value is above its parent too, and else any partial order.
 """
 
 from __future__ import annotations
@@ -244,8 +244,45 @@ class TopSetOrder(Isotonic):
         return closed_form.top_set(values, self.is_member)
 
 
-def order_of(pairs: Index, d: int) -> ForestOrder | None:
-    """Return the order of pairs (a, b), f[a] >= f[b], of d values; None if it is no forest.
+class PartialOrder(Isotonic):
+    """Any order of pairs, whose nodes are single values or sets of equal ones.
+
+    Parameters
+    ----------
+    edges
+        Pairs of nodes (a, b) with a above b, without a cycle, shape (m, 2).
+    node_of_value
+        The node of each value, shape (d,).
+    """
+
+    name = "pooling by flows"
+
+    def __init__(self, edges: Index, node_of_value: Index) -> None:
+        self.edges = edges
+        self._node = node_of_value
+        self._size = int(node_of_value.max()) + 1
+
+    def project(self, values: Array, weights: Array | None = None) -> Array:
+        """Return the isotonic regression."""
+        weight = np.ones(len(self._node)) if weights is None else weights
+        mass = np.bincount(self._node, weight, self._size).astype(np.float64)
+        # For pooling, equal values are one value at their mean with the weight of them all.
+        rows = values.reshape(-1, values.shape[-1])
+        sums = [np.bincount(self._node, weight * row, self._size) for row in rows]
+        means = np.reshape(sums, (len(rows), self._size)) / mass
+        pooled = closed_form.isotonic_on_pairs(means, self.edges, mass)
+        return np.asarray(pooled[:, self._node].reshape(values.shape))
+
+    def pairs(self) -> Index:
+        """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
+        value = np.empty(self._size, dtype=np.int64)
+        # Any value of a node stands for it.
+        value[self._node] = np.arange(len(self._node))
+        return value[self.edges]
+
+
+def order_of(pairs: Index, d: int) -> ForestOrder | PartialOrder:
+    """Return the order of pairs (a, b), f[a] >= f[b], of d values.
 
     Notes
     -----
@@ -263,17 +300,17 @@ def order_of(pairs: Index, d: int) -> ForestOrder | None:
         if parents is not None:
             same = nodes == d
             return ForestOrder(parents, sign, None if same else node_of_value)
-    return None
+    return PartialOrder(edges, node_of_value)
 
 
 def joined(orders: Sequence[Isotonic], d: int) -> Isotonic | None:
-    """Return several orders of d single values as one; None if together they make no forest."""
+    """Return several orders of d single values as one; None if one of them has no pairs."""
     if len(orders) == 1:
         return orders[0]
-    forests = [order for order in orders if isinstance(order, ForestOrder)]
-    if len(forests) < len(orders):
+    paired = [order for order in orders if isinstance(order, (ForestOrder, PartialOrder))]
+    if len(paired) < len(orders):
         return None
-    return order_of(np.concatenate([forest.pairs() for forest in forests]), d)
+    return order_of(np.concatenate([order.pairs() for order in paired]), d)
 
 
 def _equal_values(pairs: Index, d: int) -> tuple[int, Index]:

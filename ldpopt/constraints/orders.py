@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
-from ldpopt.constraints.isotonic import ForestOrder, TopSetOrder, order_of
+from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -54,8 +54,8 @@ class Order(Polyhedron):
         a, b = self.pairs(d)[row]
         return f"f[{a}] >= f[{b}]"
 
-    def isotonic(self, d: int) -> ForestOrder | None:
-        """Return the forest that the order makes; None if it makes none."""
+    def isotonic(self, d: int) -> ForestOrder | PartialOrder:
+        """Return the forest that the order makes, or the partial order of its pairs."""
         if self.order is not None and len(self.order) == d:
             return ForestOrder.of_chain(self.order)
         forest = self.forest(d)

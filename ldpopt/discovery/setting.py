@@ -203,12 +203,12 @@ def _groups(facts: RowFacts, d: int, total: float | None) -> Groups | None:
 
 
 def _order(constraints: tuple[Constraint, ...], facts: RowFacts, d: int) -> Isotonic | None:
-    """Return all orders as one; None without an order, or where together they make no forest."""
+    """Return all orders as one; None without an order, or where one is that of a top set."""
     stated = [constraint.isotonic(d) for constraint in constraints]
     orders = [order for order in stated if order is not None]
     if len(facts.above):
-        orders.append(order_of(facts.above, d))  # type: ignore[arg-type]  # looked at below
-    if not orders or None in orders:
+        orders.append(order_of(facts.above, d))
+    if not orders:
         return None
     order = joined(orders, d)
     # An order without a pair leaves everything as it is.

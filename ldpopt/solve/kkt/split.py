@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpopt import constraints, losses
 from ldpopt.constraints import Constraint
-from ldpopt.constraints.orders import Monotone, Order
+from ldpopt.constraints.orders import Order
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.kkt.notation import (
@@ -209,10 +209,6 @@ def _pools_first(form: LossForm, order: Any, boxes: Any, sums: Any) -> bool:
     """Return whether the order may be imposed on the data, before everything else."""
     if form.pooled is None or form.pooled.name not in _POOLED:
         return False
-    if isinstance(order, Monotone) and order.order is None:
-        d = int(order.pairs(0).max()) + 1
-        if order.isotonic(d) is None:
-            return False
     # Totals of groups and bounds of single values cut blocks that pooling has joined.
     if any(isinstance(c, constraints.GroupTotals) for c, _ in sums):
         return False
