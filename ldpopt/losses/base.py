@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from ldpopt import validate
 from ldpopt.adjustable import Adjustable, is_expression
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.responses import Kinks, merged_response, response_with_kinks, single_response
 from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from ldpopt.losses.pooling import Pooling
 
 Array = NDArray[np.float64]
-# Distance from a kink that counts as none: solvers leave up to this much.
-_AT_KINK = 1e-7
 
 ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 """Error of a gradient relative to its size: 64 operations, each rounded by half of eps."""
@@ -41,25 +40,6 @@ _ONE = np.ones(1).tobytes()
 def ones(shape: tuple[int, ...]) -> Array:
     """Return ``np.broadcast_to(1.0, shape)``, in a tenth of its time: every solve asks for it."""
     return np.ndarray(shape, np.float64, buffer=_ONE, strides=(0,) * len(shape))
-
-
-class Kinks(NamedTuple):
-    """Kinks of a loss whose slope in each value is one number below and another above its kink.
-
-    All arrays have shape (..., d).
-    """
-
-    place: Array
-    below: Array
-    above: Array
-
-    def subgradient(self, f: Array, target: Array) -> Array:
-        """Return the subgradient at f that is nearest to ``target``, each of shape (..., d)."""
-        # Solvers stop near a kink, where the slope on one side would be far from the target.
-        step = f - self.place
-        slope = np.where(step < 0, self.below, self.above)
-        nearest = np.clip(target, self.below, self.above)
-        return np.where(np.abs(step) <= _AT_KINK, nearest, slope)
 
 
 class Smoothing(NamedTuple):
@@ -666,9 +646,9 @@ class WeightedSum(SeparableLoss):
             if weight > 0 and not term.has_kinks:
                 smooth.append((weight, term.separable, arrays, numbers))
         # A single term of any kind states its own response; only some kinds merge.
-        of_smooth = _single_response if len(smooth) == 1 else _merged_response
+        of_smooth = single_response if len(smooth) == 1 else merged_response
         kinks = self.kinks(data, constants)
-        return _response_with_kinks(lambda price: of_smooth(price, smooth), mu, kinks)
+        return response_with_kinks(lambda price: of_smooth(price, smooth), mu, kinks)
 
     # --- equivalence ------------------------------------------------------------------------------
 
@@ -808,67 +788,3 @@ def _times(weight: Any, form: cp.Expression) -> tuple[cp.Expression, list[cp.Con
     # A product of parameters is compiled anew for each value: a bound of the form stands for it.
     bound = cp.Variable()
     return weight * bound, [form <= bound]
-
-
-def _single_response(price: Array, parts: Sequence[Any]) -> Array:
-    """Return the response of one weighted loss, given with its arrays and constants."""
-    ((weight, term, arrays, numbers),) = parts
-    response: Array = term.response(price / weight, arrays, numbers)
-    return response
-
-
-def _merged_response(price: Array, parts: Sequence[Any]) -> Array:
-    """Return the response of squares and divergences together.
-
-    They are ½ w (f - c)² + e f log(f/r) but for constants, whose slope is -μ at
-    f = (e/w) ω(w c/e - μ/e - 1 + log r - log(e/w)) with ω(x) + log ω(x) = x, Wright's function.
-    """
-    from scipy.special import wrightomega
-
-    steepness: Any = 0.0
-    moment: Any = 0.0
-    share: Any = 0.0
-    logarithm: Any = 0.0
-    for weight, term, arrays, _ in parts:
-        if term.is_square:
-            bend = weight * term.square_weights
-            steepness = steepness + bend
-            moment = moment + bend * arrays[0]
-        else:
-            reference, log_mass = arrays
-            share = share + weight
-            with np.errstate(divide="ignore"):
-                logarithm = logarithm + weight * (np.log(reference) + log_mass)
-    # Squares alone are linear, divergences alone an exponential: Wright's function is of both.
-    if not np.any(share):
-        return np.asarray((moment - price) / steepness)
-    if not np.any(steepness):
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(np.exp((logarithm - price) / share - 1))
-    ratio = share / steepness
-    with np.errstate(under="ignore"):
-        level = (moment - price + logarithm) / share - 1 - np.log(ratio)
-        return np.asarray(ratio * wrightomega(level))
-
-
-def _response_with_kinks(
-    response: Callable[[Array], Array], mu: Array, kinks: Sequence[Kinks]
-) -> Array:
-    """Return the minimiser of a convex function of each value plus kinks plus μ f.
-
-    Parameters
-    ----------
-    response
-        From prices to the minimisers without the kinks, which do not increase.
-    mu
-        The price, of a shape that broadcasts with the kinks.
-    kinks
-        The kinks, in any order.
-    """
-    if not kinks:
-        return response(mu)
-    *others, (place, below, above) = kinks
-    # Below the kink the slope there is paid beside μ, above it the other.
-    left = _response_with_kinks(response, mu + below, others)
-    right = _response_with_kinks(response, mu + above, others)
-    return np.clip(place, right, left)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import Kinks
+from ldpopt.losses.responses import Kinks
 from ldpopt.losses.targets import Deviation, FromReference
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import ROUNDINGS, Kinks, Loss
+from ldpopt.losses.base import ROUNDINGS, Loss
+from ldpopt.losses.responses import Kinks
 from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.parts import (

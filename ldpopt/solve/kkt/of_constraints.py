@@ -6,7 +6,7 @@ Multipliers have the signs of certificates: they are positive where a lower boun
 from __future__ import annotations
 
 from functools import partial, singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -229,29 +229,8 @@ def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
     high = names.base("u")
     value = total_of(matrix[index, U] * F[U])
     stated = _Stated(of)
-    kinds = (
-        (low, at_least, sp.Max(multiplier[index], 0), 1, lambda d, _: _finite(constraint, d, 0)),
-        (high, at_most, sp.Max(-multiplier[index], 0), -1, lambda d, _: _finite(constraint, d, 1)),
-    )
-    for end, relation, price, sign, members in kinds:
-        letter = end.name
-        where = Everywhere(
-            index,
-            f"where {letter}_{index} is finite",
-            rf"\text{{where }} {letter}_{{{index}}} \text{{ is finite}}",
-            members,
-        )
-        opposite = Everywhere(
-            index,
-            f"where {letter}_{index} is infinite",
-            rf"\text{{where }} {letter}_{{{index}}} \text{{ is infinite}}",
-            partial(_infinite, members, constraint),
-        )
-        stated.add("primal feasibility", relation(value, end[index]), where)
-        # Without a bound below nothing pushes up, and without one above nothing down.
-        wrong_way = at_most if sign > 0 else at_least
-        stated.add("dual feasibility", wrong_way(multiplier[index]), opposite)
-        stated.add("complementarity", equation(price * sign * (value - end[index])), where)
+    for end, side in ((low, 0), (high, 1)):
+        _state_side(stated, constraint, value, multiplier[index], end, index, side)
 
     def stored(d: int) -> dict[str, Array]:
         rows = constraint.rows(d)
@@ -270,6 +249,44 @@ def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
         stored,
         lambda d: {index.name: _count(constraint, d)},
     )
+
+
+def _state_side(
+    stated: _Stated,
+    constraint: Polyhedron,
+    value: Any,
+    multiplier: Any,
+    end: Any,
+    index: Any,
+    side: int,
+) -> None:
+    """Add the conditions of the lower bounds of rows, side 0, or of the upper ones, side 1."""
+    letter = end.name
+    # A positive multiplier pushes up from a lower bound, a negative one down from an upper bound.
+    sign = 1 if side == 0 else -1
+    relation = at_least if side == 0 else at_most
+    wrong_way = at_most if side == 0 else at_least
+
+    def members(d: int, _: Any) -> Array:
+        return _finite(constraint, d, side)
+
+    where = Everywhere(
+        index,
+        f"where {letter}_{index} is finite",
+        rf"\text{{where }} {letter}_{{{index}}} \text{{ is finite}}",
+        members,
+    )
+    opposite = Everywhere(
+        index,
+        f"where {letter}_{index} is infinite",
+        rf"\text{{where }} {letter}_{{{index}}} \text{{ is infinite}}",
+        partial(_infinite, members, constraint),
+    )
+    price = sp.Max(sign * multiplier, 0)
+    stated.add("primal feasibility", relation(value, end[index]), where)
+    # Without a bound below nothing pushes up, and without one above nothing down.
+    stated.add("dual feasibility", wrong_way(multiplier), opposite)
+    stated.add("complementarity", equation(price * sign * (value - end[index])), where)
 
 
 def _finite(constraint: Polyhedron, d: int, side: int) -> Array:
@@ -383,6 +400,47 @@ def _top_set(constraint: constraints.TopSet, of: str, names: Names) -> Part:
 # --- sums of absolute values, and balls -----------------------------------------------------------
 
 
+class _Differences(NamedTuple):
+    """Names of the differences of one order, first or second, whose absolute values are added."""
+
+    order: int
+    matrix: Any
+    index: Any
+    slope: Any
+    price: Any
+
+    def length(self, constraint: constraints.Smooth, d: int) -> int:
+        """Return how many differences there are of d values."""
+        values = d if constraint.order is None else len(constraint.order)
+        return values - self.order
+
+    def meanings(self, of: str) -> dict[str, str]:
+        """Return what the letters stand for."""
+        ordinal = "first" if self.order == 1 else "second"
+        return {
+            self.matrix.name: f"the {ordinal} differences of {of}",
+            self.slope.name: f"slopes of {self.price.name} |difference|",
+            self.price.name: "the multiplier of their sum",
+        }
+
+    def state(self, stated: _Stated, bound: Any) -> None:
+        """Add the conditions of a bound on the sum of absolute differences."""
+        index = self.index
+        price = self.price
+        slope = self.slope[index]
+        value = total_of(self.matrix[index, U] * F[U])
+        size = sum_over(sp.Abs(value), index)
+        where = Everywhere(
+            index, f"for all differences {index}", rf"\text{{for all differences }} {index}"
+        )
+        stated.add("primal feasibility", at_most(size, bound), ONCE)
+        stated.add("dual feasibility", at_least(price), ONCE)
+        # A difference of 0 may have any slope between those on its two sides.
+        stated.add("dual feasibility", at_most(sp.Abs(slope), price), where)
+        stated.add("complementarity", equation(price * (size - bound)), ONCE)
+        stated.add("complementarity", equation(slope * value, price * sp.Abs(value)), where)
+
+
 @constraint_part.register
 def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
     stated = _Stated(of)
@@ -390,45 +448,28 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
     meanings: dict[str, str] = {}
     parts = []
     for order, bound in constraint._parts:
-        matrix = names.base("D")
-        index = names.index("i")
-        slope = names.base("s")
-        price = names.symbol("ρ")
-        value = total_of(matrix[index, U] * F[U])
-        where = Everywhere(
-            index, f"for all differences {index}", rf"\text{{for all differences }} {index}"
+        part = _Differences(
+            order, names.base("D"), names.index("i"), names.base("s"), names.symbol("ρ")
         )
-        size = sum_over(sp.Abs(value), index)
-        stated.add("primal feasibility", at_most(size, number(bound)), ONCE)
-        stated.add("dual feasibility", at_least(price), ONCE)
-        stated.add("dual feasibility", at_most(sp.Abs(slope[index]), price), where)
-        stated.add("complementarity", equation(price * (size - number(bound))), ONCE)
-        stated.add("complementarity", equation(slope[index] * value, price * sp.Abs(value)), where)
-        gradient += sum_over(matrix[index, V] * slope[index], index)
-        meanings |= {
-            matrix.name: f"the {'first' if order == 1 else 'second'} differences of {of}",
-            slope.name: f"slopes of {price.name} |difference|",
-            price.name: "the multiplier of their sum",
-        }
-        parts.append((order, matrix.name, index.name, slope.name, price.name))
-
-    def length(order: int, d: int) -> int:
-        return (d if constraint.order is None else len(constraint.order)) - order
+        part.state(stated, number(bound))
+        gradient += sum_over(part.matrix[part.index, V] * part.slope[part.index], part.index)
+        meanings |= part.meanings(of)
+        parts.append(part)
 
     def stored(d: int) -> dict[str, Array]:
         chain = np.arange(d) if constraint.order is None else constraint.order
         eye = np.eye(d)[chain]
-        return {matrix: np.diff(eye, order, axis=0) for order, matrix, *_ in parts}
+        return {part.matrix.name: np.diff(eye, part.order, axis=0) for part in parts}
 
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         numbers: dict[str, Array] = {}
         rest = np.asarray(dual)
-        for order, _, _, slope, price in parts:
-            m = length(order, len(f))
+        for part in parts:
+            m = part.length(constraint, len(f))
             # In the order of the rows: difference - t <= 0, difference + t >= 0, Σ t, t >= 0.
             below, above, total, _positive, rest = np.split(rest, np.cumsum([m, m, 1, m]))
-            numbers[slope] = -(below + above)
-            numbers[price] = -total[0]
+            numbers[part.slope.name] = -(below + above)
+            numbers[part.price.name] = -total[0]
         return numbers
 
     return Part(
@@ -437,7 +478,7 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
         meanings,
         multipliers,
         stored,
-        lambda d: {index: length(order, d) for order, _, index, *_ in parts},
+        lambda d: {part.index.name: part.length(constraint, d) for part in parts},
     )
 
 
@@ -446,14 +487,9 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     if constraint.norm == np.inf:
         lower = constraint.reference - constraint.radius
         return _box_part(lower, constraint.reference + constraint.radius, of, names)
-    if constraint.norm == "kl" and not constraint.reference.all():
-        raise UnsupportedProblemError(
-            f"{constraint!r} has no conditions value by value: the reference has zeros, where the "
-            "divergence has no slope. Fix these values to 0 with Fixed(...), and leave them out"
-        )
+    _require_slopes(constraint)
     reference = names.base("r")
     price = names.symbol("ρ")
-    radius = number(constraint.radius)
     stated = _Stated(of)
     difference = F[V] - reference[V]
     meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
@@ -461,20 +497,11 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     if constraint.norm == 1:
         slope = names.base("s")
         meanings[slope.name] = f"slopes of {price.name} |f_v - {reference.name}_v|"
-        size = sp.Abs(difference)
-        limit = radius
-        gradient: Any = slope[V]
         stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price))
-        stated.add("complementarity", equation(slope[V] * difference, price * size))
-    elif constraint.norm == 2:
-        size = difference**2 / 2
-        limit = radius**2 / 2
-        gradient = price * difference
-    else:
-        size = F[V] * sp.log(F[V] / reference[V]) - F[V] + reference[V]
-        limit = radius
-        gradient = price * sp.log(F[V] / reference[V])
-    distance = total_of(size.subs(V, U))
+        # Only where f is the reference may a slope lie between -ρ and ρ.
+        size = price * sp.Abs(difference)
+        stated.add("complementarity", equation(slope[V] * difference, size))
+    distance, limit, gradient = _distance_of(constraint, reference, price, slope)
     stated.add("primal feasibility", at_most(distance, limit), ONCE)
     stated.add("dual feasibility", at_least(price), ONCE)
     stated.add("complementarity", equation(price * (distance - limit)), ONCE)
@@ -498,3 +525,28 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
         multipliers,
         lambda d: {reference.name: constraint.reference},
     )
+
+
+def _require_slopes(constraint: constraints.Near) -> None:
+    """Raise an error where the divergence from the reference has no slope."""
+    if constraint.norm == "kl" and not constraint.reference.all():
+        raise UnsupportedProblemError(
+            f"{constraint!r} has no conditions value by value: the reference has zeros, where the "
+            "divergence has no slope. Fix these values to 0 with Fixed(...), and leave them out"
+        )
+
+
+def _distance_of(
+    constraint: constraints.Near, reference: Any, price: Any, slope: Any
+) -> tuple[Any, Any, Any]:
+    """Return the distance from the reference, what it may be, and the price's push on f_v."""
+    radius = number(constraint.radius)
+    difference = F[V] - reference[V]
+    if constraint.norm == 1:
+        return total_of(sp.Abs(difference).subs(V, U)), radius, slope[V]
+    if constraint.norm == 2:
+        # Half the square: its gradient is the difference, where the norm's own divides by 0.
+        return total_of((difference**2 / 2).subs(V, U)), radius**2 / 2, price * difference
+    ratio = sp.log(F[V] / reference[V])
+    divergence = F[V] * ratio - F[V] + reference[V]
+    return total_of(divergence.subs(V, U)), radius, price * ratio

@@ -19,9 +19,9 @@ from ldpopt import losses
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.losses.base import Kinks
 from ldpopt.losses.likelihood import _Likelihood
 from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.losses.responses import Kinks
 from ldpopt.losses.threshold import SupportedLeastSquares
 from ldpopt.solve.kkt.notation import (
     ALL_VALUES,
