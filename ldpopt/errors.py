@@ -62,6 +62,7 @@ class MissingPackageError(LdpoptError, ImportError):
 # The extra that brings each package, and what needs it.
 _EXTRAS = {
     "jinja2": ("cli", "pages of HTML need"),
+    "mbi": ("mbi", "measurements of private-pgm need"),
     "matplotlib": ("plot", "pictures need"),
     "pyarrow": ("files", "files of reports and counts need"),
     "rich": ("cli", "tables in a terminal need"),

@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,8 +30,14 @@ from ldpopt.closed_form.smoothing import random_walk_spread, random_walk_weights
 from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.counts import write_counts
 from ldpopt.collection.header import Header
-from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
-from ldpopt.sources import overlap
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptWarning,
+    MissingPackageError,
+    UnsupportedProblemError,
+)
+from ldpopt.sources import from_mbi, overlap, to_mbi, two_way_tables
 from tests.commands import run
 from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
 
@@ -809,7 +817,7 @@ def test_a_wrong_weight_of_a_margin_would_be_seen(monkeypatch):
             self._weight_of_line = np.ones_like(self._weight_of_line)
             self._mass = np.bincount(self._margin_of_line)
 
-    monkeypatch.setattr("ldpopt.sources.margins.TwoWayLayout", Wrong)
+    monkeypatch.setattr("ldpopt.sources.two_way_tables.TwoWayLayout", Wrong)
     wrong = consistent_margins(DOMAIN, tables, nonnegative=False)
     assert np.abs(wrong.margin("age") - right.margin("age")).max() > 1e-3
 
@@ -826,6 +834,171 @@ def test_margins_of_a_domain_too_large_to_list():
         np.testing.assert_allclose(table.sum(axis=1), result.margin(first), atol=CERTIFIED)
     with pytest.raises(InvalidInputError, match="too many to list: use consistent_margins"):
         domain.margin("a0")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("names", [("age", "state"), ("sex", "state"), ("state",)])
+def test_the_noise_of_consistent_tables_is_that_of_the_linear_map(names, exact, monkeypatch):
+    """By hand: the map as a matrix, column by column, and the variances of all cells."""
+    monkeypatch.setattr(two_way_tables, "_EXACT", 10**9 if exact else 0)
+    rng = np.random.default_rng(31)
+    tables = noisy_tables(DOMAIN, rng, 0.1)
+    cells = sum(estimate.d for estimate in tables.values())
+
+    def answers(vector):
+        parts = np.split(vector, np.cumsum([each.d for each in tables.values()])[:-1])
+        drawn = {
+            pair: FrequencyEstimate(part, noise=tables[pair].noise, is_raw=True)
+            for pair, part in zip(tables, parts, strict=True)
+        }
+        found = consistent_margins(DOMAIN, drawn, nonnegative=False)
+        return found.margin(names[0]) if len(names) == 1 else found[names].ravel()
+
+    zero = answers(np.zeros(cells))
+    matrix = np.stack([answers(row) - zero for row in np.eye(cells)], axis=1)
+    variances = np.concatenate([each.noise.constant for each in tables.values()])
+    expected = matrix @ np.diag(variances) @ matrix.T
+    result = consistent_margins(DOMAIN, tables, nonnegative=False).estimate(*names)
+    noise = result.noise
+    np.testing.assert_allclose(noise.constant, expected.diagonal(), rtol=1e-9)
+    stated = noise.covariance(np.full(result.d, 1 / result.d)).dense()
+    np.testing.assert_allclose(stated, expected, atol=1e-15)
+    own = tables[names].noise.constant[0] if len(names) == 2 else np.inf
+    assert (noise.constant < own).all()
+
+
+def test_intervals_of_consistent_tables_cover_after_their_negative_cells_are_gone():
+    rng = np.random.default_rng(32)
+    joint = rng.dirichlet(np.full(DOMAIN.d, 0.4)).reshape(DOMAIN.shape)
+    axes = {("age", "sex"): 2, ("age", "state"): 1, ("sex", "state"): 0}
+    truths = {pair: joint.sum(axis=axis).ravel() for pair, axis in axes.items()}
+    covered = []
+    of_sets = []
+    for _ in range(60):
+        measured_tables = {}
+        for pair, truth in truths.items():
+            oracle = oracles.GRR(3.0, len(truth))
+            counts = oracle.simulate_counts(rng.multinomial(4_000, truth), rng)
+            measured_tables[pair] = oracle.estimate(counts, 4_000)
+        result = consistent_margins(DOMAIN, measured_tables).estimate("age", "state")
+        lower, upper = result.interval()
+        truth = truths["age", "state"]
+        covered.append((lower <= truth) & (truth <= upper))
+        lower, upper = result.interval(sets=[[0, 1, 5], range(4)])
+        sums = np.array([truth[[0, 1, 5]].sum(), truth[:4].sum()])
+        of_sets.append((lower <= sums) & (sums <= upper))
+    # Of 60 at .95 fewer than 48 are covered with a probability below 1e-5.
+    assert (np.sum(covered, axis=0) >= 48).all()
+    assert (np.sum(of_sets, axis=0) >= 48).all()
+
+
+def test_tables_with_cells_of_unlike_noise_say_so():
+    uneven = FrequencyEstimate([0.4, 0.3, 0.2, 0.1], noise=[0.01, 0.01, 0.01, 0.02])
+    with pytest.warns(LdpoptWarning, match="the table of a and b have variances from 0.01 to 0.02"):
+        consistent_margins(Product(a=2, b=2), {("a", "b"): uneven})
+
+
+def test_estimates_of_tables_are_of_what_was_measured():
+    tables = consistent_margins(DOMAIN, noisy_tables(DOMAIN, np.random.default_rng(33), 0.01))
+    for names, message in (
+        (("state", "age"), "no table of state and age was measured: age and sex; age and state"),
+        (("age", "sex", "state"), "no table of age and sex and state"),
+        ((), "no table"),
+        (("agee",), "agee"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            tables.estimate(*names)
+    one = {("age", "sex"): FrequencyEstimate(np.full(6, 0.5), noise=np.full(6, 0.01))}
+    with pytest.raises(InvalidInputError, match="these tables sum to 3"):
+        consistent_margins(DOMAIN, one, total=3.0).estimate("age", "sex")
+
+
+# --- measurements of private-pgm ------------------------------------------------------------------
+
+
+def measurement(values, clique, stddev=2.0, **options):
+    return SimpleNamespace(noisy_measurement=values, clique=clique, stddev=stddev, **options)
+
+
+MBI_DOMAIN = SimpleNamespace(attributes=("age", "sex"), shape=(3, 2))
+
+
+def test_measurements_of_one_margin_are_averaged_by_precision():
+    counts = np.arange(6.0)
+    turned = counts.reshape(3, 2).T.ravel() + 6
+    rows = [measurement(counts, ("age", "sex"), 1.0), measurement(turned, ("sex", "age"), 2.0)]
+    domain, found = from_mbi(MBI_DOMAIN, rows, total=10)
+    estimate = found["age", "sex"]
+    # Precisions 1 and 1/4: the mean is 6/5 above the first, the variance 1/(1.25 · 10²).
+    np.testing.assert_allclose(estimate.frequencies, (counts + 1.2) / 10)
+    assert estimate.noise.constant == pytest.approx(1 / 125)
+    assert repr(domain) == "Product(age=3, sex=2)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([measurement([1.0] * 6, ("age", "zip"))], "zip"),
+        (
+            [measurement([1.0] * 5, ("age", "sex"))],
+            "measurement 0 has 5 cells, and its margin has 6",
+        ),
+        ([measurement([1.0] * 6, ("age", "sex"), 0.0)], "the standard deviation of measurement 0"),
+        ([measurement([1.0, np.nan, 1.0], ("age",))], "the counts of measurement 0"),
+        ([measurement([1.0] * 3, ("age",), query=np.sum)], "measurement 0 has a query of its own"),
+        ([measurement([1.0], ())], "measurement 0 has 1 cells, and its margin has 1"),
+    ],
+)
+def test_measurements_that_are_no_margins_are_named(rows, message):
+    with pytest.raises(InvalidInputError, match=message):
+        from_mbi(MBI_DOMAIN, rows, total=10)
+
+
+def test_estimates_go_to_private_pgm_and_back(monkeypatch):
+    """With the classes of mbi 2 by their documented fields: the package takes 390 MB."""
+    fields = SimpleNamespace(
+        Domain=lambda names, shape: SimpleNamespace(attributes=names, shape=shape),
+        LinearMeasurement=lambda values, clique, stddev: measurement(
+            values, clique, stddev, query=DatavectorQuery()
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "mbi", fields)
+    assert_kept_by_mbi()
+
+
+class DatavectorQuery:
+    """What mbi 2 calls the query of a whole margin."""
+
+
+def assert_kept_by_mbi():
+    tables = noisy_tables(DOMAIN, np.random.default_rng(34), 0.02)
+    domain, rows = to_mbi(DOMAIN, tables, total=500)
+    again, found = from_mbi(domain, rows, total=500)
+    assert again.names == DOMAIN.names
+    for pair, estimate in tables.items():
+        np.testing.assert_allclose(found[pair].frequencies, estimate.frequencies, atol=1e-6)
+        np.testing.assert_allclose(found[pair].noise.constant, estimate.noise.constant[0])
+
+
+def test_the_package_mbi_takes_what_is_made_for_it():
+    pytest.importorskip("mbi")
+    assert_kept_by_mbi()
+
+
+def test_what_private_pgm_cannot_take_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mbi", None)
+    table = FrequencyEstimate(np.full(6, 1 / 6), noise=np.full(6, 0.01))
+    with pytest.raises(
+        MissingPackageError, match=r"need the package mbi: pip install 'ldpopt\[mbi"
+    ):
+        to_mbi(DOMAIN, {("age", "sex"): table}, total=10)
+    for measured_tables, message in (
+        ({"age": table}, "must be of a tuple of names"),
+        ({("age", "state"): table}, "has 6 cells, and its margin has 12"),
+        ({("age", "sex"): table.frequencies}, "must be a FrequencyEstimate"),
+    ):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+            to_mbi(DOMAIN, measured_tables, total=10)
 
 
 def test_a_margin_is_a_source_of_the_cells():

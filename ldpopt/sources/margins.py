@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.two_way import TwoWayLayout
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
 from ldpopt.sources.product import Product
-from ldpopt.sources.source import Source
 from ldpopt.sources.tables import Shown, ranged
+from ldpopt.sources.two_way_tables import MeasuredTables
 
 Array = NDArray[np.float64]
 Names = tuple[str, str]
@@ -25,7 +24,8 @@ _STEPS = 10_000  # a hundred times what the margins of fourteen attributes take
 class Margins(Immutable, Mapping[Names, Array]):
     """Tables of pairs of attributes that agree: what ``consistent_margins`` returns.
 
-    A mapping from pairs of names, as they were given, to arrays of frequencies.
+    A mapping from pairs of names, as they were given, to arrays of frequencies; a pair in the other
+    order gives the transpose. ``estimate`` gives a table with its noise.
 
     Attributes
     ----------
@@ -41,17 +41,87 @@ class Margins(Immutable, Mapping[Names, Array]):
 
     def __init__(
         self,
-        domain: Product,
-        tables: Mapping[Names, Array],
-        margins: Mapping[str, Array],
+        measured: MeasuredTables,
+        consistent: Array,
+        nearest: Array,
+        *,
         gap: float,
         steps: int,
     ) -> None:
-        self.domain = domain
+        self.domain = measured.domain
         self.gap = gap
         self.steps = steps
-        self._tables = dict(tables)
-        self._margins = dict(margins)
+        self._measured = measured
+        self._consistent = consistent
+        self._nearest = nearest
+        self._tables = self._by_pair(nearest)
+        self._margins = self._by_name(nearest)
+
+    def _by_pair(self, cells: Array) -> dict[tuple[str, ...], Array]:
+        """Return the tables that stand in a vector of all cells."""
+        measured = self._measured
+        parts = zip(measured.pairs, measured.split(cells), strict=True)
+        return {pair: part.reshape(measured.shape(pair)) for pair, part in parts}
+
+    def _by_name(self, cells: Array) -> dict[str, Array]:
+        """Return the margins of all attributes that consistent cells have."""
+        layout = self._measured.layout
+        margins = np.split(layout.margins(cells), layout.starts_of_margins[1:-1])
+        return dict(zip(self._measured.names, margins, strict=True))
+
+    def estimate(self, *names: str) -> FrequencyEstimate:
+        """Return a table, or the margin of one attribute, as an estimate with its noise.
+
+        Its intervals are those of the consistent tables before f >= 0, which is an unbiased
+        estimate, ``.raw``: every method applies to that.
+
+        Parameters
+        ----------
+        names
+            A pair that was measured, in the order in which it was given, or one attribute.
+
+        Returns
+        -------
+        An estimate of the cells, the second attribute running fastest, or of one attribute's
+        values.
+
+        Raises
+        ------
+        InvalidInputError
+            If the pair was not measured in this order, the attribute is in no table, or the total
+            is not 1.
+
+        Notes
+        -----
+        A table has less noise than its own measurement, because the others sharpen its margins.
+        Variances are those at the frequencies found. In domains of many cells those of single cells
+        take the errors of all measured ones as independent, which they are but for a few per cent;
+        those of sets have the exact covariance of each table.
+        """
+        if self._measured.total != 1:
+            raise InvalidInputError(
+                f"estimates are of frequencies, which sum to 1: these tables sum to "
+                f"{self._measured.total:g}"
+            )
+        cells = self.margin(names[0]) if len(names) == 1 else self._measured_table(names)
+        if len(names) == 1:
+            before = self._by_name(self._consistent)[names[0]]
+        else:
+            before = self._by_pair(self._consistent)[names]
+        raw = FrequencyEstimate(
+            before.ravel(),
+            noise=self._measured.noise(names, self._nearest),
+            is_raw=True,
+            method="base",
+        )
+        # Without negative cells nothing was processed.
+        return raw if self.steps == 0 else raw.processed(cells.ravel(), method="consistent")
+
+    def _measured_table(self, names: tuple[str, ...]) -> Array:
+        if names not in self._tables:
+            stated = "; ".join(" and ".join(pair) for pair in self._tables)
+            raise InvalidInputError(f"no table of {' and '.join(names)} was measured: {stated}")
+        return self._tables[names]
 
     def margin(self, name: str) -> Array:
         """Return the frequencies of one attribute's values, which all its tables share.
@@ -76,7 +146,7 @@ class Margins(Immutable, Mapping[Names, Array]):
         raise KeyError(f"no table of {names!r}: there are {', '.join(map(str, self._tables))}")
 
     def __iter__(self) -> Iterator[Names]:
-        return iter(self._tables)
+        return iter(self._measured.pairs)
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -135,7 +205,8 @@ def consistent_margins(
     Warns
     -----
     LdpoptWarning
-        If the gap is above the tolerance after 10,000 steps.
+        If the gap is above the tolerance after 10,000 steps, or the cells of a table have unlike
+        noise: a table counts by the mean of its cells' precisions.
 
     Notes
     -----
@@ -160,52 +231,13 @@ def consistent_margins(
         raise InvalidInputError("pass a mapping from pairs of attributes to estimates, not empty")
     total = validate.real("total", total, above=0)
     tolerance = validate.real("tolerance", tolerance, above=0)
-    pairs = _checked_pairs(domain, measured)
-    names = [name for name in domain.names if any(name in pair for pair in pairs)]
-    number = {name: i for i, name in enumerate(names)}
-    cells = []
-    precisions = []
-    for pair, estimate in measured.items():
-        source = Source(estimate, name=f"the table of {' and '.join(pair)}")
-        size = domain.size(pair[0]) * domain.size(pair[1])
-        if source.size != size:
-            raise InvalidInputError(
-                f"{source.name} has {source.size} cells for {size} combinations of values"
-            )
-        cells.append(estimate.frequencies)
-        precisions.append(1 / source.variance(total / size).mean())
-    layout = TwoWayLayout(
-        [domain.size(name) for name in names],
-        [(number[first], number[second]) for first, second in pairs],
-        precisions,
-    )
-    raw = np.concatenate(cells)
-    nearest = layout.consistent(raw, total)
-    gap = 0.0
-    steps = 0
-    if nonnegative and nearest.min() < 0:
-        nearest, excess, steps = layout.nonnegative(raw, total, tolerance, _STEPS)
-        gap = excess / layout.distance(nearest, raw)
-        if gap > tolerance:
-            warn(f"the tables are inaccurate: their relative gap is {gap:.2g} after {steps} steps")
-    ends = np.cumsum(layout.cells)[:-1]
-    shapes = [(domain.size(first), domain.size(second)) for first, second in pairs]
-    tables = {
-        pair: part.reshape(shape)
-        for pair, part, shape in zip(pairs, np.split(nearest, ends), shapes, strict=True)
-    }
-    margins = np.split(layout.margins(nearest), layout.starts_of_margins[1:-1])
-    return Margins(domain, tables, dict(zip(names, margins, strict=True)), gap, steps)
-
-
-def _checked_pairs(domain: Product, measured: Mapping[Names, FrequencyEstimate]) -> list[Names]:
-    """Return the pairs of attributes, after a check that each is one, and stands once."""
-    pairs: list[Names] = []
-    for pair in measured:
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InvalidInputError(f"a table belongs to a pair of attributes, got {pair!r}")
-        domain.axes(pair)
-        if pair in pairs or pair[::-1] in pairs:
-            raise InvalidInputError(f"the pair {' and '.join(pair)} stands twice")
-        pairs.append(pair)
-    return pairs
+    tables = MeasuredTables(domain, measured, total)
+    cells = tables.cells
+    consistent = tables.layout.consistent(cells, total)
+    if not nonnegative or consistent.min() >= 0:
+        return Margins(tables, consistent, consistent, gap=0.0, steps=0)
+    nearest, excess, steps = tables.layout.nonnegative(cells, total, tolerance, _STEPS)
+    gap = excess / tables.layout.distance(nearest, cells)
+    if gap > tolerance:
+        warn(f"the tables are inaccurate: their relative gap is {gap:.2g} after {steps} steps")
+    return Margins(tables, consistent, nearest, gap=gap, steps=steps)
