@@ -47,6 +47,7 @@ from ldpopt.rendering import picture
 from ldpopt.rendering.claims_page import HEADLINES, claims_page
 from ldpopt.rendering.page import papers_of
 from ldpopt.risks import Collection
+from ldpopt.sources import Sources
 from ldpopt.studies import selection
 
 ROOT = Path(__file__).parent.parent
@@ -320,6 +321,11 @@ BREAKS = {
     # By half: the quick run has a seventh of the draws of the whole one.
     "risk-unbiased": lambda patch: patch.setattr(
         Collection, "noise_total", property(lambda self: 1.5 * self.covariance.trace(self._members))
+    ),
+    "combination-optimal": lambda patch: patch.setattr(
+        Sources,
+        "precisions",
+        property(lambda self: tuple(np.full(each.size, 1.0) for each in self.sources)),
     ),
     "choice-by-both": lambda patch: patch.setattr(
         selection, "_combined", lambda scores, excesses: scores[0].method

@@ -132,14 +132,14 @@ def postprocess(
         frequencies, which is called trial by trial: see ``method_of``.
     **options
         Options of the method: ``groups`` for ``npmle-ns`` and ``mixture-ns`` (disjoint sets of
-        values, such as categories: each keeps the total that the raw estimates give it, which a
-        prior alone would shrink); ``alpha`` (expected false positives, 2) and ``top_k`` (number of
-        values of interest, if known) for ``base-cut`` and ``norm-hyb``; ``beta`` (expected
-        false positives, .05) for ``base-zero``. Three more give what the code that drew N's
-        figures computes: ``crossing="keep"`` for ``norm-cut`` (it keeps the value that crosses
-        the sum of 1, and rescales), ``zero_first=True`` for ``norm-sub`` (values that are not
-        positive stay 0), ``binned=True`` for ``power`` and ``power-ns`` (posterior means at
-        estimates in bins of ten counts).
+        values, such as categories, whose totals a prior alone would shrink: they are means of the
+        raw ones and of the values' sums, by precision); ``alpha`` (expected false positives, 2)
+        and ``top_k`` (number of values of interest, if known) for ``base-cut`` and ``norm-hyb``;
+        ``beta`` (expected false positives, .05) for ``base-zero``. Three more give what the code
+        that drew N's figures computes: ``crossing="keep"`` for ``norm-cut`` (it keeps the value
+        that crosses the sum of 1, and rescales), ``zero_first=True`` for ``norm-sub`` (values that
+        are not positive stay 0), ``binned=True`` for ``power`` and ``power-ns`` (posterior means
+        at estimates in bins of ten counts).
 
     Returns
     -------

@@ -73,7 +73,7 @@ def from_mbi(
     precisions: dict[Names, float] = {}
     for i, measurement in enumerate(measurements):
         names, counts, deviation = _read(f"measurement {i}", product, measurement)
-        turned = next((known for known in moments if {*known} == {*names}), names)
+        turned = next((stated for stated in moments if {*stated} == {*names}), names)
         shares = _transposed(product, counts / total, names, turned)
         precision = (total / deviation) ** 2
         moments[turned] = moments.get(turned, 0.0) + precision * shares

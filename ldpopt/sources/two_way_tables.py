@@ -100,13 +100,16 @@ class MeasuredTables(Immutable):
         spread = _Spread(self, nearest)
         covariance = self._covariance(names, spread)
         if covariance.d * len(nearest) <= _EXACT:
-            own = covariance.diagonal
+            variance = covariance.diagonal
         else:
-            own = spread.of_margin(names[0]) if len(names) == 1 else spread.of_table(names)
+            is_margin = len(names) == 1
+            variance = spread.of_margin(names[0]) if is_margin else spread.of_table(names)
         origins = frozenset().union(*(origins_of(source.estimate) for source in self.sources))
         count = total_reports(self.sources)
 
-        return CombinedNoise(own.ravel(), 0.0, count, joint=lambda _: covariance, origins=origins)
+        return CombinedNoise(
+            variance.ravel(), 0.0, count, joint=lambda _: covariance, origins=origins
+        )
 
     def _covariance(self, names: tuple[str, ...], spread: _Spread) -> CombinedCovariance:
         """Return the covariance of a consistent table or margin, from those of all tables."""
@@ -245,13 +248,13 @@ class _Spread:
         in_column = (by_all + by_column) ** 2
         itself = (1 + by_all + by_row + by_column) ** 2
         outside = of_all - of_row - of_column + variance
-        own = itself * variance
-        own = own + in_row * (of_row - variance)
-        own = own + in_column * (of_column - variance)
-        own = own + by_all**2 * outside
+        total = itself * variance
+        total = total + in_row * (of_row - variance)
+        total = total + in_column * (of_column - variance)
+        total = total + by_all**2 * outside
         through_row = self.of_margin(pair[0], without=at)[:, None] / n**2
         through_column = self.of_margin(pair[1], without=at)[None, :] / m**2
-        return np.asarray(own + through_row + through_column)
+        return np.asarray(total + through_row + through_column)
 
 
 def _checked_pairs(domain: Product, measured: Mapping[Names, Any]) -> list[Names]:
