@@ -86,6 +86,7 @@ class KKT:
         rows = []
         for kind in KINDS:
             conditions = self.of_kind(kind)
+            # Without inequalities there are two kinds alone, and an empty heading would puzzle.
             if not conditions:
                 continue
             rows.append(rf"& \textbf{{{kind}}} &&")
@@ -113,6 +114,7 @@ class KKT:
 
     def _repr_html_(self) -> str:
         """Return the conditions as a table, where a page does not typeset formulas."""
+        # The heading stands in the first row of its kind alone.
         rows: list[tuple[str, str]] = [
             (kind if i == 0 else "", str(condition))
             for kind in KINDS
@@ -159,10 +161,12 @@ class KKT:
         True
         """
         f = solution.frequencies
+        # The conditions of a stack would be those of its vectors, one by one.
         if f.ndim != 1:
             raise InvalidInputError(
                 "residuals takes the solution of one vector, not of a stack: solve estimate[0], say"
             )
+        # Parameters may have changed since the solve: its own values count.
         stated = solution.problem.at(solution.start)
         if (stated.loss, stated.constraints) != (self.problem.loss, self.problem.constraints):
             raise InvalidInputError(
@@ -171,6 +175,7 @@ class KKT:
             )
         numbers = self._numbers(solution)
         amounts = [numbers.residual(condition, len(f)) for condition in self.conditions]
+        # The formula is no condition of its own, and yet it can be wrong.
         of_split = None
         if self.split is not None:
             of_split = numbers.excess(self.split.formula, ALL_VALUES, len(f))
@@ -183,16 +188,19 @@ class KKT:
         d = len(f)
         arrays: dict[str, Array] = {"f": f, **self._loss_form.numbers(start)}
         ranges: dict[str, int] = {"v": d, "j": d}
+        # In the order of the constraints, as the parts are.
         duals = solution.certificate.duals.values()
         for part, dual in zip(self._parts, duals, strict=True):
             arrays |= {**part.data(d), **part.multipliers(dual, f)}
             ranges |= part.ranges(d)
+        # The number of values stands in some formulas as a symbol.
         arrays |= {"d": np.asarray(float(d))}
         if self._loss_form.kinks:
             # Slopes at kinks are no multipliers of constraints: the best of them are taken.
             smooth = sp.Add(*[part.gradient for part in self._parts])
             smooth += self._loss_form.slope()
             signs = [sign for *_, sign in self._loss_form.kinks]
+            # What is left of the gradient without them is what they have to explain.
             smooth = smooth.subs(dict.fromkeys(signs, 0))
             rest = Numbers(arrays, ranges).value(smooth, {"v": np.arange(d)})
             rest = np.broadcast_to(rest, f.shape)
@@ -221,6 +229,7 @@ class Residuals:
     @property
     def largest(self) -> float:
         """The largest failure of all."""
+        # A problem without conditions on a free set fails none.
         return max([*self.amounts, self.of_split or 0.0], default=0.0)
 
     def by_kind(self) -> dict[str, float]:
@@ -265,6 +274,7 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
     UnsupportedProblemError
         If the loss is no sum over values, or a constraint has no conditions value by value.
     """
+    # One set of names for loss and constraints, so that no letter means two things.
     names = Names()
     form_of_loss = loss_form(problem.loss, names)
     loss = repr(problem.loss)
@@ -281,6 +291,7 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
     ]
     # The order of kinds, and within a kind that in which loss and constraints are stated.
     ordered = tuple(c for kind in KINDS for c in _distinct(conditions) if c.kind == kind)
+    # A factor in front of the loss moves no minimiser: the split is that of the loss itself.
     bare = problem.loss.bare
     split = split_of(bare, form_of_loss, stated, names)
     meanings = dict(form_of_loss.meanings)
@@ -291,6 +302,7 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
 
 def _distinct(conditions: list[Condition]) -> list[Condition]:
     """Return the conditions without those that an earlier one states in the same words."""
+    # A divergence and f >= 0 state the same sign; readers should meet it once.
     seen: dict[str, Condition] = {}
     for condition in conditions:
         seen.setdefault(f"{condition.kind}: {condition}", condition)

@@ -17,6 +17,7 @@ from ldpopt.solve.kkt.notation import Condition, Expression
 
 Array = NDArray[Any]
 
+# Functions of any number of arguments in sympy, taken two at a time here.
 _OF_TWO: dict[Any, Callable[..., Any]] = {
     sp.Add: np.add,
     sp.Mul: np.multiply,
@@ -62,9 +63,11 @@ class Numbers:
         if node.is_Number or node.is_NumberSymbol:
             return float(node)
         if isinstance(node, sp.Indexed):
+            # Indices may be indexed themselves, as in f[a_i], and numbers come as floats.
             indices = tuple(np.asarray(self._of(i, places)).astype(int) for i in node.indices)
             return self._arrays[node.base.name][indices]
         if isinstance(node, sp.Symbol):
+            # An index that stands open hides a symbol of the same name.
             return places[node.name] if node.name in places else self._arrays[node.name]
         if isinstance(node, sp.Sum):
             return self._sum(node, places)
@@ -73,6 +76,7 @@ class Numbers:
             return _OF_ONE[node.func](*values)
         if node.func in _OF_TWO:
             return reduce(_OF_TWO[node.func], map(np.asarray, values))
+        # A function that no condition had so far: a wrong number would look like a residual.
         raise TypeError(f"no number is known for {node.func}")
 
     def _sum(self, node: Any, places: Mapping[str, Array]) -> Any:
@@ -90,6 +94,7 @@ class Numbers:
 
     def excess(self, relation: Expression, where: Any, d: int) -> float:
         """Return by how much a relation fails at the indices for which it is stated."""
+        # A condition of one number leaves no index open.
         places = {}
         if where.index is not None:
             members = np.arange(self.range_of(where.index))
@@ -103,6 +108,7 @@ class Numbers:
             failure = np.maximum(difference, 0.0)
         else:
             failure = np.abs(difference)
+        # No value at all may be meant, as where no row has an upper bound: nothing fails.
         if not failure.size:
             return 0.0
         # NaN is no number that a condition may have: it counts as failed by any amount.

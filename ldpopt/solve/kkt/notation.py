@@ -29,12 +29,14 @@ KINDS: tuple[Kind, ...] = (
     "complementarity",
 )
 
+# Shared by all conditions: two symbols of one name with other assumptions would be unlike.
 V = sp.Symbol("v", integer=True)
 U = sp.Symbol("j", integer=True)
 D = sp.Symbol("d", integer=True)
 M = sp.Symbol("m", integer=True)
 F = sp.IndexedBase("f")
 
+# sympy knows Greek letters by their names, and letters with a tilde or a bar not at all.
 LATEX = {
     "f̃": r"\tilde f",
     "f̄": r"\bar f",
@@ -141,11 +143,13 @@ class Names:
     """Names of symbols, each given once: the second λ is λ2."""
 
     def __init__(self) -> None:
+        # The frequencies have this letter in every problem.
         self._used: set[str] = {"f"}
 
     def new(self, letter: str) -> str:
         """Return a name that nothing else has."""
         name = letter
+        # The first has no number: most problems need each letter once.
         number = 2
         while name in self._used:
             name = f"{letter}{number}"
@@ -169,6 +173,7 @@ class Names:
 def number(value: float) -> Any:
     """Return a number as sympy's: an integer where it is one, so that 1.0 is printed as 1."""
     value = float(value)
+    # From the shortest text that is this number: 0.1 is printed as 0.1, not with 17 digits.
     return sp.Integer(int(value)) if value.is_integer() else sp.Float(repr(value))
 
 
@@ -182,6 +187,7 @@ def values_or_number(bound: Array, names: Names, letter: str) -> tuple[Any, dict
 
 def total_of(term: Expression) -> Any:
     """Return Σ_j of an expression in j, over all values."""
+    # The end is a symbol, so that conditions are of any number of values.
     return sp.Sum(term, (U, 0, D - 1))
 
 
@@ -212,6 +218,7 @@ def _subscripts(indices: Any, shown: Callable[[Any], str]) -> str:
     return "".join(shown(index) for index in indices)
 
 
+# Letters that multipliers begin with: they stand behind the data in a sum.
 _MULTIPLIERS = set("λμνρταβγs")
 
 
@@ -239,6 +246,7 @@ class _Text(StrPrinter):  # type: ignore[misc]  # Any, as all of sympy is
         return _ordered_terms(expr)
 
     def _print_Indexed(self, expr: Any) -> str:
+        # f_v, but f[a_i]: an index with an index of its own wants brackets.
         plain = all(index.is_Symbol for index in expr.indices)
         inner = _subscripts(expr.indices, self._print)
         base = self._print(expr.base.label)
@@ -246,6 +254,7 @@ class _Text(StrPrinter):  # type: ignore[misc]  # Any, as all of sympy is
 
     def _print_Sum(self, expr: Any) -> str:
         term = self._print(expr.function)
+        # A sum reaches as far as its bracket, or over one product.
         if expr.function.is_Add or expr.function.is_Relational:
             term = f"({term})"
         return f"Σ_{expr.limits[0][0]} {term}"
@@ -254,6 +263,7 @@ class _Text(StrPrinter):  # type: ignore[misc]  # Any, as all of sympy is
         return f"|{self._print(expr.args[0])}|"
 
     def _print_KroneckerDelta(self, expr: Any) -> str:
+        # sympy sorts the two sides by its own order: the longer one first reads as a statement.
         left, right = sorted(map(self._print, expr.args), key=len, reverse=True)
         return f"[{left} = {right}]"
 
@@ -262,6 +272,7 @@ class _Text(StrPrinter):  # type: ignore[misc]  # Any, as all of sympy is
         return f"{self._print(expr.lhs)} {signs[expr.rel_op]} {self._print(expr.rhs)}"
 
     def _print_Max(self, expr: Any) -> str:
+        # sympy puts the number first: max(f, 0) is what papers write.
         return f"max({', '.join(map(self._print, reversed(expr.args)))})"
 
     def _print_Min(self, expr: Any) -> str:
@@ -271,6 +282,7 @@ class _Text(StrPrinter):  # type: ignore[misc]  # Any, as all of sympy is
 def as_text(expression: Expression) -> str:
     """Return an expression as text."""
     text = _Text({"full_prec": False}).doprint(expression)
+    # Squares first: the general power would take them for its own.
     return str(text).replace("**2", "²").replace("**", "^").replace("*", "·")
 
 
@@ -295,6 +307,7 @@ class _Latex(LatexPrinter):  # type: ignore[misc]  # Any, as all of sympy is
         return f"{self._print(expr.base.label)}_{{{inner}}}"
 
     def _print_Symbol(self, expr: Any, style: str = "plain") -> str:
+        # The second λ is λ2 in text, and gets a raised number here.
         letter = expr.name.rstrip("0123456789")
         count = expr.name[len(letter) :]
         prime = rf"^{{({count})}}" if count else ""
@@ -303,5 +316,6 @@ class _Latex(LatexPrinter):  # type: ignore[misc]  # Any, as all of sympy is
 
 def as_latex(expression: Expression) -> str:
     """Return an expression in LaTeX."""
+    # Fractions in full: folded ones, x / 2, read badly beside sums.
     printer = _Latex({"full_prec": False, "mul_symbol": None, "fold_short_frac": False})
     return str(printer.doprint(expression))

@@ -60,6 +60,7 @@ def constraint_part(constraint: Constraint, of: str, names: Names) -> Part:
     UnsupportedProblemError
         If it is not convex, or states itself by cvxpy's expressions.
     """
+    # The conditions are sufficient on convex sets alone.
     if not constraint.convex:
         reason = "it is not convex, so that multipliers decide nothing"
     else:
@@ -85,6 +86,7 @@ def _nonnegative(constraint: constraints.NonNegative, of: str, names: Names) -> 
         stated.conditions,
         {multiplier.name: f"multipliers of {of}"},
         lambda dual, f: {multiplier.name: np.asarray(dual)},
+        # The case split cuts the response off at this end.
         ends=[(1, sp.Integer(0))],
     )
 
@@ -103,29 +105,34 @@ def _box_part(lower: Array, upper: Array, of: str, names: Names) -> Part:
     bases: list[tuple[int, str]] = []
     ends: list[tuple[int, Any]] = []
     for bound, letter, sign, kind in ((lower, "l", 1, "lower"), (upper, "u", -1, "upper")):
+        # A side without bounds has no multipliers: no letter is spent on it.
         if not np.isfinite(bound).any():
             continue
         end, stored = values_or_number(bound, names, letter)
         arrays |= stored
         multiplier = names.base("α" if sign > 0 else "β")
         where = _where_finite(np.asarray(bound), stored)
+        # One number for all values stands in the conditions itself, without a letter.
         meanings |= dict.fromkeys(stored, f"the {kind} bounds")
         meanings[multiplier.name] = f"multipliers of the {kind} bounds of {of}"
         stated.add("primal feasibility", (at_least if sign > 0 else at_most)(F[V], end), where)
         stated.add("dual feasibility", at_least(multiplier[V]))
         distance = sign * (F[V] - end)
         stated.add("complementarity", equation(multiplier[V] * distance), where)
+        # A lower bound pushes up, against the slope of the loss; an upper one pushes down.
         gradient -= sign * multiplier[V]
         bases.append((sign, multiplier.name))
         ends.append((sign, end))
 
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
+        # A certificate has one number per value: positive at a lower bound, negative at an upper.
         return {name: np.maximum(sign * np.asarray(dual), 0.0) for sign, name in bases}
 
     return Part(gradient, stated.conditions, meanings, multipliers, lambda d: arrays, ends=ends)
 
 
 def _where_finite(bound: Array, stored: dict[str, Array]) -> Everywhere:
+    # Words are spent on the exception alone: where some values have no such bound.
     if not stored or np.isfinite(bound).all():
         return ALL_VALUES
     (name,) = stored
@@ -148,6 +155,7 @@ def _fixed(constraint: constraints.Fixed, of: str, names: Names) -> Part:
     stated.add("primal feasibility", equation(F[V], value[V]), where)
 
     def stored(d: int) -> dict[str, Array]:
+        # The condition reads the fixed values alone: any number will do for the others.
         numbers = np.zeros(d)
         numbers[constraint.indices] = constraint.values
         return {value.name: numbers}
@@ -173,12 +181,14 @@ def _sums_to(constraint: constraints.SumsTo, of: str, names: Names) -> Part:
         multiplier,
         stated.conditions,
         {multiplier.name: f"the multiplier of {of}, of either sign"},
+        # Opposite to a certificate, in which a positive number pushes up: this is the papers' μ.
         lambda dual, f: {multiplier.name: -np.asarray(dual)},
     )
 
 
 @constraint_part.register
 def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
+    # A value in two groups has two multipliers, for which h_v has no place.
     if not constraint.disjoint:
         return _equations(constraint, of, names)
     index = names.index("g")
@@ -186,6 +196,7 @@ def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
     multiplier = names.base("τ")
     total = names.base("t")
     where = Everywhere(index, f"for all groups {index}", rf"\text{{for all groups }} {index}")
+    # A sum over the members of group g, written as one over all values.
     member = sp.KroneckerDelta(group_of[U], index)
     stated = _Stated(of)
     stated.add("primal feasibility", equation(total_of(member * F[U]), total[index]), where)
@@ -220,6 +231,7 @@ def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
 
 @constraint_part.register
 def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
+    # Its rows are equations: their multipliers may have any sign.
     if isinstance(constraint, constraints.Hierarchy):
         return _equations(constraint, of, names)
     matrix = names.base("A")
@@ -282,6 +294,7 @@ def _state_side(
         rf"\text{{where }} {letter}_{{{index}}} \text{{ is infinite}}",
         partial(_infinite, members, constraint),
     )
+    # The part of the multiplier that belongs to this side: both sides share one letter.
     price = sp.Max(sign * multiplier, 0)
     stated.add("primal feasibility", relation(value, end[index]), where)
     # Without a bound below nothing pushes up, and without one above nothing down.
@@ -344,6 +357,7 @@ def _order(constraint: Order, of: str, names: Names) -> Part:
     stated.add("primal feasibility", at_least(difference), where)
     stated.add("dual feasibility", at_least(multiplier[index]), where)
     stated.add("complementarity", equation(multiplier[index] * difference), where)
+    # A pair pushes its higher value up and its lower value down.
     is_upper = sp.KroneckerDelta(upper[index], V)
     is_lower = sp.KroneckerDelta(lower[index], V)
 
@@ -371,8 +385,10 @@ def _top_set(constraint: constraints.TopSet, of: str, names: Names) -> Part:
     side = names.base("σ")
     multiplier = names.base("ν")
     level = names.symbol("t")
+    # How far a value is on its own side of the level: one formula for both sets.
     distance = side[V] * (F[V] - level)
     stated = _Stated(of)
+    # The level is a variable too, and this is the derivative of the Lagrangian by it.
     stated.add("stationarity", equation(total_of(side[U] * multiplier[U])), ONCE)
     stated.add("primal feasibility", at_least(distance))
     stated.add("dual feasibility", at_least(multiplier[V]))
@@ -457,6 +473,7 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
         parts.append(part)
 
     def stored(d: int) -> dict[str, Array]:
+        # Differences are taken along the order: rows of the identity, in that order, make them.
         chain = np.arange(d) if constraint.order is None else constraint.order
         eye = np.eye(d)[chain]
         return {part.matrix.name: np.diff(eye, part.order, axis=0) for part in parts}
@@ -484,6 +501,7 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
 
 @constraint_part.register
 def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
+    # In the maximum norm the ball is a box, with multipliers value by value.
     if constraint.norm == np.inf:
         lower = constraint.reference - constraint.radius
         return _box_part(lower, constraint.reference + constraint.radius, of, names)
@@ -494,6 +512,7 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     difference = F[V] - reference[V]
     meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
     slope = None
+    # The absolute value has no derivative where f is the reference: a letter stands for it.
     if constraint.norm == 1:
         slope = names.base("s")
         meanings[slope.name] = f"slopes of {price.name} |f_v - {reference.name}_v|"
@@ -509,6 +528,7 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         d = len(f)
         if slope is not None:
+            # Rows f - r - t <= 0 and f - r + t >= 0, then the sum of t, which the radius bounds.
             below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
             return {slope.name: -(below + above), price.name: -total[0]}
         # cvxpy states the ball of d f with the radius d ρ: a unit of it is one of the norm.

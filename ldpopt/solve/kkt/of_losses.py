@@ -81,6 +81,7 @@ class LossForm:
         """Return ℓ'_v at f_v, with the subgradients of kinks."""
         slope = sp.diff(self.term, X).subs(X, F[V])
         for weight, _, sign in self.kinks:
+            # The subgradient of a kink stands as a symbol, which its own conditions bound.
             slope += number(weight) * sign
         return slope
 
@@ -106,6 +107,7 @@ def loss_form(loss: Loss, names: Names) -> LossForm:
     UnsupportedProblemError
         If it is no sum over values, or not convex.
     """
+    # Either the derivative by f_v has other values in it, or it decides nothing.
     reason = "it is no sum over values" if loss.convex else "it is not convex"
     raise UnsupportedProblemError(
         f"{loss!r} has no conditions value by value: {reason}. The multipliers of a solution are "
@@ -117,7 +119,9 @@ def loss_form(loss: Loss, names: Names) -> LossForm:
 @loss_form.register
 def _squares(loss: losses.LeastSquares, names: Names) -> LossForm:
     if isinstance(loss, SupportedLeastSquares):
+        # A square by its class, with a support that moves: refused like an unknown loss.
         return loss_form.dispatch(object)(loss, names)
+    # Squares around another target: only the letter and its meaning differ.
     is_posterior = isinstance(loss, losses.PosteriorMean)
     target = names.base("m" if is_posterior else "f̃")
     meaning = "the posterior mean" if is_posterior else "the estimate"
@@ -155,6 +159,7 @@ def _gaussian(loss: losses.GaussianMLE, names: Names) -> LossForm:
         noise = estimate.noise
         return {
             target.name: estimate.frequencies,
+            # Plain noise has the same number for all values, mixed noise another for each.
             constant.name: np.broadcast_to(noise.a, shape),
             growth.name: np.broadcast_to(noise.b, shape),
         }
@@ -184,6 +189,7 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
     slope = top - floor
 
     def numbers(estimate: FrequencyEstimate) -> dict[str, Array]:
+        # The library computes with q and p - q; papers write q and p.
         first, rise = loss.constants(estimate)
         return {
             share.name: loss.shares(estimate),
@@ -197,6 +203,7 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
         floor.name: "the probability that a report supports another value",
         top.name: "the probability that a report supports the user's value",
     }
+    # Reports that support one value each: those that support another add no term.
     if isinstance(loss, losses.MultinomialMLE):
         return LossForm(
             -share[V] * sp.log(probability),
@@ -224,11 +231,13 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
 @loss_form.register(losses.KullbackLeibler)
 @loss_form.register(losses.KLTo)
 def _divergence(loss: Any, names: Names) -> LossForm:
+    # The divergence from the estimate and from a reference: one formula, two letters.
     is_estimate = isinstance(loss, losses.KullbackLeibler)
     reference = names.base("f̃" if is_estimate else "r")
     return LossForm(
         X * sp.log(X / reference[V]),
         {reference.name: "the estimate" if is_estimate else "the reference"},
+        # Negative estimates count as 0, as they do in the loss.
         lambda estimate: {reference.name: np.maximum(loss.target(estimate), 0.0)},
         lambda price: reference[V] * sp.exp(-1 - price),
         reference=reference,
@@ -250,6 +259,7 @@ def _absolute(loss: losses.LeastAbsolute, names: Names) -> LossForm:
     place = names.base("r" if is_reference else "f̃")
     sign = names.base("s")
     return LossForm(
+        # All of it is a kink: nothing is left to differentiate.
         sp.Integer(0),
         {
             place.name: "the reference" if is_reference else "the estimate",
@@ -285,6 +295,7 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
     if len(parts) == 1:
         return _scaled(*parts[0])
     references = [form.reference for _, form in parts if form.reference is not None]
+    # Two references would have two sets of zeros, and a slope stated by hand does not add up here.
     if len(references) > 1 or any("slope" in vars(form) for _, form in parts):
         raise UnsupportedProblemError(
             f"{loss!r}: conditions are written of sums with at most one divergence from a "
@@ -309,6 +320,7 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
 def _scaled(weight: float, form: LossForm) -> LossForm:
     """Return one loss with a factor in front: its response is that to the price over it."""
     response = form.response
+    # The price of the bare loss is that of the scaled one over the factor.
     factor = number(weight)
     return LossForm(
         factor * form.term,
@@ -323,6 +335,7 @@ def _scaled(weight: float, form: LossForm) -> LossForm:
 
 
 def _joined(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    # Names are distinct, so that no part overwrites another.
     return {name: array for part in parts for name, array in part.items()}
 
 
@@ -363,6 +376,7 @@ def subgradients(
     ``numbers`` holds the places, ``rest`` is what all other terms add to the gradient.
     """
     slopes: dict[str, Array] = {}
+    # Stationarity: the slopes of the kinks are to cancel all other terms.
     target = -rest
     for weight, place, sign in form.kinks:
         at = np.asarray(numbers[place.base.name])
