@@ -101,6 +101,7 @@ class HeldRows:
 
     def prices(self, multipliers: Array) -> Array:
         """Return what bounds the size of each row's multiplier, given the multipliers."""
+        # Number -1 takes the infinite last entry: such a row has no sum that prices it.
         of_sums = np.append(np.abs(multipliers), np.inf)[self.priced_by]
         return np.asarray(np.minimum(self.price, of_sums))
 
@@ -199,12 +200,15 @@ class _Point:
         """Find the multipliers; what a solver only left near an end is taken for free."""
         for _ in range(_ROUNDS):
             self.multipliers = _explaining(self)
+            # From the end that each value is near.
             distance = np.where(
                 self.at == 1, self.f - self.bounds.lower, self.bounds.upper - self.f
             )
+            # A Newton step of its own would take such a value to its end: it belongs there.
             with np.errstate(divide="ignore", invalid="ignore"):
                 drawn = self.pull / self.curvature >= distance
             inside = (np.abs(self.at) == 1) & (distance > EXACT) & ~drawn
+            # A row at some distance that pushes nothing was merely close.
             loose = (self.rows.distance > EXACT) & self._without_multiplier
             if not (inside.any() or loose.any()):
                 return
@@ -219,6 +223,7 @@ class _Point:
 
     def weak(self) -> tuple[NDArray[np.int64], Mask]:
         """Return the sides of the values, and the rows, that hold without a multiplier."""
+        # Without a pull the value would stay if the bound were taken away.
         values = np.where((np.abs(self.at) == 1) & (self.pull <= self.nothing), self.at, 0)
         # Rows whose values are all held add nothing, whatever their multiplier.
         touches = np.asarray(abs(self.rows.matrix) @ self.free.astype(float)) > 0
@@ -247,32 +252,55 @@ def face_of(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Fac
     rows = _rows_near(formulation, start, f)
     point = _Point(f, curvature, low, high, bounds, _at_ends(f, bounds), rows)
     point.explain()
-    unexplained = np.max(np.abs(np.where(point.free, point.slope - point.price, 0.0)))
+    # By how much each multiplier is beyond its price: at most 0 where the point is a minimiser.
     excess = np.abs(point.multipliers) - point.rows.prices(point.multipliers)
-    beyond = max(float(unexplained), float(np.max(excess, initial=0.0)))
-    if beyond > _UNEXPLAINED * point.scale:
-        raise NoDerivativeError(
-            "no exact derivative: the constraints that hold do not explain the slope at the "
-            "solution; solve to a higher accuracy"
-        )
+    _require_explained(point, excess)
     weak, weak_rows = point.weak()
     at_kink = point.low < point.high
-    kinks = [f"value {v} is at its bound without a multiplier" for v in np.flatnonzero(weak)]
-    kinks += [f"{name} holds without a multiplier" for name in point.rows.names[weak_rows]]
-    at_price = np.isfinite(excess) & (excess >= -point.nothing)
-    kinks += [f"{name} is at the end of its price" for name in point.rows.names[at_price]]
-    ends = (point.price <= low + point.nothing) | (point.price >= high - point.nothing)
-    kinks += [f"value {v} leaves a kink of the loss" for v in np.flatnonzero(at_kink & ends)]
+    # What is held in earnest, by a kink or by an infinite slope stays; what holds by accident may
+    # move to one side.
+    is_held = (point.at != 0) & (weak == 0)
     return Face(
-        fixed=(point.at != 0) & (weak == 0) | at_kink | ~np.isfinite(low),
+        fixed=is_held | at_kink | ~np.isfinite(low),
         rows=point.rows.chosen(~weak_rows),
         curvature=curvature,
         sensitivity=sensitivity,
         is_centred=loss.is_centred,
         weak_sides=weak,
         weak_rows=point.rows.chosen(weak_rows),
-        kinks=tuple(kinks),
+        kinks=tuple(_kinks_in_words(point, weak, weak_rows, excess)),
     )
+
+
+def _require_explained(point: _Point, excess: Array) -> None:
+    """Raise an error if the constraints that hold do not explain the slope at the point."""
+    missed = np.where(point.free, point.slope - point.price, 0.0)
+    unexplained = float(np.max(np.abs(missed)))
+    beyond = max(unexplained, float(np.max(excess, initial=0.0)))
+    if beyond > _UNEXPLAINED * point.scale:
+        raise NoDerivativeError(
+            "no exact derivative: the constraints that hold do not explain the slope at the "
+            "solution; solve to a higher accuracy"
+        )
+
+
+def _kinks_in_words(
+    point: _Point, weak: NDArray[np.int64], weak_rows: Mask, excess: Array
+) -> list[str]:
+    """Return what makes the solution have a kink in the estimate; nothing where it has none."""
+    names = point.rows.names
+    kinks = [f"value {v} is at its bound without a multiplier" for v in np.flatnonzero(weak)]
+    kinks += [f"{name} holds without a multiplier" for name in names[weak_rows]]
+    # A tie whose multiplier has reached its price is about to break.
+    at_price = np.isfinite(excess) & (excess >= -point.nothing)
+    kinks += [f"{name} is at the end of its price" for name in names[at_price]]
+    # So is a kink of the loss whose slope has reached one of its two sides.
+    at_kink = point.low < point.high
+    is_lowest = point.price <= point.low + point.nothing
+    is_highest = point.price >= point.high - point.nothing
+    leaving = np.flatnonzero(at_kink & (is_lowest | is_highest))
+    kinks += [f"value {v} leaves a kink of the loss" for v in leaving]
+    return kinks
 
 
 def _second_derivatives(loss: Loss, start: FrequencyEstimate, f: Array) -> tuple[Array, Array]:
@@ -293,10 +321,12 @@ def _slopes(loss: Loss, start: FrequencyEstimate, f: Array) -> tuple[Array, Arra
     """Return the smallest and largest slope of each value at f, without kinks that values share."""
     smooth = loss.smooth_part
     assert smooth is not None  # _second_derivatives has looked
+    # A copy: kinks are added to it, and the loss may have returned an array that it keeps.
     low = np.array(smooth.gradient(f, start), dtype=np.float64)
     high = low.copy()
     if loss.has_kinks:
         for place, below, above in loss.kinks(loss.data(start), loss.constants(start)):
+            # Within NEAR of a kink any slope between its two sides is right: low and high differ.
             low += np.where(f > place + NEAR, above, below)
             high += np.where(f < place - NEAR, below, above)
     chain = loss.smoothing(start.d) if loss.has_shared_kinks else None
@@ -342,6 +372,7 @@ def _at_ends(f: Array, bounds: Box) -> NDArray[np.int64]:
     """Return 1 at lower ends, -1 at upper ones, 2 where both are the same, else 0."""
     low = f - bounds.lower <= NEAR
     high = bounds.upper - f <= NEAR
+    # A value between two close ends counts as at the lower one.
     at = np.where(low, 1, np.where(high, -1, 0))
     return np.where(bounds.lower == bounds.upper, 2, at)
 
@@ -349,6 +380,7 @@ def _at_ends(f: Array, bounds: Box) -> NDArray[np.int64]:
 def _rows_near(formulation: Formulation, start: FrequencyEstimate, f: Array) -> HeldRows:
     """Return the rows of all constraints that are near one of their ends at f."""
     d = start.d
+    # Sums of differences have a form without further variables, which their rows do not show.
     plain = [one for one in formulation.constraints if not isinstance(one, Smooth)]
     source = RowsOfTrials(Formulation(formulation.loss, tuple(plain)), d)
     if source.curved:
@@ -377,8 +409,11 @@ def _held(system: LinearInequalities, f: Array, name: str) -> HeldRows:
     values = np.asarray(system.matrix @ f)
     above = values - system.lower
     below = system.upper - values
+    # An equation has no side, and holds whatever a solver left over.
     equal = system.lower == system.upper
-    size = np.maximum(1.0, np.minimum(np.abs(system.lower), np.abs(system.upper)))
+    # Rows of large sums are right to as many digits, and so to less in absolute terms.
+    nearest_end = np.minimum(np.abs(system.lower), np.abs(system.upper))
+    size = np.maximum(1.0, nearest_end)
     at_lower = above <= NEAR * size
     at_upper = (below <= NEAR * size) & ~at_lower
     side = np.where(equal, 0, np.where(at_lower, 1, -1))
@@ -441,6 +476,7 @@ def _ties(chain: NDArray[np.int64], f: Array, price: float) -> HeldRows:
 
     along = f[chain]
     tied = np.flatnonzero(_signs(np.diff(along), along) == 0)
+    # Each row is the upper value of a tie minus the lower one.
     count = len(tied)
     places = np.concatenate([np.arange(count), np.arange(count)])
     columns = np.concatenate([chain[tied], chain[tied + 1]])
@@ -454,6 +490,7 @@ def _joined(parts: list[HeldRows]) -> HeldRows:
     """Return all rows as one."""
     from scipy import sparse
 
+    # Numbers of rows count from the beginning of their own part: they move with it.
     offsets = np.cumsum([0, *(len(part.side) for part in parts)])
     priced_by = [
         np.where(part.priced_by >= 0, part.priced_by + offset, -1)
@@ -479,9 +516,11 @@ def _explaining(point: _Point) -> Array:
     if not len(touches):
         return multipliers
     rows = matrix[touches]
+    # Weighted by how far a value moves with its slope: the fit is that of one Newton step.
     with np.errstate(divide="ignore"):
         weights = np.where(free & (point.curvature > 0), 1 / point.curvature, free.astype(float))
     equations = NormalEquations(rows, weights, _DAMPING)
+    # The damping makes each solve inexact: what is left over is solved for again.
     residual = point.slope
     solved = np.zeros(len(touches))
     for _ in range(_REFINEMENTS):
@@ -508,22 +547,25 @@ def _without_any_multiplier(point: _Point) -> tuple[NDArray[np.int64], Mask]:
     unit = sparse.csr_array((np.ones(len(held)), (held, places)), shape=(d, len(held)))
     sides = np.concatenate([point.rows.side, np.where(at[held] == 2, 0, at[held])])
     counted = np.flatnonzero(sides)
+    # Equations, and values that a kink holds, need no count: they stay in any case.
     # Variables: one multiplier per row and per held value, then what is counted of each.
     entries = (-sides[counted].astype(float), (np.arange(len(counted)), counted))
     picked = sparse.csr_array(entries, shape=(len(counted), m + len(held)))
     none = sparse.csr_array((d, len(counted)))
     explained = sparse.hstack([point.rows.matrix.T, unit, none])
     at_most = sparse.hstack([picked, sparse.eye_array(len(counted))])
+    # In units of the slope: the tolerances of the program are absolute.
     target = point.slope / point.scale
     system = LinearInequalities(
         sparse.vstack([explained, at_most], format="csr"),
         np.concatenate([target - _NO_MULTIPLIER, np.full(len(counted), -np.inf)]),
         np.concatenate([target + _NO_MULTIPLIER, np.zeros(len(counted))]),
     )
-    ranges: list[tuple[float | None, float | None]] = []
-    for side in sides:
-        ranges.append((0 if side == 1 else None, 0 if side == -1 else None))
+    # A multiplier has the sign of its side; that of an equation has either.
+    signs: dict[int, tuple[float | None, float | None]] = {1: (0, None), -1: (None, 0)}
+    ranges = [signs.get(int(side), (None, None)) for side in sides]
     ranges += [(0, _COUNTED)] * len(counted)
+    # As many as possible, each counted up to a small amount.
     cost = np.concatenate([np.zeros(len(sides)), -np.ones(len(counted))])
     solution = LinearProgram(system, ranges).minimise(cost)
     if solution.status != "optimal":

@@ -94,6 +94,7 @@ class Jacobian:
     def __matmul__(self, moves: ArrayLike) -> Array:
         """Return the moves of the solution with moves of the estimate, (d,) or (d, m)."""
         x = self._columns("moves", moves)
+        # The loss shifts the estimate to its sum first: a move of all values alike does not count.
         if self._is_centred:
             x = x - x.mean(axis=0)
         return self._moved(self._sensitivity[:, None] * x).reshape(np.shape(moves))
@@ -109,6 +110,7 @@ class Jacobian:
     @cached_property
     def diagonal(self) -> Array:
         """∂f̂_v/∂f̃_v of each value, shape (d,)."""
+        # Block -1, of values that stay, takes the last entry.
         moves = np.append(self._own_moves, 0.0)[self._block]
         diagonal = moves * self._sensitivity
         if self._is_centred:
@@ -146,6 +148,7 @@ class Jacobian:
         moving = self._block >= 0
         sums = np.zeros((count, slopes.shape[1]))
         np.add.at(sums, self._block[moving], slopes[moving])
+        # In blocks: their own moves, less those that the rows forbid.
         moves = sums / self._height[:, None] - self._basis @ (self._basis.T @ sums)
         result = np.zeros_like(slopes)
         result[moving] = moves[self._block[moving]]
@@ -209,19 +212,22 @@ def jacobian(
     if towards is not None:
         direction = validate.vector("towards", towards)
         validate.one_per_value("towards", direction, start.d)
+    # Most problems are of this kind, and face_of costs several times as much.
     separate = _without_rows(formulation, start, f)
     if separate is not None:
         return separate
     face = face_of(formulation, start, f)
-    weak = (face.weak_sides != 0, np.ones(len(face.weak_rows.side), dtype=np.bool_))
-    has_weak = weak[0].any() or weak[1].any()
+    # Without a direction all that holds by accident is kept, as if it held in earnest.
+    held_values = face.weak_sides != 0
+    held_rows = np.ones(len(face.weak_rows.side), dtype=np.bool_)
+    has_weak = held_values.any() or held_rows.any()
     if direction is not None and has_weak:
-        weak = _held_towards(face, direction)
-    rows = [face.rows.matrix, face.weak_rows.matrix[np.flatnonzero(weak[1])]]
+        held_values, held_rows = _held_towards(face, direction)
+    rows = [face.rows.matrix, face.weak_rows.matrix[np.flatnonzero(held_rows)]]
     from scipy import sparse
 
     matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
-    return _on_face(face, face.fixed | weak[0], matrix)
+    return _on_face(face, face.fixed | held_values, matrix)
 
 
 def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Jacobian | None:
@@ -229,6 +235,7 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
 
     None is returned of other problems, and at kinks: those are for ``face_of``.
     """
+    # A box with at most one total: its rows are known without being written down.
     region = formulation.region(start.d)
     loss = formulation.loss
     is_smooth = loss.smooth_part is loss and loss.separable is not None
@@ -236,19 +243,25 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
     if sensitivity is None:
         return None
     slope = np.asarray(loss.gradient(f, start))
+    # Strictly inside: what is at an end by accident is left to face_of.
     is_inside = (f > region.lower + EXACT) & (f < region.upper - EXACT)
     free = is_inside & np.isfinite(slope)
     height = np.broadcast_to(loss.curvature(start, f, f), f.shape)[free]
     if not free.any() or not np.all(height > 0):
         return None
+    # How far a value moves with its slope.
     give = 1 / height
     price = 0.0
     basis = np.zeros((len(give), 0))
     if region.total is not None:
+        # The mean slope, weighted as the least squares of one Newton step weight it.
         price = float(np.sum(slope[free] * give) / np.sum(give))
         basis = (give / np.sqrt(np.sum(give)))[:, None]
+    # How strongly the slope draws each value to the end where it is.
     pull = np.where(f <= region.lower + EXACT, slope - price, price - slope)
-    scale = float(np.max(np.abs(slope[np.isfinite(slope)]))) + float(np.max(height * f[free]))
+    # Of the terms too whose difference the slopes are: these may all be rounding.
+    largest_slope = float(np.max(np.abs(slope[np.isfinite(slope)])))
+    scale = largest_slope + float(np.max(height * f[free]))
     # Values at an end must be drawn to it, and the others explained by the price.
     is_clear = pull[~free] > _CLEAR * scale
     missed = np.abs(slope[free] - price)
@@ -258,6 +271,7 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
     first, last = loss.domain(loss.constants(start))
     if f.min() - first <= AT_END or last - f.max() <= AT_END:
         return None
+    # Every value that moves is a block of its own: no rows tie them.
     block = np.where(free, np.cumsum(free) - 1, -1)
     every = np.broadcast_to(sensitivity, f.shape)
     return Jacobian(block, height, basis, every, loss.is_centred, ())
@@ -272,6 +286,7 @@ def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:
     count = int(block.max(initial=-1)) + 1
     moving = np.flatnonzero(block >= 0)
     height: Array = np.zeros(count)
+    # A block bends as much as its values do together.
     np.add.at(height, block[moving], face.curvature[moving])
     if not np.all(height > 0):
         raise NoDerivativeError(
@@ -279,6 +294,7 @@ def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:
         )
     entries = (np.ones(len(moving)), (moving, block[moving]))
     to_blocks = sparse.csr_array(entries, shape=(d, count))
+    # By blocks: a tie inside one is 0, and leaves.
     rows = sparse.csr_array(matrix @ to_blocks)
     # Ties within a block have become rows of rounding.
     sizes = np.asarray(abs(rows).sum(axis=1)).ravel()
@@ -295,6 +311,7 @@ def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
 
     d = len(fixed)
     counts = np.diff(matrix.indptr)
+    # Of rows with two entries the place of the first; ties are those whose entries cancel.
     first = matrix.indptr[:-1][counts == 2]
     first = first[matrix.data[first] == -matrix.data[first + 1]]
     ends = (matrix.indices[first], matrix.indices[first + 1])
@@ -325,6 +342,7 @@ def _basis(rows: Any, height: Array) -> Any:
         raise NoDerivativeError(
             f"no exact derivative: {m:,} rows of {count:,} blocks are too many for a dense basis"
         )
+    # Not by Cholesky: rows may depend on each other, and then a product with itself is singular.
     left, sizes, _ = np.linalg.svd(scaled.toarray().T, full_matrices=False)
     kept = sizes > _DEPENDENT * sizes.max(initial=0.0)
     return root[:, None] * left[:, kept]
@@ -345,14 +363,14 @@ def _held_towards(face: Face, direction: Array) -> tuple[NDArray[np.bool_], NDAr
     # Values that stay are no variables: their curvature may be infinite.
     moving = np.flatnonzero(~face.fixed)
     weak = np.flatnonzero(face.weak_sides[moving])
-    unit = sparse.csr_array(
-        (np.ones(len(weak)), (np.arange(len(weak)), weak)), shape=(len(weak), len(moving))
-    )
+    entries = (np.ones(len(weak)), (np.arange(len(weak)), weak))
+    unit = sparse.csr_array(entries, shape=(len(weak), len(moving)))
     parts = [
         (face.rows.matrix[:, moving], np.zeros(len(face.rows.side), dtype=np.int64)),
         (face.weak_rows.matrix[:, moving], face.weak_rows.side),
         (unit, face.weak_sides[moving][weak]),
     ]
+    # Equations have both ends at 0, the others one: they may be left to the inside.
     sides = np.concatenate([side for _, side in parts])
     system = LinearInequalities(
         sparse.vstack([matrix for matrix, _ in parts], format="csr"),
@@ -362,13 +380,13 @@ def _held_towards(face: Face, direction: Array) -> tuple[NDArray[np.bool_], NDAr
     curvature = face.curvature[moving]
     slope = -face.sensitivity[moving] * direction[moving]
     # The solver's tolerances are absolute: numbers of order 1.
+    steepest = max(float(np.max(np.abs(slope))), float(np.finfo(np.float64).tiny))
     multipliers = quadratic_multipliers(
-        system,
-        slope / max(float(np.max(np.abs(slope))), np.finfo(np.float64).tiny),
-        curvature / float(np.max(curvature)),
+        system, slope / steepest, curvature / float(np.max(curvature))
     )
     if multipliers is None:
         raise NoDerivativeError("no exact derivative: the program of its one side failed")
+    # In the order of the parts: rows in earnest, then weak rows, then weak values.
     first = len(face.rows.side)
     count = len(face.weak_rows.side)
     holds_rows = np.abs(multipliers[first : first + count]) > _SLACK
