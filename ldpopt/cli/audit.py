@@ -94,6 +94,7 @@ def audit(
             reports, oracle, epsilon, d, values, column, client_id, confidence, as_json=as_json
         )
         return
+    # Ignored, they would let a user believe that a file was audited.
     for option, given in (("--values", values), ("--column", column), ("--client-id", client_id)):
         if given is not None:
             raise InvalidInputError(f"{option} is about files of reports: give --reports A B")
@@ -106,6 +107,7 @@ def audit(
 
     # OUE and GRR are the papers' spelling.
     audited = validate.lookup("oracle", oracle.lower(), ORACLES)(epsilon, d)
+    # Here and not as the default: None tells that the option was not given.
     number = _REPORTS if n is None else n
     outcome = audit_oracle(audited, reports=number, confidence=confidence)
     if as_json:
@@ -142,6 +144,7 @@ def _audit_files(
     schema = _schema(oracle, epsilon, d, columns, client_id)
     (protocol, first), (other, second) = (read_reports(path, schema) for path in files)
     _require_one_protocol(files, protocol, other, schema)
+    # Files that state their protocol claim its budget.
     claim = protocol.epsilon if epsilon is None else epsilon
     outcome = audit_reports(
         first,
@@ -155,6 +158,7 @@ def _audit_files(
     left, right = outcome.pair
     outcome = replace(outcome, pair=(str(files[left]), str(files[right])))
     detected = smallest_detected(outcome, _POWER)
+    # With the smallest budget that would have been found: passing alone says little.
     if as_json:
         record = asdict(outcome) | {"passed": outcome.passed, "detected": detected}
         print_json(record | {"power": _POWER})
@@ -162,6 +166,7 @@ def _audit_files(
         output.print(reports_audit_table(outcome, detected, _POWER))
     findings = []
     if not outcome.passed:
+        # The bound holds but for that chance: the sentence has to say so.
         findings.append(
             f"the reports prove ε >= {outcome.lower:.4f}, more than ε = {claim:g}, unless a chance "
             f"of {1 - confidence:.2g} occurred"

@@ -127,6 +127,7 @@ def compare(
     runs = _Runs(names, accuracies, limit)
     # The picture is drawn last, yet its name is checked now.
     kind = "" if plot is None else picture_kind(plot)
+    # Neither: the built-in comparison. Only one of them states half of a comparison.
     if own_input is None and own_problem is None:
         number, results = _of_cases(d, problems, runs)
     elif own_input is None or own_problem is None:
@@ -140,6 +141,7 @@ def compare(
             )
         estimate = _estimate(own_input, oracle, epsilon, n)
         number, results = _of_own_problems(own_problem, estimate, runs)
+    # A module is imported, not read: only a file could be written over.
     problem_file = None
     if own_problem is not None and is_problem_file(own_problem):
         problem_file = Path(own_problem)
@@ -171,6 +173,7 @@ def _of_cases(
     sizes: str | None, problems: str | None, runs: _Runs
 ) -> tuple[int, Iterable[ComparisonRow]]:
     """Return the number of built-in problems and the rows of their comparison."""
+    # Defaults are filled in here, so that None tells that an option was not given.
     text = _SIZES if sizes is None else sizes
     numbers = [_size(part, text) for part in split_list("--d", text)]
     cases = split_list("--problems", _CASES if problems is None else problems)
@@ -234,6 +237,7 @@ def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:
             f"--problem must name a Problem, several, or a function that returns them; {name} is "
             f"{value!r}"
         )
+    # Several without names are numbered, from 1 as people count.
     return {f"{title} {number}": problem for number, problem in enumerate(value, start=1)}
 
 
@@ -259,6 +263,7 @@ def _print_table(rows: list[ComparisonRow]) -> None:
 
 
 def _accuracy(name: str) -> Accuracy:
+    # An unknown name is an error that lists the known ones.
     validate.lookup("accuracy", name, ACCURACIES)
     return name  # type: ignore[return-value]  # the keys of ACCURACIES are the values of Accuracy
 

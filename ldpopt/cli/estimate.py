@@ -119,9 +119,11 @@ def estimate(
 
     # All that can be refused without reading the reports is refused before reading them.
     _check_options(interval, simultaneous, out, answers, query, plot)
+    # The method too, before files that may take minutes to read.
     chosen = _method(method, problem, options)
     inputs = [*files_of(file), labels_file(domain), query, problem, options.get("groups")]
     require_writable(out, answers, plot, inputs=inputs)
+    # Counts are taken as they are, and reports are counted first.
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
@@ -133,6 +135,7 @@ def estimate(
         name, processed = _solved(problem, labels, labelled)
     about = _about(result, name, options, interval, simultaneous)
     values = _columns("value", labels.names, processed, about)
+    # Without sets there is no second table, and none is written.
     queries = _columns("set", list(sets), processed, about, list(sets.values())) if sets else {}
     if out is not None:
         write_columns(out, values, about)
@@ -140,6 +143,7 @@ def estimate(
         write_columns(answers, queries, about)
     if plot is not None:
         _draw(processed, plot, interval, simultaneous=simultaneous)
+    # Standard output is JSON alone, for the next program in a pipe.
     if as_json:
         _print_record(about, values, queries)
     # The values were just written to a file; the answers to the few sets are worth a look.
@@ -153,6 +157,7 @@ def _method(name: str | None, problem: Path | None, options: dict[str, Any]) -> 
 
     Raises InvalidInputError if it does not have them, or a problem file takes its place.
     """
+    # Two statements of what is solved would leave open which one counts.
     if problem is not None and (name is not None or options):
         given = "--method" if name is not None else f"--{next(iter(options)).replace('_', '-')}"
         raise InvalidInputError(f"--problem states what is solved: leave out {given}")
@@ -185,6 +190,7 @@ def _draw(
 ) -> None:
     from ldpopt.rendering.picture import figure_bytes
 
+    # The library's own picture, so that a notebook shows the same.
     picture = estimate.plot(level=level, simultaneous=simultaneous)
     write_whole(file, figure_bytes(picture, picture_kind(file)))
 
@@ -196,6 +202,7 @@ def _print_table(
     from ldpopt.rendering.estimate_table import LINES, estimate_table
 
     shown = estimate.shown(
+        # No more lines than fit a screen.
         LINES,
         sets or None,
         level=about.get("interval"),

@@ -101,6 +101,7 @@ def verify(
     figure_run = None if figures is None else read_figure_run(figures)
     results = _check(ledger, quick=quick, workers=workers, claims_file=claims_file)
     outcome = _outcome(results, figure_run, with_pictures=files is not None)
+    # Standard output is either JSON or tables, never a mixture.
     if as_json:
         _print_json(outcome)
     else:
@@ -144,6 +145,7 @@ class _Outcome:
     @property
     def results(self) -> list[Result]:
         """Those of the claims, and then those of the figures."""
+        # The order in which the page shows them.
         return [*self.checked, *(() if self.figure_run is None else self.figure_run.results)]
 
     @property
@@ -167,6 +169,7 @@ def _outcome(
     from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import pictures_of
 
+    # Statements of the list without a claim, and claims without a statement.
     lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
     checked: list[Result] = []
     pictures: dict[str, bytes] = {}
@@ -188,6 +191,7 @@ def _write(outcome: _Outcome, files: _Files) -> None:
     from ldpopt.claims import to_json
     from ldpopt.rendering.claims_page import claims_page
 
+    # Before anything is written: an error here leaves no verdicts without their page.
     page = claims_page(outcome.checked, outcome.figure_run, outcome.lost, outcome.pictures)
     write_whole(files.verdicts, to_json(outcome.results).encode())
     write_whole(files.page, page.encode())
@@ -199,6 +203,7 @@ def _print_tables(outcome: _Outcome, *, verbose: bool) -> None:
     from ldpopt.rendering.claims_table import claims_table, corrections_table, papers_table
 
     results = outcome.results
+    # Both are worth a line each, which hundreds of claims as expected are not.
     surprises = [result for result in results if not result.as_expected]
     corrected = [result for result in results if result.finding.correction]
     if verbose:
@@ -238,6 +243,7 @@ def _check(
     if not errors.is_terminal:
         yield from _with_lines(results)
         return
+    # On a terminal one line that moves; a log would keep every step of it.
     with progress_bar() as progress:
         task = progress.add_task("", total=len(ledger))
         for result in results:

@@ -53,21 +53,26 @@ class TracedFrequencies(Immutable):
             _check_raw(raw, self.frequencies.shape, is_raw)
             is_raw = False
             # Processing changes frequencies, not what is known of the reports behind them.
+            # Unless the caller states another origin.
             if n is None and oracle is None and noise is None:
                 n = raw.n
                 oracle = raw.oracle
                 noise = raw._noise
+        # From the oracle, or as given by hand; None where nothing is known of it.
         self._noise: Noise | None = noise_of(n, oracle, noise, self.d)
         self.n: int | None = number_of_reports(n, self._noise)
         self.oracle: PureProtocol | None = oracle
+        # Noise may state its protocol itself: then both are of one.
         if self._noise is not None:
             self.oracle = self._noise.protocol
+        # A pandas Series brings the names of its values.
         if labels is None:
             labels = labels_of(frequencies)
         self.labels = None if labels is None else checked_labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
         self._stated = stated_rawness(is_raw)
+        # Intervals are of the raw estimate, whatever was made of it since.
         self._ancestor = raw
 
     @classmethod

@@ -40,6 +40,7 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Return a picture of inexactness against time, a panel per problem."""
+        # Matplotlib is an extra: without it the error names what to install.
         with extra_needed():
             from ldpopt.studies.comparison_figure import draw_comparison
 
@@ -65,6 +66,7 @@ _HEADINGS = (
 
 
 def _texts(row: ComparisonRow) -> list[str]:
+    # All others are compared with this point, whose own difference is 0 and says nothing.
     difference = "reference" if row.is_reference else _short(row.difference)
     return [
         *(row.problem, row.solver, row.accuracy, row.status, difference),
@@ -73,5 +75,6 @@ def _texts(row: ComparisonRow) -> list[str]:
     ]
 
 
+# Two digits: accuracies and times are compared by their size.
 def _short(number: float | None) -> str:
     return "–" if number is None else f"{number:.2g}"

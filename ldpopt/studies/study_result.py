@@ -56,6 +56,7 @@ class Study:
 
     def _rows(self) -> Iterator[StudyRow]:
         for place, by_candidate in self.values.items():
+            # The same draws as every candidate: their ratios are paired.
             others = by_candidate.get(self.baseline)
             for candidate, values in by_candidate.items():
                 # A baseline that failed in a place leaves its ratios open there, and the means
@@ -115,6 +116,7 @@ class Study:
     def _place(self, where: Mapping[str, Any]) -> Place:
         for name in where:
             validate.lookup("part of a place", name, dict.fromkeys(_PARTS))
+        # A part that is not named may have any value.
         places = [p for p in self.values if all(getattr(p, k) == v for k, v in where.items())]
         if len(places) == 1:
             return places[0]
@@ -131,6 +133,7 @@ class Study:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows([_csv(value) for value in astuple(row)] for row in self.rows)
+        # Whole or not at all, as every file of the library.
         if path is not None:
             write_whole(Path(path), text.getvalue().encode())
         return text.getvalue()
@@ -206,5 +209,6 @@ _COLUMNS = tuple(field.name for field in fields(StudyRow))
 
 def _csv(value: object) -> object:
     if isinstance(value, float):
+        # All digits: another program may compute with them.
         return "" if math.isnan(value) else repr(value)
     return cell(value) if isinstance(value, str) else value
