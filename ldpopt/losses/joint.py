@@ -71,7 +71,6 @@ class JointLoss(Loss):
     ``Problem(loss, constraints).solve(sources)`` makes it. Squares count by the precision of each
     measurement. Likelihoods are stated per user, and so each counts by its share of all users: the
     sum is the mean over all of them, whose minimiser maximises the likelihood of all measurements.
-    A ``Custom`` loss of (f, estimate, noise) counts as it is stated.
 
     Parameters
     ----------

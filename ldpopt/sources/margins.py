@@ -103,10 +103,14 @@ class Margins(Immutable, Mapping[Names, Array]):
                 f"estimates are of frequencies, which sum to 1: these tables sum to "
                 f"{self._measured.total:g}"
             )
-        cells = self.margin(names[0]) if len(names) == 1 else self._measured_table(names)
         if len(names) == 1:
-            before = self._by_name(self._consistent)[names[0]]
+            (name,) = names
+            cells = self.margin(name)
+            before = self._by_name(self._consistent)[name]
+            if len(cells) == 1:
+                raise InvalidInputError(f"{name} has one value, which all users hold: no noise")
         else:
+            cells = self._measured_table(names)
             before = self._by_pair(self._consistent)[names]
         raw = FrequencyEstimate(
             before.ravel(),
@@ -179,6 +183,7 @@ def consistent_margins(
     total: float = 1.0,
     nonnegative: bool = True,
     tolerance: float = 1e-6,
+    independent: bool = False,
 ) -> Margins:
     """Return the nearest tables of pairs of attributes that agree in all their one-way margins.
 
@@ -195,12 +200,14 @@ def consistent_margins(
         Whether no cell may be negative.
     tolerance
         Gap, relative to the squared distance, at which the steps for f >= 0 stop.
+    independent
+        As of ``Sources``: tables with the same numbers are of different users all the same.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         If there is no table, a name is unknown, a pair stands twice, a table has another number of
-        cells, or an estimate has no noise, is processed or a stack.
+        cells, an estimate has no noise, is processed or a stack, or users seem to count twice.
 
     Warns
     -----
@@ -231,7 +238,7 @@ def consistent_margins(
         raise InvalidInputError("pass a mapping from pairs of attributes to estimates, not empty")
     total = validate.real("total", total, above=0)
     tolerance = validate.real("tolerance", tolerance, above=0)
-    tables = MeasuredTables(domain, measured, total)
+    tables = MeasuredTables(domain, measured, total, independent=independent)
     cells = tables.cells
     consistent = tables.layout.consistent(cells, total)
     if not nonnegative or consistent.min() >= 0:

@@ -68,7 +68,10 @@ def from_mbi(
     (Product(age=2, sex=2), array([0.6 , 0.38]))
     """
     total = validate.real("total", total, above=0)
-    product = Product(**dict(zip(domain.attributes, map(int, domain.shape), strict=True)))
+    if not (hasattr(domain, "attributes") and hasattr(domain, "shape")):
+        raise InvalidTypeError(f"domain must be an mbi.Domain, got {domain!r}")
+    sizes = [int(size) for size in domain.shape]
+    product = Product(**dict(zip(domain.attributes, sizes, strict=True)))
     moments: dict[Names, Array] = {}
     precisions: dict[Names, float] = {}
     for i, measurement in enumerate(measurements):
@@ -121,6 +124,10 @@ def to_mbi(
     total = validate.real("total", total, above=0)
     if not isinstance(domain, Product):
         raise InvalidTypeError(f"domain must be a Product, got {domain!r}")
+    if not isinstance(measured, Mapping):
+        raise InvalidTypeError(
+            f"measured must be a mapping from names to estimates, got {type(measured).__name__}"
+        )
     rows = []
     for names, estimate in measured.items():
         _require_names(f"the key {names!r}", names)
@@ -140,18 +147,24 @@ def to_mbi(
 
 def _read(name: str, domain: Product, measurement: Any) -> tuple[Names, Array, float]:
     """Return the attributes, counts and standard deviation of a measurement."""
+    for field in ("noisy_measurement", "clique", "stddev"):
+        if not hasattr(measurement, field):
+            raise InvalidTypeError(f"{name} must be an mbi.LinearMeasurement, got {measurement!r}")
     query = getattr(measurement, "query", None)
     kind = getattr(query, "__name__", type(query).__name__)
     if query is not None and kind not in _WHOLE:
         raise InvalidInputError(
             f"{name} has a query of its own, {query!r}: only whole margins are estimates of cells"
         )
-    names = tuple(measurement.clique)
+    stated = measurement.clique
+    # mbi itself makes a tuple of a list.
+    names: Names = tuple(stated) if isinstance(stated, list) else stated
     _require_names(name, names)
     counts = validate.vector(f"the counts of {name}", np.asarray(measurement.noisy_measurement))
     _require_cells(name, domain, names, len(counts))
-    stated = np.asarray(measurement.stddev).item()
-    deviation = validate.real(f"the standard deviation of {name}", stated, above=0)
+    # A number of jax, perhaps.
+    deviation = np.asarray(measurement.stddev).item()
+    deviation = validate.real(f"the standard deviation of {name}", deviation, above=0)
     return names, counts, deviation
 
 
@@ -159,6 +172,8 @@ def _require_names(name: str, names: object) -> None:
     """Raise an error unless these are names of attributes: a text would be read as letters."""
     if not isinstance(names, tuple) or not all(isinstance(each, str) for each in names):
         raise InvalidTypeError(f"{name} must be of a tuple of names of attributes, got {names!r}")
+    if not names:
+        raise InvalidInputError(f"{name} has no attributes: it is the number of users")
 
 
 def _require_cells(name: str, domain: Product, names: Names, count: int) -> None:
@@ -166,7 +181,7 @@ def _require_cells(name: str, domain: Product, names: Names, count: int) -> None
     size = 1
     for axis in domain.axes(names):
         size *= domain.shape[axis]
-    if not names or count != size:
+    if count != size:
         raise InvalidInputError(f"{name} has {count} cells, and its margin has {size}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ldpopt.immutable import Immutable
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.product import Product
 from ldpopt.sources.source import Source
-from ldpopt.sources.sources import origins_of, total_reports
+from ldpopt.sources.sources import origins_of, require_different_users, total_reports
 
 Array = NDArray[np.float64]
 Names = tuple[str, str]
@@ -41,6 +41,8 @@ class MeasuredTables(Immutable):
         A raw estimate with its noise for each pair of names.
     total
         What each table sums to, > 0.
+    independent
+        States that tables with the same numbers are of different users.
 
     Raises
     ------
@@ -55,7 +57,12 @@ class MeasuredTables(Immutable):
     """
 
     def __init__(
-        self, domain: Product, measured: Mapping[Names, FrequencyEstimate], total: float
+        self,
+        domain: Product,
+        measured: Mapping[Names, FrequencyEstimate],
+        total: float,
+        *,
+        independent: bool,
     ) -> None:
         self.domain = domain
         self.total = total
@@ -65,6 +72,8 @@ class MeasuredTables(Immutable):
             _table(domain, pair, estimate)
             for pair, estimate in zip(self.pairs, measured.values(), strict=True)
         ]
+        if not independent:
+            require_different_users(self.sources)
         number = {name: i for i, name in enumerate(self.names)}
         self.layout = TwoWayLayout(
             [domain.size(name) for name in self.names],
@@ -107,9 +116,8 @@ class MeasuredTables(Immutable):
         origins = frozenset().union(*(origins_of(source.estimate) for source in self.sources))
         count = total_reports(self.sources)
 
-        return CombinedNoise(
-            variance.ravel(), 0.0, count, joint=lambda _: covariance, origins=origins
-        )
+        joint = partial(_unchanged, covariance)
+        return CombinedNoise(variance.ravel(), 0.0, count, joint=joint, origins=origins)
 
     def _covariance(self, names: tuple[str, ...], spread: _Spread) -> CombinedCovariance:
         """Return the covariance of a consistent table or margin, from those of all tables."""
@@ -255,6 +263,14 @@ class _Spread:
         through_row = self.of_margin(pair[0], without=at)[:, None] / n**2
         through_column = self.of_margin(pair[1], without=at)[None, :] / m**2
         return np.asarray(total + through_row + through_column)
+
+
+def _unchanged(covariance: CombinedCovariance, _: Array) -> CombinedCovariance:
+    """Return a covariance at any frequencies: that at those of the consistent tables.
+
+    A function by itself, unlike a lambda, pickles.
+    """
+    return covariance
 
 
 def _checked_pairs(domain: Product, measured: Mapping[Names, Any]) -> list[Names]:
