@@ -1,0 +1,81 @@
+"""One linear row beside bounds and a total: certified, whichever end binds."""
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.errors import InfeasibleError
+from ldpopt.solve.acceptance import size_of
+
+D = 12
+RNG = np.random.default_rng(11)
+ORACLE = oracles.OUE(1.0, D)
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+# A mean score: most starts are outside of it, on either side.
+SCORE = np.linspace(-1.0, 1.0, D)
+ROW = Linear([SCORE], [-0.05], [0.05])
+STARTS = np.stack(
+    [
+        *RNG.normal(1 / D, 0.1, (3, D)).clip(-0.2, 0.9),
+        np.arange(D) / 40 - 0.1,
+        0.3 - np.arange(D) / 30,
+        np.full(D, 0.2),
+        np.where(np.arange(D) == D - 1, 0.9, 0.01),
+    ]
+)
+
+PROBLEMS = {
+    "squares": (losses.LeastSquares(), [*SIMPLEX, ROW]),
+    "squares, free": (losses.LeastSquares(), [ROW]),
+    "squares, caps": (losses.LeastSquares(), [Bounds(0.0, 0.3), SumsTo(1.0), ROW]),
+    "equation": (
+        losses.WeightedLeastSquares(1.0 + np.arange(D)),
+        [*SIMPLEX, Linear([SCORE], 0, 0)],
+    ),
+    "weights": (losses.WeightedLeastSquares(1.0 + np.arange(D)), [*SIMPLEX, ROW]),
+    "weights, no total": (losses.WeightedLeastSquares(1.0 + np.arange(D)), [NonNegative(), ROW]),
+    "binomial": (losses.BinomialMLE(), [*SIMPLEX, ROW]),
+    "binomial, known value": (losses.BinomialMLE(), [*SIMPLEX, Fixed([3], [0.2]), ROW]),
+    "one side": (losses.BinomialMLE(), [*SIMPLEX, Linear([SCORE], [0.1], np.inf)]),
+    "weighted likelihood": (losses.GaussianMLE(), [*SIMPLEX, ROW]),
+    "weights, free": (losses.WeightedLeastSquares(1.0 + np.arange(D)), [SumsTo(1.0), ROW]),
+    "divergence": (losses.KullbackLeibler(), [NonNegative(), SumsTo(1.0), ROW]),
+    "sum": (losses.LeastSquares() + 0.1 * losses.Entropy(), [*SIMPLEX, ROW]),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_row_is_met_and_the_point_certified(name):
+    loss, constraints = PROBLEMS[name]
+    positive = name.startswith(("weighted likelihood", "divergence"))
+    starts = np.abs(STARTS) + 0.01 if positive else STARTS
+    problem = Problem(loss, constraints)
+    solution = problem.solve(FrequencyEstimate(starts, 4_000, ORACLE))
+    assert (solution.path, "one root for a row" in solution.solver) == ("closed-form", True)
+    # Some trials are at the row's end, so that the search is looked at.
+    assert np.ptp(solution.frequencies @ SCORE) <= 0.1 + 1e-9 or name == "one side"
+    certificate = solution.certificate
+    size = size_of(problem, solution.estimate, solution.frequencies, solution.objective)
+    assert np.max(certificate.gap / size) <= 1e-10
+    assert np.max(certificate.violation) <= 1e-12
+
+
+def test_a_row_that_no_point_meets_is_named():
+    problem = Problem(losses.BinomialMLE(), [*SIMPLEX, Linear([SCORE], [1.5], np.inf)])
+    with pytest.raises(InfeasibleError, match="conflict"):
+        problem.solve(FrequencyEstimate(STARTS[0], 4_000, ORACLE))
+
+
+def test_a_row_that_one_point_meets_has_that_point():
+    """The highest score of the simplex: the row leaves its last corner alone."""
+    for loss in (losses.LeastSquares(), losses.WeightedLeastSquares(1.0 + np.arange(D))):
+        problem = Problem(loss, [*SIMPLEX, Linear([SCORE], [1.0], np.inf)])
+        solution = problem.solve(STARTS[1])
+        np.testing.assert_allclose(solution.frequencies, np.eye(D)[-1], atol=1e-7)
+
+
+def test_a_price_without_a_minimum_is_left_to_a_solver():
+    """The likelihood grows like a straight line: without bounds a steeper price has no minimum."""
+    problem = Problem(losses.GaussianMLE(), [SumsTo(1.0), ROW])
+    assert problem.explain(FrequencyEstimate(STARTS[0], 4_000, ORACLE)).startswith("conic")
