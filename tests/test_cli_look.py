@@ -1,6 +1,7 @@
 """How the command line looks: help shown whole, one look of errors, completion, `select`."""
 
 import inspect
+import io
 import json
 import re
 import subprocess
@@ -10,11 +11,17 @@ from importlib import import_module
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ldpopt.cli.app import COMMANDS
 from ldpopt.methods import METHODS
 from ldpopt.oracles import ORACLES
+from ldpopt.rendering.coverage_table import coverage_table
+from ldpopt.rendering.methods_table import methods_table
+from ldpopt.rendering.selection_table import selection_table
+from ldpopt.solve.coverage import coverage
+from ldpopt.studies.selection import MethodScore, Selection
 from tests.commands import run
 
 
@@ -145,6 +152,38 @@ def world(tmp_path, monkeypatch):
     (tmp_path / "labels.txt").write_text("red\nblue\ngreen\nwhite\n")
     (tmp_path / "s.json").write_text('{"warm": ["red"], "cold": ["blue", "green"]}')
     return ["c.csv", "--oracle", "grr", "--epsilon", 1, "--domain", "labels.txt"]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 99, 100, 160])
+def test_the_table_of_methods_breaks_no_word(width):
+    console = Console(width=width, file=io.StringIO())
+    console.print(methods_table(width))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert "cost" in text
+    for word in ("estimate", "negative", "O(d log d)"):
+        assert word in text
+
+
+@pytest.mark.parametrize("width", [60, 99, 100, 160])
+def test_the_matrix_of_problems_shows_every_loss(width):
+    matrix = coverage(up_to=1)
+    console = Console(width=width, file=io.StringIO())
+    console.print(coverage_table(matrix, width))
+    text = console.file.getvalue()
+    assert "…" not in text
+    # A heading may go on in the next line, within its column.
+    assert all(name[:6] in text for name in matrix.losses)
+
+
+@pytest.mark.parametrize("width", [60, 99, 100])
+def test_the_table_of_a_selection_breaks_no_number(width):
+    scores = (MethodScore("norm-sub", 1.234e-5, 1.111e-5, 2.222e-5, 0.0, 0.0),)
+    console = Console(width=width, file=io.StringIO())
+    console.print(selection_table(Selection("norm-sub", scores, "base", 7), width))
+    text = console.file.getvalue()
+    for part in ("norm-sub", "simulated MSE", "1.23e-05", "1.11e-05 .. 2.22e-05", "chosen"):
+        assert part in text
 
 
 def test_select_ranks_methods(world):

@@ -49,5 +49,5 @@ def coverage(
             {"problems": len(cells), "with_form": matrix.with_form, **matrix.counts, "cells": cells}
         )
     else:
-        output.print(coverage_table(matrix))
+        output.print(coverage_table(matrix, output.width))
         output.print(matrix.summary(), highlight=False)

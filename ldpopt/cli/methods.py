@@ -31,7 +31,7 @@ def methods(
     elif as_json:
         print_json([_record(method) for method in METHODS.values()])
     else:
-        output.print(methods_table())
+        output.print(methods_table(output.width))
 
 
 def _record(method: Method) -> dict[str, Any]:

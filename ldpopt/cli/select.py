@@ -83,6 +83,7 @@ def select(
 
     Example: ldpopt select counts.json --query sets.json --candidates base,norm-sub,power-ns
     """
+    from ldpopt.rendering.selection_table import selection_table
     from ldpopt.studies.selection import select_method
 
     # Names that are wrong are errors before the reports are read.
@@ -99,8 +100,11 @@ def select(
     if as_json:
         print_json(_record(selection))
     else:
-        # By its own representation, which states the errors and what is undecided.
-        output.print(str(selection), highlight=False, markup=False, soft_wrap=True)
+        # The sentences are whole lines, for scripts that read them.
+        output.print(selection.title, highlight=False, markup=False, soft_wrap=True)
+        output.print(selection_table(selection, output.width))
+        for note in selection.notes():
+            output.print(note, highlight=False, markup=False, soft_wrap=True)
     # On standard error: the line is no part of the result that a script reads.
     remark(f"Use it with: ldpopt estimate {file} --method {selection.method} --query {query}")
 

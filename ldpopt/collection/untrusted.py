@@ -21,9 +21,14 @@ def check_regular(path: Path, problem: str) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{problem} ({error})") from None
+        raise InvalidInputError(f"{problem} ({_reason(error)})") from None
     if not stat.S_ISREG(mode):
         raise InvalidInputError(f"{problem} (it is a folder, device, pipe or socket)")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Return why a file cannot be read, without the number and the path that Python adds."""
+    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def read_bytes(path: Path, problem: str) -> bytes:
@@ -37,7 +42,7 @@ def read_bytes(path: Path, problem: str) -> bytes:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{problem} ({error})") from None
+        raise InvalidInputError(f"{problem} ({_reason(error)})") from None
     if len(content) > _LARGEST:
         raise InvalidInputError(f"{problem} (it has more than {_LARGEST:,} bytes)")
     return content

@@ -8,25 +8,38 @@ from rich.table import Table
 
 from ldpopt.methods import METHODS, Method
 
+# Characters that the columns take where no word of a description is broken.
+_WIDE = 100
 
-def methods_table() -> Table:
-    """Return Table I of the paper: every method with its problem, guarantees and options."""
+_GUARANTEES = ("≥ 0", "Σ = 1", "order", "cost")
+
+
+def methods_table(width: int) -> Table:
+    """Return Table I of the paper: every method with its problem, guarantees and options.
+
+    Parameters
+    ----------
+    width
+        Of the terminal, in characters. On a narrow one the guarantees stand below the description.
+    """
     title = "Post-processing methods (N Table I, D Table 1)"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("method", style="bold", no_wrap=True)
-    table.add_column("what it does")
-    for heading in ("≥ 0", "Σ = 1", "order", "cost"):
-        table.add_column(heading, no_wrap=True)
+    table.add_column("what it does", overflow="fold")
+    is_wide = width >= _WIDE
+    if is_wide:
+        for heading in _GUARANTEES:
+            table.add_column(heading, no_wrap=True)
+    # In the order of the papers' Table I, which METHODS has.
     for method in METHODS.values():
-        # In the order of the papers' Table I, which METHODS has.
-        table.add_row(
-            method.name,
-            _description(method),
-            method.nonnegative,
-            method.sums_to_one,
-            "yes" if method.preserves_order else "no",
-            method.complexity,
-        )
+        order = "yes" if method.preserves_order else "no"
+        cells = (method.nonnegative, method.sums_to_one, order, method.complexity)
+        if is_wide:
+            table.add_row(method.name, _description(method), *cells)
+            continue
+        pairs = zip(_GUARANTEES, cells, strict=True)
+        below = ", ".join(f"{heading}: {cell}" for heading, cell in pairs)
+        table.add_row(method.name, f"{_description(method)}\n{below}")
     return table
 
 

@@ -106,7 +106,8 @@ class Selection:
         )
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The chosen method, and what it is chosen by."""
         parts = []
         if self.scores:
             parts.append(f"{self.trials} simulations of data fitted by {self.fit}")
@@ -115,14 +116,14 @@ class Selection:
         return f"{self.method}, by {' and '.join(parts)}"
 
     def __repr__(self) -> str:
-        headings, rows = self._table()
-        return "\n".join([self._title, *lines_of(headings, rows), *self._notes()])
+        headings, rows = self.texts()
+        return "\n".join([self.title, *lines_of(headings, rows), *self.notes()])
 
     def _repr_html_(self) -> str:
         """Return the errors of all candidates as notebooks show them."""
-        headings, rows = self._table()
+        headings, rows = self.texts()
         return html_of(
-            headings, rows, [f"{self._title}.", *self._notes()], title=f"Chosen: {self.method}"
+            headings, rows, [f"{self.title}.", *self.notes()], title=f"Chosen: {self.method}"
         )
 
     def to_frame(self) -> Any:
@@ -155,8 +156,8 @@ class Selection:
             raise InvalidInputError('this choice is by simulation alone: use by="both" for risks')
         return self.risks.plot()
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Return headings and rows: simulated errors with intervals, then risks."""
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and rows of text: simulated errors with intervals, then risks."""
         headings = ["method"]
         if self.scores:
             headings += ["simulated MSE", "interval"]
@@ -180,7 +181,8 @@ class Selection:
             rows.append([*row, self._verdict(name)])
         return [*headings, "verdict"], rows
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Return sentences: what the evidence disagrees about, and who is dropped."""
         notes = [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
         return [*filter(None, [self.disagreement]), *notes]
 

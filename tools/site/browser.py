@@ -107,8 +107,8 @@ FOLLOWS = """async (theme) => {
 WITHOUT_MOTION = "*, *::before, *::after { transition: none !important }"
 
 # Axe measures the contrast of each piece of text, and a page of code has ten thousand pieces. Those
-# at equal places look alike: a few of each kind stay. What has a name, a label or a text of its own
-# to check is never taken away.
+# at equal places look alike, and so do rows and items with elements of the same kinds: a few of
+# each stay. Of these what has a name, a label or a text of its own to check is never taken away.
 THIN_OUT = """(few) => {
   const kept = "img, input, select, iframe, h1, h2, h3, [id], [role], [aria-label]";
   const whole = "svg, button, select, summary, label, a *";
@@ -119,14 +119,19 @@ THIN_OUT = """(few) => {
       path += `>${at.tagName}.${at.className}.${at.getAttribute("style") || ""}`;
     return path;
   };
+  const inside = (element) => {
+    const kinds = [...element.querySelectorAll("*")].map((at) => `${at.tagName}.${at.className}`);
+    return [...new Set(kinds)].sort().join();
+  };
+  const surplus = (key) => {
+    seen.set(key, (seen.get(key) || 0) + 1);
+    return seen.get(key) > few;
+  };
+  for (const item of document.body.querySelectorAll("details, tr, li"))
+    if (item.isConnected && surplus(`${place(item)} with ${inside(item)}`)) item.remove();
   const leaves = [...document.body.querySelectorAll("*")].filter(
     (element) => !element.firstElementChild && !element.matches(kept) && !element.closest(whole));
-  const surplus = leaves.filter((leaf) => {
-    const path = place(leaf);
-    seen.set(path, (seen.get(path) || 0) + 1);
-    return seen.get(path) > few;
-  });
-  for (const leaf of surplus) {
+  for (const leaf of leaves.filter((leaf) => surplus(place(leaf)))) {
     let at = leaf;
     // A row or an item without content would be left, by the thousand.
     while (at.parentElement !== document.body && at.parentElement.childNodes.length === 1 &&
@@ -169,8 +174,9 @@ def findings(site: Path, single: list[Path], *, tabs: int = 1) -> Iterator[str]:
     with _served(site) as address:
         pages = {str(path.relative_to(site)): path for path in sorted(site.rglob("*.html"))}
         names = [name for name in pages if not name.startswith("_static")]
-        addresses = {name: f"{address}/{name}" for name in names}
-        addresses |= {path.name: path.resolve().as_uri() for path in single}
+        # The single pages are long: at the end one tab would be at work while the others wait.
+        addresses = {path.name: path.resolve().as_uri() for path in single}
+        addresses |= {name: f"{address}/{name}" for name in names}
         yield from _in_tabs(addresses, tabs)
         with _browser() as browser, _tab(browser, viewport=SCREEN) as tab:
             if not _search_finds(tab, f"{address}/search.html?q={SEARCHED}"):
@@ -182,7 +188,7 @@ def _in_tabs(addresses: Mapping[str, str], tabs: int) -> Iterator[str]:
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in addresses:
         waiting.put(name)
-    seen: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    seen: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
     read = set(_read_by_people(addresses))
 
     def look() -> None:
@@ -192,15 +198,20 @@ def _in_tabs(addresses: Mapping[str, str], tabs: int) -> Iterator[str]:
                 for name in _taken(waiting):
                     for finding in _on_page(tab, addresses[name], is_read=name in read):
                         seen.put(f"{name}: {finding}")
-        finally:
-            seen.put(None)
+        except Exception as error:  # whatever it is, it ends the run below
+            seen.put(error)
+        seen.put(None)
 
     with ThreadPoolExecutor(tabs) as pool:
-        futures = [pool.submit(look) for _ in range(tabs)]
         for _ in range(tabs):
-            yield from iter(seen.get, None)
-        for future in futures:
-            future.result()  # raises what the browser raised
+            pool.submit(look)
+        for _ in range(tabs):
+            for finding in iter(seen.get, None):
+                if isinstance(finding, Exception):
+                    for _ in _taken(waiting):
+                        pass  # the other tabs end with the page that they are at
+                    raise finding
+                yield finding
 
 
 def _taken(waiting: queue.SimpleQueue[str]) -> Iterator[str]:
