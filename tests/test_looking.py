@@ -23,7 +23,7 @@ from ldpopt import (
     style,
     tables,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate.shown import largest, standard_errors
 
 PETS = ["cat", "dog", "cow", "<script>alert(1)</script>\x1b[2J"]
@@ -438,6 +438,13 @@ def test_a_constraint_of_ones_own_is_called_by_its_name():
     named = constraints.Custom(lambda f: [f[0] >= f[1]], name="first leads")
     problem = ldpopt.Problem(losses.LeastSquares(), [named])
     assert "under Custom(first leads) has no closed form" in problem.explain([0.5, 0.2])
+    far = constraints.Custom(lambda f: f[0] >= f[5], name="sixth")
+    of_two = ldpopt.Problem(losses.LeastSquares(), [far])
+    with pytest.raises(InvalidInputError, match=r"function of Custom\(sixth\) failed on 2 values"):
+        of_two.solve([0.5, 0.2])
+    # The conditions are not written, whatever number of values the function needs.
+    with pytest.raises(UnsupportedProblemError, match=r"Custom\(sixth\) has no conditions"):
+        of_two.kkt()
     assert repr(constraints.Custom(lambda f: [f[0] >= f[1]])) == "Custom()"
 
 

@@ -10,6 +10,7 @@ from ldpopt.errors import extra_needed
 
 if TYPE_CHECKING:
     from ldpopt.collection.aggregation import Aggregate, aggregate
+    from ldpopt.collection.counts import read_counts
     from ldpopt.collection.files import (
         ReportWriter,
         append_reports,
@@ -30,6 +31,7 @@ _HOMES = {
     "append_reports": "files",
     "merge": "merging",
     "open_reports": "files",
+    "read_counts": "counts",
     "read_reports": "files",
     "seal_reports": "files",
     "write_reports": "files",
@@ -45,6 +47,7 @@ __all__ = [
     "append_reports",
     "merge",
     "open_reports",
+    "read_counts",
     "read_reports",
     "seal_reports",
     "write_reports",

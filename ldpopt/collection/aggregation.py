@@ -63,6 +63,14 @@ class Aggregate:
     files: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        parts = [f"{self.n:,} reports", repr(self.header.oracle)]
+        if self.rejected:
+            parts.append(f"{sum(self.rejected.values()):,} rows set aside")
+        if self.unreadable:
+            parts.append(f"{len(self.unreadable)} unreadable parts")
+        return f"Aggregate({', '.join(parts)})"
+
     @property
     def estimate(self) -> FrequencyEstimate:
         """The unbiased estimate. Raises an error if no report was counted."""

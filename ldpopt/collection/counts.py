@@ -93,9 +93,12 @@ def is_counts(path: Path) -> bool:
 
 
 def read_counts(
-    path: Path, oracle: FrequencyOracle | None, labels: Labels | None, n: int | None
+    path: str | Path,
+    oracle: FrequencyOracle | None = None,
+    labels: Labels | None = None,
+    n: int | None = None,
 ) -> Aggregate:
-    """Return the counts of a file that ``write_counts`` wrote, or of a CSV file of another program.
+    r"""Return the counts that ``ldpopt aggregate`` wrote, or those of another program's CSV file.
 
     Parameters
     ----------
@@ -111,7 +114,19 @@ def read_counts(
     InvalidInputError, InvalidTypeError
         If the file is not what it should be, a value is missing, twice or not in the domain, or n
         is unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ldpopt.oracles import GRR
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "counts.csv")
+    ...     _ = path.write_text("value,count\n0,700\n1,300\n")
+    ...     counted = read_counts(path, GRR(1.0, d=2), Labels(2))
+    >>> counted.n, counted.estimate.frequencies.round(3)
+    (1000, array([0.933, 0.067]))
     """
+    path = Path(path)
     text = read_text(path, f"cannot read {path}")
     if path.suffix.lower() == ".json":
         record = _record(path, text)

@@ -79,6 +79,11 @@ class Custom(Constraint):
         return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
 
     @property
+    def _called(self) -> str:
+        """What messages call it."""
+        return repr(self).removesuffix("()")
+
+    @property
     def varies(self) -> bool:
         """True: the function may return something else the next time."""
         return True
@@ -116,25 +121,25 @@ class Custom(Constraint):
         for form in forms:
             if not form.is_dcp():
                 raise InvalidInputError(
-                    f"Custom: {shown(form)} is not convex by cvxpy's rules (DCP): "
+                    f"{self._called}: {shown(form)} is not convex by cvxpy's rules (DCP): "
                     f"{why_no_convex_set(form)}"
                 )
-            require_variables("Custom", form, [f])
-            require_values("Custom", form, values)
+            require_variables(self._called, form, [f])
+            require_values(self._called, form, values)
         return forms
 
     def _returned(self, f: cp.Variable) -> list[cp.Constraint]:
         """Return what the function returns as a list; raises an error for anything else."""
         import cvxpy as cp
 
-        returned = built("Custom", self.build, f)
+        returned = built(self._called, self.build, f)
         forms = [returned] if isinstance(returned, cp.Constraint) else returned
         is_list = isinstance(forms, Sequence)
         # A comparison of numbers is True or False in Python, and no constraint.
         if not is_list or not all(isinstance(form, cp.Constraint) for form in forms):
             raise InvalidTypeError(
-                "the function of Custom must return a cvxpy constraint or a list of cvxpy "
-                f"constraints, got {forms!r}"
+                f"the function of {self._called} must return a cvxpy constraint or a list of "
+                f"cvxpy constraints, got {forms!r}"
             )
         return list(forms)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
-from ldpopt.constraints import Constraint
+from ldpopt.constraints import Constraint, Custom
 from ldpopt.errors import InvalidInputError, extra_needed, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
@@ -148,8 +148,11 @@ class Problem(Formulation):
         with extra_needed():
             from ldpopt.solve.kkt import conditions_of  # sympy is slow to import
 
-        # What constraints state of themselves depends on no estimate, where they state rows.
-        problem = self.at(np.zeros(2)) if self.varies else self
+        problem: Formulation = self
+        # A function of the user may need more values, and is refused below under its own name.
+        if self.varies and not any(isinstance(part, Custom) for part in self.constraints):
+            # What constraints state of themselves depends on no estimate, where they state rows.
+            problem = self.at(np.zeros(2))
         return conditions_of(problem, usual_path(self, self._planner))
 
     def _repr_latex_(self) -> str:

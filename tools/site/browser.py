@@ -205,12 +205,16 @@ def _in_tabs(addresses: Mapping[str, str], tabs: int) -> Iterator[str]:
     with ThreadPoolExecutor(tabs) as pool:
         for _ in range(tabs):
             pool.submit(look)
-        for _ in range(tabs):
-            for finding in iter(seen.get, None):
-                if isinstance(finding, Exception):
-                    for _ in _taken(waiting):
-                        pass  # the other tabs end with the page that they are at
-                    raise finding
+        at_work = tabs
+        while at_work:
+            finding = seen.get()
+            if finding is None:
+                at_work -= 1
+            elif isinstance(finding, Exception):
+                for _ in _taken(waiting):
+                    pass  # the other tabs end with the page that they are at
+                raise finding
+            else:
                 yield finding
 
 
