@@ -566,8 +566,10 @@ def test_sharp_values_among_weak_ones_keep_what_was_measured():
     noise = Noise(sd**2, n=10**6)
     estimate = FrequencyEstimate(truth + rng.normal(0, sd), noise=noise, is_raw=True)
     for method in ("npmle", "mixture"):
-        error = (ldpopt.postprocess(estimate, method).frequencies - truth)[:10]
-        assert np.sqrt(np.mean(error**2)) < 3e-4
+        sharp = ldpopt.postprocess(estimate, method).frequencies[:10]
+        assert np.sqrt(np.mean((sharp - truth[:10]) ** 2)) < 3e-4
+        # Ten values are too few to fit a prior to, which would move them by 3e-5.
+        np.testing.assert_allclose(sharp, estimate.frequencies[:10], atol=1e-6)
 
 
 # --- likelihoods of several measurements ----------------------------------------------------------

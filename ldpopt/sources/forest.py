@@ -50,6 +50,7 @@ def forest_of(members: csr_array) -> Forest | None:
     """
     m, d = members.shape
     sizes = np.diff(members.indptr)
+    # The smallest group seen so far that holds each value, -1 for none.
     holder = np.full(d, -1, dtype=np.int64)
     parent_of_group: list[int] = []
     size_of_node: list[int] = []
@@ -59,8 +60,10 @@ def forest_of(members: csr_array) -> Forest | None:
         values = members.indices[members.indptr[group] : members.indptr[group + 1]]
         holders = holder[values]
         above = int(holders[0])
+        # Some values lie inside another group, and some do not.
         if (holders != above).any():
             return None
+        # A group of the same size that holds it is the same group.
         if above >= 0 and size_of_node[above] == len(values):
             node_of_group[group] = above
             continue
@@ -71,6 +74,26 @@ def forest_of(members: csr_array) -> Forest | None:
         holder[values] = node
     parents = np.concatenate([np.array(parent_of_group, dtype=np.int64), holder])
     return Forest(parents, node_of_group)
+
+
+class _Upwards(NamedTuple):
+    """What the way up a forest leaves at each node; the letters are those of ``variances``.
+
+    Attributes
+    ----------
+    spread, variance
+        u, and the true variance of z.
+    share
+        k, which is 0 for values.
+    sum_spread, sum_variance
+        U, and the true variance of Z.
+    """
+
+    spread: Array
+    variance: Array
+    share: Array
+    sum_spread: Array
+    sum_variance: Array
 
 
 class ForestSquares:
@@ -119,45 +142,68 @@ class ForestSquares:
         On the way down t_v = z_v + r (t_p - Z_p) with r = u_v/U_p. Both ways are linear, so that
         the variances of z, Z and t follow level by level, with D = dt/dz for their covariances.
         """
-        forest = self._forest
-        count = forest.groups
-        inner = self._trust[:count]
-        # Equal groups were averaged by their weights.
-        shares = (self._weights / inner[forest.node_of_group]) ** 2
-        node_variance = np.bincount(forest.node_of_group, shares * of_groups, count)
-        spread = np.concatenate([np.zeros(count), 1 / self._precision])
-        below = np.concatenate([np.zeros(count), of_values])  # the variance of z
-        share = np.zeros(len(spread))
-        spreads = np.zeros(len(spread))
-        sums = np.zeros(len(spread))
-        parents = forest.parents
-        for level in reversed(self._levels):
-            group = level[level < count]
-            part = self._trust[group] * spreads[group]
-            share[group] = part / (1 + part)
-            spread[group] = spreads[group] / (1 + part)
-            kept = (1 - share[group]) ** 2 * sums[group]
-            below[group] = kept + share[group] ** 2 * node_variance[group]
-            held = level[parents[level] >= 0]
-            np.add.at(spreads, parents[held], spread[held])
-            np.add.at(sums, parents[held], below[held])
-        variance = below.copy()
-        follows = np.ones(len(spread))
+        up = self._upwards(of_values, of_groups)
+        parents = self._forest.parents
+        # A root is not moved from above: what is best below it is its total.
+        variance = up.variance.copy()
+        follows = np.ones(len(variance))
         for level in self._levels[1:]:
             above = parents[level]
-            r = spread[level] / spreads[above]
-            through = (1 - share[above]) * follows[above]
-            shared = sums[above] - below[level]
-            moved = (1 - r) ** 2 * below[level] + r**2 * (shared + variance[above])
-            variance[level] = moved + 2 * r * through * (below[level] - r * sums[above])
-            follows[level] = 1 - r + r * through
-        return variance[count:], follows[count:]
+            below = up.variance[level]
+            sums = up.sum_variance[above]
+            r = up.spread[level] / up.sum_spread[above]
+            kept = 1 - r
+            # D of the parent towards the sum of its children.
+            through = (1 - up.share[above]) * follows[above]
+            siblings = sums - below
+            moved = kept**2 * below
+            moved += r**2 * (siblings + variance[above])
+            # The node is a part of its parent's total.
+            common = 2 * r * through * (below - r * sums)
+            variance[level] = moved + common
+            follows[level] = kept + r * through
+        groups = self._forest.groups
+        return variance[groups:], follows[groups:]
+
+    def _upwards(self, of_values: Array, of_groups: Array) -> _Upwards:
+        """Return the best totals' spreads and variances, from what lies below each node."""
+        count = self._forest.groups
+        parents = self._forest.parents
+        node_variance = self._variance_of_nodes(of_groups)
+        # Groups get theirs from the level below, and so stand at 0 until then.
+        unknown = np.zeros(count)
+        spread = np.concatenate([unknown, 1 / self._precision])
+        variance = np.concatenate([unknown, of_values])
+        share = np.zeros(len(spread))
+        sum_spread = np.zeros(len(spread))
+        sum_variance = np.zeros(len(spread))
+        for level in reversed(self._levels):
+            group = level[level < count]
+            part = self._trust[group] * sum_spread[group]
+            drawn = part / (1 + part)
+            share[group] = drawn
+            spread[group] = sum_spread[group] / (1 + part)
+            of_sum = (1 - drawn) ** 2 * sum_variance[group]
+            variance[group] = of_sum + drawn**2 * node_variance[group]
+            # Not += : several children have one parent.
+            held = level[parents[level] >= 0]
+            np.add.at(sum_spread, parents[held], spread[held])
+            np.add.at(sum_variance, parents[held], variance[held])
+        return _Upwards(spread, variance, share, sum_spread, sum_variance)
+
+    def _variance_of_nodes(self, of_groups: Array) -> Array:
+        """Return the variance of each group's measurement; equal groups were averaged."""
+        nodes = self._forest.node_of_group
+        count = self._forest.groups
+        shares = self._weights / self._trust[nodes]
+        return np.asarray(np.bincount(nodes, shares**2 * of_groups, count), dtype=np.float64)
 
 
 def _levels(parents: Index) -> list[Index]:
     """Return the nodes by their distance from the top, the roots first."""
     depth = np.zeros(len(parents), dtype=np.int64)
     current = parents.copy()
+    # All nodes at once, one level per step: groups are rarely more than a few deep.
     while (current >= 0).any():
         depth += current >= 0
         current = np.where(current >= 0, parents[current], -1)

@@ -107,6 +107,7 @@ class Margins(Immutable, Mapping[Names, Array]):
             (name,) = names
             cells = self.margin(name)
             before = self._by_name(self._consistent)[name]
+            # Its frequency is the total itself, and an interval of no width would be refused.
             if len(cells) == 1:
                 raise InvalidInputError(f"{name} has one value, which all users hold: no noise")
         else:
@@ -241,6 +242,7 @@ def consistent_margins(
     tables = MeasuredTables(domain, measured, total, independent=independent)
     cells = tables.cells
     consistent = tables.layout.consistent(cells, total)
+    # The closed form is the solution where it has no negative cell.
     if not nonnegative or consistent.min() >= 0:
         return Margins(tables, consistent, consistent, gap=0.0, steps=0)
     nearest, excess, steps = tables.layout.nonnegative(cells, total, tolerance, _STEPS)

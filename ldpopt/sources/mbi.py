@@ -74,6 +74,7 @@ def from_mbi(
     product = Product(**dict(zip(domain.attributes, sizes, strict=True)))
     moments: dict[Names, Array] = {}
     precisions: dict[Names, float] = {}
+    # Several measurements of a margin may differ in the order of its attributes: the first counts.
     for i, measurement in enumerate(measurements):
         names, counts, deviation = _read(f"measurement {i}", product, measurement)
         turned = next((stated for stated in moments if {*stated} == {*names}), names)
@@ -128,6 +129,7 @@ def to_mbi(
         raise InvalidTypeError(
             f"measured must be a mapping from names to estimates, got {type(measured).__name__}"
         )
+    # All checks before the import, which takes seconds.
     rows = []
     for names, estimate in measured.items():
         _require_names(f"the key {names!r}", names)

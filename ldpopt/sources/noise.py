@@ -98,6 +98,7 @@ class CombinedCovariance(Covariance):
     def of_sets(self, members: Any) -> Array:
         """Return the variance of the total of each row of a sparse matrix of zeros and ones."""
         size = self._rows_at_once()
+        # Sparse rows are filled up block by block.
         starts = range(0, members.shape[0], size)
         blocks = [self.quadratic(members[first : first + size].toarray()) for first in starts]
         # The empty array is the answer where there are no sets.
@@ -132,6 +133,7 @@ class CombinedCovariance(Covariance):
             yield rows
 
     def _product(self, columns: Array) -> Array:
+        # Σ L C Lᵀ x from right to left: no matrix of d × d is written out.
         drawn = self._weights(columns.T)
         spread = [part.product(rows) for part, rows in zip(self._parts, drawn, strict=True)]
         return self._combine(spread).T

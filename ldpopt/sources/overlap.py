@@ -52,6 +52,7 @@ class OverlapSquares:
             )
         self._members = members
         self._precision = precision
+        # Sparse, so that only the system of the groups is dense.
         self._shared: Any = members.multiply(1 / precision).tocsr()  # A D
         system = (self._shared @ members.T).toarray() + np.diag(1 / weights)
         self._core: Array = linalg.inv(system)
@@ -59,7 +60,9 @@ class OverlapSquares:
     def solve(self, x: Array) -> Array:
         """Return P⁻¹ x for rows x of shape (k, d), with P the matrix of the quadratic."""
         plain = x / self._precision
-        return np.asarray(plain - (self._shared.T @ (self._core @ (self._shared @ x.T))).T)
+        # From right to left: no product is larger than groups × rows.
+        of_groups = self._core @ (self._shared @ x.T)
+        return np.asarray(plain - (self._shared.T @ of_groups).T)
 
     def variances(self, of_values: Array, of_groups: Array) -> tuple[Array, Array]:
         """Return the variance of each combined value, and how it follows its own measurement.
@@ -70,9 +73,11 @@ class OverlapSquares:
         measured = self._precision**2 * of_values
         inner = (self._shared.multiply(measured) @ self._shared.T).toarray()
         spread = self._core @ (inner + np.diag(of_groups)) @ self._core
-        draws = self._quadratic(self._core)
-        variance = of_values - 2 * self._precision * of_values * draws + self._quadratic(spread)
-        return variance, 1 - self._precision * draws
+        # By how much the groups draw each value away from its own measurement.
+        drawn = self._precision * self._quadratic(self._core)
+        common = 2 * of_values * drawn
+        variance = of_values - common + self._quadratic(spread)
+        return variance, 1 - drawn
 
     def _quadratic(self, matrix: Array) -> Array:
         """Return the diagonal of Bᵀ M B."""

@@ -16,6 +16,8 @@ Index = NDArray[np.int64]
 
 _MOST_CELLS = 1 << 26  # cells that a margin lists: half a gigabyte of indices
 
+# ``self`` is a name like any other in a domain: hence the parameters by position alone.
+
 
 class Product(Immutable):
     """The cells of several attributes: every combination of their values.
@@ -71,6 +73,7 @@ class Product(Immutable):
         for name in names:
             if name not in self.names:
                 raise validate.unknown_name("attribute", name, self.names)
+        # A margin over one attribute twice has no cells off its diagonal.
         if len({*names}) < len(names):
             raise InvalidInputError(f"an attribute stands twice in {', '.join(names)}")
         return tuple(self.names.index(name) for name in names)
@@ -93,6 +96,7 @@ class Product(Immutable):
                 f"a cell has one index for each of {', '.join(self.names)}, got "
                 f"{', '.join(values) or 'none'}"
             )
+        # The digits of a number whose places have the sizes as bases.
         cell = 0
         for name, size in zip(self.names, self.shape, strict=True):
             at = validate.whole_numbers(name, [values[name]], low=0, high=size - 1)
@@ -118,6 +122,7 @@ class Product(Immutable):
                 "needs the margins alone"
             )
         kept = self.axes(names)
+        # The axes that are summed over become the last ones, so that rows are the groups.
         rest = [axis for axis in range(len(self.shape)) if axis not in kept]
         cells = np.arange(self.d).reshape(self.shape).transpose(*kept, *rest)
         rows = math.prod(self.shape[axis] for axis in kept)

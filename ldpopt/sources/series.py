@@ -65,16 +65,19 @@ class Rounds(Immutable):
         self.drift = drift
         self.risk = risk
         self._sources = tuple(sources)
+        # Values of one drift share their weights: T² numbers per drift, not per value.
         distinct, self._class = np.unique(drift, return_inverse=True)
         self._weights = random_walk_weights(_precisions(sources), distinct)
         self._spread = random_walk_spread(self._weights, distinct)
         smoothed = _smoothed(self._weights, self._class, _frequencies(sources))
+        labels = common_labels(sources)
+        # Linear in raw estimates, and so unbiased up to the drift: raw in kind.
         self.estimates = tuple(
             FrequencyEstimate(
                 frequencies,
                 noise=self._noise(t),
                 is_raw=True,
-                labels=common_labels(sources),
+                labels=labels,
                 method="base",
             )
             for t, frequencies in enumerate(smoothed)
@@ -103,6 +106,7 @@ class Rounds(Immutable):
         """Return the noise of round t: of reports, and of the drift since or until then."""
         shares = self._weights[self._class, t].T  # (T, d)
         noises = [source.estimate.noise for source in self._sources]
+        # The part of the drift is a constant, and that of the reports follows the frequency.
         constant: Array = self._spread[self._class, t]
         slope: Array = np.zeros_like(constant)
         for share, noise in zip(shares, noises, strict=True):
@@ -199,6 +203,7 @@ class _RoundCovariance:
     def __call__(self, frequencies: Array) -> CombinedCovariance:
         d = len(frequencies)
         none = np.zeros(d)
+        # The drift is one more measurement, of 0, with independent errors and no reports.
         parts = [
             Part(source.estimate.noise.covariance(frequencies), none) for source in self.sources
         ]
@@ -309,6 +314,7 @@ def _drift_by_risk(sources: Sequence[Source]) -> tuple[Array, tuple[float, float
         [source.variance(row) for source, row in zip(sources, measured, strict=True)]
     )
     unit = 1 / np.sqrt(precisions.mean())
+    # Weights do not depend on the values: those of all drifts serve all classes.
     weights = random_walk_weights(precisions, _GRID * unit)
     mean = precisions @ measured / precisions.sum()
     classes = np.digitize(mean * np.sqrt(precisions.sum()), _CLASSES)
@@ -318,8 +324,11 @@ def _drift_by_risk(sources: Sequence[Source]) -> tuple[Array, tuple[float, float
     chosen = 0.0
     for each in np.unique(classes):
         members = classes == each
-        distances = np.sum((moved @ measured[:, members]) ** 2, axis=(1, 2))
-        risks = distances + 2 * kept @ variances[:, members].sum(axis=1)
+        # Stein: ‖M y‖² - tr C + 2 tr(K C) with K = I + M; the noise tr C is the same for all.
+        steps = moved @ measured[:, members]
+        distances = np.sum(steps**2, axis=(1, 2))
+        own_noise = variances[:, members].sum(axis=1)
+        risks = distances + 2 * kept @ own_noise
         best = int(np.argmin(risks))
         drift[members] = _GRID[best] * unit
         chosen += float(risks[best])

@@ -57,8 +57,10 @@ class Source(Immutable):
         drift: ArrayLike = 0.0,
         name: str = "",
     ) -> None:
+        # Messages need a name from the first check on; ``Sources`` gives the nameless a number.
         self.name = name or _NAMELESS
         self.estimate = _checked(self.name, estimate)
+        # Counted here, and read where the domain is known: labels need that of the values.
         if isinstance(groups, str) or (groups is not None and not hasattr(groups, "__len__")):
             raise InvalidTypeError(
                 f"the groups of {self.name} must be a list of sets, a mapping or an array, got "
@@ -77,6 +79,7 @@ class Source(Immutable):
         """Return a source as it is, under this name if it has none; an estimate as a source."""
         if not isinstance(source, Source):
             return cls(source, name=name)
+        # A name that was given stays.
         if source.name != _NAMELESS:
             return source
         return cls(source.estimate, source.groups, drift=source.drift, name=name)
@@ -102,6 +105,7 @@ class Source(Immutable):
 
     def besides(self, frequencies: Array, *, sampled: bool) -> Array:
         """Return the part of the variance that is not the reports': of the drift and the sample."""
+        # f (1 - f)/n is at most f/n: linear, as the rest of the noise is.
         drawn = frequencies * self._sample_share if sampled else 0.0
         return np.broadcast_to(self.drift**2 + drawn, self.size)
 
@@ -132,6 +136,7 @@ def _checked(name: str, estimate: object) -> FrequencyEstimate:
             f"{name} must be a FrequencyEstimate, got {type(estimate).__name__}: its noise decides "
             "how much it counts"
         )
+    # Frequencies changed in place would have another noise than the one stated.
     estimate.require_unchanged()
     if estimate.frequencies.ndim > 1:
         raise InvalidInputError(f"{name} is a stack of trials: pass one collection, estimate[0]")
@@ -140,6 +145,7 @@ def _checked(name: str, estimate: object) -> FrequencyEstimate:
             f"{name} has no noise, which decides how much it counts: build its estimate as "
             "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
         )
+    # Where nothing shows what it is, None, the caller's word stands.
     if estimate.is_raw is False:
         raise InvalidInputError(
             f"{name} is processed by {estimate.method!r}, and its noise is that of raw estimates: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,7 @@ class Sources(Immutable):
         self.sources = tuple(Source.named(each, f"source {i}") for i, each in enumerate(sources))
         if not self.sources:
             raise InvalidInputError("there are no sources: pass at least one")
+        # Totals of groups leave their division among values open, whatever their precision.
         whole = [source for source in self.sources if source.groups is None]
         if not whole:
             raise InvalidInputError(
@@ -111,6 +113,8 @@ class Sources(Immutable):
     @cached_property
     def precisions(self) -> tuple[Array, ...]:
         """The weight of each number of each source: 1/variance at the uniform distribution."""
+        # At the uniform distribution, not at the estimates: weights that follow these would give
+        # more to what came out small, and bias the mean.
         precisions = []
         for source, members in zip(self.sources, self.members, strict=True):
             size = 1.0 if members is None else np.asarray(members.sum(axis=1))
@@ -139,6 +143,7 @@ class Sources(Immutable):
         if self.is_plain:
             return None
         self._require_comparable_precisions()
+        # In the order of ``_all_members``.
         weights = np.concatenate([w for w, a in self._measured() if a is not None])
         if self.forest is not None:
             return ForestSquares(self.forest, self.own_precision, weights)
@@ -158,6 +163,7 @@ class Sources(Immutable):
     @property
     def _knows_pairs(self) -> bool:
         """Whether every source states how its numbers vary together."""
+        # A protocol known by p and q alone does not; variances by hand are of independent errors.
         noises = [source.estimate.noise for source in self.sources]
         return all(noise.protocol is None or noise.knows_pairs for noise in noises)
 
@@ -209,42 +215,54 @@ class Sources(Immutable):
         precision = np.zeros(self.forest.groups)
         moment = np.zeros(self.forest.groups)
         moment_of_value = np.zeros(self.d)
+        # Groups of all sources stand one after the other.
         first = 0
         for source, (weights, members) in zip(self.sources, self._measured(), strict=True):
             weighted = weights * source.estimate.frequencies
             if members is None:
                 moment_of_value += weighted
                 continue
+            # Several groups may be one node: their moments add up.
             nodes = self.forest.node_of_group[first : first + source.size]
             np.add.at(precision, nodes, weights)
             np.add.at(moment, nodes, weighted)
             first += source.size
-        measured = np.concatenate([moment / precision, moment_of_value / self.own_precision])
+        of_groups = moment / precision
+        of_values = moment_of_value / self.own_precision
+        measured = np.concatenate([of_groups, of_values])
         trust = np.concatenate([precision, self.own_precision])
         return measured, self.forest.parents, trust
 
     def _combination(self, measured: Sequence[Array]) -> Array:
         """Return the combination of measurements, each of shape (..., size): linear in them."""
-        rows = [np.atleast_2d(each) for each in measured]
-        right = np.zeros((len(rows[0]), self.d))
-        for (precision, members), each in zip(self._measured(), rows, strict=True):
-            weighted = precision * each
+        # The normal equations: their right side is Σ_k A_kᵀ W_k y_k.
+        leading = np.shape(measured[0])[:-1]
+        right = np.zeros((math.prod(leading), self.d))
+        for (precision, members), each in zip(self._measured(), measured, strict=True):
+            weighted = np.atleast_2d(precision * each)
             right += weighted if members is None else weighted @ members
-        squares = self._squares
-        solved = right / self.own_precision if squares is None else squares.solve(right)
-        return solved.reshape(*np.shape(measured[0])[:-1], self.d)
+        return self._solved(right).reshape(*leading, self.d)
 
     def _weights(self, rows: Array) -> list[Array]:
         """Return what each number of each source contributes to answers Σ x_v f_v, x in rows."""
-        squares = self._squares
-        solved = rows / self.own_precision if squares is None else squares.solve(rows)
-        return [
-            precision * (solved if members is None else (members @ solved.T).T)
-            for precision, members in self._measured()
-        ]
+        # The transpose of the map from measurements: their matrix is symmetric.
+        solved = self._solved(rows)
+        weights = []
+        for precision, members in self._measured():
+            seen = solved if members is None else (members @ solved.T).T
+            weights.append(precision * seen)
+        return weights
+
+    def _solved(self, rows: Array) -> Array:
+        """Return the solutions of the normal equations for right sides of shape (k, d)."""
+        if self._squares is None:
+            return rows / self.own_precision
+        return self._squares.solve(rows)
 
     def _noise(self, frequencies: Array) -> Noise:
         """Return the noise of the combination, given its frequencies."""
+        # Those of the means of the values' own measurements, as numbers where all are equal: some
+        # losses and priors need one noise for all values.
         constant: Any = 0.0
         slope: Any = 0.0
         for source, (precision, members) in zip(self.sources, self._measured(), strict=True):
@@ -252,8 +270,10 @@ class Sources(Immutable):
                 share = _as_number((precision / self.own_precision) ** 2)
                 constant = constant + share * source.variance(0.0)
                 slope = slope + share * source.slope(sampled=self._is_sampled)
-        constant, slope = _as_number(constant), _as_number(slope)
+        constant = _as_number(constant)
+        slope = _as_number(slope)
         if self._squares is not None:
+            # Raw frequencies may be negative, and their groups' variances with them.
             constant, slope = self._with_groups(constant, slope, norm_sub(frequencies))
         origins = frozenset().union(*(origins_of(source.estimate) for source in self.sources))
         return CombinedNoise(constant, slope, self.n, joint=self._covariance, origins=origins)
@@ -283,6 +303,7 @@ class Sources(Immutable):
             seen = frequencies if members is None else members @ frequencies
             besides = source.besides(seen, sampled=self._is_sampled)
             parts.append(Part(source.estimate.noise.covariance(seen), besides))
+        # Without groups each value is a mean of its own measurements.
         shares = None
         if self.is_plain:
             shares = [precision / self.own_precision for precision in self.precisions]
@@ -334,6 +355,7 @@ def common_labels(sources: Sequence[Source]) -> tuple[str, ...] | None:
         labels = source.estimate.labels
         if labels is None:
             continue
+        # The first source with labels gives them; sources without any follow its order.
         if labelled is None:
             labelled = source
             continue
@@ -365,6 +387,7 @@ def require_different_users(sources: Sequence[Source]) -> None:
 def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:
     """Return what identifies the collections behind an estimate."""
     noise = estimate.noise
+    # A combination has numbers of its own, and those of its sources count again with it.
     if isinstance(noise, CombinedNoise) and noise.origins:
         return noise.origins
     return frozenset({(estimate.n, estimate.frequencies.tobytes())})
@@ -373,6 +396,7 @@ def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:
 def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_array:
     """Return the groups of a source as rows of zeros and ones."""
     names, rows = named_sets(source.groups, labels)
+    # Names on both sides match totals and groups; a list matches them by position.
     if isinstance(source.groups, Mapping) and source.estimate.labels is not None:
         rows = _in_order(source, names, list(rows))
     members = membership(rows, d)

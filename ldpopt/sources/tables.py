@@ -14,7 +14,7 @@ from ldpopt.tables import html_of, lines_of
 
 Array = NDArray[np.float64]
 
-UNKNOWN = "–"
+UNKNOWN = "–"  # what tables print where a number is not known
 
 
 class Shown(NamedTuple):

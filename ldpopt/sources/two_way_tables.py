@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -117,6 +118,7 @@ class MeasuredTables(Immutable):
         count = total_reports(self.sources)
 
         joint = partial(_unchanged, covariance)
+        # A constant: what it would add as a function of its own frequency is a part of a cell.
         return CombinedNoise(variance.ravel(), 0.0, count, joint=joint, origins=origins)
 
     def _covariance(self, names: tuple[str, ...], spread: _Spread) -> CombinedCovariance:
@@ -140,15 +142,21 @@ class _Chosen:
         self._at = next(i for i, pair in enumerate(tables.pairs) if {*names} <= {*pair})
         pair = tables.pairs[self._at]
         self._shape = tables.shape(pair)
-        self._axis = 1 - pair.index(names[0]) if len(names) == 1 else None
-        self.d = tables.domain.size(names[0]) if len(names) == 1 else int(np.prod(self._shape))
+        self._axis: int | None = None
+        self.d = math.prod(self._shape)
+        if len(names) == 1:
+            # The axis that is summed over is that of the other attribute.
+            self._axis = 1 - pair.index(names[0])
+            self.d = tables.domain.size(names[0])
 
     def drawn(self, rows: Array) -> list[Array]:
         """Return what answers Σ x_v f_v take from each cell of each table, x in rows."""
         table = rows
         if self._axis is not None:
+            # An answer about a margin is one about all cells of each line.
             along = np.expand_dims(rows, 1 + self._axis)
-            table = np.broadcast_to(along, (len(rows), *self._shape)).reshape(len(rows), -1)
+            whole = np.broadcast_to(along, (len(rows), *self._shape))
+            table = whole.reshape(len(rows), -1)
         inside = [np.zeros((len(rows), size)) for size in self._layout.cells]
         inside[self._at] = table
         scaled = np.concatenate(inside, axis=1) / self._weights
@@ -158,11 +166,13 @@ class _Chosen:
     def joined(self, measured: Sequence[Array]) -> Array:
         """Return L y for rows of measured cells, of the table or margin alone."""
         cells = np.concatenate(measured, axis=1)
+        # Row by row: the layout takes one vector of all cells.
         moved = np.stack([self._layout.consistent(row, 0.0) for row in cells])
         table = self._tables.split(moved)[self._at]
         if self._axis is None:
             return table
-        return np.asarray(table.reshape(-1, *self._shape).sum(axis=1 + self._axis))
+        by_cell = table.reshape(-1, *self._shape)
+        return np.asarray(by_cell.sum(axis=1 + self._axis))
 
 
 class _Spread:
@@ -205,6 +215,7 @@ class _Spread:
             if name in pair:
                 (other,) = {*pair} - {name}
                 weight = float(self._tables.layout.weights[i])
+                # A line sum has the noise of as many cells as the other attribute has values.
                 weights[i] = weight / self._tables.domain.size(other)
         whole = sum(weights.values())
         return {i: weight / whole for i, weight in weights.items()}
@@ -240,6 +251,7 @@ class _Spread:
         column's sums, and M and N their consistent margins: means over tables, this one included.
         """
         pair = (names[0], names[1])
+        # Every cell enters by its row, its column and its table: three sums of squares.
         at = self._tables.pairs.index(pair)
         m, n = self._tables.shape(pair)
         variance = self._variances[at]
