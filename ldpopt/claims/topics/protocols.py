@@ -58,36 +58,37 @@ def pure_private(instances: InstanceSet) -> Finding:
             losses.append(largest(law.privacy_loss - epsilon))
             impurities.append(largest(law.expectation - pure))
             reports += len(law.supports)
-    pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
     clients = [run for several in runs.values() for run in several]
     # In standard deviations, since shares of rare reports vary less than others.
     scores = [run.score for run in clients]
     refuted = [finding for run in clients for finding in run.audit.findings]
+    is_private = largest(losses) < PROBABILITY and not refuted
+    is_pure = largest(impurities) < PROBABILITY and largest(scores) < SIGMAS
+    drawn = sum(run.reports for run in clients)
+    pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
     return Finding(
-        holds=(
-            largest(losses) < PROBABILITY
-            and largest(impurities) < PROBABILITY
-            and not refuted
-            and largest(scores) < SIGMAS
-        ),
-        instances=reports + sum(run.reports for run in clients),
+        holds=is_private and is_pure,
+        instances=reports + drawn,
         evidence={
             "largest |privacy loss - ε|, over all reports and pairs of values": largest(losses),
             "largest |Pr[report of v supports u] - p or q|": largest(impurities),
             "enumerated": f"all reports of all oracles, at (ε, d) = {pairs}",
-            "reports drawn by the clients, counted by the values they support": sum(
-                run.reports for run in clients
-            ),
+            "reports drawn by the clients, counted by the values they support": drawn,
             "largest difference of a share of them to p or q, in standard deviations": (
                 largest(scores)
             ),
-            **{
-                f"part of ε that the reports of {name} prove, at most 1": _listed_shares(several)
-                for name, several in runs.items()
-            },
+            **_shares_by_oracle(runs),
             "what audits of the clients refute": "; ".join(refuted) or "nothing",
         },
     )
+
+
+def _shares_by_oracle(runs: dict[str, list[ClientRun]]) -> dict[str, str]:
+    """Return which part of ε the reports of each oracle's clients prove, by headings."""
+    return {
+        f"part of ε that the reports of {name} prove, at most 1": _listed_shares(several)
+        for name, several in runs.items()
+    }
 
 
 def _listed_shares(runs: list[ClientRun]) -> str:

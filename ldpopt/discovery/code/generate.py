@@ -181,32 +181,43 @@ def registered_operators(problem: Formulation, start: FrequencyEstimate) -> tupl
 
 
 def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | None:
+    """Return the names of a problem's operators in order; None where no code is known."""
     loss = problem.loss.bare
     d = start.d
     root = _ROOTS.get(loss.family)
-    trees = [c for c in problem.constraints if isinstance(c, Hierarchy)]
     if root is None:
         return None
-    if trees:
+    if any(isinstance(constraint, Hierarchy) for constraint in problem.constraints):
+        # Two passes solve a tree of least squares, and nothing beside it.
         is_plain = root == "level" and len(problem.constraints) == 1
         return ["tree passes"] if is_plain else None
-    stated = {c: (c.isotonic(d), c.disjoint_groups(d)) for c in problem.constraints}
-    orders = [c for c, (order, _) in stated.items() if order is not None]
-    grouped = [c for c, (_, groups) in stated.items() if groups is not None]
+    stated = dict.fromkeys(problem.constraints)
+    orders = [c for c in stated if c.isotonic(d) is not None]
+    grouped = [c for c in stated if c.disjoint_groups(d) is not None]
     rest = Formulation(loss, tuple(c for c in stated if c not in orders and c not in grouped))
+    # Groups cut the blocks that pooling has joined, and one another.
     if not rest.is_box(d) or len(grouped) > 1 or (orders and grouped):
         return None
-    names: list[str] = []
+    if orders and not _pools_first(problem, start, root):
+        return None
+    pooling = "pool in the loss's mean" if root == "weighted root" else "pool"
+    last = [f"{root} by group"] if grouped else _last_names(rest, root, d)
+    if last is None:
+        return None
+    return [pooling, *last] if orders else last
+
+
+def _pools_first(problem: Formulation, start: FrequencyEstimate, root: str) -> bool:
+    """Return whether pooling may come first: it needs common bounds, and one mean for all."""
     setting = Setting.of(problem, start)
-    if orders:
-        # Pooling first needs common bounds, and one mean for all values.
-        if setting.order is None or not setting.has_common_bounds or root == "KL root":
-            return None
-        names.append("pool in the loss's mean" if root == "weighted root" else "pool")
-    if grouped:
-        return [*names, f"{root} by group"]
+    return setting.order is not None and setting.has_common_bounds and root != "KL root"
+
+
+def _last_names(rest: Formulation, root: str, d: int) -> list[str] | None:
+    """Return what follows the pooling on a box, with a total or without one."""
     if rest.total(d) is not None:
-        return [*names, root]
+        return [root]
+    # Without a total the divergence has another mass, and the likelihood grows for ever.
     if root in ("KL root", "multinomial root"):
         return None
-    return [*names, "clip"] if rest.constraints else names
+    return ["clip"] if rest.constraints else []

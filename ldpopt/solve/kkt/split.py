@@ -9,7 +9,8 @@ cancel in the sum over a block.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import sympy as sp
 from numpy.typing import NDArray
@@ -153,46 +154,70 @@ def split_of(
     names: Names,
 ) -> CaseSplit | None:
     """Return the case split; None where none is known."""
-    sums = [(c, part) for c, part in stated if _is_sum(c)]
-    orders = tuple(c for c, _ in stated if c.isotonic is not None and _is_order(c))
-    boxes = [(c, part) for c, part in stated if part.ends]
-    if len(sums) + len(orders) + len(boxes) < len(stated) or len(orders) > 1 or len(sums) > 1:
+    kinds = _kinds_of(stated)
+    if kinds is None or form.response is None:
         return None
-    if form.response is None:
-        return None
+    sums = kinds.sums
     response = form.response
     data = form.pooled
-    if orders:
-        if not _pools_first(form, orders[0], boxes, sums):
+    if kinds.orders:
+        if not _pools_first(form, kinds):
             return None
         data = names.base(_POOLED[form.pooled.name])
-        free = response
-
-        def response(price: Any) -> Expression:
-            return free(price).subs(form.pooled[V], data[V])
-
+        response = partial(_pooled_response, form, data)
     price = sp.Add(*[part.gradient for _, part in sums])
     if not sums and isinstance(loss, losses.MultinomialMLE | losses.KullbackLeibler):
         # Without a price the first falls for ever, and the second has another mass.
         return None
     between = response(price)
-    ends = list(dict.fromkeys(end for _, part in boxes for end in part.ends))
-    if form.logarithmic:
-        # Such a loss keeps values above 0 by itself.
-        ends = [end for end in ends if end != (1, 0)]
+    ends = _ends_of(form, kinds)
     shown = between
     if len(as_text(between)) > _LONG:
         shown = names.base("x")[V]
     return CaseSplit(
-        before=_before(form, data) if orders else (),
+        before=_before(form, data) if kinds.orders else (),
         free=None if shown is between else equation(shown, between),
         cases=tuple(_cases(shown, ends)),
         formula=equation(F[V], _clipped(between, ends)),
         multiplier=_left(shown, ends, sums),
         solved=_solved(loss, form, data, ends, sums),
-        pooled=(data.name, form.pooled.name) if orders else None,
-        orders=orders,
+        pooled=(data.name, form.pooled.name) if kinds.orders else None,
+        orders=kinds.orders,
     )
+
+
+class _Kinds(NamedTuple):
+    """The constraints of a split: at most one total, at most one order, and any bounds."""
+
+    sums: list[tuple[Constraint, Part]]
+    orders: tuple[Constraint, ...]
+    boxes: list[tuple[Constraint, Part]]
+
+
+def _kinds_of(stated: list[tuple[Constraint, Part]]) -> _Kinds | None:
+    """Return the constraints by kind; None where one is of no kind, or two are of one."""
+    sums = [(c, part) for c, part in stated if _is_sum(c)]
+    orders = tuple(c for c, _ in stated if c.isotonic is not None and _is_order(c))
+    boxes = [(c, part) for c, part in stated if part.ends]
+    is_whole = len(sums) + len(orders) + len(boxes) >= len(stated)
+    # Two multipliers of totals, or of orders, cannot both be eliminated by one root.
+    is_single = len(sums) <= 1 and len(orders) <= 1
+    return _Kinds(sums, orders, boxes) if is_whole and is_single else None
+
+
+def _pooled_response(form: LossForm, data: Any, price: Any) -> Expression:
+    """Return the response with the means of blocks in place of the data of single values."""
+    assert form.response is not None  # split_of asks for it
+    return form.response(price).subs(form.pooled[V], data[V])
+
+
+def _ends_of(form: LossForm, kinds: _Kinds) -> list[tuple[int, Expression]]:
+    """Return the ends of bounds, each once, without those that the loss keeps by itself."""
+    ends = list(dict.fromkeys(end for _, part in kinds.boxes for end in part.ends))
+    if not form.logarithmic:
+        return ends
+    # Such a loss keeps values above 0.
+    return [end for end in ends if end != (1, 0)]
 
 
 def _is_sum(constraint: Constraint) -> bool:
@@ -205,14 +230,14 @@ def _is_order(constraint: Constraint) -> bool:
     return isinstance(constraint, Order | constraints.TopSet)
 
 
-def _pools_first(form: LossForm, order: Any, boxes: Any, sums: Any) -> bool:
+def _pools_first(form: LossForm, kinds: _Kinds) -> bool:
     """Return whether the order may be imposed on the data, before everything else."""
     if form.pooled is None or form.pooled.name not in _POOLED:
         return False
     # Totals of groups and bounds of single values cut blocks that pooling has joined.
-    if any(isinstance(c, constraints.GroupTotals) for c, _ in sums):
+    if any(isinstance(c, constraints.GroupTotals) for c, _ in kinds.sums):
         return False
-    return all(not end.has(sp.Indexed) for _, part in boxes for _, end in part.ends)
+    return all(not end.has(sp.Indexed) for _, part in kinds.boxes for _, end in part.ends)
 
 
 def _before(form: LossForm, data: Any) -> tuple[str, ...]:
