@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# A step of Newton's method that is the last one: probabilities are rounded by as much, however
+# small a frequency is, and what follows a step is of its square.
 _STILL = 4 * float(np.finfo(np.float64).eps)
 
 # Newton's method halves its bracket where a step leaves it: 60 halvings would do alone.
@@ -289,11 +291,12 @@ class JointLikelihood(JointLoss, SeparableLoss):
         The weights sum to 1: between the smallest and the largest response of a measurement to μ
         the slope changes its sign.
         """
-        ends = self._ends(mu)
+        responses = [self._response_of(term, mu) for term in self._terms]
+        ends = self._ends(mu, responses)
         # Where the sum falls for ever, one end is infinite still: it is the answer.
         is_endless = np.isinf(ends[0]) | np.isinf(ends[1])
         low, high = (np.where(is_endless, 0.0, end) for end in ends)
-        f = low + (high - low) / 2
+        f = np.clip(self._start(responses), low, high)
         for _ in range(_MAX_STEPS):
             slope = self._slope(f, mu)
             low = np.where(slope <= 0, f, low)
@@ -303,20 +306,33 @@ class JointLikelihood(JointLoss, SeparableLoss):
             # Where the step leaves the bracket, or is no number, the bracket is halved instead.
             is_inside = (low <= ahead) & (ahead <= high)
             after = np.where(is_inside, ahead, low + (high - low) / 2)
-            has_settled = np.abs(after - f) <= _STILL * np.abs(f)
+            has_settled = np.abs(after - f) <= _STILL * np.maximum(np.abs(f), 1.0)
             f = after
             if np.all(has_settled | is_endless):
                 break
         beyond = np.where(np.isposinf(ends[1]), np.inf, -np.inf)
         return np.where(is_endless, beyond, f)
 
-    def _ends(self, mu: Array) -> tuple[Array, Array]:
+    def _start(self, responses: Sequence[Array]) -> Array:
+        """Return the minimiser where the losses are taken as parabolas at their own responses."""
+        height = np.zeros(responses[0].shape)
+        moment = np.zeros(responses[0].shape)
+        for term, response in zip(self._terms, responses, strict=True):
+            # A response at infinity has no parabola.
+            is_finite = np.isfinite(response)
+            places = np.where(is_finite, response, 0.0)
+            bends = [term.loss.curvature(term.estimate, row, row) for row in places]
+            weight = np.where(is_finite, term.weight * np.stack(bends), 0.0)
+            height += weight
+            moment += weight * places
+        return np.divide(moment, height, out=moment, where=height > 0)
+
+    def _ends(self, mu: Array, responses: Sequence[Array]) -> tuple[Array, Array]:
         """Return frequencies between which the slope changes its sign, infinite where it does not.
 
         The response of a measurement whose variance grows fast may be infinite where the others
         hold the sum: doubled steps then look for an end.
         """
-        responses = [self._response_of(term, mu) for term in self._terms]
         first, last = self.domain(self.constants(self._terms[0].estimate))
         low = np.clip(np.min(responses, axis=0), first, last)
         high = np.clip(np.max(responses, axis=0), first, last)
