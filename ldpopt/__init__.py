@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ldpopt.estimate.noise import Noise
     from ldpopt.methods import METHODS, Method, postprocess
     from ldpopt.parameter import Parameter
+    from ldpopt.reports import RefinedEstimate, refine
     from ldpopt.solve.certificate import Certificate, ExactCertificate, certify
     from ldpopt.solve.coverage import coverage
     from ldpopt.solve.problem import Problem
@@ -58,6 +59,7 @@ _HOMES = {
     "Parameter": "parameter",
     "Problem": "solve.problem",
     "Product": "sources",
+    "RefinedEstimate": "reports",
     "Rounds": "sources",
     "Selection": "studies.selection",
     "Solution": "solve.solution",
@@ -72,6 +74,7 @@ _HOMES = {
     "coverage": "solve.coverage",
     "discover": "discovery.discovering",
     "postprocess": "methods",
+    "refine": "reports",
     "risk": "studies.risk",
     "rounds": "sources",
     "select_method": "studies.selection",
@@ -95,6 +98,7 @@ __all__ = [
     "Parameter",
     "Problem",
     "Product",
+    "RefinedEstimate",
     "Rounds",
     "Selection",
     "Solution",
@@ -120,6 +124,7 @@ __all__ = [
     "oracles",
     "postprocess",
     "priors",
+    "refine",
     "risk",
     "rounds",
     "select_method",

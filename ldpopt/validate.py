@@ -179,6 +179,34 @@ def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
+_ROUNDED_SUM = 1e-6  # by which the sum of frequencies that were written down may miss 1
+
+
+def distribution(what: str, values: ArrayLike, d: int) -> NDArray[np.float64]:
+    """Return d numbers >= 0 whose sum is 1, divided by their sum.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are not d numbers, one is negative, or their sum is not 1.
+    """
+    f = vector(what, values)
+    one_per_value(what, f, d)
+    if f.min() < 0:
+        at = first(f < 0)
+        raise InvalidInputError(
+            f"{what} must lie on the simplex, found {f[at]:g} at {where(at)}: process them first, "
+            "by mixture-ns or norm-sub, say"
+        )
+    total = float(f.sum())
+    if abs(total - 1) > _ROUNDED_SUM:
+        raise InvalidInputError(
+            f"{what} must lie on the simplex, and their sum is {total:.9g}: process them first, "
+            "by mixture-ns or norm-sub, say"
+        )
+    return np.asarray(f / total)
+
+
 def one_per_value(what: str, values: NDArray[Any], d: int) -> None:
     """Raise an error unless there are d values."""
     if len(values) != d:

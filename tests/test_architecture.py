@@ -34,6 +34,7 @@ LAYERS = [
     {"solve"},
     {"group_totals"},
     {"methods", "discovery"},
+    {"reports"},
     {"studies"},
     {"__init__"},  # what `import ldpopt` offers; the applications below are built on it
     {"claims", "collection"},

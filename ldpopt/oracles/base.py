@@ -16,7 +16,9 @@ from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles import randomness
+from ldpopt.oracles.bit_information import BitInformation
 from ldpopt.oracles.forms import IndexForm, Product, ReportForm, Reports
+from ldpopt.oracles.index_information import IndexInformation
 from ldpopt.oracles.index_law import IndexLaw, report_shares
 from ldpopt.oracles.rational import log_above
 from ldpopt.protocol import PureProtocol, ReportShares
@@ -217,6 +219,64 @@ class FrequencyOracle(PureProtocol, ABC):
                 "exchangeable = True if any three values are alike, or define answer_variance"
             )
         return IndexLaw(form, self.p, self.q, frequencies)
+
+    def information_gain(self, frequencies: ArrayLike) -> float:
+        """Return how much more precise estimates from reports can be than those from counts.
+
+        Whether a second pass over the reports (``ldpopt.refine``) is worth it can be known before
+        anything is collected: 1.17 means that rare values gain as much as from 17 % more users.
+
+        Parameters
+        ----------
+        frequencies
+            What the users' values are thought to be like, on the simplex, shape (d,): last
+            week's estimate, or a power law.
+
+        Returns
+        -------
+        κ >= 1, the variance of an estimate from counts over that of an efficient one from
+        reports. For bits, hashes and sets it is that of a value that nobody has, κ = E[s] E[1/s]
+        with s = 1 + (r-1) Σ f over the support of a report; by Jensen's inequality it is above 1
+        unless all supports have the same total. For indices it is that of all values together,
+        after Norm. With GRR it is 1: the counts hold all that reports do.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the frequencies are not d numbers >= 0 with the sum 1.
+
+        Notes
+        -----
+        Cost: about 110 exponentials per value; for indices some 50 products with S per direction,
+        of which there are 16, or d if that is smaller.
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import OUE
+        >>> zipf = 1 / np.arange(1, 1025)
+        >>> round(OUE(epsilon=2.0, d=1024).information_gain(zipf / zipf.sum()), 3)
+        1.034
+        """
+        f = validate.distribution("frequencies", frequencies, self.d)
+        # Reports that support the same value are alike: their number is the count.
+        if self.report_form.fixed_size == 1:
+            return 1.0
+        information = self.information(f)
+        if isinstance(information, BitInformation):
+            return information.gain
+        constant, slope = self.answer_variance(f, centred=True)
+        # Of users who are drawn themselves, as the information is: that adds their own variance.
+        of_counts = np.sum(constant + slope * f) + 1 - f @ f
+        # Rounding and sampled directions must not show a loss, which cannot be.
+        return max(1.0, float(of_counts / information.total_variance()))
+
+    def information(self, f: Array) -> BitInformation | IndexInformation:
+        """Return the Fisher information of one report at f on the simplex, shape (d,)."""
+        form = self.report_form
+        more = self.likelihood_ratio - 1
+        if isinstance(form, IndexForm):
+            return IndexInformation(form, more, f)
+        return BitInformation(f, more, self.q, form.fixed_size)
 
     @abstractmethod
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports: ...

@@ -85,6 +85,10 @@ class ReportForm(ABC):
         """Return f ↦ B f and w ↦ Bᵀ w, with B[i, v] = 1 if report i supports v, else 0."""
 
     @abstractmethod
+    def support_bits(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return the rows of B as packed bits, shape (n, ceil(d/8)), as ``BitsForm`` has them."""
+
+    @abstractmethod
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw m reports uniformly from all reports of this form."""
 
@@ -158,9 +162,12 @@ class IndexForm(ReportForm):
     def support_counts(self, reports: Reports) -> Counts:
         """Count indices first, so that the cost of ``counts`` does not grow with n."""
         # Sums of whole numbers below 2⁵³ are exact in floats.
-        histogram = np.bincount(_positions(reports), minlength=self.size)
-        counts = self.counts(histogram.astype(np.float64))
+        counts = self.counts(self.histogram(reports).astype(np.float64))
         return np.rint(counts).astype(np.int64)
+
+    def histogram(self, reports: Reports) -> Counts:
+        """Return how many of the (checked) reports are each index, int64 of shape (size,)."""
+        return np.bincount(_positions(reports), minlength=self.size).astype(np.int64)
 
     def support_products(self, reports: Reports) -> tuple[Product, Product]:
         """Return the products, each with S or Sᵀ once and n additions."""
@@ -174,6 +181,11 @@ class IndexForm(ReportForm):
             return self.counts(histogram)
 
         return forward, back
+
+    def support_bits(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return the rows of S that the indices stand for."""
+        each_once = np.eye(self.size)[_positions(reports)]
+        return np.packbits(self.counts(each_once) > 0.5, axis=1)
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw indices."""
@@ -244,6 +256,10 @@ class BitsForm(ReportForm):
         # By columns, since a product reads eight values of all reports at a time.
         bits = np.ascontiguousarray(reports.T, dtype=np.uint8)
         return _products_with_bits(bits, self.d)
+
+    def support_bits(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return the reports."""
+        return reports.astype(np.uint8, copy=False)
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw fair bits."""
@@ -338,6 +354,16 @@ class HashForm(ReportForm):
         seeds, buckets = _fields(reports)
         bits = hashed_support_bits(seeds, buckets, self.d, self.g)
         return _products_with_bits(bits, self.d)
+
+    def support_bits(self, reports: Reports) -> NDArray[np.uint8]:
+        """Evaluate n·d hashes."""
+        from ldpopt.oracles.hash_kernel import hashed_support_bits
+
+        seeds, buckets = _fields(reports)
+        bits = hashed_support_bits(seeds, buckets, self.d, self.g).T
+        # The kernel goes on to values beyond the domain, up to the end of a byte.
+        bits[:, -1] &= 0xFF ^ BitsForm(self.d).padding
+        return bits
 
     def uniform(self, m: int, rng: np.random.Generator) -> Reports:
         """Draw seeds and buckets."""
@@ -435,6 +461,17 @@ class SubsetForm(ReportForm):
             return counts
 
         return forward, back
+
+    def support_bits(self, reports: Reports) -> NDArray[np.uint8]:
+        """Set the bits of the members, for a bounded number of rows at a time."""
+        bits = np.empty((len(reports), -(-self.d // 8)), dtype=np.uint8)
+        step = max(1, _CELLS // self.d)
+        for start in range(0, len(reports), step):
+            rows = reports[start : start + step].astype(np.intp)
+            flags = np.zeros((len(rows), self.d), dtype=np.uint8)
+            np.put_along_axis(flags, rows, 1, axis=1)
+            bits[start : start + step] = np.packbits(flags, axis=1)
+        return bits
 
     def _blocks(self, reports: Reports) -> list[slice]:
         # bincount copies its input to 64 bits, so only a bounded number of rows is counted at a

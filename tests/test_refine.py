@@ -1,0 +1,279 @@
+"""Reports hold more than counts: the step, its information, its noise, and its sums."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import ldpopt
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.losses import PerReportMLE
+from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
+from ldpopt.priors.mixture_weights import mixture_weights
+from ldpopt.reports import exact_sums
+from ldpopt.reports.estimate import RefinedNoise, refined
+from ldpopt.reports.refinement import refine
+from ldpopt.reports.weighing import Weighing, in_fixed_point
+from tests.tolerances import SUM
+
+SKEWED = np.array([0.4, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02, 0.0])
+EIGHT = len(SKEWED)
+every_oracle = pytest.mark.parametrize("name", [name for name in ORACLES if name != "grr"])
+
+
+def reports_of(oracle, f, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return oracle.perturb(rng.choice(oracle.d, n, p=f), rng=rng)
+
+
+def enumerated_information(oracle, f):
+    """Return J and E[1/s^j], j = 1 .. 3, from all reports that there are."""
+    supports = oracle.report_form.supports()
+    likelihood = 1 + (oracle.likelihood_ratio - 1) * supports
+    if oracle.report_form.kind == "bits":
+        nobody = np.prod(np.where(supports, oracle.q, 1 - oracle.q), axis=1)
+    else:
+        nobody = np.full(len(supports), 1 / len(supports))
+    s = likelihood @ f
+    law = nobody * s / (nobody @ s)
+    information = (likelihood.T * (law / s**2)) @ likelihood
+    return information, [law @ s**-j for j in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("oracle", [OUE(1.0, EIGHT), OUE(3.0, EIGHT), SUE(2.0, EIGHT)], ids=repr)
+def test_the_information_of_bits_is_that_of_all_reports(oracle):
+    expected, powers = enumerated_information(oracle, SKEWED)
+    information = oracle.information(SKEWED)
+    diagonal, basis = information.parts()
+    assert_allclose(np.diag(diagonal) + basis @ basis.T, expected, rtol=1e-8)
+    assert_allclose(information.powers, powers, rtol=1e-8)
+
+
+def test_the_information_of_hashes_is_that_of_all_functions():
+    oracle = OLH(1.0, 4)
+    f = np.array([0.6, 0.3, 0.1, 0.0])
+    expected, powers = enumerated_information(oracle, f)
+    information = oracle.information(f)
+    diagonal, basis = information.parts()
+    assert_allclose(np.diag(diagonal) + basis @ basis.T, expected, rtol=1e-8)
+    assert_allclose(information.powers, powers, rtol=1e-8)
+
+
+def test_the_information_of_sets_is_that_of_all_sets_nearly():
+    # Of 8 values 2: bits that are least independent. What is stated is an error of order 1/d.
+    oracle = SubsetSelection(1.0, EIGHT)
+    expected, powers = enumerated_information(oracle, SKEWED)
+    information = oracle.information(SKEWED)
+    diagonal, basis = information.parts()
+    centring = np.eye(EIGHT) - 1 / EIGHT
+    shown = centring @ (np.diag(diagonal) + basis @ basis.T) @ centring
+    wanted = centring @ expected @ centring
+    assert np.linalg.norm(shown - wanted) <= np.linalg.norm(wanted) / EIGHT
+    assert abs(information.gain - powers[1] / powers[0] ** 2) <= (information.gain - 1) / EIGHT
+
+
+@pytest.mark.parametrize("d", [8, 11])
+def test_the_information_of_indices_is_that_of_all_indices(d):
+    oracle = HadamardResponse(2.0, d)
+    f = np.random.default_rng(0).dirichlet(np.ones(d))
+    expected, _ = enumerated_information(oracle, f)
+    centring = np.eye(d) - 1 / d
+    inverse = np.linalg.pinv(centring @ expected @ centring)
+    information = oracle.information(f)
+    assert_allclose(information.solve(centring), inverse, rtol=0, atol=1e-9)
+    assert_allclose(information.total_variance(), np.trace(inverse), rtol=1e-9)
+
+
+def test_the_trace_from_directions_is_that_of_all_values():
+    oracle = HadamardResponse(2.0, 300)
+    f = np.random.default_rng(0).dirichlet(np.full(300, 0.1))
+    information = oracle.information(f)
+    exact = np.trace(information.solve(np.eye(300) - 1 / 300))
+    assert_allclose(information.total_variance(), exact, rtol=2e-3)
+
+
+@every_oracle
+def test_the_maximum_of_the_likelihood_is_a_fixed_point(name):
+    oracle = ORACLES[name](2.0, EIGHT)
+    # Everybody's share is large, so that the maximum is inside of the simplex.
+    reports = reports_of(oracle, np.full(EIGHT, 1 / EIGHT), 4_000)
+    best = mixture_weights(PerReportMLE(oracle, reports).channel, tol=1e-14)
+    assert best.weights.min() > 0.01
+    step = steps(oracle, reports, best.weights, 1) - best.weights
+    # The fixed point of 2⁻⁴¹ bounds how well the start itself is kept.
+    assert_allclose(step, 0, rtol=0, atol=1e-11)
+
+
+@every_oracle
+def test_steps_lead_to_the_maximum_of_the_likelihood(name):
+    oracle = ORACLES[name](2.0, EIGHT)
+    reports = reports_of(oracle, np.full(EIGHT, 1 / EIGHT), 10_000, seed=1)
+    best = mixture_weights(PerReportMLE(oracle, reports).channel, tol=1e-13).weights
+    assert best.min() > 0.01
+    reached = steps(oracle, reports, np.full(EIGHT, 1 / EIGHT), 12)
+    assert_allclose(reached, best, rtol=0, atol=1e-7)
+
+
+def steps(oracle, reports, f, count):
+    """Return where so many steps lead, without asking whether they are worth it."""
+    for _ in range(count):
+        weighing = Weighing(oracle, in_fixed_point(f))
+        f = refined(weighing, weighing.sums(reports), len(reports)).frequencies
+    return f
+
+
+@pytest.mark.parametrize("oracle", [OUE(3.0, EIGHT), SubsetSelection(1.0, EIGHT)], ids=repr)
+def test_the_variance_is_that_of_repeated_collections(oracle):
+    draws = 100
+    n = 400
+    users = np.repeat(np.arange(EIGHT), (SKEWED * n).round().astype(int))
+    rng = np.random.default_rng(3)
+    fine = [refine(oracle, oracle.perturb(users, rng=rng), start=SKEWED) for _ in range(draws)]
+    errors = np.array([estimate.frequencies for estimate in fine]) - SKEWED
+    noise = fine[0].noise
+    measured = errors.var(axis=0)
+    # Three standard errors of a variance, and an eighth where the bits are those of sets.
+    allowance = 3 * np.sqrt(2 / draws) + (oracle.name == "ss") / EIGHT
+    assert_allclose(measured, noise.covariance(SKEWED).diagonal, rtol=allowance)
+    # The straight line in f leaves out that the frequencies sum to 1: a part of 1/d.
+    assert_allclose(measured, noise.variance(SKEWED), rtol=allowance + 2 / EIGHT)
+    assert np.all(np.abs(errors.mean(axis=0)) <= 4 * np.sqrt(measured / draws))
+
+
+def test_gains_are_those_before_collecting():
+    f = 1 / np.arange(1, 201)
+    f /= f.sum()
+    for oracle in (OUE(2.0, 200), SubsetSelection(2.0, 200)):
+        fine = refine(oracle, reports_of(oracle, f, 2_000), start=f)
+        assert fine.gain == pytest.approx(oracle.information_gain(f), rel=1e-9)
+
+
+def test_the_gain_is_a_ratio_of_means_over_reports_of_nobody():
+    oracle = SUE(2.0, 12)
+    f = np.random.default_rng(5).dirichlet(np.full(12, 0.3))
+    bits = np.array(list(itertools.product([0, 1], repeat=12)))
+    law = np.prod(np.where(bits, oracle.q, 1 - oracle.q), axis=1)
+    s = 1 + (oracle.likelihood_ratio - 1) * bits @ f
+    assert_allclose(oracle.information_gain(f), (law @ s) * (law @ (1 / s)), rtol=1e-9)
+
+
+def test_counts_of_grr_are_all_that_its_reports_hold():
+    oracle = GRR(2.0, 30)
+    reports = reports_of(oracle, np.full(30, 1 / 30), 500)
+    with pytest.warns(LdpoptWarning, match="no more than their counts"):
+        fine = refine(oracle, reports)
+    raw = oracle.estimate(oracle.support_counts(reports), 500)
+    assert_array_equal(fine.frequencies, raw.frequencies)
+    assert fine.noise.protocol is oracle
+    assert fine.gain == oracle.information_gain(np.full(30, 1 / 30)) == 1
+
+
+def test_flat_frequencies_leave_nothing_to_gain():
+    oracle = OUE(0.5, 200)
+    reports = reports_of(oracle, np.full(200, 1 / 200), 500)
+    with pytest.warns(LdpoptWarning, match="gain 1.000"):
+        assert refine(oracle, reports, start=np.full(200, 1 / 200)).gain == 1
+
+
+@every_oracle
+def test_sums_do_not_depend_on_the_order_of_reports_or_parts(name, monkeypatch):
+    oracle = ORACLES[name](2.0, 19)
+    f = np.random.default_rng(0).dirichlet(np.ones(19))
+    reports = reports_of(oracle, f, 3_000)
+    weighing = Weighing(oracle, in_fixed_point(f))
+    together = weighing.sums(reports)
+    parts = [weighing.sums(part) for part in np.array_split(reports[::-1], 7)]
+    total = exact_sums.no_sums(weighing.size)
+    for part in reversed(parts):
+        total = exact_sums.joined(total, part)
+    assert_array_equal(total, together)
+    monkeypatch.setattr("ldpopt.reports.weighing.ROWS", 700)
+    assert_array_equal(weighing.sums(reports), together)
+
+
+@every_oracle
+def test_sums_are_those_of_the_support(name):
+    oracle = ORACLES[name](2.0, 19)
+    f = np.random.default_rng(0).dirichlet(np.ones(19))
+    reports = reports_of(oracle, f, 200)
+    sums = exact_sums.as_floats(Weighing(oracle, in_fixed_point(f)).sums(reports))
+    support = oracle.support_operator(reports).matmat(np.eye(19))
+    if name == "hr":
+        assert_array_equal(oracle.report_form.counts(sums), support.sum(axis=0))
+        return
+    s = 1 + (oracle.likelihood_ratio - 1) * support @ f
+    assert_allclose(sums / exact_sums.UNIT, (1 / s) @ support, rtol=1e-9)
+    packed = oracle.report_form.support_bits(reports)
+    assert_array_equal(np.unpackbits(packed, axis=1)[:, :19], support)
+
+
+def test_sums_beyond_64_bits_are_exact():
+    total = exact_sums.no_sums(2)
+    for _ in range(9):
+        total = exact_sums.with_more(total, np.array([2**62 - 1, -5]))
+    high, low = (row.tolist() for row in total)
+    assert [2**31 * h + part for h, part in zip(high, low, strict=True)] == [9 * (2**62 - 1), -45]
+
+
+def test_every_method_takes_a_refined_estimate():
+    oracle = OUE(3.0, 64)
+    f = 1 / np.arange(1, 65)
+    f /= f.sum()
+    labels = [f"value {v}" for v in range(64)]
+    fine = refine(oracle, reports_of(oracle, f, 5_000), start="norm-sub", labels=labels)
+    assert fine.is_raw
+    assert fine.method == "base"
+    assert fine.top(1)[0].label == "value 0"
+    assert fine.frequencies.sum() == pytest.approx(1, abs=SUM)
+    for method in ldpopt.METHODS:
+        assert np.isfinite(ldpopt.postprocess(fine, method).frequencies).all(), method
+    lower, upper = fine.interval(sets=[[0, 1, 2]], level=0.95)
+    assert lower[0] < f[:3].sum() < upper[0]
+    again = pickle.loads(pickle.dumps(fine))
+    assert again.gain == fine.gain
+    assert isinstance(again.noise, RefinedNoise)
+    assert_allclose(1 / fine.information, fine.noise.variance(np.clip(fine.frequencies, 0, 1)))
+
+
+GOOD = np.full(30, 1 / 30)
+
+
+@pytest.mark.parametrize(
+    ("reports", "start", "message"),
+    [
+        (lambda r, raw: r[:1], GOOD, "at least two reports, got 1"),
+        (lambda r, raw: r, "base", "must lie on the simplex"),
+        (lambda r, raw: r, GOOD / 2, "sum is 0.5"),
+        (lambda r, raw: r, GOOD[:9], "9 values for a domain of 30"),
+        (lambda r, raw: r, np.tile(GOOD, (2, 1)), r"one vector of shape \(30,\)"),
+        (lambda r, raw: r, np.append(GOOD[1:], np.nan), "finite"),
+        (lambda r, raw: r, "no-such-method", "unknown"),
+        (lambda r, raw: r[:-1], "theirs", "comes from 400 reports"),
+        (lambda r, raw: r[::-1] & r, "theirs", "not an estimate from these reports"),
+        (lambda r, raw: r[:, :-1], GOOD, r"shape \(n, 4\)"),
+        (lambda r, raw: raw.n * raw.frequencies, GOOD, "look like support counts"),
+        (lambda r, raw: np.arange(30), GOOD, "look like support counts"),
+    ],
+)
+def test_bad_input_is_told(reports, start, message):
+    oracle = OUE(2.0, 30)
+    good = reports_of(oracle, GOOD, 400)
+    good[:, -1] = 0
+    raw = oracle.estimate(oracle.support_counts(good), 400)
+    if isinstance(start, str) and start == "theirs":
+        start = ldpopt.postprocess(raw, "norm-sub")
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        refine(oracle, reports(good, raw), start=start)
+
+
+def test_an_estimate_and_a_protocol_are_no_reports_and_no_oracle():
+    oracle = OUE(2.0, 30)
+    raw = oracle.estimate([10] * 30, 400)
+    with pytest.raises(InvalidTypeError, match="no more than their counts"):
+        refine(oracle, raw)
+    with pytest.raises(InvalidTypeError, match="must be an oracle"):
+        refine("oue", np.zeros((2, 4), dtype=np.uint8))
+    with pytest.raises(InvalidInputError, match="simplex"):
+        oracle.information_gain(np.full(30, 0.5))
