@@ -8,7 +8,7 @@ import pytest
 from experiments.bench.discovery import TARGETS, D
 from ldpopt import FrequencyEstimate, Problem, discover, losses, oracles
 from ldpopt import constraints as c
-from ldpopt.discovery import OPERATORS, register_operator, search
+from ldpopt.discovery import OPERATORS, Setting, register_operator, search
 from ldpopt.discovery.counterexample import _simpler, complexity
 from ldpopt.discovery.judge import TOLERANCE, Solutions, certified, compared, screen_of
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -334,3 +334,85 @@ def test_an_own_operator_may_be_the_form():
     finally:
         OPERATORS.remove("plane")
     assert not discover(problem, d, length=1, inputs=10, again=True)
+
+
+# --- attacks --------------------------------------------------------------------------------------
+
+
+def test_a_tiny_total_does_not_hide_a_wrong_form():
+    """Beside a tolerance of 1e-9 every violation of values of 1e-9 would be nothing."""
+    constraints = [c.NonNegative(), c.SumsTo(1e-9), c.Monotone(np.arange(4))]
+    problem = Problem(losses.LeastSquares(), constraints)
+    answer = discover(problem, 4, length=2, inputs=30, again=True)
+    assert answer.expression == "pool -> level"
+
+
+def test_a_likelihood_that_is_nearly_constant_does_not_make_everything_optimal():
+    """Very private reports say little, and their likelihood is a large constant and a small rest.
+
+    Shifted, clipped and scaled every estimate is feasible, but not optimal.
+    """
+    problem = Problem(losses.BinomialMLE(), SIMPLEX)
+    answer = discover(
+        problem,
+        4,
+        oracle=oracles.OUE(1e-7, 4),
+        length=3,
+        inputs=24,
+        again=True,
+        operators=["clip at 0", "scale", "shift"],
+    )
+    assert not answer
+
+
+def _halve_the_imaginary(values):
+    return values + 0.5j
+
+
+def _mask_the_negative(values):
+    return np.ma.masked_array(values, values < 0)
+
+
+def _fail(values):
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (_halve_the_imaginary, "must return plain real numbers, got ndarray of complex128"),
+        (_mask_the_negative, "must return plain real numbers, got MaskedArray of float64"),
+        (_fail, "failed: ZeroDivisionError"),
+    ],
+)
+def test_what_an_own_operator_returns_is_not_mended_in_silence(function, sentence, registering):
+    registering("hostile", function)
+    with pytest.raises(InvalidInputError, match=f"the operator 'hostile' {sentence}"):
+        discover(Problem(losses.LeastSquares(), SIMPLEX), 4, length=1, inputs=10, again=True)
+
+
+def test_an_own_operator_that_looks_at_other_rows_is_no_form(registering):
+    """Right for a stack whose first row is of zeros, as the inputs', and wrong for any other."""
+
+    def leveled(values):
+        right = OPERATORS["level"].function(values, setting)
+        return right + values[:1] - values[0].mean() + np.zeros(values.shape)
+
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    setting = Setting.of(problem, FrequencyEstimate(np.zeros((1, 4)), 4_000, oracles.OUE(1.0, 4)))
+    registering("leveled", leveled)
+    with pytest.raises(InvalidInputError, match="'leveled' must be a function of each row alone"):
+        discover(problem, 4, length=1, inputs=20, again=True, operators=["leveled"])
+
+
+@pytest.fixture
+def registering():
+    names = []
+
+    def register(name, function):
+        register_operator(name, function)
+        names.append(name)
+
+    yield register
+    for name in names:
+        OPERATORS.remove(name)

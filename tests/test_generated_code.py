@@ -265,3 +265,14 @@ def test_what_has_no_source_ends_in_a_sentence():
         code_of(problem, estimate, "c", name="f(){}")
     with pytest.raises(InvalidInputError, match="'level' is taken"):
         code_of(problem, estimate, "c", name="level")
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("c", "exit"), ("c", "sqrtf"), ("javascript", "class"), ("numpy", "lambda")],
+)
+def test_words_of_a_language_are_no_names(language, name):
+    simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    problem = ldpopt.Problem(losses.LeastSquares(), simplex)
+    with pytest.raises(InvalidInputError, match=f"name '{name}' is a word of {language}"):
+        code_of(problem, np.full(4, 0.25), language, name=name)

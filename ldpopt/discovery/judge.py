@@ -13,6 +13,7 @@ from ldpopt.errors import LdpoptError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance import size_of
 from ldpopt.solve.certificate import certify
+from ldpopt.solve.certificate.certificate import terms_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.problem import Problem
 
@@ -24,6 +25,9 @@ TOLERANCE = 1e-9
 # Reference points of solvers may be outside by as much as their tolerance, and then below the
 # minimum: only what is above them by a thousand times more is refuted by them.
 _CLEAR = 1e-6
+
+# Of the largest estimate, below which the values of a point are too small to be told apart.
+_NEGLIGIBLE = 1e-6
 
 # Inputs that are certified at a time: a wrong form that has come so far mostly fails at the first.
 _BATCH = 20
@@ -139,10 +143,11 @@ def compared(screen: Screen, points: Array) -> list[Verdict]:
     A point that is feasible and not clearly worse than the reference may be optimal. The gap of
     other points is NaN, and their violation infinite where they are not defined.
     """
-    violation = _violations(screen.problem, points)
+    allowed = TOLERANCE * _size(points, screen.estimates.frequencies)
+    violation = _violations(screen.problem, points, allowed)
     gap = np.full(violation.shape, np.nan)
     # The loss is evaluated where no input has refuted the composition: often of a few alone.
-    is_feasible = violation <= TOLERANCE * np.maximum(1.0, np.abs(points).max(axis=-1))
+    is_feasible = violation <= allowed
     for i in np.flatnonzero(is_feasible.any(axis=-1)):
         value = screen.problem.loss.value(np.nan_to_num(points[i]), screen.estimates)
         gap[i] = np.where(is_feasible[i], value - screen.loss, np.nan)
@@ -150,8 +155,35 @@ def compared(screen: Screen, points: Array) -> list[Verdict]:
     return [Verdict(*parts) for parts in zip(gap, violation, is_right, strict=True)]
 
 
-def _violations(problem: Formulation, points: Array) -> Array:
-    """Return the largest violation of each point, infinite where it is not defined."""
+def _size(points: Array, estimates: Array) -> Array:
+    """Return what violations are relative to: the largest value of a point, shape (..., inputs).
+
+    Where it is far below the estimate's, rounding of the estimate is all that could be seen. A
+    total of 1e-9 must not let everything pass that is smaller than a tolerance of a frequency.
+    """
+    largest = np.abs(points).max(axis=-1)
+    return np.asarray(np.maximum(largest, _NEGLIGIBLE * np.abs(estimates).max(axis=-1)))
+
+
+def _at_stake(problem: Formulation, estimates: FrequencyEstimate, points: Array) -> Array:
+    """Return what a certified gap is relative to: Σ |g_v f_v| and |L(f) - L(0)|.
+
+    Without |L(f)|, which a status counts too: a likelihood of very private reports is nearly
+    constant, and beside its value every feasible point would be optimal.
+    """
+    terms = terms_of(problem, estimates, points)
+    value = problem.loss.value(points, estimates)
+    with np.errstate(all="ignore"):
+        at_zero = problem.loss.value(np.zeros(points.shape), estimates)
+        difference = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
+    return np.asarray(terms + difference)
+
+
+def _violations(problem: Formulation, points: Array, allowed: Array) -> Array:
+    """Return the largest violation of each point, infinite where it is not defined.
+
+    Constraints behind one that is violated by more than what is allowed are not looked at.
+    """
     violation = np.zeros(points.shape[:-1])
     defined = np.isfinite(points).all(axis=-1)
     # What is not defined fails every constraint.
@@ -160,7 +192,7 @@ def _violations(problem: Formulation, points: Array) -> Array:
     rows = points.reshape(-1, points.shape[-1])
     for constraint in problem.constraints:
         # What is outside one constraint need not be measured by the next, which may be slow.
-        left = np.flatnonzero(flat <= TOLERANCE)
+        left = np.flatnonzero(flat <= allowed.reshape(-1))
         if not len(left):
             break
         flat[left] = np.maximum(flat[left], constraint.violation(rows[left]))
@@ -186,13 +218,19 @@ def certified(
         batch = estimates[chosen]
         certificate = certify(problem, batch, points[chosen])
         loss = problem.loss.value(points[chosen], batch)
-        size = size_of(problem, batch, points[chosen], loss)
+        size = _at_stake(problem, batch, points[chosen])
         # A gap of 0 needs no size: where nothing is at stake both are 0. An infinite loss has an
         # infinite size, but proves nothing.
         is_finite = (size > 0) & np.isfinite(size)
         without = np.where((certificate.gap > 0) | ~np.isfinite(loss), np.inf, 0.0)
         gap[chosen] = np.divide(certificate.gap, size, out=without, where=is_finite)
-        violation[chosen] = certificate.violation / certificate.size
+        extent = _size(points[chosen], batch.frequencies)
+        violation[chosen] = np.divide(
+            certificate.violation,
+            extent,
+            out=np.where(certificate.violation > 0, np.inf, 0.0),
+            where=extent > 0,
+        )
         is_right[chosen] = (gap[chosen] <= TOLERANCE) & (violation[chosen] <= TOLERANCE)
         # Of the screen alone it is known yet which inputs have a solution.
         for i in first + np.flatnonzero(~is_right[chosen]):

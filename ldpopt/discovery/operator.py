@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.discovery.setting import Setting
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, LdpoptError
 
 Array = NDArray[np.float64]
 Function = Callable[[Array, Setting], Array]
@@ -75,13 +75,21 @@ class Operator:
         Raises
         ------
         InvalidInputError
-            If an operator of a user returns another shape, no numbers, or NaN.
+            If an operator of a user fails, or returns another shape, no real numbers, or NaN.
         """
         # The library's own are tested: checking them would take as long as to apply them.
         if not self.is_own:
             return self.function(values, setting)
         # A copy: a function that writes to its argument would change what others get.
-        returned = self.function(values.copy(), setting)
+        try:
+            returned = self.function(values.copy(), setting)
+        except LdpoptError:
+            raise
+        except Exception as error:
+            raise InvalidInputError(
+                f"the operator {self.name!r} failed: {type(error).__name__}: {error}; return the "
+                "argument where it is not defined"
+            ) from error
         return _checked(self.name, returned, values.shape)
 
     def __repr__(self) -> str:
@@ -90,6 +98,12 @@ class Operator:
 
 def _checked(name: str, returned: Any, shape: tuple[int, ...]) -> Array:
     """Return what a user's operator returned as float64, or raise an error."""
+    # As numbers they would lose their imaginary parts, and the mask.
+    if np.iscomplexobj(returned) or isinstance(returned, np.ma.MaskedArray):
+        raise InvalidInputError(
+            f"the operator {name!r} must return plain real numbers, got {type(returned).__name__} "
+            f"of {np.asarray(returned).dtype}"
+        )
     try:
         values = np.asarray(returned, dtype=np.float64)
     except (TypeError, ValueError):

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 # Prefixes that are extended at a time. The same for any number of workers: roots of many rows at
 # once differ from those of few in their last bits.
 _CHUNK = 64
-# Decimals to which compositions with equal values are equal: roots are right to 1e-12.
+# Digits to which compositions with equal values are equal: roots are right to 1e-12.
 _DECIMALS = 9
 # Compositions that are kept because they were right on most inputs.
 _NEAR = 12
@@ -217,6 +217,7 @@ class Search:
         for (operators, _), verdict in zip(new, verdicts, strict=True):
             if verdict.is_right.all() and expression_of(operators) not in self.rejected:
                 points = composed(operators, self.everything.frequencies, self.setting)
+                self._require_row_by_row(operators, points)
                 whole, is_rejected = self._certified(points)
                 if whole.is_right.all():
                     return Survivor(operators, whole, is_rejected)
@@ -225,6 +226,22 @@ class Search:
                 return Wrong(np.flatnonzero(~whole.is_right & ~np.isnan(whole.gap)))
             self.tally.keep(operators, verdict)
         return None
+
+    def _require_row_by_row(self, operators: Composition, points: Array) -> None:
+        """Raise an error if what an own operator returns for a row depends on other rows, or calls.
+
+        A form that is right for all inputs together would be wrong for the next estimate alone.
+        """
+        if not any(operator.is_own for operator in operators):
+            return
+        rows = self.everything.frequencies
+        alone = [composed(operators, row[None], self.setting)[0] for row in rows]
+        if not np.allclose(np.stack(alone), points, rtol=1e-9, atol=1e-12, equal_nan=True):
+            named = ", ".join(repr(operator.name) for operator in operators if operator.is_own)
+            raise InvalidInputError(
+                f"the operator {named} must be a function of each row alone: one row by itself "
+                "gives another result than among others, or at another call"
+            )
 
     def _certified(self, points: Array) -> tuple[Verdict, NDArray[np.bool_]]:
         """Return the verdict on all inputs; points that are not defined somewhere are wrong."""
@@ -273,6 +290,10 @@ def number_of(operators: int, length: int) -> int:
 
 
 def _key(values: Array) -> bytes:
-    """Return what is equal for values that are equal but for rounding."""
+    """Return what is equal for values that are equal but for rounding, whatever their size."""
+    largest = np.abs(values).max(axis=-1, keepdims=True)
+    # In units of the largest value of each input: beside 1, values of 1e-10 would all be 0.
+    exponent = np.floor(np.log10(np.where(largest > 0, largest, 1.0)))
+    scaled = values / 10.0**exponent
     # Adding 0 turns -0 into 0, which has other bytes.
-    return (np.round(values, _DECIMALS) + 0.0).tobytes()
+    return (np.round(scaled, _DECIMALS) + 0.0).tobytes() + exponent.tobytes()

@@ -17,6 +17,22 @@ _WIDTH = 100
 # Nothing can go wrong in these: they return no status.
 _WITHOUT_STATUS = ("clip", "to variance", "from variance")
 
+# Words of C99, and what the three headers declare: functions of math.h have ends f and l too.
+_KEYWORDS = """auto break case char const continue default do double else enum extern float for
+goto if inline int long register restrict return short signed sizeof static struct switch
+typedef union unsigned void volatile while main"""
+_MATHEMATICS = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc
+exp exp2 expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround
+log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder
+remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc"""
+_LIBRARY = """fpclassify isfinite isgreater isgreaterequal isinf isless islessequal
+islessgreater isnan isnormal isunordered signbit abort abs atexit atof atoi atol atoll bsearch
+calloc div exit free getenv labs ldiv llabs lldiv malloc mblen mbstowcs mbtowc qsort rand
+realloc srand strtod strtof strtol strtold strtoll strtoul strtoull system wcstombs wctomb
+memchr memcmp memcpy memmove memset strcat strchr strcmp strcoll strcpy strcspn strerror strlen
+strncat strncmp strncpy strpbrk strrchr strspn strstr strtok strxfrm size_t"""
+_FUNCTIONS = _MATHEMATICS.split()
+
 
 class C(Language):
     """Standard C from 1999, with the mathematics library alone."""
@@ -26,6 +42,14 @@ class C(Language):
     specials = ("INFINITY", "-INFINITY", "NAN")
     nothing = "NULL"
     length = "d"
+    reserved = frozenset(
+        [
+            *_KEYWORDS.split(),
+            *_LIBRARY.split(),
+            *_FUNCTIONS,
+            *(name + end for name in _FUNCTIONS for end in "fl"),
+        ]
+    )
     checks: ClassVar[dict[str, Checks]] = {
         "q": Checks(
             number=("    if (!(0 <= q && q < p && p <= 1)) return 5;",),

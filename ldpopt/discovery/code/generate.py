@@ -122,7 +122,8 @@ def source_of(
     Raises
     ------
     InvalidInputError
-        If there is no such language, or the name is no identifier or taken by the code itself.
+        If there is no such language, or the name is no identifier, or taken by the language or the
+        code itself.
     UnsupportedProblemError
         If an operator has no source.
     """
@@ -131,6 +132,10 @@ def source_of(
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise InvalidInputError(
             f"name must be an identifier of letters, digits and underscores, got {name!r}"
+        )
+    if name in LANGUAGES[language].reserved:
+        raise InvalidInputError(
+            f"name {name!r} is a word of {language} or of its library: choose another one"
         )
     taken = "\n".join(kernel.source for kernel in kernels_of(language).values())
     if re.search(rf"\b{name}\b", taken):

@@ -72,6 +72,9 @@ class Language(ABC):
     length: ClassVar[str]
     """The number of values, as an expression."""
 
+    reserved: ClassVar[frozenset[str]]
+    """Words of the language and its headers, which cannot be the name of a function."""
+
     checks: ClassVar[Mapping[str, Checks]]
     """How the arguments of the protocol are checked: p beside q."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,6 +11,12 @@ import numpy as np
 
 from ldpopt.discovery.code.language import Array, Checks, Language
 from ldpopt.discovery.code.steps import Step
+
+# What ECMAScript reserves in modules, and names that a module cannot bind anew.
+_WORDS = """arguments await break case catch class const continue debugger default delete do
+else enum eval export extends false finally for function if implements import in instanceof
+interface let new null package private protected public return static super switch this throw
+true try typeof undefined var void while with yield"""
 
 
 class Script(Language):
@@ -70,6 +77,7 @@ class JavaScript(Script):
     specials = ("Infinity", "-Infinity", "NaN")
     nothing = "null"
     length = "f.length"
+    reserved = frozenset(_WORDS.split())
     indent = "  "
     terminator = ";"
     checks: ClassVar[dict[str, Checks]] = {
@@ -151,6 +159,7 @@ class NumPy(Script):
     specials = ("np.inf", "-np.inf", "np.nan")
     nothing = "None"
     length = "len(f)"
+    reserved = frozenset(keyword.kwlist)
     indent = "    "
     terminator = ""
     checks: ClassVar[dict[str, Checks]] = {
