@@ -80,6 +80,7 @@ def column_of(frame: Any) -> Column:
     labels = None
     if label is not None:
         labels = tuple(map(str, columns[label].tolist()))
+    # Row numbers that pandas makes up are no labels.
     elif hasattr(frame, "index") and type(frame.index).__name__ != "RangeIndex":
         labels = tuple(map(str, frame.index))
     if labels is not None:
@@ -93,6 +94,7 @@ def _chosen(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> tuple[int,
     named_labels = [place for place, name in enumerate(names) if name in _LABELS]
     if len(named_numbers) == 1 and len(named_labels) == 1:
         return named_numbers[0], named_labels[0]
+    # Of whole and real numbers; dates and truth values are no frequencies.
     numeric = [place for place, column in enumerate(columns) if column.dtype.kind in "iuf"]
     others = [place for place in range(len(columns)) if place not in numeric]
     if not numeric:
@@ -101,6 +103,7 @@ def _chosen(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> tuple[int,
             "count the values first (value_counts), or fill the gaps"
         )
     if len(numeric) > 1:
+        # A name of the user's own in the message: it can be copied.
         first = names[numeric[0]]
         raise InvalidInputError(
             f"a DataFrame with several columns of numbers has no single meaning: of "

@@ -62,6 +62,7 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"the name of a parameter must be a text, got {name!r}")
+        # Checked before cvxpy sees it, whose own message would name neither remedy nor index.
         number = None if value is None else _finite(name, value)
         # cvxpy's rules need the sign: a weight of unknown sign would make no problem convex.
         if nonneg is None:
@@ -69,6 +70,7 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
         if number is not None:
             shape = number.shape
         super().__init__(shape, name=name, nonneg=nonneg)
+        # Last: cvxpy compares a value with the shape and the sign.
         if number is not None:
             self.value = number
 

@@ -90,11 +90,12 @@ def select(
     names = list(METHODS) if candidates is None else split_list("--candidates", candidates)
     for name in (*names, fit):
         validate.lookup("method", name, METHODS)
-    # One trial has no standard error, and nothing could be compared.
     validate.lookup("by", by, dict.fromkeys(("both", "risk", "simulation"), by))
+    # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = labels.sets(query)
+    # The names are for the reader of the file: errors are averaged over the sets.
     queries = list(sets.values())
     selection = select_method(result.estimate, queries, names, fit, trials, seed, by=by)
     if as_json:

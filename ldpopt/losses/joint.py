@@ -101,6 +101,7 @@ class JointLoss(Loss):
         self.loss = loss
         self.sources = sources
         self.is_square = isinstance(loss, LeastSquares) and loss.family is type(loss)
+        # A prior is about the truth, of which there is one, however often it is measured.
         if isinstance(loss, PosteriorMean):
             raise InvalidInputError(
                 f"{loss!r} of several measurements would count its prior for each: fit it to their "
@@ -126,11 +127,13 @@ class JointLoss(Loss):
             if self.is_square:
                 yield Term(WeightedLeastSquares(precision), source.estimate, members, 1.0)
                 continue
+            # Drift adds noise that no likelihood of reports knows.
             if np.any(source.drift):
                 raise InvalidInputError(
                     f"{source.name} has a drift, which {self.loss!r} does not model: use "
                     "LeastSquares()"
                 )
+            # The loss of one measurement is a mean over its own users.
             weight = count / sum(counts) if self.loss.is_likelihood else 1.0
             yield Term(self.loss, source.estimate, members, weight)
 
@@ -182,6 +185,7 @@ class JointLoss(Loss):
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the errors of all measurements, and the rounding of their sum."""
+        # Sums of rounded terms: each brings its own error and that of the addition.
         error = np.zeros(f.shape)
         for term in self._terms:
             seen = term.seen(f)
@@ -210,6 +214,7 @@ class JointLoss(Loss):
             for term in self._terms
             if term.members is None
         ]
+        # None is below 0, and so none above their sum: each bound holds, and the best of them too.
         stated = [bound for bound in bounds if bound is not None]
         if not stated:
             return None
@@ -218,6 +223,7 @@ class JointLoss(Loss):
 
     def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
         """Return the interval in which the losses of the values' measurements are finite."""
+        # Groups add no end: their totals are finite where their values are.
         ends = [
             term.loss.domain(numbers)
             for term, (_, numbers) in zip(self._terms, constants, strict=True)
@@ -269,6 +275,7 @@ class JointLoss(Loss):
             seen = f if term.members is None else term.members @ f
             arrays = tuple(data[first : first + length])
             form, of_form = term.loss.cone_form(seen, arrays, numbers)
+            # Forms come in units of their own, which their factors state.
             objective += term.weight * max(factors) / factor * form
             cones += of_form
             first += length
@@ -299,6 +306,7 @@ class JointLikelihood(JointLoss, SeparableLoss):
         f = np.clip(self._start(responses), low, high)
         for _ in range(_MAX_STEPS):
             slope = self._slope(f, mu)
+            # The slope increases: its sign tells on which side of the root f is.
             low = np.where(slope <= 0, f, low)
             high = np.where(slope >= 0, f, high)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -350,6 +358,7 @@ class JointLikelihood(JointLoss, SeparableLoss):
             is_reached = is_open & (sign * self._slope(ahead, mu) >= 0)
             end = np.where(is_reached, ahead, end)
             is_open = is_open & ~is_reached
+            # Doubled, so that an end at any distance is reached in few steps.
             step *= 2
         return end
 
@@ -358,6 +367,7 @@ class JointLikelihood(JointLoss, SeparableLoss):
         """Return the response of one measurement."""
         separable = term.loss.separable
         assert separable is not None  # as the maker of this loss made sure
+        # A response takes arrays of the shape of its answer.
         shape = (len(mu), term.estimate.d)
         data = tuple(np.broadcast_to(array, shape) for array in term.loss.data(term.estimate))
         return separable.response(mu, data, term.loss.constants(term.estimate))

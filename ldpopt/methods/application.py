@@ -57,6 +57,7 @@ def method_of(what: Any, name: str | None = None) -> Method:
         return validate.lookup("method", what, METHODS)
     if isinstance(what, Method):
         return what
+    # Before functions: a problem is no function, and has a name of its own.
     if isinstance(what, Problem | Composition):
         stated = what.statement if isinstance(what, Problem) else what.name
         return _users_method(name or stated, what.formula, stated=_Stated(what))
@@ -86,6 +87,7 @@ def named_methods(what: Any) -> dict[str, Method]:
     if isinstance(what, Mapping):
         methods = {str(name): method_of(method, str(name)) for name, method in what.items()}
     else:
+        # A text is iterable too: its letters are no methods.
         is_single = isinstance(what, str | Method | Composition) or not isinstance(what, Iterable)
         for place, item in enumerate([what] if is_single else what):
             method = method_of(item)

@@ -76,6 +76,7 @@ def norm_sub(*, zero_first: bool = False) -> Problem | Composition:
         return Problem(LeastSquares(), SIMPLEX)
 
     def minimise(estimate: FrequencyEstimate) -> Array:
+        # With nothing above 0 all values stay 0, and no sum of 1 is left to any.
         _require_positive(estimate.frequencies, "norm-sub with zero_first")
         return closed_form.zero_first(estimate.frequencies)
 

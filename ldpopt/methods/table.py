@@ -47,6 +47,7 @@ def _solves(stated: Stated, *, nonnegative: Guarantee | None = None, **row: Any)
 
     A loss may guarantee more than the constraints: ``nonnegative`` then says so.
     """
+    # With default options, as the table states them.
     problem = stated()
     if isinstance(problem, Composition):
         # Any vector will do: what it states has the same bounds and the same total as every other.
