@@ -263,3 +263,33 @@ def test_the_limit_of_accuracy_counts_values_of_the_same_truth():
     raw = FrequencyEstimate([0.4, 0.4, 0.4], noise=[0.01] * 3, is_raw=True)
     # 0.4 is as far from 0.2 as from 0.6, and two of three values have the truth 0.2.
     assert_allclose(metrics.accuracy_limit(raw, [0.2, 0.2, 0.6]), 1 / 3, rtol=1e-12)
+
+
+def test_the_law_limit_of_a_value_alone_knows_only_its_piece():
+    # Midpoints .5 and the outer ends reflected: pieces 0 .. .5 and .5 .. 1, together the uniform
+    # law on 0 .. 1, under which a distant estimate with little noise is its own posterior mean.
+    raw = FrequencyEstimate([0.75, 0.25], noise=[1e-4] * 2, is_raw=True)
+    assert_allclose(metrics.law_limit(raw, [0.75, 0.25]), [0.75, 0.25], rtol=0, atol=1e-6)
+    # With noise of 0.5 it is the mean of a normal density that is cut at 0 and 1 (t from -.5 to
+    # 1.5 standard deviations: (φ(.5) - φ(1.5)) / (Φ(1.5) - Φ(-.5)) = .2225477/.6246553).
+    raw = FrequencyEstimate([0.25, 0.25], noise=[0.25] * 2, is_raw=True)
+    assert_allclose(metrics.law_limit(raw, [0.75, 0.25]), 0.25 + 0.5 * 0.3562728, rtol=1e-5)
+
+
+def test_equal_frequencies_have_no_piece_in_the_law_limit():
+    raw = FrequencyEstimate([0.1, 0.2, 0.3, 0.3], noise=[0.01] * 4, is_raw=True)
+    truth = [0.25] * 4
+    assert_allclose(metrics.law_limit(raw, truth), 0.25, rtol=1e-12)
+    assert_allclose(metrics.law_limit(raw, truth), metrics.accuracy_limit(raw, truth), rtol=1e-12)
+    # One value alone has no neighbour.
+    single = FrequencyEstimate([0.9], noise=[0.01], is_raw=True)
+    assert_allclose(metrics.law_limit(single, [1.0]), [1.0], rtol=1e-12)
+
+
+def test_the_law_limit_is_the_limit_where_noise_hides_the_gaps():
+    raw = FrequencyEstimate([0.2, 0.25, 0.26, 0.3], noise=[1.0] * 4, is_raw=True)
+    truth = [0.24, 0.25, 0.25, 0.26]
+    law = metrics.law_limit(raw, truth)
+    assert_allclose(law, metrics.accuracy_limit(raw, truth), rtol=0, atol=1e-4)
+    with pytest.raises(InvalidInputError, match="law_limit takes raw estimates"):
+        metrics.law_limit(postprocess(raw, "norm-sub"), truth)

@@ -6,6 +6,7 @@ from ldpopt.estimate.metrics import (
     accuracy_limit,
     heavy_hitters,
     identification,
+    law_limit,
     mean_absolute_error,
     mean_squared_error,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "accuracy_limit",
     "heavy_hitters",
     "identification",
+    "law_limit",
     "mean_absolute_error",
     "mean_squared_error",
 ]
