@@ -446,6 +446,8 @@ def test_a_constraint_of_ones_own_is_called_by_its_name():
     with pytest.raises(UnsupportedProblemError, match=r"Custom\(sixth\) has no conditions"):
         of_two.kkt()
     assert repr(constraints.Custom(lambda f: [f[0] >= f[1]])) == "Custom()"
+    hostile = constraints.Custom(lambda f: [f[0] >= f[1]], name="a\x1b[31m")
+    assert repr(hostile) == r"Custom(a\x1b[31m)"
 
 
 def test_an_estimate_is_an_array_of_its_frequencies():

@@ -21,6 +21,7 @@ from ldpopt.expressions import (
     substituted,
     why_no_convex_set,
 )
+from ldpopt.printable import printable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -76,7 +77,7 @@ class Custom(Constraint):
         self.name = name
 
     def __repr__(self) -> str:
-        return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
+        return f"Custom({printable(self.name)})" if self.name != "Custom" else "Custom()"
 
     @property
     def _called(self) -> str:

@@ -25,6 +25,7 @@ from ldpopt.expressions import (
     why_not_convex,
 )
 from ldpopt.losses.base import Loss
+from ldpopt.printable import printable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -225,7 +226,7 @@ class Custom(Loss):
         return numeric if is_no_better else stated
 
     def __repr__(self) -> str:
-        return f"Custom({self.name})" if self.name != "Custom" else "Custom()"
+        return f"Custom({printable(self.name)})" if self.name != "Custom" else "Custom()"
 
 
 class StatedLoss(Loss):

@@ -12,6 +12,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import Immutable
+from ldpopt.printable import printable
 
 Array = NDArray[np.float64]
 
@@ -125,7 +126,7 @@ class Source(Immutable):
             parts.append(f"{self.size} groups")
         if np.any(self.drift):
             parts.append(f"drift {np.max(self.drift):.3g}")
-        prefix = "" if self.name == _NAMELESS else f"{self.name}: "
+        prefix = "" if self.name == _NAMELESS else f"{printable(self.name)}: "
         return f"Source({prefix}{', '.join(parts)})"
 
 
