@@ -75,7 +75,8 @@ def _by_precision(vector: FrequencyEstimate, members: Any, of_prior: Array) -> A
         return raw
     # Of two or three groups the differences tell too little of how far the prior is off.
     shrinkage = max(count - 3, 0) / max(count - 1, 1)
-    share = min(shrinkage * float(np.sum(_variances(vector, members, raw))) / distance, 1.0)
+    noise = float(np.sum(_variances(vector, members, raw)))
+    share = min(shrinkage * noise / distance, 1.0)
     return np.asarray(raw + share * (of_prior - raw))
 
 

@@ -41,11 +41,14 @@ def rounds_figure(
     size = (max(1.0 + 2.6 * across, _NARROWEST), 1.1 + 2.0 * down)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True).flat
+    # Rounds are counted from 1 for readers of a picture.
     times = np.arange(len(estimates)) + 1
-    ends = np.stack([np.stack(estimate.interval(level)) for estimate in estimates])
+    intervals = [np.stack(estimate.interval(level)) for estimate in estimates]
+    ends = np.stack(intervals)
     smoothed = np.stack([estimate.frequencies for estimate in estimates])
     for panel, place in zip(panels, places, strict=False):
-        lower, upper = ends[:, 0, place], ends[:, 1, place]
+        lower = ends[:, 0, place]
+        upper = ends[:, 1, place]
         panel.fill_between(times, lower, upper, color=style.BLUE, alpha=0.2, linewidth=0)
         panel.plot(times, smoothed[:, place], color=style.BLUE, label="over all rounds")
         panel.plot(
@@ -54,6 +57,7 @@ def rounds_figure(
         labels = estimates[0].labels
         name = f"value {place}" if labels is None else shortened(labels[place])
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        # A dollar sign would begin a formula.
         panel.set_title(name.replace("$", r"\$"))
     for panel in list(figure.axes)[len(places) :]:
         panel.set_visible(False)

@@ -77,17 +77,20 @@ def from_mbi(
     # Several measurements of a margin may differ in the order of its attributes: the first counts.
     for i, measurement in enumerate(measurements):
         names, counts, deviation = _read(f"measurement {i}", product, measurement)
-        turned = next((stated for stated in moments if {*stated} == {*names}), names)
-        shares = _transposed(product, counts / total, names, turned)
+        order = _order_among(moments, names)
+        shares = _transposed(product, counts / total, names, order)
         precision = (total / deviation) ** 2
-        moments[turned] = moments.get(turned, 0.0) + precision * shares
-        precisions[turned] = precisions.get(turned, 0.0) + precision
-    return product, {
-        names: FrequencyEstimate(
-            moment / precisions[names], noise=Noise(1 / precisions[names]), is_raw=True
-        )
-        for names, moment in moments.items()
-    }
+        if order not in moments:
+            moments[order] = np.zeros(len(shares))
+            precisions[order] = 0.0
+        moments[order] += precision * shares
+        precisions[order] += precision
+    margins = {}
+    for names, moment in moments.items():
+        noise = Noise(1 / precisions[names])
+        shares = moment / precisions[names]
+        margins[names] = FrequencyEstimate(shares, noise=noise, is_raw=True)
+    return product, margins
 
 
 def to_mbi(
@@ -185,6 +188,14 @@ def _require_cells(name: str, domain: Product, names: Names, count: int) -> None
         size *= domain.shape[axis]
     if count != size:
         raise InvalidInputError(f"{name} has {count} cells, and its margin has {size}")
+
+
+def _order_among(margins: Iterable[Names], names: Names) -> Names:
+    """Return these names in the order in which the margin already stands, if it does."""
+    for stated in margins:
+        if {*stated} == {*names}:
+            return stated
+    return names
 
 
 def _transposed(domain: Product, cells: Array, names: Names, order: Names) -> Array:

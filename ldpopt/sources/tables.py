@@ -51,8 +51,10 @@ def of_sources(title: str, sources: Sequence[Source], weights: Sequence[float | 
     headings = ("source", "of", "by", "reports", "standard error at 0", "drift", "weight")
     rows = []
     for source, weight in zip(sources, weights, strict=True):
+        # What its numbers are about, beside what made them.
         kind = "values" if source.groups is None else "groups"
-        row = [source.name, f"{source.size:,} {kind}", *_origin(source.estimate)]
+        about = f"{source.size:,} {kind}"
+        row = [source.name, about, *_origin(source.estimate)]
         row.append(ranged(source.estimate.noise.sd))
         row.append(ranged(source.drift))
         row.append(UNKNOWN if weight is None else f"{100 * weight:.1f} %")
