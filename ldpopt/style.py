@@ -107,6 +107,7 @@ METHODS: Mapping[str, Look] = MappingProxyType(
         "npmle-ns": Look("#A85400", "D"),
         "mixture": Look("#00A86C", "o", ":", filled=False),
         "mixture-ns": Look("#00A86C", "p"),
+        "auto-ns": Look("#CC3054", "h"),
         # In the words of K, which compares treatments of OUE's estimates alone.
         "oue": Look(GREY, "o"),
         "oue-zero": Look("#A884CC", "<", ":"),

@@ -463,6 +463,7 @@ NOISE_LEVEL = [
     "npmle-ns",
     "mixture",
     "mixture-ns",
+    "auto-ns",
 ]
 
 

@@ -133,9 +133,10 @@ def postprocess(
         A name in ``METHODS``, a Problem, or a function from an estimate of shape (d,) to
         frequencies, which is called trial by trial: see ``method_of``.
     **options
-        Options of the method: ``groups`` for ``npmle-ns`` and ``mixture-ns`` (disjoint sets of
-        values, such as categories, whose totals a prior alone would shrink: they are means of the
-        raw ones and of the values' sums, by precision); ``alpha`` (expected false positives, 2)
+        Options of the method: ``groups`` for ``npmle-ns``, ``mixture-ns`` and ``auto-ns``
+        (disjoint sets of values, such as categories, whose totals a prior alone would shrink: they
+        are means of the raw ones and of the values' sums, by precision); ``alpha`` (expected false
+        positives, 2)
         and ``top_k`` (number of values of interest, if known) for ``base-cut`` and ``norm-hyb``;
         ``beta`` (expected false positives, .05) for ``base-zero``. Three more give what the code
         that drew N's figures computes: ``crossing="keep"`` for ``norm-cut`` (it keeps the value

@@ -226,6 +226,15 @@ _ALL = [
         source="ours",
         complexity="O(d log d)",
     ),
+    _solves(
+        posterior_on_simplex(priors.Auto, total=1.0),
+        name="auto-ns",
+        fits_prior=True,
+        label="Auto-NS",
+        description="Norm-Sub after the posterior mean under a prior chosen by evidence",
+        source="ours",
+        complexity="O(d log d)",
+    ),
 ]
 
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})

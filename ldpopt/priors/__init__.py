@@ -1,5 +1,6 @@
 """Priors over true counts, their fits, and posterior means under them (K III, N IV-E)."""
 
+from ldpopt.priors.auto import Auto
 from ldpopt.priors.base import Posterior, Prior, posterior_mean
 from ldpopt.priors.binned_power_law import BinnedPowerLaw
 from ldpopt.priors.density import Density
@@ -14,6 +15,7 @@ from ldpopt.priors.zero_inflated import ZeroInflated
 
 __all__ = [
     "NPMLE",
+    "Auto",
     "BinnedPowerLaw",
     "Custom",
     "Density",

@@ -27,7 +27,7 @@ PIECES = (1.5, 2.0)  # each log-uniform piece is so many times as long as the on
 HATS = (4.0, 8.0, 16.0, 32.0)  # the knots of hats are in this ratio
 _PHASES = (0.0, 0.5)  # knots are also moved by half a ratio, so that none is an edge in all
 _RESOLUTION = 2.0  # first knot, in units of s/√d, the error of a mean: smaller counts look like 0
-_PSEUDO_COUNT = 0.5  # added to each component, so that none is excluded by chance
+PSEUDO_COUNT = 0.5  # added to each component, so that none is excluded by chance
 _SHAPES = 2.0 ** np.arange(-1, 6)  # of gamma laws, from wider than exponential to nearly a point
 _EXPONENTS = np.arange(0.8, 2.6, 0.05)  # of power laws: a million users tell no finer ones apart
 _RATIO = 1.03  # of cells of counts that the noise does not resolve: 3 % moves no posterior mean
@@ -100,9 +100,7 @@ class Mixture(Discrete):
         likelihoods = binned.likelihoods(support, components)
         ends = np.cumsum([len(shape) for shape in shapes])
         *of_shapes, of_laws = np.split(likelihoods, ends, axis=1)
-        fits = [
-            penalised_weights(part, binned.size, _PSEUDO_COUNT, TOLERANCE) for part in of_shapes
-        ]
+        fits = [penalised_weights(part, binned.size, PSEUDO_COUNT, TOLERANCE) for part in of_shapes]
         average = np.concatenate([fit.weights for fit in fits]) / len(fits)
         first_law = ends[-1]
         law, simple = weigh_laws(

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 # Methods that fit a prior to every vector take 10 ms for each; an identity that holds on every
 # vector is tested on fewer of theirs. An answer that does not sum to 1 breaks the identity in every
 # draw, so that a quick run needs no more than two of each of its 14 populations.
-_FITTED = ("power-ns", "npmle-ns", "mixture-ns")
+_FITTED = ("power-ns", "npmle-ns", "mixture-ns", "auto-ns")
 _FITTED_TRIALS = 10
 _QUICK_FITTED_TRIALS = 2
 
