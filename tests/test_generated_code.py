@@ -50,6 +50,9 @@ CASES = {
     "tree_up": (LS, [*SIMPLEX, constraints.Monotone(DOWN[:, ::-1])], BY_OUE),
     "equal": (LS, [*SIMPLEX, constraints.Monotone(MIXED), constraints.Monotone(DOWN)], BY_OUE),
     "tree_totals": (LS, [constraints.Hierarchy(np.append(-1, PARENTS), 1.0)], BY_OUE),
+    "few": (LS, [*SIMPLEX, constraints.AtMost(4)], BY_OUE),
+    "top_set": (LS, [*SIMPLEX, constraints.TopSet(MIXED[:6])], BY_OUE),
+    "top_set_of_counts": (losses.BinomialMLE(), [*SIMPLEX, constraints.TopSet([5])], BY_OUE),
     "weighted": (losses.GaussianMLE(), SIMPLEX, BY_OUE),
     "binomial": (losses.BinomialMLE(), [*SIMPLEX, constraints.Bounds(0.0, 0.4)], BY_OUE),
     "multinomial": (losses.MultinomialMLE(), SIMPLEX, BY_GRR),
@@ -258,6 +261,9 @@ def test_what_has_no_source_ends_in_a_sentence():
     near = ldpopt.Problem(LS, [*SIMPLEX, constraints.Near(np.full(D, 1 / D), 0.1)])
     with pytest.raises(UnsupportedProblemError, match="which has no source"):
         code_of(near, BY_OUE)
+    diamond = constraints.Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])
+    with pytest.raises(UnsupportedProblemError, match="not for other partial orders"):
+        code_of(ldpopt.Problem(LS, [*SIMPLEX, diamond]), BY_OUE)
     problem, estimate = stated("norm_sub")
     with pytest.raises(InvalidInputError, match="unknown language"):
         code_of(problem, estimate, "cobol")

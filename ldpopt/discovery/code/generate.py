@@ -196,6 +196,8 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
         # Two passes solve a tree of least squares, and nothing beside it.
         is_plain = root == "level" and len(problem.constraints) == 1
         return ["tree passes"] if is_plain else None
+    if any(constraint.largest_support is not None for constraint in problem.constraints):
+        return _names_of_few(problem, root, d)
     stated = dict.fromkeys(problem.constraints)
     orders = [c for c in stated if c.isotonic(d) is not None]
     grouped = [c for c in stated if c.disjoint_groups(d) is not None]
@@ -226,3 +228,14 @@ def _last_names(rest: Formulation, root: str, d: int) -> list[str] | None:
     if root in ("KL root", "multinomial root"):
         return None
     return ["clip"] if rest.constraints else []
+
+
+def _names_of_few(problem: Formulation, root: str, d: int) -> list[str] | None:
+    """Return the form of the nearest vector of the simplex with few positive values."""
+    others = tuple(c for c in problem.constraints if c.largest_support is None)
+    region = Formulation(problem.loss, others).region(d)
+    is_simplex = region.is_box and region.lower_is_zero and not region.upper_count
+    is_alone = len(others) == len(problem.constraints) - 1
+    if root == "level" and is_alone and is_simplex and region.total is not None:
+        return ["level the highest"]
+    return None

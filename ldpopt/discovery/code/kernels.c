@@ -263,6 +263,35 @@ static void to_variance(double *f, size_t n, double kappa) {
 static void from_variance(double *f, size_t n, double kappa) {
     for (size_t i = 0; i < n; i++) f[i] = 2 * f[i] / (1 + sqrt(fmax(1 + 2 * kappa * f[i], 0.0)));
 }
+/* @kernel top set */
+/* Members below a level rise to it and others above it fall to it, as much as the members rise: the
+   level is halved in until the same values move, and is then their mean. */
+static int top_set(double *f, size_t n, const size_t *member) {
+    double low = f[0], high = f[0];
+    for (size_t i = 1; i < n; i++) {
+        low = fmin(low, f[i]);
+        high = fmax(high, f[i]);
+    }
+    for (;;) {
+        double level = low + (high - low) / 2, rise = 0.0;
+        if (!(low < level && level < high)) break;
+        for (size_t i = 0; i < n; i++) {
+            if (member[i] ? f[i] < level : f[i] > level) rise += level - f[i];
+        }
+        if (rise <= 0) low = level;
+        else high = level;
+    }
+    double sum = 0.0, count = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        if (member[i] ? f[i] <= low : f[i] >= high) {
+            sum += f[i];
+            count += 1.0;
+        }
+    }
+    double level = count > 0 ? sum / count : low;
+    for (size_t i = 0; i < n; i++) f[i] = member[i] ? fmax(f[i], level) : fmin(f[i], level);
+    return 0;
+}
 /* @kernel ties */
 static int ties(double *f, size_t n, const size_t *group, size_t groups) {
     double *sum = calloc(groups, sizeof *sum), *count = calloc(groups, sizeof *count);

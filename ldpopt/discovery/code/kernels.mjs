@@ -201,6 +201,39 @@ function fromVariance(f, kappa) {
     f[i] = (2 * f[i]) / (1 + Math.sqrt(Math.max(1 + 2 * kappa * f[i], 0)));
   }
 }
+// @kernel top set
+// Members below a level rise to it and others above it fall to it, as much as the members rise: the
+// level is halved in until the same values move, and is then their mean.
+function topSet(f, member) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < f.length; i++) {
+    low = Math.min(low, f[i]);
+    high = Math.max(high, f[i]);
+  }
+  for (;;) {
+    const level = low + (high - low) / 2;
+    if (!(low < level && level < high)) break;
+    let rise = 0;
+    for (let i = 0; i < f.length; i++) {
+      if (member[i] ? f[i] < level : f[i] > level) rise += level - f[i];
+    }
+    if (rise <= 0) low = level;
+    else high = level;
+  }
+  let sum = 0;
+  let count = 0;
+  for (let i = 0; i < f.length; i++) {
+    if (member[i] ? f[i] <= low : f[i] >= high) {
+      sum += f[i];
+      count += 1;
+    }
+  }
+  const level = count > 0 ? sum / count : low;
+  for (let i = 0; i < f.length; i++) {
+    f[i] = member[i] ? Math.max(f[i], level) : Math.min(f[i], level);
+  }
+}
 // @kernel ties
 function ties(f, group, groups) {
   const sum = new Float64Array(groups);

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.constraints.isotonic import ForestOrder, TopSetOrder
 from ldpopt.discovery.operator import Operator
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import UnsupportedProblemError
@@ -146,9 +146,12 @@ def _clip_above(setting: Setting, _: bool) -> list[Step]:
 
 def _pool(setting: Setting, _: bool) -> list[Step]:
     order = setting.order
+    if isinstance(order, TopSetOrder):
+        return [Step("top set", {}, arrays={"member": order.is_member.astype(np.int64)})]
     if not isinstance(order, ForestOrder):
         raise UnsupportedProblemError(
-            f"code for pooling is written for chains, trees and peaks, not for {order!r}"
+            "code for pooling is written for chains, trees, peaks and top sets, not for other "
+            "partial orders, whose flows would take a library: solve these with problem.solve"
         )
     parents = np.asarray(order.parents)
     size = len(parents)
