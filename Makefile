@@ -12,7 +12,9 @@ PROVE ?=
 # Compiled modules are kept whatever the shell asks for: the tests start many processes, and each of
 # them, in each run, would compile the package, and pytest its checks, again.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest -q -n logical --dist worksteal
+# One thread of BLAS per process: as many processes run as there are cores, and threads that wait for
+# each other took a twentieth of the processor time of the numerical tests.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --dist worksteal
 
 .PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture wheels bench docs docs-check figures clean
 
