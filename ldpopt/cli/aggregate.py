@@ -56,6 +56,10 @@ Recount = Annotated[
     bool,
     typer.Option("--recount", help="Count all reports again, whatever was counted before."),
 ]
+Refine = Annotated[
+    bool,
+    typer.Option("--refine", help="Read the reports twice: they hold more than their counts."),
+]
 KeepGoing = Annotated[
     bool,
     typer.Option("--keep-going", help="Skip parts of files that cannot be read; status 3 if any."),
@@ -72,6 +76,7 @@ def aggregate(
     dask_patience: DaskPatience = PATIENCE,
     keep_going: KeepGoing = False,
     recount: Recount = False,
+    refine: Refine = False,
     oracle: OracleName = None,
     epsilon: Budget = None,
     domain: Domain = None,
@@ -88,6 +93,10 @@ def aggregate(
     What was counted is kept beside OUT, in a hidden file. After a run was killed the same command
     continues it, and when files were added to a folder it counts these alone. If a file that was
     counted is gone or changed, the command stops and names it; --recount then starts again.
+
+    With --refine all reports are read again, weighed by how likely each is under the estimate of
+    the counts (mixture-ns), and `ldpopt estimate` takes the result, which has less noise. It
+    resumes like the counting; new files mean that all are read again.
 
     Files of another program are read given --oracle, --epsilon, --domain and --column, the
     columns of a report (seed and bucket with local hashing, one otherwise).
@@ -109,6 +118,7 @@ def aggregate(
     with held(out):
         if recount:
             state.unlink(missing_ok=True)
+            state.with_name(f"{state.name}.refine").unlink(missing_ok=True)
         result = _count(
             reports,
             out,
@@ -120,6 +130,7 @@ def aggregate(
             dask=dask,
             dask_patience=dask_patience,
             schema=schema,
+            refine="mixture-ns" if refine else None,
         )
     # The names of the files are the command's, not the result's.
     if as_json:
@@ -163,12 +174,25 @@ def _record(result: Aggregate) -> dict[str, Any]:
         "files": len(result.files),
         "rejected": result.rejected,
         "unreadable": result.unreadable,
+        "gain": None if result.refinement is None else _gain(result),
     }
+
+
+def _gain(result: Aggregate) -> float:
+    """Return how much more precise rare values are than from counts."""
+    from ldpopt.reports import RefinedEstimate
+
+    estimate = result.estimate
+    assert isinstance(estimate, RefinedEstimate)  # there was a second pass
+    return estimate.gain
 
 
 def _print_summary(result: Aggregate) -> None:
     files = f"{len(result.files)} file" if len(result.files) == 1 else f"{len(result.files)} files"
     output.print(f"{result.n:,} reports of {files} counted.", highlight=False)
+    if result.refinement is not None:
+        gain = 100 * (_gain(result) - 1)
+        output.print(f"Read twice: rare values gain as from {gain:.1f} % more users.")
     for reason, times in result.rejected.items():
         rows = "1 row" if times == 1 else f"{times:,} rows"
         output.print(f"{rows} set aside: {reason}", style="yellow", highlight=False, markup=False)

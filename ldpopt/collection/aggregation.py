@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,15 @@ from ldpopt.collection.partition import (
     malformed_rows,
     partitions,
     stamp_of,
+    weigh_partition,
 )
+from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.schema import Schema
+from ldpopt.collection.sums import WeightedCounts
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import PATIENCE, Executor, executor_for, results
+from ldpopt.reports.refinement import weighing_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,8 @@ class Aggregate:
     parts
         The identities of those files that state one: counts that share a part belong together no
         more.
+    refinement
+        What a second pass over the same reports gave; None where there was none.
     """
 
     header: Header
@@ -62,6 +69,7 @@ class Aggregate:
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
+    refinement: Refinement | None = None
 
     def __repr__(self) -> str:
         parts = [f"{self.n:,} reports", repr(self.header.oracle)]
@@ -73,7 +81,12 @@ class Aggregate:
 
     @property
     def estimate(self) -> FrequencyEstimate:
-        """The unbiased estimate. Raises an error if no report was counted."""
+        """The unbiased estimate, from the reports themselves after a second pass.
+
+        Raises an error if no report was counted.
+        """
+        if self.refinement is not None:
+            return self.refinement.estimate(self.header.oracle, self.n)
         return self.header.oracle.estimate(self.counts, self.n)
 
 
@@ -88,6 +101,7 @@ def aggregate(
     dask_patience: float = PATIENCE,
     state: str | Path | None = None,
     schema: Schema | None = None,
+    refine: str | None = None,
     on_partition: Callable[[int, int], None] | None = None,
 ) -> Aggregate:
     """Count the support of every value in files of reports.
@@ -116,6 +130,11 @@ def aggregate(
         ids alone. Remove the file to start again.
     schema
         Protocol and columns of files of another program, which do not state them.
+    refine
+        The method with which a second pass over the reports starts, such as ``"mixture-ns"``: see
+        ``ldpopt.refine``. The ``estimate`` of the result is then the refined one. Where reports
+        hold no more than their counts a warning states so, and there is no second pass. Its state
+        is a file beside ``state``; new files change the start, so that all reports are read again.
     on_partition
         Called with the numbers of finished and of all partitions.
 
@@ -182,7 +201,51 @@ def aggregate(
             limit.check(progress)
             if on_partition is not None:
                 on_partition(done, plan.partitions)
-    return _joined(plan.files, progress, unreadable)
+    result = _joined(plan.files, progress, unreadable)
+    if refine is None:
+        return result
+    return _refined(result, plan, refine, checkpoint, executor, keep_going, on_partition)
+
+
+def _refined(
+    result: Aggregate,
+    plan: _Plan,
+    method: str,
+    checkpoint: Checkpoint,
+    executor: Executor,
+    keep_going: bool,
+    on_partition: Callable[[int, int], None] | None,
+) -> Aggregate:
+    """Return the result with the sums of a second pass over the files that were counted."""
+    oracle = result.header.oracle
+    if result.n < 2:
+        raise InvalidInputError(f"a second pass needs at least two reports, got {result.n}")
+    weighing = weighing_of(oracle.estimate(result.counts, result.n), oracle, method)
+    if weighing is None:
+        return result
+    state = checkpoint.state
+    beside = None if state is None else state.with_name(f"{state.name}.refine")
+    second = Checkpoint(beside, None, checkpoint.schema, WeightedCounts(weighing))
+    with second.held():
+        progress = second.load(result.header, keep_going=keep_going)
+        again = _planned(plan.files, progress, second, executor)
+        function = partial(weigh_partition, weighing)
+        tallies = _tallies(executor, again.waiting, second.state, function)
+        wanted = None if on_partition is None else False
+        number = len(again.waiting)
+        tallies = bars.track(tallies, f"{number:,} parts again", number, wanted=wanted)
+        for done, (partition, tally) in enumerate(tallies, again.finished + 1):
+            if tally.error and not keep_going:
+                raise DataUnavailableError(tally.error)
+            second.commit(progress, partition, tally)
+            if on_partition is not None:
+                on_partition(done, again.partitions)
+    if progress.n != result.n:
+        raise DataUnavailableError(
+            f"the second pass found {progress.n} reports, the first one {result.n}: files became "
+            "unreadable in between; restore them, and aggregate again"
+        )
+    return replace(result, refinement=Refinement(weighing.shares, progress.counts))
 
 
 def _joined(
@@ -310,7 +373,10 @@ class _Limit:
 
 
 def _tallies(
-    executor: Executor, waiting: Sequence[Partition], state: Path | None
+    executor: Executor,
+    waiting: Sequence[Partition],
+    state: Path | None,
+    function: Callable[[Partition], Tally] | None = None,
 ) -> Iterator[tuple[Partition, Tally]]:
     """Yield partitions with their tallies, in the order of the partitions.
 
@@ -318,7 +384,8 @@ def _tallies(
     overtake another one; the rejects file, too, keeps the order of the rows.
     """
     try:
-        yield from zip(waiting, results(executor, count_partition, waiting), strict=True)
+        outcomes = results(executor, function or count_partition, waiting)
+        yield from zip(waiting, outcomes, strict=True)
     except WorkersError as error:
         if state is None:
             raise

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from ldpopt import __version__
 from ldpopt.collection.files import ReportFile
-from ldpopt.collection.header import Header, check_sum
+from ldpopt.collection.header import Header
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.partition import Partition, Stamp, Tally
 from ldpopt.collection.schema import Schema
 from ldpopt.collection.seal import BLANK, FIELD, check, sealed
+from ldpopt.collection.sums import Sums, SupportCounts
 from ldpopt.collection.untrusted import parse_json, read_bytes
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.printable import cell
@@ -57,6 +58,7 @@ class Progress:
     """
 
     protocol: dict[str, Any]
+    sums: Sums
     counts: NDArray[np.int64]
     n: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Progress:
             }
             self.unreadable.append(part)
         else:
-            self.counts += tally.counts
+            self.counts = self.sums.joined(self.counts, tally.counts)
             self.n += tally.n
             # By the words and not by the code: the state stays readable, and codes may change.
             for code, times in zip(*np.unique(tally.reasons, return_counts=True), strict=True):
@@ -105,8 +107,13 @@ class Checkpoint:
     """
 
     def __init__(
-        self, state: Path | None, rejects: Path | None, schema: Schema | None = None
+        self,
+        state: Path | None,
+        rejects: Path | None,
+        schema: Schema | None = None,
+        sums: Sums | None = None,
     ) -> None:
+        self.sums = sums
         self.state = state
         self.rejects = rejects
         self.schema = schema
@@ -135,11 +142,14 @@ class Checkpoint:
         DataUnavailableError
             If the state file is not the state of an aggregation.
         """
-        progress = Progress(header.protocol, np.zeros(header.oracle.d, dtype=np.int64))
+        # Support is counted, unless another sum is given.
+        sums = SupportCounts(header.oracle) if self.sums is None else self.sums
+        progress = Progress(header.protocol, sums, sums.empty())
         if self.rejects is not None:
             _check_rejects(self.rejects)
         if self.state is not None and self.state.exists():
-            progress = self._stored(self.state, header)
+            # Of another start nothing can be used: all reports have other weights.
+            progress = self._stored(self.state, header, sums) or progress
             if progress.unreadable and not keep_going:
                 raise InvalidInputError(
                     f"the earlier run ({self.state}) left out what it could not read: "
@@ -166,12 +176,13 @@ class Checkpoint:
         if self.state is not None:
             record = {
                 FIELD: BLANK,
-                **vars(progress),
+                **{name: value for name, value in vars(progress).items() if name != "sums"},
                 # Text of fixed length per count: a list of a million numbers is slow to write so
                 # often.
                 "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
                 "rejects": self._rejects_name,
                 "schema": self._schema_record,
+                "start": progress.sums.start,
                 "version": __version__,
             }
             write_whole(self.state, sealed(json.dumps(record).encode()))
@@ -180,7 +191,8 @@ class Checkpoint:
     def _rejects_name(self) -> str | None:
         return None if self.rejects is None else str(self.rejects)
 
-    def _stored(self, path: Path, header: Header) -> Progress:
+    def _stored(self, path: Path, header: Header, sums: Sums) -> Progress | None:
+        """Return the progress that a state file holds; None if its start is another one."""
         hint = _again(path)
         content = read_bytes(path, f"cannot read {path}")
         try:
@@ -193,7 +205,8 @@ class Checkpoint:
                     f"{__version__}: {hint}"
                 )
             check(content, path)
-            progress = _progress(record)
+            start = record.get("start")
+            progress = _progress(record, sums)
             rejects = record["rejects"]
             schema = record["schema"]
         except (InvalidInputError, DataUnavailableError):
@@ -208,7 +221,18 @@ class Checkpoint:
                 f"{path} is the state of an aggregation of {progress.protocol}, not of "
                 f"{header.protocol}: {hint}"
             )
-        check_sum(header.oracle, sum(progress.counts.tolist()), progress.n, str(path))
+        if start != sums.start and sums.start is not None:
+            return None
+        try:
+            progress.counts = progress.counts.reshape(sums.empty().shape)
+            sums.check(progress.counts, progress.n, str(path))
+        except InvalidInputError:
+            raise
+        # Another number of sums, or sums that no reports have.
+        except ValueError:
+            raise DataUnavailableError(
+                f"{path} is not the state of an aggregation: {hint}"
+            ) from None
         if rejects != self._rejects_name:
             raise InvalidInputError(
                 f"the earlier run wrote its rejects to {rejects}: name the same file, or {hint}"
@@ -267,7 +291,7 @@ def _check_rejects(path: Path) -> None:
         )
 
 
-def _progress(record: Mapping[str, Any]) -> Progress:
+def _progress(record: Mapping[str, Any], sums: Sums) -> Progress:
     """Return the progress that a state file holds.
 
     Raises ValueError, KeyError, TypeError or OverflowError if it holds none: a checksum tells what
@@ -276,6 +300,7 @@ def _progress(record: Mapping[str, Any]) -> Progress:
     counts = np.frombuffer(base64.b64decode(record["counts"]), dtype="<i8").astype(np.int64)
     progress = Progress(
         protocol=dict(record["protocol"]),
+        sums=sums,
         counts=counts,
         n=_number(record["n"]),
         rejected={reason: _number(times) for reason, times in record["rejected"].items()},
@@ -287,9 +312,8 @@ def _progress(record: Mapping[str, Any]) -> Progress:
         rejects_bytes=_number(record["rejects_bytes"]),
     )
     words = {reason.words for reason in Reason}
-    is_possible = counts.size == progress.protocol["d"] and not set(progress.rejected) - words
-    if not is_possible or counts.min() < 0 or counts.max() > progress.n:
-        raise ValueError("these are no counts")
+    if set(progress.rejected) - words:
+        raise ValueError("these are no reasons")
     return progress
 
 

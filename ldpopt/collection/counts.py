@@ -16,6 +16,7 @@ from ldpopt import validate
 from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.header import Header, check_sum
 from ldpopt.collection.labels import Labels
+from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.seal import check, sealed
 from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
 from ldpopt.collection.untrusted import parse_json, read_text
@@ -49,6 +50,8 @@ def write_counts(path: Path, aggregate: Aggregate) -> None:
     }
     # Whole numbers of Python: JSON takes none of numpy's.
     counts = aggregate.counts.tolist()
+    if aggregate.refinement is not None:
+        about["refinement"] = aggregate.refinement.record()
     if counts_suffix(path) == ".json":
         text = json.dumps({**about, "counts": counts}) + "\n"
     else:
@@ -193,6 +196,9 @@ def _from_record(path: Path, record: dict[str, Any], counts: object) -> Aggregat
     # Python's integers: sums of large counts leave 64 bits.
     check_sum(header.oracle, sum(checked.tolist()), n, str(path))
     more = {key: _of_kind(record, key, path) for key in _MORE if key in record}
+    if "refinement" in record:
+        refinement = Refinement.from_record(record["refinement"], header.oracle, n, str(path))
+        more["refinement"] = refinement
     return Aggregate(header, checked, n, **more)
 
 

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from ldpopt.collection.files import ReportFile, open_reports
 from ldpopt.collection.layout import Codes, Reason
 from ldpopt.collection.schema import Schema
+from ldpopt.collection.sums import Sums, SupportCounts, WeightedCounts
 from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.reports.weighing import Weighing
 
 Rows = NDArray[np.int64]
 
@@ -66,7 +68,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a partition adds: support counts over n reports, and the rejected rows.
+    """What a partition adds: support counts, or sums of weights, of n reports; rejected rows.
 
     Each rejected row has a reason. ``error`` states why a partition could not be read; it then adds
     nothing.
@@ -110,11 +112,24 @@ def count_partition(partition: Partition) -> Tally:
     Raises InvalidInputError if the file is not the one that was planned with. A file that cannot be
     read is reported in the tally.
     """
+    return _tally(partition, None)
+
+
+def weigh_partition(weighing: Weighing, partition: Partition) -> Tally:
+    """Add up the weights of the reports of a partition, as ``count_partition`` counts them."""
+    return _tally(partition, weighing)
+
+
+def _tally(partition: Partition, weighing: Weighing | None) -> Tally:
     try:
         # The ids could not be read: without them duplicates would count.
         if partition.error:
             raise DataUnavailableError(partition.error)
-        return _counted(_opened(partition), partition)
+        file = _opened(partition)
+        sums: Sums = SupportCounts(file.header.oracle)
+        if weighing is not None:
+            sums = WeightedCounts(weighing)
+        return _counted(file, partition, sums)
     except DataUnavailableError as error:
         return Tally(np.empty(0, np.int64), error=str(error))
 
@@ -147,9 +162,8 @@ def _opened(partition: Partition) -> ReportFile:
     return open_reports(partition.path, partition.schema)
 
 
-def _counted(file: ReportFile, partition: Partition) -> Tally:
-    oracle = file.header.oracle
-    counts = np.zeros(oracle.d, dtype=np.int64)
+def _counted(file: ReportFile, partition: Partition, sums: Sums) -> Tally:
+    counts = sums.empty()
     n = 0
     row = partition.row
     rejected = [_no_rows()]
@@ -162,8 +176,7 @@ def _counted(file: ReportFile, partition: Partition) -> Tally:
         # Most batches have no bad row, and are counted without a copy.
         kept = reports if good.all() else reports[good]
         with _ONE_AT_A_TIME if file.layout.shares_cores else nullcontext():
-            # Decoded reports are valid: to check them again would take as long as to count them.
-            counts += oracle.report_form.support_counts(kept)
+            counts = sums.joined(counts, sums.of(kept))
         n += len(kept)
         at = np.flatnonzero(codes)
         rejected.append(at + row)

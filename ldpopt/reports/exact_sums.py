@@ -60,3 +60,16 @@ def as_floats(sums: Whole) -> NDArray[np.float64]:
     """Return sums as floats, shape (size,), each rounded at most twice."""
     high, low = sums.astype(np.float64)
     return np.asarray(high * (1 << _BITS) + low)
+
+
+def is_possible(sums: Whole, n: int) -> bool:
+    """Return whether sums may be those of n numbers in 0 .. 1: of sums that were read from files.
+
+    Examples
+    --------
+    >>> is_possible(with_more(no_sums(1), np.array([3 * UNIT])), 3)
+    True
+    """
+    high, low = sums
+    is_carried = bool(((low >= 0) & (low <= _MASK)).all())
+    return is_carried and bool((high >= 0).all() and (as_floats(sums) <= n * UNIT).all())
