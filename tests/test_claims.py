@@ -322,6 +322,10 @@ BREAKS = {
     "risk-unbiased": lambda patch: patch.setattr(
         Collection, "noise_total", property(lambda self: 1.5 * self.covariance.trace(self._members))
     ),
+    # A method that is named in the place of the simulated choice: the raw estimates.
+    "choice-by-simulation": lambda patch: patch.setattr(
+        selection.Selection, "simulated", property(lambda self: "base")
+    ),
     "combination-optimal": lambda patch: patch.setattr(
         Sources,
         "precisions",
