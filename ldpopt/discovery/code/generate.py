@@ -187,9 +187,7 @@ def registered_operators(problem: Formulation, start: FrequencyEstimate) -> tupl
 
 def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | None:
     """Return the names of a problem's operators in order; None where no code is known."""
-    loss = problem.loss.bare
-    d = start.d
-    root = _ROOTS.get(loss.family)
+    root = _ROOTS.get(problem.loss.bare.family)
     if root is None:
         return None
     if any(isinstance(constraint, Hierarchy) for constraint in problem.constraints):
@@ -197,11 +195,18 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
         is_plain = root == "level" and len(problem.constraints) == 1
         return ["tree passes"] if is_plain else None
     if any(constraint.largest_support is not None for constraint in problem.constraints):
-        return _names_of_few(problem, root, d)
+        return _names_of_few(problem, root, start.d)
+    return _names_of_root(problem, start, root)
+
+
+def _names_of_root(problem: Formulation, start: FrequencyEstimate, root: str) -> list[str] | None:
+    """Return the pooling and the root of bounds with at most one order or one set of groups."""
+    d = start.d
     stated = dict.fromkeys(problem.constraints)
     orders = [c for c in stated if c.isotonic(d) is not None]
     grouped = [c for c in stated if c.disjoint_groups(d) is not None]
-    rest = Formulation(loss, tuple(c for c in stated if c not in orders and c not in grouped))
+    others = tuple(c for c in stated if c not in orders and c not in grouped)
+    rest = Formulation(problem.loss.bare, others)
     # Groups cut the blocks that pooling has joined, and one another.
     if not rest.is_box(d) or len(grouped) > 1 or (orders and grouped):
         return None
