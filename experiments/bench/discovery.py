@@ -118,6 +118,7 @@ TARGETS = {
             [*_SIMPLEX, c.Linear(np.eye(1, D) - 2 * np.eye(1, D, 1), -0.05, 0.05)],
         ),
         "",
+        True,
     ),
     "binomial, order, caps of each": Target(
         Problem(
