@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments import yardstick
 from ldpopt import FrequencyEstimate, datasets, oracles, postprocess, priors
 from ldpopt.estimate import metrics
 from ldpopt.priors.binning import Binned
@@ -90,3 +91,22 @@ def test_shares_sum_to_one_and_noise_leaves_the_choice_to_the_families():
     assert list(shares) == ["mixture", *FAMILIES]
     assert shares["mixture"] < 0.6
     assert prior.gap < 1e-6
+
+
+def test_ratios_of_paired_draws_by_hand():
+    # Leaving out each of three draws: 4/4, 7/5, 5/3, whose mean is 61/45.
+    value, error = yardstick.ratio(np.array([4.0, 1.0, 3.0]), np.array([2.0, 1.0, 3.0]))
+    left = np.array([4 / 4, 7 / 5, 5 / 3])
+    assert value == 8 / 6
+    assert_allclose(error, np.sqrt(2 / 3 * np.sum((left - 61 / 45) ** 2)), rtol=1e-12)
+
+
+def test_a_setting_of_the_yardstick_has_the_same_draws_again():
+    setting = ("beta", 10_000, 1.0)
+    first = yardstick.errors(setting, 2)
+    again = yardstick.errors(setting, 2)
+    assert first.keys() == {"accuracy_limit", "law_limit", *yardstick.METHODS}
+    for rule, values in first.items():
+        assert_allclose(values, again[rule], rtol=1e-12)
+    page = yardstick.page({setting: yardstick.ratios(first)})
+    assert "| beta | 10,000 | 1 |" in page
