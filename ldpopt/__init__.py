@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldpopt import (
+        channels,
         closed_form,
         constraints,
         datasets,
@@ -108,6 +109,7 @@ __all__ = [
     "Study",
     "__version__",
     "certify",
+    "channels",
     "claims",
     "closed_form",
     "collection",

@@ -27,7 +27,7 @@ LAYERS = [
     {"parameter", "protocol"},
     {"estimate"},
     {"adjustable"},
-    {"oracles", "datasets", "closed_form", "priors"},
+    {"oracles", "datasets", "closed_form", "priors", "channels"},
     {"sources"},
     {"risks"},
     {"losses", "constraints"},

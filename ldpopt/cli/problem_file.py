@@ -23,7 +23,7 @@ from ldpopt.solve.problem import Problem
 _KEYS = ("loss", "constraints")
 
 # What a file cannot hold: functions, reports, other losses. Sums are stated by several losses.
-_IN_PYTHON = {"Custom", "PerReportMLE", "WeightedSum", "LinearInequalities"}
+_IN_PYTHON = {"ChannelMLE", "Custom", "PerReportMLE", "WeightedSum", "LinearInequalities"}
 
 # Arguments that hold values of the domain, which a file may name by their labels.
 _OF_VALUES = {"indices", "groups", "order", "mode"}

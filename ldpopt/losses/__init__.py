@@ -1,6 +1,7 @@
 """What is minimised: each loss states its value, its gradient and its form for solvers."""
 
 from ldpopt.losses.base import Loss, WeightedSum
+from ldpopt.losses.channel import ChannelMLE
 from ldpopt.losses.custom import Custom
 from ldpopt.losses.deviation import Huber, L1To, LeastAbsolute, MaxAbsolute
 from ldpopt.losses.divergence import Entropy, KLTo, KullbackLeibler
@@ -14,6 +15,7 @@ from ldpopt.losses.threshold import HardThreshold
 
 __all__ = [
     "BinomialMLE",
+    "ChannelMLE",
     "Custom",
     "Entropy",
     "GaussianMLE",

@@ -245,6 +245,11 @@ class Equivalence:
         return None
 
     @property
+    def channel_weights(self) -> Array | None:
+        """How often each row of ``channel`` was observed; None where each was once."""
+        return None
+
+    @property
     def compiled_key(self) -> Hashable:
         """Equal for losses whose cone forms differ by ``data`` and ``constants`` alone: itself."""
         return self

@@ -72,7 +72,8 @@ def solve_mixture(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdpoptWarning)  # Problem.solve warns of what it returns
         stopping: dict[str, Any] = {"tol": ACCURACIES[accuracy].stop, **options}
-        fit = mixture_weights(channel, method=algorithm, **stopping)
+        weights = formulation.loss.channel_weights
+        fit = mixture_weights(channel, weights, method=algorithm, **stopping)
     status = Status.OPTIMAL if fit.converged else Status.INACCURATE
     # -mean log(W f) only changes by a constant when f is scaled: the best weights of sum 1 are
     # scaled.
