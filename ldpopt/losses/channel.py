@@ -58,10 +58,11 @@ class ChannelMLE(Loss):
     def __init__(self, channel: Channel | ArrayLike, counts: ArrayLike) -> None:
         self.stated = channel if isinstance(channel, Channel) else Channel(channel)
         whole = validate.whole_numbers("counts", counts, low=0, high=2**53)
-        if whole.shape != (self.stated.outcomes,):
+        size = self.stated.outcomes
+        if whole.shape != (size,):
             raise InvalidInputError(
-                f"counts must have shape ({self.stated.outcomes},), one per outcome of the channel, "
-                f"got shape {whole.shape}"
+                f"counts must have shape ({size},), one per outcome of the channel, got shape "
+                f"{whole.shape}"
             )
         if not whole.any():
             raise InvalidInputError("there are no reports: the likelihood needs at least one")
