@@ -97,7 +97,7 @@ class ChannelMLE(Loss):
     @property
     def channel_weights(self) -> Array:
         """The share of each of these rows among the reports."""
-        return self._shares
+        return np.asarray(self._shares)
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate is one vector of the channel's values."""
