@@ -261,7 +261,7 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
     arguments = ["--out", tmp_path / "c.json", "--workers", 3, "--max-reject-rate", 0.25]
     write_reports(tmp_path / "r.csv", ORACLES["grr"](1.0, 3), [0])
     to_dask = ["--keep-going", "--dask", "tcp://x", "--dask-patience", 2.5]
-    assert run("aggregate", tmp_path / "r.csv", *arguments, *to_dask).status == 2
+    assert run("aggregate", tmp_path / "r.csv", *arguments, *to_dask, "--refine").status == 2
     del options["on_partition"]
     assert options == {
         "rejects": tmp_path / "c.rejects.csv",
@@ -272,6 +272,7 @@ def test_aggregate_passes_its_options_on(tmp_path, monkeypatch):
         "dask_patience": 2.5,
         "state": tmp_path / ".c.json.state",
         "schema": None,
+        "refine": "mixture-ns",
     }
 
 

@@ -192,9 +192,9 @@ def reading(monkeypatch):
     read = []
     count = parts._counted
 
-    def noted(file, partition):
+    def noted(file, partition, sums):
         read.append(partition.path.name)
-        return count(file, partition)
+        return count(file, partition, sums)
 
     monkeypatch.setattr(parts, "_counted", noted)
     return read
