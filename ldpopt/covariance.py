@@ -145,6 +145,26 @@ class Covariance:
         """Return the matrix times ``factor`` >= 0, such as 1/n for the mean of n reports."""
         return Covariance(self._independent * factor, self._basis, self._core * factor)
 
+    def centred(self) -> Covariance:
+        """Return the covariance after the mean of all values is taken from each of them.
+
+        Examples
+        --------
+        >>> covariance = Covariance(np.array([1.0, 2.0]), np.ones((2, 1)), np.array([[0.5]]))
+        >>> covariance.centred().dense()
+        array([[ 0.75, -0.75],
+               [-0.75,  0.75]])
+        """
+        ones = np.ones(self.d)
+        means = self._product(ones[:, None]) / self.d
+        # (I - 11ᵀ/d) Σ (I - 11ᵀ/d) with m = Σ1/d, and 1ᵀm/d in the corner.
+        k = self._core.shape[0]
+        core = np.zeros((k + 2, k + 2))
+        core[:k, :k] = self._core
+        core[k:, k:] = [[means.mean(), -1.0], [-1.0, 0.0]]
+        basis = np.column_stack([self._basis, ones, means])
+        return Covariance(self._independent, basis, core)
+
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
         # From the right: the small matrices never meet a d x d one.

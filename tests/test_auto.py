@@ -7,11 +7,13 @@ from numpy.testing import assert_allclose
 from experiments import yardstick
 from ldpopt import FrequencyEstimate, datasets, oracles, postprocess, priors
 from ldpopt.estimate import metrics
+from ldpopt.estimate.noise import Noise
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.fit_risk import fit_risk
 from ldpopt.priors.laws import FAMILIES
 from ldpopt.priors.mixture_prior import cell_edges
 from ldpopt.priors.noise import CountNoise
+from ldpopt.priors.noise_classes import noise_classes, share_of
 from ldpopt.priors.penalised import penalised_weights
 
 N = 1000
@@ -110,3 +112,30 @@ def test_a_setting_of_the_yardstick_has_the_same_draws_again():
         assert_allclose(values, again[rule], rtol=1e-12)
     page = yardstick.page({setting: yardstick.ratios(first)})
     assert "| beta | 10,000 | 1 |" in page
+
+
+@pytest.mark.parametrize("prior", [priors.Mixture, priors.Auto])
+def test_values_of_more_noise_have_the_mean_of_their_part_of_the_users(prior):
+    # 300 values with a tenth of all users, hidden by noise: their sum is what the others leave.
+    rng = np.random.default_rng(0)
+    truth = np.r_[np.full(100, 0.009), rng.dirichlet(np.full(300, 2.0)) * 0.1]
+    sd = np.repeat([0.001, 0.02], [100, 300])
+    noise = Noise(sd**2, n=100_000)
+    raw = truth + rng.normal(0, sd, (2, 400))
+    stack = FrequencyEstimate(raw, noise=noise, is_raw=True)
+    means = priors.posterior_mean(stack, prior)
+    # Laws with the mean of a whole domain give .2 to .35.
+    assert np.all(np.abs(means[:, 100:].sum(axis=1) - 0.1) < 0.05)
+    alone = priors.posterior_mean(FrequencyEstimate(raw[1], noise=noise, is_raw=True), prior)
+    assert_allclose(means[1], alone, rtol=1e-12)
+
+
+def test_the_share_of_some_values_is_the_mean_by_precision():
+    noise = Noise(np.repeat([1e-6, 3e-6], 64), n=1_000)
+    frequencies = np.repeat([0.5 / 64, 0.3 / 64], 64)
+    estimate = FrequencyEstimate(frequencies, noise=noise, is_raw=True)
+    shares = [share_of(part) for _, part in noise_classes(estimate)]
+    # The sums .5 and .3 lack .2, of which the second has three quarters of the variance.
+    assert_allclose(shares, [0.55, 0.45], rtol=1e-12)
+    negative = FrequencyEstimate(-frequencies, noise=noise, is_raw=True)
+    assert min(share_of(part) for _, part in noise_classes(negative)) > 0

@@ -142,6 +142,29 @@ def test_the_variance_is_that_of_repeated_collections(oracle):
     assert np.all(np.abs(errors.mean(axis=0)) <= 4 * np.sqrt(measured / draws))
 
 
+@pytest.mark.parametrize("oracle", [OUE(2.0, EIGHT), HadamardResponse(2.0, EIGHT)], ids=repr)
+def test_the_variance_of_sets_knows_that_estimates_sum_to_one(oracle):
+    fine = refine(oracle, reports_of(oracle, SKEWED, 2_000), start=SKEWED)
+    covariance = fine.noise.covariance(SKEWED)
+    sets = np.array([np.ones(EIGHT), [1, 1, 1, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1]])
+    everything, some, others = covariance.quadratic(sets)
+    assert everything == pytest.approx(0, abs=1e-9)
+    assert some == pytest.approx(others, rel=1e-6)
+    if oracle.name == "hr":
+        exact = oracle.information(SKEWED).solve(np.eye(EIGHT) - 1 / EIGHT)
+        exact -= np.diag(SKEWED) - np.outer(SKEWED, SKEWED)
+        assert_allclose(some, sets[1] @ exact @ sets[1] / 2_000, rtol=0.02)
+
+
+def test_draws_of_many_values_sum_to_nothing(monkeypatch):
+    oracle = HadamardResponse(2.0, EIGHT)
+    monkeypatch.setattr("ldpopt.oracles.index_law._FACTORED", 1)
+    centred = oracle.covariance(SKEWED).centred()
+    for covariance in (centred, centred.scaled(4.0)):
+        draws = covariance.draws(3, np.random.default_rng(0))
+        assert_allclose(draws.sum(axis=1), 0, rtol=0, atol=1e-12)
+
+
 def test_gains_are_those_before_collecting():
     f = 1 / np.arange(1, 201)
     f /= f.sum()

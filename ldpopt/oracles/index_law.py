@@ -193,6 +193,8 @@ class IndexCovariance(Covariance):
         The form of the reports, which has the products with S.
     law
         Non-negative weights of the indices, shape (size,).
+    is_centred
+        Whether the low rank takes off the mean of all values.
     """
 
     def __init__(
@@ -203,10 +205,12 @@ class IndexCovariance(Covariance):
         *,
         form: IndexForm,
         law: Array,
+        is_centred: bool = False,
     ) -> None:
         super().__init__(diagonal, basis, core)
         self._form = form
         self._law = law
+        self._is_centred = is_centred
 
     @property
     def diagonal(self) -> Array:
@@ -221,6 +225,19 @@ class IndexCovariance(Covariance):
             self._core * factor,
             form=self._form,
             law=self._law * factor,
+            is_centred=self._is_centred,
+        )
+
+    def centred(self) -> Covariance:
+        """Return the covariance after the mean of all values is taken from each of them."""
+        low = super().centred()
+        return IndexCovariance(
+            low._independent,
+            low._basis,
+            low._core,
+            form=self._form,
+            law=self._law,
+            is_centred=True,
         )
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
@@ -238,7 +255,10 @@ class IndexCovariance(Covariance):
         # Counts of all reports have a fixed sum.
         shifts = standard * np.sqrt(self._law)
         shifts -= share * shifts.sum(axis=-1, keepdims=True)
-        return np.asarray(self._form.counts(shifts))
+        drawn = self._form.counts(shifts)
+        if self._is_centred:
+            drawn = drawn - drawn.mean(axis=-1, keepdims=True)
+        return np.asarray(drawn)
 
     def trace(self, members: Any = None) -> float:
         """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""

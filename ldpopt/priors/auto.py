@@ -22,6 +22,7 @@ from ldpopt.priors.discrete import Discrete
 from ldpopt.priors.fit_risk import FitRisk, fit_risk
 from ldpopt.priors.laws import FAMILIES
 from ldpopt.priors.mixture_prior import PSEUDO_COUNT, cell_edges, dictionaries
+from ldpopt.priors.noise_classes import share_of
 from ldpopt.priors.npmle import TOLERANCE
 from ldpopt.priors.penalised import PenalisedWeights, penalised_weights
 
@@ -80,7 +81,8 @@ class Auto(Discrete):
         -----
         Cost: one pass over d, then two to three times as long as for ``Mixture``.
         """
-        binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
+        counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
+        binned = Binned.of(counts, share_of(estimate))
         edges = cell_edges(binned)
         centres = (edges[1:] + edges[:-1]) / 2
         support = np.append(0.0, centres)

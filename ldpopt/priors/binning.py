@@ -35,15 +35,18 @@ class Binned:
         Number of users.
     noise
         The noise in counts.
+    share
+        Which part of the users has one of these values: 1, unless others are treated apart.
     """
 
     y: Array
     size: Array
     n: int
     noise: CountNoise
+    share: float = 1.0
 
     @classmethod
-    def of(cls, counts: EstimatedCounts) -> Binned:
+    def of(cls, counts: EstimatedCounts, share: float = 1.0) -> Binned:
         """Return the bins of one vector; a stack of trials raises an error.
 
         Cost: one pass, and a sort of the occupied bins.
@@ -54,12 +57,17 @@ class Binned:
         place = np.rint(y * (_PER_SD / noise.sd))
         places, size = np.unique(place, return_counts=True)
         centres = places * (noise.sd / _PER_SD)
-        return cls(centres, size.astype(np.float64), counts.n, noise)
+        return cls(centres, size.astype(np.float64), counts.n, noise, share)
 
     @property
     def d(self) -> int:
         """Number of estimates."""
         return int(self.size.sum())
+
+    @property
+    def mean(self) -> float:
+        """The mean of the true counts."""
+        return self.share * self.n / self.d
 
     def near(self, spacing: float, reach: float) -> Array:
         """Return counts in 0 .. n near estimates, ascending, as support points.

@@ -1,8 +1,8 @@
 """Families of laws of one parameter over the cells of a prior, for comparison by their evidence.
 
-All but the power laws have the mean n/d, which the true counts have. So the parameter is free to
-say how unequal the counts are. Each function returns the masses on 0 and on the cells between edges
-of counts, one law per row.
+All but the power laws have the mean n/d, which the true counts have (of a part of the values, the
+mean that their sum gives). So the parameter is free to say how unequal the counts are. Each
+function returns the masses on 0 and on the cells between edges of counts, one law per row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gamma_laws(binned: Binned, edges: Array) -> Array:
     from scipy.special import gammainc  # slow to import, and only fits need it
 
     shape = _SHAPES[:, None]
-    scale = binned.n / binned.d / shape
+    scale = binned.mean / shape
     return _masses(gammainc(shape, edges / scale))
 
 
@@ -41,14 +41,14 @@ def lognormal_laws(binned: Binned, edges: Array) -> Array:
     from scipy.special import ndtr
 
     width = _LOG_WIDTHS[:, None]
-    median = np.log(binned.n / binned.d) - width**2 / 2
+    median = np.log(binned.mean) - width**2 / 2
     return _masses(ndtr((np.log(edges) - median) / width))
 
 
 def pareto_laws(binned: Binned, edges: Array) -> Array:
     """Return Pareto laws that begin at 0 (Lomax 1954), whose parameter is the tail's exponent."""
     tail = _TAILS[:, None]
-    scale = binned.n / binned.d * (tail - 1)
+    scale = binned.mean * (tail - 1)
     return _masses(-np.expm1(-tail * np.log1p(edges / scale)))
 
 
@@ -94,14 +94,14 @@ def _masses(upto: Array) -> Array:
 
 def _means_above_zero(binned: Binned, highest: float) -> Array:
     """Return the means that counts above 0 may have, from n/d on, as a column."""
-    means = binned.n / binned.d * _FACTORS
+    means = binned.mean * _FACTORS
     # n/d itself always stays: with few values it may lie above the highest.
     return np.asarray(means[(means <= highest) | (means == means[0])][:, None])
 
 
 def _beside_atom(binned: Binned, upto: Array, mean: Array) -> Array:
     """Return laws with the mean n/d, of distribution functions above 0 and an atom at 0."""
-    share = binned.n / binned.d / mean
+    share = binned.mean / mean
     masses = share * _masses(upto)
     masses[:, :1] += 1 - share
     return np.asarray(masses)

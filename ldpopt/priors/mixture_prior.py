@@ -18,6 +18,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.discrete import Discrete
+from ldpopt.priors.noise_classes import share_of
 from ldpopt.priors.npmle import TOLERANCE
 from ldpopt.priors.penalised import penalised_weights
 
@@ -89,7 +90,8 @@ class Mixture(Discrete):
         component that only this component explains; it is solved to a certified gap of 1e-7 nats.
         Cost: one pass over d, then milliseconds.
         """
-        binned = Binned.of(EstimatedCounts.of(estimate, value_dependent=value_dependent))
+        counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
+        binned = Binned.of(counts, share_of(estimate))
         edges = cell_edges(binned)
         centres = (edges[1:] + edges[:-1]) / 2
         support = np.append(0.0, centres)
@@ -248,7 +250,7 @@ def _gamma_laws(binned: Binned, edges: Array) -> Array:
     from scipy.special import gammainc  # slow to import, and only fits need it
 
     shape = _SHAPES[:, None]
-    scale = binned.n / binned.d / shape
+    scale = binned.mean / shape
     upto = gammainc(shape, edges / scale)
     cells = np.maximum(np.diff(upto, axis=1), 0.0)
     masses = np.concatenate([upto[:, :1], cells], axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,28 @@ _WIDEST = 2.0
 _FEWEST_FITTED = 16  # values of one noise: fewer tell a family next to nothing about their law
 
 
+class OneNoise(FrequencyEstimate):
+    """Values of nearly one noise, set apart from others: their true frequencies do not sum to 1.
+
+    Attributes
+    ----------
+    shares
+        The part of the users that has one of these values, as estimated from each vector: shape
+        (...).
+    """
+
+    shares: NDArray[np.float64]
+
+    def __getitem__(self, trial: Any) -> Self:
+        """Return one trial of a stack, or several (a slice), with the shares of these."""
+        return super().__getitem__(trial)._altered(shares=self.shares[trial])
+
+
+def share_of(vector: FrequencyEstimate) -> float:
+    """Return the part of the users that has one of the values: 1 of a whole domain."""
+    return float(vector.shares) if isinstance(vector, OneNoise) else 1.0
+
+
 def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, FrequencyEstimate]]:
     """Return the indices of the values of each class of noise, and their estimate.
 
@@ -39,10 +62,25 @@ def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, Frequenc
     slope = np.broadcast_to(noise.slope, estimate.d)
     for members in _classes(np.sqrt(constant)):
         common = Noise(float(constant[members].mean()), float(slope[members].mean()), noise.n)
-        part = FrequencyEstimate(
-            estimate.frequencies[..., members], noise=common, is_raw=estimate.is_raw
-        )
-        yield members, part
+        part = OneNoise(estimate.frequencies[..., members], noise=common, is_raw=estimate.is_raw)
+        yield members, part._altered(shares=_shares(estimate, members))
+
+
+def _shares(estimate: FrequencyEstimate, members: Index) -> NDArray[np.float64]:
+    """Return the part of the users that has one of some values, of each vector: shape (...)."""
+    variance = np.broadcast_to(estimate.noise.constant, estimate.d)
+    inside = variance[members].sum()
+    # Rounding must leave no variance below 0 where there are no others.
+    outside = max(float(variance.sum() - inside), 0.0)
+    total = estimate.frequencies.sum(axis=-1)
+    # What the sum of all estimates differs from 1 by is shared out by variance: the mean of the
+    # members' sum and of what the others leave, by precision.
+    theirs = (1 - total) * (inside / (inside + outside))
+    sums = estimate.frequencies[..., members].sum(axis=-1) + theirs
+    # A share that noise hides may be as large as the noise, or as that of as many other values.
+    noise = np.sqrt(inside * outside / (inside + outside))
+    lowest = min(noise, len(members) / estimate.d)
+    return np.clip(sums, lowest, 1.0)
 
 
 def _classes(sd: NDArray[np.float64]) -> Iterator[Index]:

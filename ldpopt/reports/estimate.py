@@ -178,7 +178,7 @@ class CovarianceAtStart:
 
 @dataclass(frozen=True)
 class IndexCovarianceAtStart:
-    """The covariance of an estimate from indices: that of counts, of as many users more.
+    """The covariance of an estimate from indices: that of counts after Norm, of as many users more.
 
     Attributes
     ----------
@@ -194,4 +194,5 @@ class IndexCovarianceAtStart:
 
     def __call__(self) -> Covariance:
         """Return the covariance."""
-        return self.oracle.covariance(self.frequencies).scaled(1 / self.users)
+        # The estimate sums to 1, and the gain is over counts after Norm.
+        return self.oracle.covariance(self.frequencies).centred().scaled(1 / self.users)
