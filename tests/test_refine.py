@@ -182,6 +182,30 @@ def test_the_gain_is_a_ratio_of_means_over_reports_of_nobody():
     assert_allclose(oracle.information_gain(f), (law @ s) * (law @ (1 / s)), rtol=1e-9)
 
 
+@every_oracle
+def test_a_start_that_contradicts_the_reports_is_told(name, recwarn):
+    # At ε = 1 sets of eight values have more than one member.
+    oracle = ORACLES[name](1.0, EIGHT)
+    reports = reports_of(oracle, SKEWED, 20_000)
+    refine(oracle, reports, start=SKEWED)
+    assert not recwarn
+    with pytest.warns(LdpoptWarning, match="the start contradicts the reports"):
+        refine(oracle, reports, start=np.eye(EIGHT)[-1])
+
+
+@every_oracle
+def test_mean_weights_are_those_of_the_reports(name):
+    oracle = ORACLES[name](2.0, 19)
+    f = np.random.default_rng(0).dirichlet(np.ones(19))
+    reports = reports_of(oracle, f, 2_000)
+    weighing = Weighing(oracle, in_fixed_point(f))
+    mean, expected = weighing.mean_weights(weighing.sums(reports), 2_000)
+    support = oracle.support_operator(reports).matmat(np.eye(19))
+    s = 1 + (oracle.likelihood_ratio - 1) * support @ f
+    assert_allclose(mean, np.mean(1 / s), rtol=1e-8)
+    assert abs(mean - expected) < 4 * np.std(1 / s) / np.sqrt(2_000) + 0.02 * expected
+
+
 def test_counts_of_grr_are_all_that_its_reports_hold():
     oracle = GRR(2.0, 30)
     reports = reports_of(oracle, np.full(30, 1 / 30), 500)

@@ -80,7 +80,7 @@ def _shares(estimate: FrequencyEstimate, members: Index) -> NDArray[np.float64]:
     # A share that noise hides may be as large as the noise, or as that of as many other values.
     noise = np.sqrt(inside * outside / (inside + outside))
     lowest = min(noise, len(members) / estimate.d)
-    return np.clip(sums, lowest, 1.0)
+    return np.asarray(np.clip(sums, lowest, 1.0))
 
 
 def _classes(sd: NDArray[np.float64]) -> Iterator[Index]:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ldpopt.immutable import Immutable
 from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.oracles.bit_information import BitInformation
 from ldpopt.oracles.forms import IndexForm, Reports
-from ldpopt.reports.exact_sums import ROWS, UNIT, fixed, no_sums, with_more
+from ldpopt.reports.exact_sums import ROWS, UNIT, as_floats, fixed, no_sums, with_more
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -70,6 +71,17 @@ class Weighing(Immutable):
         for first in range(0, len(reports), ROWS):
             total = with_more(total, self._part(reports[first : first + ROWS]))
         return total
+
+    def mean_weights(self, sums: Whole, n: int) -> tuple[float, float]:
+        """Return the mean of 1/s over n reports with these sums, and what it is at the start."""
+        information = self.oracle.information(self.start)
+        if isinstance(information, BitInformation):
+            # Σ f B/s is (1 - 1/s)/(r-1): the sums of all values hold the weights themselves.
+            supported = float(self.start @ as_floats(sums)) / (n * UNIT)
+            return 1 - information.more * supported, information.powers[0]
+        likelihood = information.likelihood
+        mean = float(as_floats(sums) @ (1 / likelihood)) / n
+        return mean, float(1 / likelihood.mean())
 
     def _part(self, reports: Reports) -> Whole:
         """Return the sums of so few reports that 64 bits hold them."""
