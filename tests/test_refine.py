@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import ldpopt
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
-from ldpopt.losses import PerReportMLE
+from ldpopt.losses import BinomialMLE, PerReportMLE
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
 from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.reports import exact_sums
@@ -324,3 +324,23 @@ def test_an_estimate_and_a_protocol_are_no_reports_and_no_oracle():
         refine("oue", np.zeros((2, 4), dtype=np.uint8))
     with pytest.raises(InvalidInputError, match="simplex"):
         oracle.information_gain(np.full(30, 0.5))
+
+
+def test_users_do_not_count_twice_with_a_refined_estimate():
+    oracle = OUE(3.0, EIGHT)
+    reports = reports_of(oracle, SKEWED, 2_000)
+    raw = oracle.estimate(oracle.support_counts(reports), 2_000)
+    fine = refine(oracle, reports)
+    with pytest.raises(InvalidInputError, match="same users may not count twice"):
+        ldpopt.Sources([ldpopt.Source(fine), ldpopt.Source(raw)])
+    other = reports_of(oracle, SKEWED, 2_000, seed=1)
+    both = ldpopt.Sources([ldpopt.Source(fine), ldpopt.Source(refine(oracle, other))])
+    assert both.combined().n == 4_000
+
+
+def test_likelihoods_of_counts_refuse_a_refined_estimate():
+    oracle = OUE(3.0, EIGHT)
+    fine = refine(oracle, reports_of(oracle, SKEWED, 2_000))
+    problem = ldpopt.Problem(BinomialMLE(), [ldpopt.constraints.NonNegative()])
+    with pytest.raises(InvalidInputError, match="refined estimate comes from the reports"):
+        problem.solve(fine)

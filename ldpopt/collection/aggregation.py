@@ -85,9 +85,10 @@ class Aggregate:
 
         Raises an error if no report was counted.
         """
-        if self.refinement is not None:
-            return self.refinement.estimate(self.header.oracle, self.n)
-        return self.header.oracle.estimate(self.counts, self.n)
+        raw = self.header.oracle.estimate(self.counts, self.n)
+        if self.refinement is None:
+            return raw
+        return self.refinement.estimate(self.header.oracle, self.n, raw)
 
 
 def aggregate(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.errors import InvalidInputError
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.reports.estimate import RefinedEstimate, refined
 from ldpopt.reports.exact_sums import UNIT, is_possible
@@ -33,9 +34,11 @@ class Refinement:
     shares: Whole
     sums: Whole
 
-    def estimate(self, oracle: FrequencyOracle, n: int) -> RefinedEstimate:
-        """Return the estimate that n reports gave."""
-        return refined(Weighing(oracle, self.shares), self.sums, n)
+    def estimate(
+        self, oracle: FrequencyOracle, n: int, raw: FrequencyEstimate | None = None
+    ) -> RefinedEstimate:
+        """Return the estimate that n reports gave; ``raw`` is that of their counts."""
+        return refined(Weighing(oracle, self.shares), self.sums, n, raw=raw)
 
     def record(self) -> dict[str, str]:
         """Return it as text for files of counts."""

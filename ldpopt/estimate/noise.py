@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,9 @@ class Noise(Immutable):
     ----------
     protocol
         The protocol of the reports; None if the noise is given by hand.
+    origins
+        What identifies the collections behind an estimate that has numbers of its own, as one of
+        several collections has: none of them may be counted again.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class Noise(Immutable):
     slope: NDArray[np.float64] | float = 0.0
     n: int | None = None
     protocol: PureProtocol | None = field(default=None, init=False)
+    origins: frozenset[Any] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
         constant = _number_or_vector("the noise's variances", self.constant)

@@ -123,6 +123,18 @@ class TracedFrequencies(Immutable):
         return int(self.frequencies.shape[-1])
 
     @property
+    def numbers(self) -> tuple[int | None, bytes]:
+        """The number of reports and the frequencies, bit by bit: the same of the same collection.
+
+        Examples
+        --------
+        >>> from ldpopt import FrequencyEstimate
+        >>> FrequencyEstimate([0.5, 0.5]).numbers == FrequencyEstimate([0.5, 0.5]).numbers
+        True
+        """
+        return self.n, self.frequencies.tobytes()
+
+    @property
     def noise(self) -> Noise:
         """The noise of the raw estimate.
 

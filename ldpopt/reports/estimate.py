@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.covariance import Covariance
+from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.oracles.bit_information import BitInformation
 from ldpopt.oracles.index_information import IndexInformation
+from ldpopt.protocol import PureProtocol
 from ldpopt.reports.exact_sums import UNIT, as_floats
 from ldpopt.reports.weighing import Weighing
 
@@ -63,6 +65,22 @@ class RefinedNoise(Noise):
 
     joint: Callable[[], Covariance] | None = None
     gain: float = 1.0
+    origins: frozenset[Any] = frozenset()
+
+    def require_protocol(self) -> PureProtocol:
+        """Raise an error: the protocol states the law of counts, and these are none.
+
+        Raises
+        ------
+        InvalidInputError
+            Always.
+        """
+        raise InvalidInputError(
+            "this needs the law of counts, and a refined estimate comes from the reports "
+            "themselves: use the estimate of their counts, "
+            "oracle.estimate(oracle.support_counts(reports), n), or a loss that takes the "
+            "estimate's noise, such as losses.LeastSquares() or losses.GaussianMLE()"
+        )
 
     def covariance(self, frequencies: ArrayLike) -> Covariance:
         """Return the covariance matrix of the whole estimate, as a diagonal plus low rank.
@@ -98,6 +116,7 @@ def refined(
     n: int,
     *,
     labels: Sequence[str] | None = None,
+    raw: FrequencyEstimate | None = None,
 ) -> RefinedEstimate:
     """Return the estimate one step of Fisher scoring from the start.
 
@@ -109,12 +128,16 @@ def refined(
         What ``weighing.sums`` gave for all n reports.
     labels
         Names of the values.
+    raw
+        The estimate from the counts of the same reports, which must not be combined with this one.
     """
     information = weighing.oracle.information(weighing.start)
     if isinstance(information, BitInformation):
         h, noise = _step_of_bits(weighing.oracle, information, sums, n)
     else:
         h, noise = _step_of_indices(weighing.oracle, information, sums, n)
+    if raw is not None:
+        noise = replace(noise, origins=frozenset({raw.numbers}))
     return RefinedEstimate(
         weighing.start + h, noise=noise, is_raw=True, labels=labels, method="base"
     )

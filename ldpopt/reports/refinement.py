@@ -111,7 +111,7 @@ def refine(
         return unchanged(raw)
     sums = weighing.sums(checked)
     _warn_of_a_wrong_start(weighing, sums, n)
-    return refined(weighing, sums, n, labels=raw.labels)
+    return refined(weighing, sums, n, labels=raw.labels, raw=raw)
 
 
 def weighing_of(

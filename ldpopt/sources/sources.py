@@ -386,11 +386,10 @@ def require_different_users(sources: Sequence[Source]) -> None:
 
 def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:
     """Return what identifies the collections behind an estimate."""
-    noise = estimate.noise
-    # A combination has numbers of its own, and those of its sources count again with it.
-    if isinstance(noise, CombinedNoise) and noise.origins:
-        return noise.origins
-    return frozenset({(estimate.n, estimate.frequencies.tobytes())})
+    # A combination has numbers of its own, and those of its sources count again with it; a second
+    # pass gives other numbers than the counts of the same reports.
+    origins = estimate.noise.origins
+    return origins or frozenset({estimate.numbers})
 
 
 def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_array:
