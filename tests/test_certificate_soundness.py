@@ -9,6 +9,7 @@ of each kind: some minutes.
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -36,11 +37,13 @@ from ldpopt.solve.certificate import (
     parts,
     polyhedron,
     row_programs,
+    shared_kinks,
     total_prices,
 )
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.dual import _steps
 from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.formulation import Formulation
 from tests import exact_minima
 
 TOLERANCE = 1e-9
@@ -180,6 +183,59 @@ def absolute(generator, kind, constraints, count) -> Iterator[Case]:
         yield Case(problem, estimate, points, rises)
 
 
+def exact_loss(point, target, price, term):
+    """Return ½ ‖f - f̃‖² + price · term in fractions, a norm to 50 digits."""
+    x = exact_minima.fractions(point)
+    y = exact_minima.fractions(target)
+    squares = sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / 2
+    if term == "variation":
+        shape = sum(abs(b - a) for a, b in itertools.pairwise(x))
+    elif term == "largest":
+        shape = max(abs(a - b) for a, b in zip(x, y, strict=True))
+    else:
+        scale = 10**100
+        norms = [sum(a * a for a in x[:2]), sum(a * a for a in x[2:])]
+        shape = sum(Fraction(math.isqrt(int(norm * scale)), 10**50) for norm in norms)
+    return squares + Fraction(price) * shape
+
+
+def priced(generator, kind, term, count) -> Iterator[Case]:
+    """Yield least squares with a price on what values share, for ever.
+
+    Rises are those above the best point at hand: the minimum may be lower still.
+    """
+    while True:
+        _, target, lower, upper, total = quadratic_set(generator, kind)
+        d = len(target)
+        price = float(10 ** generator.uniform(-6, 3))
+        shapes = {
+            "variation": losses.TotalVariation(),
+            "largest": losses.MaxAbsolute(),
+            "groups": losses.GroupNorm([[0, 1], list(range(2, d))] if d > 2 else [[0, 1]]),
+        }
+        problem = Problem(
+            losses.LeastSquares() + price * shapes[term], [Bounds(lower, upper), SumsTo(total)]
+        )
+        estimate = FrequencyEstimate(target)
+        if problem.plan(estimate).path == "closed-form":
+            minimiser = problem.minimise(estimate)
+        else:
+            minimiser = lower + generator.dirichlet(np.ones(d)) * (total - lower.sum())
+            minimiser = np.clip(minimiser, lower, upper)
+        points = moved(generator, np.asarray(minimiser), lower, upper, count)
+        values = [exact_loss(point, target, price, term) for point in points]
+        # A point beside the total may be better than every point of the set.
+        within = [
+            value
+            for value, point in zip(values, points, strict=True)
+            if sum(exact_minima.fractions(point)) == Fraction(float(total))
+            and np.all((lower <= point) & (point <= upper))
+        ]
+        lowest = min(within, default=max(values)) + Fraction(1, 10**40)
+        stack = FrequencyEstimate(np.tile(target, (count, 1)))
+        yield Case(problem, stack, points, [value - lowest for value in values])
+
+
 def sparse(generator, count) -> Iterator[Case]:
     """Yield least-squares problems with few non-zero values: the best of all supports counts."""
     while True:
@@ -282,6 +338,27 @@ def on_boxes(generator):
     return stack
 
 
+def on_shared_kinks(generator):
+    """Plant multipliers of the total, and slopes that prices want of kinks."""
+    slopes = shared_kinks.SharedKinks.slopes
+
+    def of_anything(kinks, wanted):
+        return slopes(kinks, wrong_multipliers(generator, wanted.shape))
+
+    def multiplier(loss, *_):
+        return wrong_multipliers(generator, loss.f.shape[:-1])
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(shared_kinks.SharedKinks, "slopes", of_anything))
+    stack.enter_context(mock.patch.object(box, "settled_multiplier", multiplier))
+    return stack
+
+
+def without_programs():
+    """Let what is known of shared kinks be all that there is."""
+    return mock.patch.object(Formulation, "is_separate", return_value=True)
+
+
 def on_rows(generator):
     """Plant multipliers of rows."""
 
@@ -360,13 +437,16 @@ def families(generator) -> dict:
         result[f"compiled, {kind}"] = quadratic(generator, kind, as_box, 50)
     for loss in LIKELIHOODS:
         result[f"compiled, {loss}"] = likelihood(generator, loss, 40)
+    for term in ("variation", "largest", "groups"):
+        result[f"priced, {term}"] = priced(generator, "free", term, 40)
+        result[f"priced, {term}, capped"] = priced(generator, "capped", term, 40)
     result["few values"] = sparse(generator, 20)
     return result
 
 
 NAMES = tuple(families(np.random.default_rng(0)))
 
-PLANTS = {"box": on_boxes, "rows": on_rows, "cones": on_cones}
+PLANTS = {"box": on_boxes, "rows": on_rows, "cones": on_cones, "priced": on_shared_kinks}
 
 
 def plant_of(name, generator):
@@ -386,6 +466,8 @@ def check_family(name, seed, trials, planted) -> Counts:
                 stack.enter_context(only_cones())
             if name.startswith("compiled"):
                 stack.enter_context(as_if_long())
+            if name.startswith("priced"):
+                stack.enter_context(without_programs())
             if planted:
                 stack.enter_context(plant_of(name, generator))
             one = check_case(case)

@@ -129,7 +129,7 @@ def _bound(
     # take no program.
     bound: SizedGap | None = None
     if is_convex:
-        bound = pooled_gap(formulation, start, point)
+        bound = _at_hand(formulation, start, point, tolerance)
     elif plan.path == "closed-form":
         bound = few_values.quick_gap(formulation, start, point)
     if bound is None and is_convex and plan.path == "closed-form":
@@ -143,6 +143,19 @@ def _bound(
         return _by_programs(formulation, start, point, tolerance)
     certificate = certify(formulation, start, point)
     return SizedGap(certificate.gap, certificate.scale)
+
+
+def _at_hand(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, tolerance: float
+) -> SizedGap | None:
+    """Return the bound of multipliers that follow from the gradient; None for other sets."""
+    if not box.applies(formulation, start.d):
+        return pooled_gap(formulation, start, point)
+    _, gap, terms = box.bound(formulation, start, point)
+    # The only slope of a largest deviation may be that of a value at 0: then the terms vanish.
+    if not np.all(gap <= tolerance * terms):
+        terms = scale_of(formulation, start, point, terms)
+    return SizedGap(gap, terms)
 
 
 def _by_programs(

@@ -19,6 +19,7 @@ from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
+from ldpopt.solve.certificate.shared_kinks import are_known
 from ldpopt.solve.certificate.total_prices import (
     Bound,
     common_multiplier,
@@ -28,6 +29,7 @@ from ldpopt.solve.certificate.total_prices import (
     is_rounding,
     kinked_multiplier,
     mean_multiplier,
+    settled_multiplier,
     sums_of,
 )
 from ldpopt.solve.formulation import Formulation
@@ -54,6 +56,11 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     explain = partial(_explanation, formulation, start, point, result.mu)
     reasons = np.where(np.isinf(result.gap), reason, "")
     return Evidence(result.gap, result.terms, reasons, explain)
+
+
+def applies(formulation: Formulation, d: int) -> bool:
+    """Return whether the set is a box with at most one total, and slopes of all kinks are known."""
+    return formulation.is_box(d) and are_known(formulation.loss)
 
 
 def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
@@ -133,11 +140,18 @@ class _Model(NamedTuple):
         if isinstance(tangent, KinkedLoss):
             mu = usable(kinked_multiplier(tangent, self.bounds, total))
             return Bound(mu, self._gap_at(mu, excess), terms)
-        tries = [usable(common_multiplier(tangent, self.bounds, near)) for near in _NEARNESS]
-        gaps = np.stack([self._gap_at(mu, excess) for mu in tries])
-        best = np.argmin(gaps, axis=0)[None]
-        mu = np.take_along_axis(np.stack(tries), best, axis=0)[0]
-        return Bound(mu, np.min(gaps, axis=0), terms)
+        multiplier = settled_multiplier if tangent.known else common_multiplier
+        mu = np.zeros(terms.shape)
+        gap = np.full(terms.shape, np.inf)
+        for near in _NEARNESS:
+            other_mu = usable(multiplier(tangent, self.bounds, near))
+            other_gap = self._gap_at(other_mu, excess)
+            mu = np.where(other_gap < gap, other_mu, mu)
+            gap = np.minimum(gap, other_gap)
+            # Closed forms are exact, so that the sharpest look is the last one.
+            if is_rounding(gap, mu, excess, terms):
+                break
+        return Bound(mu, gap, terms)
 
     def _gap_at(self, mu: Array, excess: tuple[Array, Array]) -> Array:
         """Return the bound at one multiplier of the total: that of ``dual``."""

@@ -28,7 +28,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
 from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
-from ldpopt.solve.certificate.evidence import Evidence, Explanation
+from ldpopt.solve.certificate.evidence import Evidence, Explanation, SizedGap
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
@@ -394,15 +394,14 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
     gap = few_values.best_of_all_supports(problem, start, point)
     if gap is None:
         return evidence
-    reason = np.where(gap < evidence.gap, "", evidence.reason)
-    return evidence._replace(gap=np.minimum(gap, evidence.gap), reason=reason)
+    return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
 
 
 def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
     """Return gap and multipliers on a convex set."""
     # On boxes no program is needed, and all trials are certified at once.
-    if problem.is_separate(start.d):
-        return box.evidence(problem, start, point)
+    if box.applies(problem, start.d):
+        return _box_evidence(problem, start, point)
     quick = pooled_gap(problem, start, point)
     if quick is None:
         return polyhedron.evidence(problem, start, point)
@@ -413,9 +412,29 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
-    evidence = polyhedron.evidence(problem, start, point)
-    gap = np.minimum(quick.gap, evidence.gap)
-    reason = np.where(quick.gap < evidence.gap, "", evidence.reason)
+    return _with_smaller_gap(polyhedron.evidence(problem, start, point), quick)
+
+
+def _box_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+    """Return gap and multipliers on a box with at most one total."""
+    evidence = box.evidence(problem, start, point)
+    # Slopes of kinks that values share are chosen one function after the other: several of them in
+    # one sum may take a program.
+    if problem.is_separate(start.d) or np.all(evidence.gap <= _PROMISED * evidence.terms):
+        return evidence
+    # Without constraints all slopes vanish at a minimum, and with them the terms.
+    if np.all(evidence.gap <= _PROMISED * scale_of(problem, start, point, evidence.terms)):
+        return evidence
+    further = polyhedron.evidence(problem, start, point)
+    # Where a program proves nothing, these multipliers are those to show.
+    better, other = (evidence, further) if np.isinf(further.gap).any() else (further, evidence)
+    return _with_smaller_gap(better, other)
+
+
+def _with_smaller_gap(evidence: Evidence, other: Evidence | SizedGap) -> Evidence:
+    """Return evidence with the gap of another one where that is smaller."""
+    gap = np.minimum(other.gap, evidence.gap)
+    reason = np.where(other.gap < evidence.gap, "", evidence.reason)
     return evidence._replace(gap=gap, reason=reason)
 
 

@@ -11,7 +11,7 @@ and only the multipliers, which make p, tie values together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -31,6 +31,13 @@ from ldpopt.solve.certificate.parts import (
     is_long,
     parts_of,
     vector_of,
+)
+from ldpopt.solve.certificate.shared_kinks import (
+    NEARNESS,
+    SharedKinks,
+    Slopes,
+    are_known,
+    shared_kinks_of,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +210,8 @@ class MixedLoss:
 
     Any slopes k of the kinked parts split a price p, so that the rise of the sum is at most the
     smooth part's at the price p - Σk and each kinked part's at its own k. Parts with shared kinks
-    are known to cvxpy alone: with these the loss has an ``objective``, but no ``rise``.
+    that ``shared_kinks`` does not know are known to cvxpy alone: with these the loss has an
+    ``objective``, but no ``rise``.
 
     Attributes
     ----------
@@ -215,6 +223,8 @@ class MixedLoss:
         The parts that are linear in each value but for one kink.
     shared
         From a variable to the parts with shared kinks; None without them.
+    known
+        The same parts where their slopes are known without cvxpy; else empty.
     """
 
     f: Array
@@ -222,6 +232,7 @@ class MixedLoss:
     smooth: Tangent
     kinked: tuple[KinkedLoss, ...]
     shared: Callable[[cp.Expression], cp.Expression] | None
+    known: tuple[SharedKinks, ...] = ()
 
     def slopes(self, near: float) -> tuple[Array, Array]:
         """Return the smallest and the largest slope of each value near the point."""
@@ -236,18 +247,39 @@ class MixedLoss:
     def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
         """Return the sum of the parts' rises at the slopes that explain most of the price."""
         chosen = self._chosen(price, np.maximum(self.f - lower, upper - self.f))
+        of_shared = self._shared_slopes(price, chosen)
         exact = np.zeros(1)
-        rest = price - sum(chosen)
-        rounding = 4 * EPS * (np.abs(price) + sum(map(np.abs, chosen)))
-        rise = self.smooth.rise(rest, error + rounding, lower, upper)
-        for part, slope in zip(self.kinked, chosen, strict=True):
-            rise = rise + part.rise(slope, exact, lower, upper)
-        return with_rounding(rise, len(chosen))
+        slopes = [*chosen, *(part.slope for part in of_shared)]
+        rest = price - sum(slopes)
+        error = error + 4 * EPS * (np.abs(price) + sum(map(np.abs, slopes)))
+        for part in of_shared:
+            error = error + part.error
+        rise = self.smooth.rise(rest, error, lower, upper)
+        for kink, slope in zip(self.kinked, chosen, strict=True):
+            rise = rise + kink.rise(slope, exact, lower, upper)
+        for part in of_shared:
+            rise = rise + part.cost
+        return with_rounding(rise, len(slopes))
 
     def slope_towards(self, price: Array) -> Array:
         """Return the subgradient at f that is nearest to the prices."""
-        taken = sum(self._chosen(price, np.zeros(1)), np.zeros(self.f.shape))
+        chosen = self._chosen(price, np.zeros(1))
+        taken = sum(chosen, np.zeros(self.f.shape))
+        taken = sum((part.slope for part in self._shared_slopes(price, chosen)), taken)
         return taken + self.smooth.slope_towards(price - taken)
+
+    def settled(self, near: float) -> tuple[Array, NDArray[np.bool_]]:
+        """Return a subgradient, and the values at which it is the only one, or its sum is.
+
+        Kinks within ``near`` of a value count.
+        """
+        lowest, highest = self.slopes(near)
+        is_settled = lowest == highest
+        for part in self.known:
+            slope, is_sure = part.subgradient(near)
+            lowest = lowest + slope.reshape(self.f.shape)
+            is_settled &= is_sure.reshape(self.f.shape)
+        return lowest, is_settled
 
     def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
         """Return the loss, with the tangent for its smooth part, as an expression for one trial."""
@@ -285,6 +317,26 @@ class MixedLoss:
         shift = np.divide(self.smooth.slope, modulus, out=np.zeros(len(self.f)), where=modulus > 0)
         return modulus, self.f - shift
 
+    def _shared_slopes(self, price: Array, chosen: Sequence[Array]) -> list[Slopes]:
+        """Return slopes of the parts with shared kinks, of the point's shape, beside chosen ones.
+
+        Each takes what the others leave of the price.
+        """
+        if not self.known:
+            return []
+        shape = self.f.shape
+        d = shape[-1]
+        left = price - self.smooth.slope_towards(price) - sum(chosen)
+        others = [part.subgradient(NEARNESS[0])[0].reshape(shape) for part in self.known]
+        result = []
+        for i, part in enumerate(self.known):
+            wanted = left - sum(others[:i]) - sum(others[i + 1 :])
+            slope, error, cost = part.slopes(np.broadcast_to(wanted, shape).reshape(-1, d))
+            others[i] = slope.reshape(shape)
+            errors = np.broadcast_to(error, slope.shape).reshape(shape)
+            result.append(Slopes(others[i], errors, cost.reshape(shape[:-1])))
+        return result
+
     def _chosen(self, price: Array, reach: Array) -> list[Array]:
         """Return a slope of each kinked part: together they leave little of the price.
 
@@ -293,6 +345,9 @@ class MixedLoss:
         """
         nearest_zero = [part.slope for part in self.kinked]
         missing = price - self.smooth.slope_towards(price) - sum(nearest_zero)
+        # Parts with shared kinks choose afterwards, from about what they have at the point.
+        for shared in self.known if self.kinked else ():
+            missing = missing - shared.subgradient(NEARNESS[0])[0].reshape(self.f.shape)
         chosen = []
         for part, slope in zip(self.kinked, nearest_zero, strict=True):
             place, below, above = part.kinks
@@ -350,7 +405,10 @@ def minorant(
     tangent = Tangent(f, nothing, 0.0, np.zeros(1), np.zeros(1), None)
     if smooth is not None:
         tangent = _tangent(smooth, estimate, f, lower, upper)
-    return MixedLoss(f, slope, tangent, kinked, shared)
+    known: tuple[SharedKinks, ...] = ()
+    if are_known(loss):
+        known = shared_kinks_of(loss, estimate, f, Box(lower, upper))
+    return MixedLoss(f, slope, tangent, kinked, shared, known)
 
 
 def _tangent(

@@ -189,3 +189,18 @@ def common_multiplier(loss: MixedLoss, limits: Box, near: float) -> Array:
     low = np.where(np.isinf(low), np.minimum(high, 0.0), low)
     high = np.where(np.isinf(high), np.maximum(low, 0.0), high)
     return np.asarray(-(low + high) / 2)
+
+
+def settled_multiplier(loss: MixedLoss, limits: Box, near: float) -> Array:
+    """Return minus the mean slope of the values whose slopes the point settles.
+
+    It is weighted by the distance to the nearest bound, as that of a smooth loss.
+    """
+    slope, is_settled = loss.settled(near)
+    weights = np.maximum(np.minimum(loss.f - limits.lower, limits.upper - loss.f), 0.0)
+    # Where some values have no bounds at all, these alone count.
+    is_open = np.isinf(weights) & is_settled
+    has_open = is_open.any(axis=-1, keepdims=True)
+    weights = np.where(has_open, is_open, np.where(is_settled, weights, 0.0))
+    mass = np.maximum(np.sum(weights, axis=-1), np.finfo(np.float64).tiny)
+    return np.asarray(-weighted_sum(slope, weights) / mass)

@@ -1,0 +1,102 @@
+"""Certificates of prices on what values share: from prefix sums and norms, without a program."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, certify, losses
+from ldpopt.constraints import Bounds, NonNegative, SumsTo
+from ldpopt.solve.certificate import polyhedron, shared_kinks
+from ldpopt.solve.certificate.intervals import Box
+
+D = 60
+
+GROUPS = [np.arange(start, start + 5) for start in range(0, D, 5)]
+
+LOSSES = {
+    "variation": losses.LeastSquares() + 0.1 / D * losses.TotalVariation(np.arange(D)[::-1]),
+    "groups": losses.LeastSquares() + 0.3 / D * losses.GroupNorm(GROUPS),
+    "largest": losses.MaxAbsolute(),
+}
+
+SETS = {
+    "simplex": [NonNegative(), SumsTo(1.0)],
+    "nonnegative": [NonNegative()],
+    "plane": [SumsTo(1.0)],
+    "nothing": [],
+}
+
+
+def estimate_of(seed):
+    generator = np.random.default_rng(seed)
+    return generator.dirichlet(np.ones(D)) + generator.normal(0, 0.3 / D, D)
+
+
+def no_program(*_):
+    raise AssertionError("a program was solved")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("constraints", SETS)
+def test_closed_forms_are_proved_without_a_program(name, constraints):
+    if (name, constraints) == ("largest", "plane"):
+        pytest.skip("without curvature and bounds rounding alone has no bound")
+    problem = Problem(LOSSES[name], SETS[constraints])
+    estimates = FrequencyEstimate(np.array([estimate_of(seed) for seed in range(3)]))
+    with mock.patch.object(polyhedron, "evidence", no_program):
+        solution = problem.solve(estimates)
+        certificate = solution.certificate
+        assert problem.plan(estimates).path == "closed-form"
+        assert certificate.is_optimal(1e-12, relative=True)
+        # The multipliers are those that prove it, of the total among them.
+        assert np.all(certificate.stationarity <= 1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_moved_point_is_above_the_minimum_by_at_most_its_gap(name):
+    problem = Problem(LOSSES[name] + 0.2 * losses.LeastSquares(), SETS["simplex"])
+    y = estimate_of(5)
+    solution = problem.solve(y)
+    point = solution.frequencies.copy()
+    giver = int(np.argmax(point))
+    point[giver] -= 1e-3
+    point[(giver + 7) % D] += 1e-3
+    rise = float(problem.loss.value(point, FrequencyEstimate(y))) - solution.objective
+    gap = float(certify(problem, y, point).gap)
+    assert rise > 1e-7
+    assert rise <= gap <= 1e3 * rise
+
+
+@pytest.mark.parametrize("term", [losses.TotalVariation(), LOSSES["groups"].terms[1]])
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_wanted_slopes_bound_the_function(term, seed):
+    generator = np.random.default_rng(seed)
+    f = np.maximum(generator.normal(size=(2, D)), 0.0)
+    limits = Box(np.zeros(1), np.full(1, np.inf))
+    estimate = FrequencyEstimate(np.zeros((2, D)))
+    (kinks,) = shared_kinks.shared_kinks_of(0.7 * term, estimate, f, limits)
+    wanted = generator.normal(size=(2, D)) * 10 ** generator.uniform(-3, 3, (2, D))
+    slope, error, cost = kinks.slopes(wanted)
+    for s in generator.normal(size=(20, 2, D)):
+        drop = 0.7 * (term.value(f, estimate) - term.value(s, estimate))
+        allowed = np.sum(slope * (f - s) + error * np.abs(f - s), axis=-1) + cost
+        assert np.all(drop <= allowed + 1e-12)
+
+
+def test_losses_that_are_not_known_here_are_left_to_programs():
+    class OwnVariation(losses.TotalVariation):
+        """It may be another function."""
+
+    assert shared_kinks.are_known(LOSSES["variation"])
+    assert shared_kinks.are_known(losses.LeastSquares())
+    assert not shared_kinks.are_known(losses.LeastSquares() + OwnVariation())
+    assert not shared_kinks.are_known(losses.GroupNorm([[0, 1], [1, 2]]))
+
+
+def test_several_prices_in_one_sum_are_still_proved():
+    loss = LOSSES["variation"] + 0.2 / D * losses.L1To(np.full(D, 1 / D))
+    problem = Problem(loss, [Bounds(0.0, 0.2), SumsTo(1.0)])
+    certificate = problem.solve(estimate_of(0)).certificate
+    assert certificate.is_optimal(1e-8, relative=True)
+    assert np.isfinite(certificate.stationarity)
