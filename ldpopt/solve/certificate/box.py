@@ -140,7 +140,7 @@ class _Model(NamedTuple):
         if isinstance(tangent, KinkedLoss):
             mu = usable(kinked_multiplier(tangent, self.bounds, total))
             return Bound(mu, self._gap_at(mu, excess), terms)
-        multiplier = settled_multiplier if tangent.known else common_multiplier
+        multiplier = settled_multiplier if tangent.shared_kinks else common_multiplier
         mu = np.zeros(terms.shape)
         gap = np.full(terms.shape, np.inf)
         for near in _NEARNESS:

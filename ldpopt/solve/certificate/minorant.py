@@ -223,7 +223,7 @@ class MixedLoss:
         The parts that are linear in each value but for one kink.
     shared
         From a variable to the parts with shared kinks; None without them.
-    known
+    shared_kinks
         The same parts where their slopes are known without cvxpy; else empty.
     """
 
@@ -232,7 +232,7 @@ class MixedLoss:
     smooth: Tangent
     kinked: tuple[KinkedLoss, ...]
     shared: Callable[[cp.Expression], cp.Expression] | None
-    known: tuple[SharedKinks, ...] = ()
+    shared_kinks: tuple[SharedKinks, ...] = ()
 
     def slopes(self, near: float) -> tuple[Array, Array]:
         """Return the smallest and the largest slope of each value near the point."""
@@ -275,7 +275,7 @@ class MixedLoss:
         """
         lowest, highest = self.slopes(near)
         is_settled = lowest == highest
-        for part in self.known:
+        for part in self.shared_kinks:
             slope, is_sure = part.subgradient(near)
             lowest = lowest + slope.reshape(self.f.shape)
             is_settled &= is_sure.reshape(self.f.shape)
@@ -322,14 +322,14 @@ class MixedLoss:
 
         Each takes what the others leave of the price.
         """
-        if not self.known:
+        if not self.shared_kinks:
             return []
         shape = self.f.shape
         d = shape[-1]
         left = price - self.smooth.slope_towards(price) - sum(chosen)
-        others = [part.subgradient(NEARNESS[0])[0].reshape(shape) for part in self.known]
+        others = [part.subgradient(NEARNESS[0])[0].reshape(shape) for part in self.shared_kinks]
         result = []
-        for i, part in enumerate(self.known):
+        for i, part in enumerate(self.shared_kinks):
             wanted = left - sum(others[:i]) - sum(others[i + 1 :])
             slope, error, cost = part.slopes(np.broadcast_to(wanted, shape).reshape(-1, d))
             others[i] = slope.reshape(shape)
@@ -346,7 +346,7 @@ class MixedLoss:
         nearest_zero = [part.slope for part in self.kinked]
         missing = price - self.smooth.slope_towards(price) - sum(nearest_zero)
         # Parts with shared kinks choose afterwards, from about what they have at the point.
-        for shared in self.known if self.kinked else ():
+        for shared in self.shared_kinks if self.kinked else ():
             missing = missing - shared.subgradient(NEARNESS[0])[0].reshape(self.f.shape)
         chosen = []
         for part, slope in zip(self.kinked, nearest_zero, strict=True):
@@ -405,10 +405,10 @@ def minorant(
     tangent = Tangent(f, nothing, 0.0, np.zeros(1), np.zeros(1), None)
     if smooth is not None:
         tangent = _tangent(smooth, estimate, f, lower, upper)
-    known: tuple[SharedKinks, ...] = ()
+    shared_kinks: tuple[SharedKinks, ...] = ()
     if are_known(loss):
-        known = shared_kinks_of(loss, estimate, f, Box(lower, upper))
-    return MixedLoss(f, slope, tangent, kinked, shared, known)
+        shared_kinks = shared_kinks_of(loss, estimate, f, Box(lower, upper))
+    return MixedLoss(f, slope, tangent, kinked, shared, shared_kinks)
 
 
 def _tangent(

@@ -39,6 +39,9 @@ NEARNESS = (1e-12, 1e-9, 1e-6)
 """Differences that count as none, relative to the largest value: closed forms are exact, and points
 of solvers are not."""
 
+# Norms below it count as none: squares of such values underflow, and a direction would be too long.
+_SMALLEST_NORM = 1e-140
+
 
 class Slopes(NamedTuple):
     """Slopes k of K, of shape (trials, d), and what they cost.
@@ -70,7 +73,7 @@ class Point(NamedTuple):
         lower, upper = (np.broadcast_to(end, f.shape) for end in limits)
         at_lower = f - lower <= _AT_BOUND
         at_upper = upper - f <= _AT_BOUND
-        return cls(*(array.reshape(-1, d) for array in (f, at_lower, at_upper)))
+        return cls(f.reshape(-1, d), at_lower.reshape(-1, d), at_upper.reshape(-1, d))
 
     def needed(self, wanted: Array) -> Array:
         """Return what a slope has to reach: at a bound one that pushes towards it is enough."""
@@ -200,7 +203,7 @@ class _Groups(SharedKinks):
         self._limit = weight * term.weights
         self._inside = point.f[:, self._members]
         self._norms = self._norm(self._inside)
-        norms = self._each(np.where(self._norms > 0, self._norms, 1.0))
+        norms = self._each(np.where(self._norms > _SMALLEST_NORM, self._norms, 1.0))
         self._along = self._each(self._limit) * (self._inside / norms)
 
     def subgradient(self, near: float) -> tuple[Array, Mask]:
@@ -220,7 +223,8 @@ class _Groups(SharedKinks):
         size = self._norm(needed)
         # Rounding must not carry a slope out of the ball of its group.
         shrunk = 1 - (self._lengths + 8) * EPS
-        share = np.minimum(1.0, self._limit / np.where(size > 0, size, 1.0)) * shrunk
+        divisor = np.where(size > _SMALLEST_NORM, size, 1.0)
+        share = np.minimum(1.0, self._limit / divisor) * shrunk
         turned = needed * self._each(share)
         along = self._along * self._each(shrunk)
         prices = [self._price_of_groups(one, of_members, inside) for one in (turned, along)]
@@ -243,7 +247,7 @@ class _Groups(SharedKinks):
     def _norm(self, values: Array) -> Array:
         return np.sqrt(self._sums(values**2))
 
-    def _each(self, of_group: Array) -> Array:
+    def _each(self, of_group: NDArray[Any]) -> NDArray[Any]:
         return np.repeat(of_group, self._lengths, axis=-1)
 
     def _placed(self, of_members: Array) -> Array:
@@ -290,14 +294,14 @@ class _Largest(SharedKinks):
         limit = self._weight * shrunk
         size *= np.minimum(1.0, limit / np.where(total > 0, total, 1.0))
         # Values at a bound may push towards it with whatever is left.
-        pushes = (self._point.at_lower & (sign > 0)) | (self._point.at_upper & (sign < 0))
-        pushes &= is_largest
+        is_held = (self._point.at_lower & (sign > 0)) | (self._point.at_upper & (sign < 0))
+        is_held &= is_largest
         left = np.maximum(limit - np.sum(size, axis=-1, keepdims=True), 0.0) * shrunk
-        size += left * pushes / np.maximum(np.sum(pushes, axis=-1, keepdims=True), 1)
+        size += left * is_held / np.maximum(np.sum(is_held, axis=-1, keepdims=True), 1)
         slope = sign * size
         terms = np.sum(size * np.abs(self._away), axis=-1)
-        most = self._weight * self._largest[:, 0]
-        cost = np.maximum(most - terms, 0.0) + 2 * (size.shape[-1] + 8) * EPS * most
+        value = self._weight * self._largest[:, 0]
+        cost = np.maximum(value - terms, 0.0) + 2 * (size.shape[-1] + 8) * EPS * value
         return Slopes(slope, np.zeros((1, 1)), cost)
 
 
