@@ -321,6 +321,15 @@ def test_verify_prints_its_summary_and_the_corrections_and_with_verbose_every_cl
     assert "not as the ledger expects" not in words.lower()
 
 
+def test_verify_lists_what_fails_and_is_expected_to(monkeypatch, whole_list):
+    monkeypatch.setattr("ldpopt.claims.LEDGER", {"kosarak-size": LEDGER["kosarak-size"]})
+    result = run("verify", "--quick")
+    assert result.status == 0
+    words = " ".join(result.out.split())
+    assert "What is printed, and false" in words
+    assert "kosarak-size Kosarak has 42,178 values" in words
+
+
 def test_verify_as_json_prints_what_it_writes(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpopt.claims.LEDGER", {"oue-flip": LEDGER["oue-flip"]})
     result = run("verify", "--out", tmp_path, "--quick", "--json")

@@ -424,6 +424,18 @@ def test_sources_rounds_and_margins_show_one_row_per_measurement():
         assert "\n" not in repr(shown)
 
 
+def test_rounds_explain_an_error_that_is_estimated_below_0():
+    rng = np.random.default_rng(0)
+    counts = np.array([400, *[10] * 20])
+    months = []
+    for epsilon in (0.5, 4.0):
+        oracle = oracles.OUE(epsilon, 21)
+        months.append(oracle.estimate(oracle.simulate_counts(counts, rng), 600))
+    series = ldpopt.rounds(months)
+    assert series.risk[0] < 0
+    assert str(series).splitlines()[-1].startswith("the first is below 0 by chance")
+
+
 def test_derivatives_and_the_matrix_of_problems_show_themselves():
     solution = ldpopt.Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).solve([0.5, 0.2])
     page = solution.jacobian()._repr_html_()

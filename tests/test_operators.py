@@ -250,3 +250,10 @@ def test_the_mean_of_ties_is_that_of_each_class(setting, values):
     for pair in ([0, 2], [1, 3]):
         expected[:, pair] = values[:, pair].mean(axis=1, keepdims=True)
     np.testing.assert_allclose(means, expected, atol=1e-15)
+
+
+def test_the_registry_shows_what_each_operator_does():
+    lines = str(OPERATORS).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:]] == list(OPERATORS)
+    assert all(operator.text in str(OPERATORS) for operator in OPERATORS.values())
+    assert repr(OPERATORS).startswith("Operators(pool, mean of ties, ")

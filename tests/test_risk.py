@@ -245,7 +245,7 @@ def known_by_p_and_q(oracle):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e.frequencies, "needs a raw FrequencyEstimate"),
+        (lambda e: e.frequencies, "needs a raw FrequencyEstimate.*; got ndarray$"),
         (lambda e: ldpopt.postprocess(e, "norm-sub"), "is processed"),
         (lambda e: FrequencyEstimate(e.frequencies[None], e.n, e.oracle, is_raw=True), "a stack"),
         (

@@ -537,6 +537,12 @@ def test_weights_sum_to_one_for_drifts_of_any_size(drift):
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("path", ["counts.json", Path("counts.json")])
+def test_a_path_in_place_of_an_estimate_is_told_what_reads_it(path):
+    with pytest.raises(InvalidTypeError, match=r"read_counts\(path\)\.estimate is one"):
+        Sources([path])
+
+
 def test_what_was_combined_may_not_count_again():
     rng = np.random.default_rng(25)
     series = [measured(rng, oracles.OUE(1.0, D)).estimate for _ in range(3)]

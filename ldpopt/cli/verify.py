@@ -69,8 +69,9 @@ def verify(
     minute or two. Exit status 1 if a verdict differs from the expected one, or a statement or a
     claim is lost.
 
-    The output counts the papers' checkable statements by verdict, and shows what is corrected and
-    what is not as expected; --verbose prints every claim, and the page of --out has everything.
+    The output counts the papers' checkable statements by verdict, and shows what is corrected, what
+    fails and what is not as expected; --verbose prints every claim, and the page of --out has
+    everything, with the evidence behind each verdict.
 
     With --self-test 68 errors are planted in the package, one at a time and in memory alone, and
     the claims run until one of them notices; with --figures, 8 more in copies of its tables. Exit
@@ -200,16 +201,15 @@ def _write(outcome: _Outcome, files: _Files) -> None:
 
 def _print_tables(outcome: _Outcome, *, verbose: bool) -> None:
     from ldpopt.claims import LEDGER
-    from ldpopt.rendering.claims_table import claims_table, corrections_table, papers_table
+    from ldpopt.rendering.claims_table import claims_table, papers_table
 
     results = outcome.results
     # Both are worth a line each, which hundreds of claims as expected are not.
     surprises = [result for result in results if not result.as_expected]
-    corrected = [result for result in results if result.finding.correction]
     if verbose:
         output.print(claims_table(results))
-    elif corrected:
-        output.print(corrections_table(corrected))
+    else:
+        _print_errors_of_papers(results)
     output.print(papers_table(results))
     # Last, where the eye is at the end of a run.
     if surprises and not verbose:
@@ -218,6 +218,21 @@ def _print_tables(outcome: _Outcome, *, verbose: bool) -> None:
     theirs = [result for result in outcome.checked if result.claim.id not in LEDGER]
     if theirs and not verbose:
         output.print(claims_table(theirs, title="Your claims"))
+
+
+def _print_errors_of_papers(results: Sequence[Result]) -> None:
+    """Print what the papers state and what is right, then what is false without a correction."""
+    from ldpopt.claims import Verdict
+    from ldpopt.rendering.claims_table import corrections_table, failures_table
+
+    # What fails although it should not is listed among the surprises.
+    expected = [result for result in results if result.as_expected]
+    corrected = [result for result in results if result.finding.correction]
+    failed = [result for result in expected if result.finding.verdict is Verdict.FAILS]
+    if corrected:
+        output.print(corrections_table(corrected))
+    if failed:
+        output.print(failures_table(failed))
 
 
 def _print_summary(outcome: _Outcome) -> None:

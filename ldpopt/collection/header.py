@@ -196,7 +196,7 @@ class Header:
             raise InvalidInputError(
                 f"{here} has {key} = {ours.get(key)!r}, but {there} has {key} = "
                 f"{theirs.get(key)!r}: reports of different protocols cannot be counted "
-                "together"
+                "together; ldpopt.Sources combines estimates of several protocols"
             )
 
 

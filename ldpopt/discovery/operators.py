@@ -13,6 +13,7 @@ from ldpopt.discovery.setting import PARAMETERS, Setting
 from ldpopt.discovery.standard_operators import STANDARD
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.printable import latex_text
+from ldpopt.tables import lines_of
 from ldpopt.validate import unknown_name
 
 Array = NDArray[np.float64]
@@ -50,6 +51,14 @@ class Operators(Mapping[str, Operator]):
 
     def __len__(self) -> int:
         return len(self._operators)
+
+    def __repr__(self) -> str:
+        return f"Operators({', '.join(self)})"
+
+    def __str__(self) -> str:
+        """Return one line per operator: its name and what it does."""
+        rows = [(operator.name, operator.text) for operator in self.values()]
+        return "\n".join(lines_of(("operator", "what it does"), rows))
 
 
 OPERATORS = Operators(STANDARD)

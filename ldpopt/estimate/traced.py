@@ -356,7 +356,7 @@ def warn_unless_raw_noise(estimate: TracedFrequencies) -> None:
 def _check_raw(raw: object, shape: tuple[int, ...], is_raw: bool | None) -> None:
     """Raise an error unless ``raw`` can be what frequencies of this shape were made from."""
     if not isinstance(raw, TracedFrequencies):
-        raise InvalidTypeError(f"raw must be a FrequencyEstimate, got {raw!r}")
+        raise InvalidTypeError(f"raw must be a FrequencyEstimate, got {type(raw).__name__}")
     if raw.frequencies.shape != shape:
         raise InvalidInputError(
             f"raw must have the shape of the frequencies, {shape}, got {raw.frequencies.shape}"

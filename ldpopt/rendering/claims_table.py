@@ -63,6 +63,17 @@ def corrections_table(results: Iterable[Result]) -> Table:
     return table
 
 
+def failures_table(results: Iterable[Result]) -> Table:
+    """Return one row per claim that fails: what is printed, and where."""
+    table = Table(box=box.SIMPLE_HEAD, title="What is printed, and false", title_justify="left")
+    table.add_column("as printed")
+    table.add_column("source")
+    for result in results:
+        claim = result.claim
+        table.add_row(f"[bold]{claim.id}[/] {escape(claim.statement)}", escape(claim.source))
+    return table
+
+
 def papers_table(results: Iterable[Result]) -> Table:
     """Return one column per paper: how its statements ended, and how many have no verdict."""
     title = "Statements of the papers, each by the weakest of its claims"

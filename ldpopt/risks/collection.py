@@ -194,7 +194,7 @@ def _checked(raw: FrequencyEstimate, what: str) -> FrequencyEstimate:
     if not isinstance(raw, FrequencyEstimate):
         raise InvalidInputError(
             f"{what} needs a raw FrequencyEstimate with its noise, as oracle.estimate makes it; "
-            f"got {raw!r}"
+            f"got {type(raw).__name__}"
         )
     if raw.frequencies.ndim != 1:
         raise InvalidInputError(

@@ -189,6 +189,9 @@ class Rounds(Immutable):
                 f"unbiased estimate of the mean squared error over all rounds: {together:.3g}, of "
                 f"each round alone: {alone:.3g}",
             )
+            if together < 0:
+                # Unbiased means that it may fall below 0, which looks like a defect.
+                notes += ("the first is below 0 by chance: it is small beside its own error",)
         return of_rounds(self._title, self._sources, self.estimates, notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -133,9 +134,12 @@ class Source(Immutable):
 def _checked(name: str, estimate: object) -> FrequencyEstimate:
     """Return a raw estimate with noise, of one collection."""
     if not isinstance(estimate, FrequencyEstimate):
+        # A path is the likely slip of someone who has files of counts.
+        is_path = isinstance(estimate, str | PathLike)
+        remedy = "; ldpopt.collection.read_counts(path).estimate is one" if is_path else ""
         raise InvalidTypeError(
             f"{name} must be a FrequencyEstimate, got {type(estimate).__name__}: its noise decides "
-            "how much it counts"
+            f"how much it counts{remedy}"
         )
     # Frequencies changed in place would have another noise than the one stated.
     estimate.require_unchanged()
