@@ -114,6 +114,14 @@ def test_a_setting_of_the_yardstick_has_the_same_draws_again():
     assert "| beta | 10,000 | 1 |" in page
 
 
+def test_where_noise_tells_nothing_the_shares_are_those_beforehand():
+    raw = np.random.default_rng(0).normal(0, 1e3, 100)
+    prior = priors.Auto.fit(FrequencyEstimate(raw, noise=Noise(1e6, n=10), is_raw=True))
+    # The mixture has one half, and six families share the other one.
+    expected = [1 / 2] + 6 * [1 / 12]
+    assert_allclose([share for _, share in prior.shares], expected, rtol=0, atol=2e-3)
+
+
 @pytest.mark.parametrize("prior", [priors.Mixture, priors.Auto])
 def test_values_of_more_noise_have_the_mean_of_their_part_of_the_users(prior):
     # 300 values with a tenth of all users, hidden by noise: their sum is what the others leave.

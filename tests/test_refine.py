@@ -142,6 +142,21 @@ def test_the_variance_is_that_of_repeated_collections(oracle):
     assert np.all(np.abs(errors.mean(axis=0)) <= 4 * np.sqrt(measured / draws))
 
 
+@pytest.mark.parametrize("protocol", [OUE, SUE, SubsetSelection])
+def test_the_straight_line_of_variances_is_that_of_the_information(protocol):
+    d = 200
+    f = 1 / np.arange(1, d + 1)
+    f /= f.sum()
+    oracle = protocol(3.0, d)
+    weighing = Weighing(oracle, in_fixed_point(f))
+    reports = reports_of(oracle, f, 50)
+    noise = refined(weighing, weighing.sums(reports), 50).noise
+    ratio = noise.variance(f) / noise.covariance(f).diagonal
+    # Of rare values the constant, of others the slope too; their known sum takes a part of 1/d.
+    assert_allclose(ratio[20:], 1, rtol=0, atol=2 / d)
+    assert_allclose(ratio[1:20], 1, rtol=0, atol=3 / d)
+
+
 @pytest.mark.parametrize("oracle", [OUE(2.0, EIGHT), HadamardResponse(2.0, EIGHT)], ids=repr)
 def test_the_variance_of_sets_knows_that_estimates_sum_to_one(oracle):
     fine = refine(oracle, reports_of(oracle, SKEWED, 2_000), start=SKEWED)
