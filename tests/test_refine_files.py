@@ -80,6 +80,22 @@ def test_a_second_pass_goes_on_where_it_was_killed(tmp_path, small_parts):
     assert_array_equal(grown.estimate.frequencies, again.estimate.frequencies)
 
 
+def test_a_file_that_changes_between_the_passes_is_told(tmp_path):
+    oracle = ORACLES["oue"](3.0, D)
+    write_parts(tmp_path / "reports", oracle)
+    replaced = tmp_path / "reports" / "1.parquet"
+    others = oracle.perturb(np.zeros(50, dtype=int), rng=1)
+
+    def replace(done, total):
+        # After the last part was counted, before the first one is weighed.
+        if done == total:
+            replaced.unlink()
+            write_reports(replaced, oracle, others)
+
+    with pytest.raises(InvalidInputError, match="changed while it was being counted"):
+        aggregate(tmp_path / "reports", refine="mixture-ns", on_partition=replace)
+
+
 def test_a_damaged_state_of_a_second_pass_is_refused(tmp_path):
     oracle = ORACLES["oue"](3.0, D)
     write_parts(tmp_path / "reports", oracle)

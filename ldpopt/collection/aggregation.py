@@ -185,7 +185,8 @@ def aggregate(
     # For the whole run: two that append to one file would spoil it.
     with checkpoint.held():
         progress = checkpoint.load(header, keep_going=keep_going)
-        plan = _planned(files, progress, checkpoint, executor)
+        stamps = [stamp_of(file.path) for file in files]
+        plan = _planned(files, stamps, progress, checkpoint, executor)
         limit = _Limit(max_reject_rate, plan.rows, checkpoint.rejects)
         # A run that is resumed with a lower rate may be beyond it already.
         limit.check(progress)
@@ -229,7 +230,8 @@ def _refined(
     second = Checkpoint(beside, None, checkpoint.schema, WeightedCounts(weighing))
     with second.held():
         progress = second.load(result.header, keep_going=keep_going)
-        again = _planned(plan.files, progress, second, executor)
+        # As they were counted: of a file that was replaced since, other reports would be weighed.
+        again = _planned(plan.files, plan.stamps, progress, second, executor)
         function = partial(weigh_partition, weighing)
         tallies = _tallies(executor, again.waiting, second.state, function)
         wanted = None if on_partition is None else False
@@ -277,6 +279,7 @@ class _Plan:
     """The files in the order in which they count, and the partitions that are not yet counted."""
 
     files: list[ReportFile]
+    stamps: list[Stamp]
     waiting: list[Partition]
     finished: int
     rows: int
@@ -288,9 +291,12 @@ class _Plan:
 
 
 def _planned(
-    files: Sequence[ReportFile], progress: Progress, checkpoint: Checkpoint, executor: Executor
+    files: Sequence[ReportFile],
+    stamps: Sequence[Stamp],
+    progress: Progress,
+    checkpoint: Checkpoint,
+    executor: Executor,
 ) -> _Plan:
-    stamps = [stamp_of(file.path) for file in files]
     order = in_order(files, stamps, progress, checkpoint.state)
     finished = {name: begun.groups for name, begun in progress.files.items()}
     ordered = [(files[i], stamps[i]) for i in order]
@@ -300,6 +306,7 @@ def _planned(
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
         files=[file for file, _ in ordered],
+        stamps=[stamp for _, stamp in ordered],
         waiting=waiting,
         finished=len(parts) - len(waiting),
         rows=sum(part.rows for part in parts),
