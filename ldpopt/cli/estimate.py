@@ -249,6 +249,9 @@ def _about(
 ) -> dict[str, Any]:
     """Return what the numbers mean, which goes with them into every file."""
     about = {**result.header.protocol, "n": result.n, "method": method}
+    # The same reports have other numbers and less noise after a second pass.
+    if result.refinement is not None:
+        about["refined"] = True
     # Only what was chosen: a reader of the file should not look up what a default was.
     if options:
         about["options"] = {

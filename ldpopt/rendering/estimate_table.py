@@ -29,11 +29,14 @@ def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Tabl
     heading
         Of the names: value or set.
     about
-        At least ``method``, ``oracle``, ``epsilon`` and ``n``, for the title.
+        At least ``method``, ``oracle``, ``epsilon`` and ``n``, for the title; ``refined`` after a
+        second pass over the reports.
     """
     title = (
         f"{about['method']}, {about['oracle']}, epsilon = {about['epsilon']:g}, n = {about['n']:,}"
     )
+    if about.get("refined"):
+        title += ", refined"
     caption = None
     if len(shown.names) < shown.count:
         caption = f"the {len(shown.names)} largest of {shown.count:,}; --out writes all"
