@@ -48,7 +48,7 @@ def test_the_help_of_every_command_has_an_example(command):
     assert shown.status == 0
     assert "Usage" in shown.out
     assert f"Example: ldpopt {command} " in " ".join(shown.out.split())
-    # Whether brackets are markup, and need one, depends on the version of typer.
+    # Brackets that are no markup need no backslash: some versions of click show it.
     assert "\\" not in shown.out
 
 

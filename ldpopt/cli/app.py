@@ -25,7 +25,7 @@ FAILED = 2  # exit status after an error, as after a usage error of typer's own
 DEFECT = 70  # EX_SOFTWARE of sysexits.h: an error that this library did not foresee
 INTERRUPTED = 130  # 128 + SIGINT: what shells report of an interrupted program
 
-# Of the copy of click that typer has, or of the package click: that depends on typer's version.
+# typer has a copy of click, which offers this class under no public name.
 _UsageError: type[Exception] = typer.BadParameter.__base__ or typer.BadParameter
 
 
@@ -88,7 +88,7 @@ class _Commands(Interruptible):
 def _one_line_on_interruption() -> Iterator[None]:
     try:
         yield
-    # Otherwise click prints "Aborted!" and ends with status 1, which a failed check has too.
+    # Otherwise typer prints "Aborted!" and ends with status 1, which a failed check has too.
     except KeyboardInterrupt:
         errors.print("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None
