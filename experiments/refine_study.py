@@ -2,9 +2,10 @@
 
 Every draw randomises all users, counts, and refines: ``mixture-ns`` of the counts and of the
 refined estimate on the same reports, both over the limit of rules that see counts alone
-(``metrics.accuracy_limit``). Reports are drawn again, block by block, for the second pass, so that
-memory stays small. Each draw is written below ``build/refine`` when it is done: an interrupted run,
-or one with more draws, resumes.
+(``metrics.accuracy_limit``). The column *law* is the error of ``metrics.law_limit`` over that same
+limit, on draws of counts of its own, which are cheap. Reports are drawn again, block by block, for
+the second pass, so that memory stays small. Each draw is written below ``build/refine`` when it is
+done: an interrupted run, or one with more draws, resumes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ldpopt.storage import write_whole
 OUT = Path(__file__).parent / "results" / "refine.csv"
 BUILD = Path(__file__).parent.parent / "build" / "refine"
 DRAWS = 4
+LAW_DRAWS = 20
 CELLS = 1 << 30  # bits of reports that are held at a time: 128 MB
 
 # Data, ε, oracle, and the number of users where it is not that of the papers.
@@ -59,15 +61,34 @@ Setting = tuple[str, float, str, int]
 COLUMNS = ("limit", "counts", "reports", "gain")
 
 
-def measured(setting: Setting, draw: int) -> dict[str, float]:
-    """Return the mean squared errors of one draw, and the gain that was stated."""
+def collection(setting: Setting) -> tuple[FrequencyOracle, np.ndarray]:
+    """Return the oracle of a setting, and how many users have each value."""
     name, epsilon, protocol, users = setting
     counts = true_counts(name)
     if users:
         counts = apportion(counts, users)
+    return oracles.ORACLES[protocol](epsilon, len(counts)), counts
+
+
+def law_over_limit(setting: Setting) -> float:
+    """Return the error of the rule that knows the law, over that of the one that knows all."""
+    oracle, counts = collection(setting)
     n = int(counts.sum())
     truth = counts / n
-    oracle = oracles.ORACLES[protocol](epsilon, len(counts))
+    drawn = oracle.simulate_counts(counts, np.random.default_rng(0), trials=LAW_DRAWS)
+    raw = oracle.estimate(drawn, n)
+    law, limit = (
+        float(metrics.mean_squared_error(rule(raw, truth), truth).mean())
+        for rule in (metrics.law_limit, metrics.accuracy_limit)
+    )
+    return law / limit
+
+
+def measured(setting: Setting, draw: int) -> dict[str, float]:
+    """Return the mean squared errors of one draw, and the gain that was stated."""
+    oracle, counts = collection(setting)
+    n = int(counts.sum())
+    truth = counts / n
     raw = oracle.estimate(sum(map(oracle.support_counts, reports(oracle, counts, draw))), n)
     with warnings.catch_warnings():
         # That nothing can be gained is a result here.
@@ -142,6 +163,7 @@ def rows() -> Iterator[dict[str, object]]:
             "oracle": protocol,
             "users": users or "papers",
             "gain": round(float(gain.mean()), 4),
+            "law": round(law_over_limit(setting), 4),
             "counts": round(float(counts.mean() / limit.mean()), 4),
             "reports": round(float(fine.mean() / limit.mean()), 4),
             "ratio": round(float(ratio), 4),
