@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import ldpopt
-from ldpopt.collection import aggregate, partition, write_reports
+from ldpopt.collection import aggregate, aggregation, partition, write_reports
 from ldpopt.collection.counts import read_counts, write_counts
 from ldpopt.errors import DataUnavailableError, InvalidInputError, LdpoptWarning
 from ldpopt.oracles import GRR, ORACLES
@@ -94,6 +94,33 @@ def test_a_file_that_changes_between_the_passes_is_told(tmp_path):
 
     with pytest.raises(InvalidInputError, match="changed while it was being counted"):
         aggregate(tmp_path / "reports", refine="mixture-ns", on_partition=replace)
+
+
+def test_passes_that_miss_different_files_are_told(tmp_path, monkeypatch):
+    oracle = ORACLES["oue"](3.0, D)
+    write_parts(tmp_path / "reports", oracle, sizes=(300, 50, 50))
+    weigh = aggregation.weigh_partition
+
+    def misses_one(weighing, part):
+        # One file of the same size as that which the first pass could not read either.
+        if part.path.name == "1.parquet":
+            return partition.Tally(np.empty(0, np.int64), error="gone")
+        return weigh(weighing, part)
+
+    monkeypatch.setattr(aggregation, "weigh_partition", misses_one)
+    options = {"refine": "mixture-ns", "keep_going": True}
+    with pytest.raises(DataUnavailableError, match="350 reports, the first one 400"):
+        aggregate(tmp_path / "reports", **options)
+    count = partition.count_partition
+
+    def misses_other(part):
+        if part.path.name == "2.parquet":
+            return partition.Tally(np.empty(0, np.int64), error="gone")
+        return count(part)
+
+    monkeypatch.setattr(aggregation, "count_partition", misses_other)
+    with pytest.raises(DataUnavailableError, match="350 reports, the first one 350"):
+        aggregate(tmp_path / "reports", **options)
 
 
 def test_a_damaged_state_of_a_second_pass_is_refused(tmp_path):

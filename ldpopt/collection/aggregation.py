@@ -243,12 +243,19 @@ def _refined(
             second.commit(progress, partition, tally)
             if on_partition is not None:
                 on_partition(done, again.partitions)
-    if progress.n != result.n:
+    # As many rows may be missing in another place.
+    if progress.n != result.n or not _places(progress.unreadable) <= _places(result.unreadable):
         raise DataUnavailableError(
-            f"the second pass found {progress.n} reports, the first one {result.n}: files became "
-            "unreadable in between; restore them, and aggregate again"
+            f"the second pass found {progress.n} reports, the first one {result.n}: parts of files "
+            "became unreadable in between, or readable again; restore them, and count from the "
+            "start (--recount, or without the state)"
         )
     return replace(result, refinement=Refinement(weighing.shares, progress.counts))
+
+
+def _places(unreadable: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
+    """Return which parts could not be read: files and first rows."""
+    return {(part["file"], part["row"]) for part in unreadable}
 
 
 def _joined(
