@@ -37,6 +37,7 @@ from ldpopt.losses import (
 )
 from ldpopt.solve.certificate import minorant, parts
 from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.multipliers import shortfall
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12
@@ -250,6 +251,13 @@ def test_a_gap_that_is_more_than_rounding_has_a_reason(further, sentence):
     assert not certify(problem, estimate, point).reason
     moved = 0.9 * point + 0.1 / D
     assert sentence in certify(problem, estimate, moved).reason
+
+
+def test_a_gap_is_blamed_on_the_point_where_a_solver_has_a_better_one():
+    # That of an own loss on 736 values: with a tighter tolerance its point is right to 1e-11.
+    assert "better by 8.2e-06" in shortfall(1.86e-5, 8.2e-6, 1664.0)
+    assert "its accuracy ends there" in shortfall(1.86e-5, 1e-6, 1664.0)
+    assert not shortfall(1e-5, 8.2e-6, 1664.0)
 
 
 def test_without_constraints_what_has_no_larger_loss_bounds_the_gap():

@@ -63,6 +63,10 @@ _NEAR = 100.0
 # A rise of at most so many times what a solver's own point is better by cannot be improved much.
 _EXPLAINED = 2.0
 
+# A point with so much of its gap above a solver's point is the reason for the gap. The rest may be
+# its reason too: multipliers are compared with the tangent at the point, not at the minimum.
+_BLAMED = 0.25
+
 # A gap above this, relative to the terms, is one that a reader may ask about.
 _PROMISED = 1e-8
 
@@ -126,8 +130,7 @@ def shortfall(gap: float, attained: float, size: float) -> str:
     """
     if gap <= _PROMISED * size:
         return ""
-    # Then at most half of it is what the multipliers miss.
-    if attained >= gap / 2:
+    if attained >= _BLAMED * gap:
         return f"a solver's point is better by {attained:.1e}: this point is not the minimum"
     return "no multipliers of a cone solver prove a smaller gap: its accuracy ends there"
 
