@@ -126,11 +126,13 @@ class Covariance:
 
     def trace(self, members: Any = None) -> float:
         """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
-        if members is None:
-            return float(np.sum(self.diagonal))
+        return float(np.sum(self.diagonal if members is None else self.variances(members)))
+
+    def variances(self, members: Any) -> Array:
+        """Return the diagonal of A Σ Aᵀ for a sparse (m, d) matrix A of zeros and ones, (m,)."""
         rows = np.asarray(members @ self._basis)
-        shared = np.einsum("mk,kl,ml->", rows, self._core, rows)
-        return float(np.sum(members @ self._independent) + shared)
+        shared = np.einsum("mk,kl,ml->m", rows, self._core, rows)
+        return np.asarray(members @ self._independent + shared)
 
     def trace_with(self, derivative: Any) -> float:
         """Return tr(J Σ) for a matrix J that knows its ``diagonal`` and its products (``@``)."""

@@ -64,7 +64,20 @@ def test_the_risk_is_unbiased(oracle, sets):
         assert abs(np.mean(errors)) < 3 * spread + 0.03 * np.mean(true[name])
 
 
-def test_a_diagonal_covariance_for_grr_fails_that_test(monkeypatch):
+def expected_noise(oracle, sets):
+    """Return the expected ‖noise‖² of Norm's answers, by the matrices themselves."""
+    answers = ldpopt.estimate.sets.membership(sets, D).toarray()
+    centred = answers - answers.mean(axis=1, keepdims=True)
+    return float(np.trace(centred @ oracle.covariance(TRUTH).dense() @ centred.T)) / N
+
+
+def test_a_diagonal_covariance_for_grr_is_wrong_by_more_than_the_bias_allowed(monkeypatch):
+    oracle = oracles.GRR(4.0, D)
+    sets = [[0, 1], [2, 3, 4]]
+    raw = oracle.estimate(oracle.simulate_counts(COUNTS, rng=0, trials=600), N)
+    right = np.mean([Collection(one, sets).noise_total for one in raw])
+    expected = expected_noise(oracle, sets)
+    assert right == pytest.approx(expected, rel=0.01)
     diagonal = Covariance.__matmul__
 
     def without_pairs(self, vectors):
@@ -75,10 +88,36 @@ def test_a_diagonal_covariance_for_grr_fails_that_test(monkeypatch):
 
     monkeypatch.setattr(Covariance, "__matmul__", without_pairs)
     monkeypatch.setattr(Covariance, "trace", trace)
-    excess, true = errors_of_estimates(oracles.GRR(1.0, D), BLOCKS, ["base"], draws=240)
-    errors = excess["base"]
-    spread = np.std(errors) / np.sqrt(len(errors))
-    assert abs(np.mean(errors)) > 3 * spread + 0.03 * np.mean(true["base"])
+    assert abs(Collection(raw[0], sets).noise_total / expected - 1) > 0.05
+
+
+@pytest.mark.parametrize("oracle", [oracles.OUE, oracles.GRR, oracles.HadamardResponse])
+@pytest.mark.parametrize("sets", [None, BLOCKS])
+def test_answers_are_held_against_those_with_the_total_that_is_known(oracle, sets):
+    oracle = oracle(1.0, D)
+    raw = collected(oracle, np.random.default_rng(3))
+    collection = Collection(raw, sets)
+    members = np.eye(D) if sets is None else ldpopt.estimate.sets.membership(sets, D).toarray()
+    centred = members - members.mean(axis=1, keepdims=True)
+    noise = centred @ collection.covariance.dense() @ centred.T
+    norm = METHODS["norm"].solve(raw).frequencies
+    assert collection.answers == pytest.approx(members @ norm)
+    weights = np.random.default_rng(4).normal(size=(2, collection.count))
+    assert collection.answer_noise(weights) == pytest.approx(weights @ noise)
+    # tr(A J C) of Norm, whose derivative is the projection: it lets through just this noise.
+    derivative = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]).solve(raw).jacobian()
+    assert collection.trace_with(derivative) == pytest.approx(np.trace(noise))
+    assert collection.answer_variances == pytest.approx(np.diag(noise))
+    correlations = noise / np.sqrt(np.outer(np.diag(noise), np.diag(noise)))
+    independent = collection.independent_answers(np.random.default_rng(0))
+    assert independent == pytest.approx(collection.count**2 / np.sum(correlations**2))
+    for number in (2, D):
+        moves = collection.moves("sure", number, 0.1, np.random.default_rng(5))
+        centred_moves = moves.vectors - moves.vectors.mean(axis=1, keepdims=True)
+        assert moves.answers == pytest.approx(centred_moves @ members.T)
+    # Noise given by hand says nothing of a total.
+    by_hand = FrequencyEstimate(raw.frequencies, noise=np.full(D, 1e-4), is_raw=True)
+    assert Collection(by_hand, sets).answers == pytest.approx(members @ raw.frequencies)
 
 
 def test_the_bootstrap_is_unbiased_at_more_noise():

@@ -11,7 +11,9 @@ from ldpopt import FrequencyEstimate, Selection, datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.protocol import PureProtocol
-from ldpopt.risks import Risk, RiskRow, RiskTable
+from ldpopt.risks import Collection
+from ldpopt.risks import misfit as misfits
+from ldpopt.risks.misfit import expected_misfit
 from ldpopt.studies import selection as selecting
 from ldpopt.studies.selection import MethodScore
 
@@ -61,8 +63,7 @@ def test_intervals_are_students_by_hand():
     # Candidate b: errors 1, 2, 6; mean 3, standard deviation sqrt(7). Candidate a is larger by 3, 2
     # and 4: mean 3, standard deviation 1. t(2) = 4.302653 at 97.5 %.
     errors = np.array([[4.0, 1.0], [4.0, 2.0], [10.0, 6.0]])
-    selection = selecting._ranked(errors, ["a", "b"], "norm-sub")
-    best, worst = selection.scores
+    best, worst = selecting._ranked(errors, ["a", "b"])
     reach = 4.302653 / np.sqrt(3)
     assert (best.method, best.mean, best.low) == ("b", 3.0, 0.0)
     assert best.high == pytest.approx(3 + reach * np.sqrt(7), rel=1e-6)
@@ -72,12 +73,11 @@ def test_intervals_are_students_by_hand():
     assert worst.low == 0
     assert worst.excess_low == pytest.approx(3 - reach, rel=1e-6)
     assert worst.excess_high == pytest.approx(3 + reach, rel=1e-6)
-    assert selection.trials == 3
 
 
 def test_of_two_equal_methods_the_first_named_is_chosen():
     errors = np.array([[1.0, 1.0], [2.0, 2.0]])
-    assert selecting._ranked(errors, ["b", "a"], "norm-sub").method == "b"
+    assert selecting._ranked(errors, ["b", "a"])[0].method == "b"
 
 
 def test_a_printed_selection_says_what_is_undecided():
@@ -95,42 +95,82 @@ def test_a_printed_selection_says_what_is_undecided():
     ]
 
 
-def risks_of(excess, low, high):
-    """Return risks of norm-sub, which is above norm by an excess with its interval."""
-    risk = Risk("norm", 1.0, 0.5, 1.5, "sure", "3 sets")
-    other = Risk("norm-sub", 1.0 + excess, 0.5, 2.5, "sure", "3 sets")
-    return RiskTable((RiskRow(risk, 0.0, 0.0, 0.0), RiskRow(other, excess, low, high)))
+def simulated(errors, truth=(0.5, 0.5)):
+    """Return what a simulation leaves, from the errors of each method."""
+    return selecting._Simulated(errors, {}, np.array(truth), "norm-sub")
 
 
-def test_both_kinds_of_evidence_are_weighted_by_how_far_they_may_be_wrong():
-    scores = (
-        MethodScore("norm-sub", 1.0, 0.5, 1.5, 0.0, 0.0),
-        MethodScore("norm", 2.0, 1.5, 2.5, 0.5, 2.0),
-    )
-    # The simulated difference is 1, in doubt by 2. An unbiased one of -2 weighs as much at an error
-    # of 2, and less at a larger one: the mean changes its sign at an error of √8.
-    for error, chosen in ((0.0, "norm"), (2.8, "norm"), (2.9, "norm-sub")):
-        excesses = {"norm-sub": (0.0, 0.0), "norm": (-2.0, error)}
-        assert selecting._combined(scores, excesses) == chosen
-    same = (scores[0], MethodScore("base", 1.0, 0.5, 1.5, 0.0, 0.0))
-    assert selecting._combined(same, {"base": (0.0, 0.0)}) == "norm-sub"
-    nothing = tuple(MethodScore(name, 0.0, 0.0, 0.0, 0.0, 0.0) for name in "ab")
-    assert selecting._combined(nothing, {"b": (0.0, 0.0)}) == "a"
+def test_what_the_misfit_adds_decides():
+    outcome = simulated({"norm-sub": np.ones(2), "norm": np.full(2, 2.0)})
+    assert outcome.selection().method == "norm-sub"
+    assert outcome.selection({"norm-sub": 0.9, "norm": 0.0}).method == "norm-sub"
+    # Of equal sums the smaller simulated error is chosen.
+    assert outcome.selection({"norm-sub": 1.0, "norm": 0.0}).method == "norm-sub"
+    chosen = outcome.selection({"norm-sub": 1.1, "norm": 0.0})
+    assert (chosen.method, chosen.simulated) == ("norm", "norm-sub")
+    # A method without an answer near the estimate is not among them.
+    assert outcome.selection({"norm": 5.0}).method == "norm"
 
 
 def test_a_disagreement_is_stated():
-    scores = (
-        MethodScore("norm-sub", 1.0, 0.5, 1.5, 0.0, 0.0),
-        MethodScore("norm", 2.0, 1.5, 2.5, 0.5, 2.0),
-    )
-    selection = Selection("norm", scores, "norm-sub", 7, risks=risks_of(0.6, 0.1, 1.1))
-    assert selection.simulated == "norm-sub"
-    *_, last = str(selection).splitlines()
-    assert last.startswith("the simulations would choose norm-sub, but on these reports its error")
-    assert "chosen" in str(selection)
+    outcome = simulated({"norm-sub": np.array([1.0, 1.5]), "norm": np.array([2.0, 2.5])})
+    selection = outcome.selection({"norm-sub": 3.0, "norm": 0.5})
+    *lines, last = str(selection).splitlines()
+    assert last.startswith("the simulations would choose norm-sub, but the raw answers show")
+    assert "adds 2.5 to its error over that of norm" in last
+    assert lines[1].split() == ["method", "simulated", "MSE", "interval", "corrected"]
+    assert "4.25" in lines[2]
     assert "the simulations would choose" in selection._repr_html_()
-    agreed = Selection("norm-sub", scores, "norm-sub", 7, risks=risks_of(0.6, 0.1, 1.1))
-    assert not agreed.disagreement
+    assert not outcome.selection({"norm-sub": 0.0, "norm": 0.5}).disagreement
+
+
+def test_a_method_that_follows_the_misfit_gets_nothing_added(emoji):
+    _, raw = emoji
+    collection = Collection(raw, [[0, 1, 2], [3, 4]])
+    truth = ldpopt.postprocess(raw, "norm-sub").frequencies
+    outcome = simulated({}, truth)
+    methods = {name: ldpopt.METHODS[name] for name in ("norm", "norm-sub")}
+    # What the answers of Norm exceed those of the fit by is the misfit itself.
+    misfit = collection.answers - collection.answered(truth)
+    extra = selecting._extra_errors(outcome, methods, collection, misfit)
+    assert extra["norm"] == pytest.approx(0, abs=1e-15)
+    assert extra["norm-sub"] == pytest.approx(np.mean(misfit**2))
+    assert selecting._extra_errors(outcome, methods, collection, 0 * misfit)["norm-sub"] == 0
+
+
+def test_the_misfit_is_what_the_raw_answers_show_beyond_their_noise():
+    fitted = np.array([0.5, 0.3, 0.2])
+    noise = np.full(3, 1e-4)
+    # Within the noise, nearly nothing; far beyond it, nearly all.
+    near = fitted + np.array([0.005, -0.005, 0.0])
+    assert np.abs(expected_misfit(near, fitted, noise, 3.0)).max() < 0.002
+    far = fitted + np.array([0.2, -0.1, -0.1])
+    assert expected_misfit(far, fitted, noise, 3.0) == pytest.approx(far - fitted, rel=0.05)
+    # Noise that is larger than the answers tells nothing of them.
+    assert np.abs(expected_misfit(far, fitted, np.full(3, 9.0), 3.0)).max() < 0.01
+    # Answers whose noise is one and the same are one witness.
+    medium = fitted + 0.02
+    many = expected_misfit(medium, fitted, noise, 3.0)
+    assert expected_misfit(medium, fitted, noise, 0.5).sum() < 0.9 * many.sum()
+    # What is the same for all estimates has no misfit.
+    sure = np.array([0.0, 1e-4, 1e-4])
+    assert expected_misfit(far, fitted, sure, 3.0)[0] == 0
+    assert np.all(expected_misfit(far, fitted, np.zeros(3), 0.0) == 0)
+
+
+def test_the_expected_misfit_is_the_mean_of_a_dense_posterior():
+    rng = np.random.default_rng(0)
+    fitted = rng.dirichlet(np.ones(4))
+    noise = rng.uniform(1e-3, 1e-2, 4)
+    excess = rng.normal(0, 0.1, 4)
+    for own, common in [(0.0, 0.3), (0.35, 0.0), (0.6, 1.0)]:
+        prior = own**2 * np.diag(fitted**2) + common**2 * np.outer(fitted, fitted)
+        total = prior + np.diag(noise)
+        solved = np.linalg.solve(total, excess)
+        log_likelihood, mean = misfits._under(own, common, excess, fitted, noise)
+        expected = -(excess @ solved + np.linalg.slogdet(total)[1]) / 2
+        assert log_likelihood == pytest.approx(expected, rel=1e-9)
+        assert mean == pytest.approx(prior @ solved, rel=1e-9)
 
 
 def test_sets_that_belong_together_are_not_left_to_the_simulation(emoji):

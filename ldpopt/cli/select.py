@@ -75,9 +75,10 @@ def select(
     """Choose the method that answers your queries with the smallest error.
 
     Collections of as many users are simulated, whose values follow the estimate; every candidate
-    answers the queries of each, and the mean squared errors are compared. They are averaged with
-    an unbiased estimate of the same errors from these very reports, by how far either may be
-    wrong; the output says where this overrules the simulation. The reports are used through the
+    answers the queries of each, and the mean squared errors are compared. Where the raw answers
+    show that the simulated data are wrong for these queries, the errors are corrected; the output
+    says where this overrules the simulation. Unbiased estimates of the errors from these very
+    reports stand beside them. The reports are used through the
     estimate alone, so that the choice costs no privacy. "undecided" stands behind a method that
     the evidence does not separate from the best.
 
@@ -117,6 +118,7 @@ def _record(selection: Any) -> dict[str, Any]:
         "fit": selection.fit,
         "trials": selection.trials,
         "scores": [asdict(score) for score in selection.scores],
+        "extra": dict(selection.extra),
         "risks": [asdict(row) for row in selection.risks.rows] if selection.risks else [],
         "disagreement": selection.disagreement,
         "dropped": dict(selection.dropped),

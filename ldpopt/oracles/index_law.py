@@ -260,15 +260,14 @@ class IndexCovariance(Covariance):
             drawn = drawn - drawn.mean(axis=-1, keepdims=True)
         return np.asarray(drawn)
 
-    def trace(self, members: Any = None) -> float:
-        """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
-        total = super().trace(members)
-        if members is not None:
-            # One set at a time: a dense matrix of all sets would take their number times d.
-            for i in range(members.shape[0]):
-                supported = self._form.sums(members[[i]].toarray()[0])
-                total += float(self._law @ supported**2)
-        return total
+    def variances(self, members: Any) -> Array:
+        """Return the diagonal of A Σ Aᵀ for a sparse (m, d) matrix A of zeros and ones, (m,)."""
+        result = super().variances(members)
+        # One set at a time: a dense matrix of all sets would take their number times d.
+        for i in range(members.shape[0]):
+            supported = self._form.sums(members[[i]].toarray()[0])
+            result[i] += self._law @ supported**2
+        return result
 
     def trace_with(self, derivative: Any) -> float:
         """Return tr(J Σ). Cost: a product with J per index, in blocks."""

@@ -23,6 +23,10 @@ Kind = Literal["sure", "bootstrap"]
 # against the tolerance to which priors are fitted.
 _STEP = 1e-2
 
+# The correlations of up to so many answers are written out; of more they are sampled.
+_EXACT = 256
+_SIGNS = 16
+
 
 class Derivative(Protocol):
     """∂g/∂f̃ of a rule, as ``Solution.jacobian`` returns it."""
@@ -45,10 +49,10 @@ class Moves:
         Moves b, shape (m, d): draws of the noise, or the noise that each answer shares with all
         values, in units of its standard deviation.
     answers
-        Their answers A b, shape (m, k).
+        How the unbiased answers move with them, shape (m, k).
     tests
         Vectors u, shape (m, k), such that the mean of u·A J b over draws, or its sum over answers,
-        is tr(A J Σ Aᵀ).
+        is the trace of A J C, with C the covariance of f̃ and the unbiased answers.
     are_draws
         Whether they are draws; otherwise nothing here is random.
     step
@@ -66,7 +70,7 @@ class Moves:
         return float(np.mean(products) if self.are_draws else np.sum(products))
 
     def trace_of_square(self, moved: Array) -> float:
-        """Return tr(T²) of T = A J Σ Aᵀ, from the answers A J b of all moves, shape (m, k)."""
+        """Return tr(T²) of T = A J C, from the answers A J b of all moves, shape (m, k)."""
         products = self.tests @ moved.T
         square = products * products.T
         if not self.are_draws:
@@ -122,16 +126,46 @@ class Collection:
         """Σ at the frequencies of Norm-Sub, which are a distribution and near the true ones."""
         return self.raw.noise.covariance(closed_form.norm_sub(self.raw.frequencies))
 
+    @property
+    def knows_total(self) -> bool:
+        """Whether Σf = 1 is known: users of a protocol hold one value each."""
+        return self.raw.noise.protocol is not None
+
     @cached_property
     def answers(self) -> Array:
-        """The raw answers A f̃, shape (k,)."""
-        return self.answered(self.raw.frequencies)
+        """The unbiased answers that rules are held against, shape (k,).
+
+        Where the total is known they are those of Norm: the noise of the sum would otherwise enter
+        every large set.
+        """
+        y = self.raw.frequencies
+        return self.answered(closed_form.norm(y) if self.knows_total else y)
 
     @cached_property
     def noise_total(self) -> float:
-        """The trace of AΣAᵀ, unbiased: Σ is linear in f, and so raw frequencies stand for f."""
+        """Expected ‖noise‖² of these answers.
+
+        It is unbiased: Σ is linear in f, and so raw frequencies stand for f.
+        """
         shifted = closed_form.norm(self.raw.frequencies)
-        return self.raw.noise.covariance(shifted).trace(self._members)
+        covariance = self.raw.noise.covariance(shifted)
+        total = covariance.trace(self._members)
+        if not self.knows_total:
+            return total
+        # tr(A P Σ P Aᵀ) with P = I - 11ᵀ/d.
+        common = covariance @ np.ones(self.raw.d)
+        sizes = self._sizes
+        shared = sizes @ self.answered(common) / self.raw.d
+        return float(total - 2 * shared + sizes @ sizes * np.sum(common) / self.raw.d**2)
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """How many values are in each answer, shape (k,)."""
+        return self.answered(np.ones(self.raw.d))
+
+    def _centred(self, columns: Array) -> Array:
+        """Return P x for columns x of shape (d, m), x itself where the total is not known."""
+        return columns - columns.mean(axis=0) if self.knows_total else columns
 
     def answered(self, frequencies: Array, *, clip: bool = False) -> Array:
         """Return the answers of frequencies (..., d), shape (..., k)."""
@@ -141,11 +175,41 @@ class Collection:
         return np.maximum(result, 0.0) if clip else result
 
     def answer_noise(self, weights: Array) -> Array:
-        """Return AΣAᵀ w for weights of shape (m, k)."""
-        if self._members is None:
-            return np.asarray((self.covariance @ weights.T).T)
-        spread = np.asarray(self._members.T @ weights.T)
-        return np.asarray((self._members @ (self.covariance @ spread)).T)
+        """Return the covariance of the answers' noise times weights of shape (m, k)."""
+        is_of_values = self._members is None
+        spread = weights.T if is_of_values else np.asarray(self._members.T @ weights.T)
+        noise = self._centred(self.covariance @ self._centred(spread))
+        return np.asarray((noise if is_of_values else self._members @ noise).T)
+
+    @cached_property
+    def answer_variances(self) -> Array:
+        """The variance of each unbiased answer, shape (k,)."""
+        covariance = self.covariance
+        is_of_values = self._members is None
+        variances = covariance.diagonal if is_of_values else covariance.variances(self._members)
+        if not self.knows_total:
+            return variances
+        # The diagonal of A P Σ P Aᵀ; what is nothing but rounding may be below 0.
+        common = covariance @ np.ones(self.raw.d)
+        share = self._sizes / self.raw.d
+        variances = variances - 2 * share * self.answered(common) + share**2 * np.sum(common)
+        return np.asarray(np.maximum(variances, 0.0))
+
+    def independent_answers(self, rng: np.random.Generator) -> float:
+        """Return how many independent answers would have as much noise, at most k.
+
+        That is k²/tr(R²) for the correlations R of the answers, with tr(R²) from random signs where
+        there are many.
+        """
+        sd = np.sqrt(self.answer_variances)
+        scale = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
+        k = self.count
+        is_exact = k <= _EXACT
+        # Rows of the identity give every entry of R, random signs the mean of what it does.
+        signs = np.eye(k) if is_exact else rng.choice([-1.0, 1.0], size=(_SIGNS, k))
+        squares = (self.answer_noise(signs * scale) * scale) ** 2
+        total = float(np.sum(squares)) / (1 if is_exact else _SIGNS)
+        return min(k**2 / total, float(k)) if total > 0 else 0.0
 
     def moves(self, kind: Kind, number: int, alpha: float, rng: np.random.Generator) -> Moves:
         """Return the moves for one kind of estimate.
@@ -156,27 +220,31 @@ class Collection:
         if kind == "sure" and self._members is not None and self.count <= number:
             return self._moves_of_answers(step)
         draws = self.covariance.draws(number, rng)
-        answers = self.answered(draws)
+        answers = self.answered(self._centred(draws.T).T)
         return Moves(draws, answers, answers, are_draws=True, step=step)
 
     def _moves_of_answers(self, step: float) -> Moves:
-        shared = self.covariance @ self._members.toarray().T
-        sd = np.sqrt(np.maximum(np.diag(self._members @ shared), 0.0))
+        shared = self.covariance @ self._centred(self._members.toarray().T)
+        sd = np.sqrt(np.maximum(np.diag(self._members @ self._centred(shared)), 0.0))
         # An answer without noise, such as the sum of all of GRR's, moves nothing.
         units = np.where(sd > 0, sd, 1.0)
         vectors = (shared / units).T
-        tests = np.diag(sd)
-        return Moves(vectors, self.answered(vectors), tests, are_draws=False, step=step)
+        answers = self.answered(self._centred(vectors.T).T)
+        return Moves(vectors, answers, np.diag(sd), are_draws=False, step=step)
 
     def trace_with(self, derivative: Derivative) -> float:
-        """Return tr(A J Σ Aᵀ) of an exact derivative."""
+        """Return tr(A J C) of an exact derivative, C the covariance of f̃ and the answers."""
         if self._members is None:
-            return self.covariance.trace_with(derivative)
+            total = self.covariance.trace_with(derivative)
+            if self.knows_total:
+                common = self.covariance @ np.ones(self.raw.d)
+                total -= float(np.mean(derivative @ common))
+            return total
         total = 0.0
         # In parts: all answers at once would take k vectors of d numbers.
         for first in range(0, self.count, 64):
             rows = self._members[first : first + 64]
-            moved = derivative @ (self.covariance @ rows.toarray().T)
+            moved = derivative @ (self.covariance @ self._centred(rows.toarray().T))
             total += float(np.sum(rows.toarray() * moved.T))
         return total
 

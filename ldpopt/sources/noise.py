@@ -89,14 +89,8 @@ class CombinedCovariance(Covariance):
         """Return normal vectors with this covariance and mean 0, shape (count, d)."""
         return self._combine([part.draws(count, rng) for part in self._parts])
 
-    def trace(self, members: Any = None) -> float:
-        """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
-        if members is None:
-            return float(np.sum(self.diagonal))
-        return float(np.sum(self.of_sets(members)))
-
-    def of_sets(self, members: Any) -> Array:
-        """Return the variance of the total of each row of a sparse matrix of zeros and ones."""
+    def variances(self, members: Any) -> Array:
+        """Return the diagonal of A Σ Aᵀ for a sparse (m, d) matrix A of zeros and ones, (m,)."""
         size = self._rows_at_once()
         # Sparse rows are filled up block by block.
         starts = range(0, members.shape[0], size)
@@ -177,4 +171,4 @@ class CombinedNoise(Noise):
         """
         if members is None:
             return super().answer_variance(frequencies, None)
-        return self.covariance(frequencies).of_sets(members), np.zeros(1)
+        return self.covariance(frequencies).variances(members), np.zeros(1)

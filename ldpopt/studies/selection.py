@@ -6,20 +6,21 @@ Sources: N V-D and Fig. 9 for the simulation; ``ldpopt.risks`` for the unbiased 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt import progress, validate
+from ldpopt import closed_form, progress, validate
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.risks import Collection, Evidence, RiskTable
+from ldpopt.risks import Collection, RiskTable
+from ldpopt.risks.misfit import expected_misfit
 from ldpopt.studies.risk import ALPHA, PROBES, evidence_of, kind_for
 from ldpopt.tables import data_frame, html_of, lines_of
 
@@ -79,6 +80,9 @@ class Selection:
         Why each candidate without an answer is not among the scores, by its name.
     risks
         Unbiased estimates of the same errors; None without them.
+    extra
+        What is added to each simulated error, since the raw answers show that the synthetic data
+        are wrong for these queries; the smallest sum is chosen. Empty unless both kinds are used.
     """
 
     method: str
@@ -87,6 +91,7 @@ class Selection:
     trials: int
     dropped: Mapping[str, str] = field(default_factory=dict)
     risks: RiskTable | None = None
+    extra: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def simulated(self) -> str:
@@ -96,13 +101,13 @@ class Selection:
     @property
     def disagreement(self) -> str:
         """What the two kinds of evidence disagree about, in a sentence; empty if they agree."""
-        if self.risks is None or not self.scores or self.method == self.simulated:
+        if not self.extra or self.method == self.simulated:
             return ""
-        row = self.risks.row(self.simulated)
+        more = self.extra[self.simulated] - self.extra[self.method]
         return (
-            f"the simulations would choose {self.simulated}, but on these reports its error is "
-            f"{row.excess:.3g} above that of {self.method} ({row.excess_low:.3g} .. "
-            f"{row.excess_high:.3g}): the data that {self.fit} fits differ from the true ones"
+            f"the simulations would choose {self.simulated}, but the raw answers show that the "
+            f"data that {self.fit} fits are wrong for these sets, which adds {more:.3g} to its "
+            f"error over that of {self.method}"
         )
 
     @property
@@ -139,6 +144,7 @@ class Selection:
                     "method": name,
                     "is_chosen": name == self.method,
                     "simulated": None if score is None else score.mean,
+                    "corrected": None if score is None else score.mean + self.extra.get(name, 0.0),
                     "risk": None if risk is None else risk.mean,
                 }
             )
@@ -161,6 +167,8 @@ class Selection:
         headings = ["method"]
         if self.scores:
             headings += ["simulated MSE", "interval"]
+        if self.extra:
+            headings.append("corrected")
         if self.risks is not None:
             headings += ["estimated MSE", "above the best"]
         simulated = {score.method: score for score in self.scores}
@@ -173,6 +181,8 @@ class Selection:
             if self.scores:
                 score = simulated[name]
                 row += [f"{score.mean:.3g}", f"{score.low:.3g} .. {score.high:.3g}"]
+            if self.extra:
+                row.append(f"{simulated[name].mean + self.extra[name]:.3g}")
             if self.risks is not None:
                 risk = self.risks.row(name)
                 interval = f"{risk.excess_low:.3g} .. {risk.excess_high:.3g}"
@@ -213,9 +223,11 @@ def select_method(
     collections of n users who hold values by it are simulated with the estimate's own oracle, and
     every candidate is judged on them (N V-D). It has little noise, but is as good as the fit: where
     shrinkage adds up, as in sets whose members belong together, the fit itself is shrunk and takes
-    the harm for truth. Risk: an unbiased estimate of the error on these very reports
-    (``compare_risk``), with more noise. Each difference between methods is averaged over both, by
-    how far each may be wrong; ``disagreement`` states where the simulation is overruled.
+    the harm for truth. The raw answers on these very reports are unbiased, with more noise. Where
+    they show that the fit's answers are wrong, by more than their noise explains, each simulated
+    error is corrected by the part of this misfit that the method's own answers do not follow;
+    ``disagreement`` states where this overrules the simulation. ``risks`` holds unbiased estimates
+    of the errors (``compare_risk``) beside them.
 
     The reports are used through the estimate alone, so that the choice costs no privacy.
 
@@ -237,7 +249,7 @@ def select_method(
     rng
         Generator or seed; None for fresh entropy.
     by
-        ``"both"``; ``"simulation"`` alone, as in N; or ``"risk"`` alone.
+        ``"both"``; ``"simulation"`` alone, as in N; or ``"risk"`` alone, by ``compare_risk``.
 
     Returns
     -------
@@ -275,33 +287,26 @@ def select_method(
     _require_oracle(est)
     if not membership(named_sets(sets, est.labels)[1], est.d).shape[0]:
         raise InvalidInputError("select_method needs at least one set")
-    simulated: Selection | None = None
-    if kind != "risk":
-        simulated = _by_simulation(est, sets, methods, method_of(fit), trials, generator)
-        if kind == "simulation":
-            return simulated
-        methods = {score.method: methods[score.method] for score in simulated.scores}
-    collection = Collection(est, sets, "select_method")
-    evidence, risks = _risks(collection, methods, generator)
-    if simulated is None:
+    if kind == "risk":
+        _, risks = _risks(Collection(est, sets, "select_method"), methods, generator)
         return Selection(risks.best, (), "", 0, risks.dropped, risks)
+    simulated = _simulated(est, sets, methods, method_of(fit), trials, generator)
+    if kind == "simulation":
+        return simulated.selection()
+    collection = Collection(est, sets, "select_method")
+    judged = {name: methods[name] for name in simulated.errors}
+    answered, risks = _risks(collection, judged, generator)
     # Without an answer near the estimate a candidate has no risk, and is not chosen.
-    scores = tuple(score for score in simulated.scores if score.method not in risks.dropped)
-    dropped = {**simulated.dropped, **risks.dropped}
-    first = evidence[scores[0].method]
-    k = collection.count
-    excesses = {
-        name: (one.excess(first) / k, one.excess_variance(first, collection) ** 0.5 / k)
-        for name, one in evidence.items()
-    }
-    chosen = _combined(scores, excesses)
-    return replace(simulated, method=chosen, scores=scores, dropped=dropped, risks=risks)
+    answering = {name: judged[name] for name in answered}
+    misfit = _misfit(simulated, collection, generator)
+    extra = _extra_errors(simulated, answering, collection, misfit)
+    return simulated.selection(extra, risks)
 
 
 def _risks(
     collection: Collection, methods: Mapping[str, Method], generator: np.random.Generator
-) -> tuple[dict[str, Evidence], RiskTable]:
-    """Return the risks of all candidates; an error is raised if none has an answer."""
+) -> tuple[list[str], RiskTable]:
+    """Return who has an answer, and their risks; an error is raised if none has one."""
     kind = kind_for(methods, "auto")
     evidence, dropped = evidence_of(
         collection, methods, kind, alpha=ALPHA, probes=PROBES, rng=generator
@@ -310,53 +315,99 @@ def _risks(
         raise InvalidInputError(f"no candidate has an answer: {'; '.join(dropped.values())}")
     share = ALPHA if kind == "bootstrap" else 0.0
     table = RiskTable.of(evidence, collection, kind, dropped, level=_CONFIDENCE, alpha=share)
-    return evidence, table
+    return list(evidence), table
 
 
-def _combined(scores: Sequence[MethodScore], excesses: Mapping[str, tuple[float, float]]) -> str:
-    """Return the method with the smallest error by both kinds of evidence.
+def _misfit(simulated: _Simulated, collection: Collection, rng: np.random.Generator) -> Array:
+    """Return by how much the true answers are expected to exceed those of the simulated truth."""
+    raw = collection.raw
+    fitted = simulated.truth
+    # The fit follows the noise a little: it is nearer to the raw estimate than the truth is.
+    near = np.sum((closed_form.norm(raw.frequencies) - fitted) ** 2)
+    followed = min(1.0, float(near) / float(np.sum(collection.covariance.diagonal)))
+    return expected_misfit(
+        collection.answers,
+        collection.answered(fitted),
+        followed * collection.answer_variances,
+        collection.independent_answers(rng),
+    )
 
-    Each difference from the best by simulation is the mean of the simulated one and the unbiased
-    one, weighted by how far either may be wrong. That is the standard error of the unbiased one. A
-    simulation may be wrong by as much as the errors that it states: it is about another truth.
 
-    Parameters
-    ----------
-    scores
-        Simulated errors, the smallest first.
-    excesses
-        Of every method the unbiased difference from that first one, and its standard error.
+def _extra_errors(
+    simulated: _Simulated,
+    methods: Mapping[str, Method],
+    collection: Collection,
+    misfit: Array,
+) -> dict[str, float]:
+    """Return what a misfit adds to the mean squared error of each method's answers.
+
+    A method whose answers follow the misfit by the share ρ misses it by 1 - ρ: Norm follows it
+    whole, and its error is what is simulated. How far others do is seen in their answers on this
+    collection, as the projection on the misfit.
     """
-    first = scores[0]
-    chosen = first.method
-    smallest = 0.0
-    for score in scores[1:]:
-        simulated = score.mean - first.mean
-        unbiased, error = excesses[score.method]
-        doubt = simulated + first.mean
-        weights = doubt**2 + error**2
-        # Two methods that give the same answers throughout differ by nothing.
-        difference = (doubt**2 * unbiased + error**2 * simulated) / weights if weights else 0.0
-        if difference < smallest:
-            chosen = score.method
-            smallest = difference
-    return chosen
+    fitted = collection.answered(simulated.truth)
+    size = float(misfit @ misfit)
+    extra = {}
+    for name, method in methods.items():
+        processed = method.solve(collection.raw)
+        answers = collection.answered(processed.frequencies, clip=processed.clip_answers)
+        followed = float((answers - fitted) @ misfit) / size if size > 0 else 1.0
+        # Beyond the misfit it is noise, which the simulation counts already.
+        missed = 1 - min(max(followed, 0.0), 1.0)
+        extra[name] = missed**2 * size / collection.count
+    return extra
 
 
-def _by_simulation(
+@dataclass(frozen=True, eq=False)
+class _Simulated:
+    """Errors on synthetic data.
+
+    Attributes
+    ----------
+    errors
+        Mean squared error of every method in each trial, shape (trials,).
+    dropped
+        Why other methods have no answer.
+    truth
+        The distribution that is simulated, shape (d,): rounded to whole users.
+    fit
+        The name of the method that fitted it.
+    """
+
+    errors: Mapping[str, Array]
+    dropped: Mapping[str, str]
+    truth: Array
+    fit: str
+
+    def selection(
+        self, extra: Mapping[str, float] | None = None, risks: RiskTable | None = None
+    ) -> Selection:
+        """Return the choice, of those methods to whose errors something may be added."""
+        extra = {} if extra is None else extra
+        names = list(extra) or list(self.errors)
+        scores = _ranked(np.stack([self.errors[name] for name in names], axis=1), names)
+        dropped = {**self.dropped, **({} if risks is None else risks.dropped)}
+        # Of equal sums the method with the smaller simulated error is chosen.
+        best = min(scores, key=lambda score: score.mean + extra.get(score.method, 0.0))
+        trials = len(self.errors[best.method])
+        return Selection(best.method, scores, self.fit, trials, dropped, risks, extra)
+
+
+def _simulated(
     est: FrequencyEstimate,
     sets: Sets | NamedSets,
     methods: Mapping[str, Method],
     fitted_by: Method,
     trials: int,
     generator: np.random.Generator,
-) -> Selection:
-    """Return the choice by synthetic data (N V-D)."""
+) -> _Simulated:
+    """Return the errors on synthetic data (N V-D)."""
     oracle, n = _require_oracle(est)
     members = membership(named_sets(sets, est.labels)[1], est.d)
     true_counts = _synthetic_counts(est, n, fitted_by)
     # The truth of the simulation is the rounded distribution, not the fitted one.
-    true_answers = totals(true_counts / n, members)
+    truth = true_counts / n
+    true_answers = totals(truth, members)
     errors = {name: np.empty(trials) for name in methods}
     dropped: dict[str, str] = {}
     batch = max(1, _BATCH // est.d)
@@ -375,8 +426,7 @@ def _by_simulation(
     if not errors:
         reasons = "; ".join(dropped.values())
         raise InvalidInputError(f"no candidate has an answer in every trial: {reasons}")
-    ranked = _ranked(np.stack(list(errors.values()), axis=1), list(errors), fitted_by.name)
-    return replace(ranked, dropped=dropped)
+    return _Simulated(errors, dropped, truth, fitted_by.name)
 
 
 def _errors(
@@ -420,7 +470,7 @@ def _synthetic_counts(est: FrequencyEstimate, n: int, fit: Method) -> NDArray[np
     return apportion(fitted, n)
 
 
-def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
+def _ranked(errors: Array, names: Sequence[str]) -> tuple[MethodScore, ...]:
     """Rank the candidates by the mean of their errors, shape (trials, candidates)."""
     means = errors.mean(axis=0)
     # Of equal errors the candidate that was named first is chosen.
@@ -435,7 +485,7 @@ def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
     excess_half_widths = _half_widths(excesses)
     excess_low = excess_means - excess_half_widths
     excess_high = excess_means + excess_half_widths
-    scores = tuple(
+    return tuple(
         MethodScore(
             method=names[i],
             mean=float(means[i]),
@@ -446,7 +496,6 @@ def _ranked(errors: Array, names: list[str], fit: str) -> Selection:
         )
         for i in order
     )
-    return Selection(scores[0].method, scores, fit, len(errors))
 
 
 def _half_widths(samples: Array) -> Array:
