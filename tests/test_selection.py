@@ -118,7 +118,7 @@ def test_a_disagreement_is_stated():
     *lines, last = str(selection).splitlines()
     assert last.startswith("the simulations would choose norm-sub, but the raw answers show")
     assert "adds 2.5 to its error over that of norm" in last
-    assert lines[1].split() == ["method", "simulated", "MSE", "interval", "corrected"]
+    assert lines[1].split() == ["method", "simulated", "MSE", "interval", "corrected", "verdict"]
     assert "4.25" in lines[2]
     assert "the simulations would choose" in selection._repr_html_()
     assert not outcome.selection({"norm-sub": 0.0, "norm": 0.5}).disagreement
