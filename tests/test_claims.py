@@ -332,7 +332,7 @@ BREAKS = {
         property(lambda self: tuple(np.full(each.size, 1.0) for each in self.sources)),
     ),
     "choice-by-both": lambda patch: patch.setattr(
-        selection, "_combined", lambda scores, excesses: scores[0].method
+        selection, "_misfit", lambda simulated, collection, rng: np.zeros(collection.count)
     ),
     "variance": lambda patch: _scale_variance(patch, 1.5),
     "noise-gaussian": lambda patch: _scale_variance(patch, 1.5),

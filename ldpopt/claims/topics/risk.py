@@ -134,7 +134,7 @@ def _choices(instances: InstanceSet) -> dict[str, Array]:
             answers = collection.answered(METHODS[name].solve(raw).frequencies)
             fixed[name].append(float(np.mean((answers - truth) ** 2)))
         choice = select_method(raw, sets, _CHOSEN_FROM, trials=10, rng=rng)
-        assert choice.risks is not None  # both kinds of evidence
+        assert choice.risks is not None  # by="both" estimates them
         names = {"simulation": choice.simulated, "both": choice.method, "risk": choice.risks.best}
         for kind, name in names.items():
             chosen[kind].append(fixed[name][-1])
@@ -146,7 +146,7 @@ def _choices(instances: InstanceSet) -> dict[str, Array]:
     "choice-by-both",
     "ours; N V-D",
     "Where the members of sets belong together, Norm-Sub's synthetic data choose a method whose "
-    "error is 1.4 times that of the best or more; weighed with the unbiased risk they choose "
+    "error is 1.4 times that of the best or more; corrected by the raw answers they choose "
     "better.",
     Verdict.HOLDS,
 )
@@ -154,7 +154,7 @@ def choice_by_both(instances: InstanceSet) -> Finding:
     """Choose for the nine categories of emoji from Base, Norm and Norm-Sub, by each evidence.
 
     Red if the errors of what simulation chooses are below 1.4 times those of the best method, or
-    not larger on the same draws than those of what both choose.
+    not larger on the same draws than those of the corrected choice.
     """
     regrets = _choices(instances)
     gain = regrets["simulation"] - regrets["both"]
