@@ -163,11 +163,11 @@ def test_the_expected_misfit_is_the_mean_of_a_dense_posterior():
     fitted = rng.dirichlet(np.ones(4))
     noise = rng.uniform(1e-3, 1e-2, 4)
     excess = rng.normal(0, 0.1, 4)
-    for own, common in [(0.0, 0.3), (0.35, 0.0), (0.6, 1.0)]:
-        prior = own**2 * np.diag(fitted**2) + common**2 * np.outer(fitted, fitted)
+    for share, common in [(0.0, 0.3), (0.35, 0.0), (0.6, 1.0)]:
+        prior = share**2 * np.diag(fitted**2) + common**2 * np.outer(fitted, fitted)
         total = prior + np.diag(noise)
         solved = np.linalg.solve(total, excess)
-        log_likelihood, mean = misfits._under(own, common, excess, fitted, noise)
+        log_likelihood, mean = misfits._under(share, common, excess, fitted, noise)
         expected = -(excess @ solved + np.linalg.slogdet(total)[1]) / 2
         assert log_likelihood == pytest.approx(expected, rel=1e-9)
         assert mean == pytest.approx(prior @ solved, rel=1e-9)

@@ -47,10 +47,10 @@ def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float)
     tempering = independent / len(raw)
     weights = []
     means = []
-    for own in _OWN_SHARES:
+    for share in _OWN_SHARES:
         for common in _COMMON_SHARES:
-            log_likelihood, mean = _under(own, common, excess, size, noise[is_noisy])
-            prior = _prior(own, _OWN_SHARES) * _prior(common, _COMMON_SHARES)
+            log_likelihood, mean = _under(share, common, excess, size, noise[is_noisy])
+            prior = _prior(share, _OWN_SHARES) * _prior(common, _COMMON_SHARES)
             weights.append(tempering * log_likelihood + np.log(prior))
             means.append(mean)
     relative = np.exp(np.array(weights) - np.max(weights))
@@ -66,19 +66,19 @@ def _prior(share: float, shares: tuple[float, ...]) -> float:
 
 
 def _under(
-    own: float, common: float, excess: Array, size: Array, noise: Array
+    share: float, common: float, excess: Array, size: Array, noise: Array
 ) -> tuple[float, Array]:
     """Return the log-likelihood of the excess under two shares, and the expected misfit.
 
     The excess has the covariance D + β² a aᵀ with D = diag(noise + t² a²), which is inverted by
     the formula of Sherman and Morrison.
     """
-    variance = noise + own**2 * size**2
+    variance = noise + share**2 * size**2
     of_size = size / variance
     growth = 1 + common**2 * float(size @ of_size)
     along = common**2 * float(excess @ of_size) / growth
     solved = excess / variance - along * of_size
     log_determinant = float(np.sum(np.log(variance))) + np.log(growth)
     log_likelihood = -(float(excess @ solved) + log_determinant) / 2
-    mean = own**2 * size**2 * solved + common**2 * size * float(size @ solved)
+    mean = share**2 * size**2 * solved + common**2 * size * float(size @ solved)
     return log_likelihood, mean
