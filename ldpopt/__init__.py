@@ -160,4 +160,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # What completion lists is what users may call: neither the imports of this module, nor private
+    # submodules that were imported on the way.
+    of_every_module = {name for name in globals() if name.startswith("__")}
+    return sorted({*of_every_module, *__all__})

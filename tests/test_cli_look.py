@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from ldpopt.cli.app import COMMANDS
 from ldpopt.methods import METHODS
 from ldpopt.oracles import ORACLES
+from ldpopt.rendering.candidates import candidates_table
 from ldpopt.rendering.coverage_table import coverage_table
 from ldpopt.rendering.methods_table import methods_table
 from ldpopt.rendering.selection_table import selection_table
@@ -184,6 +185,23 @@ def test_the_table_of_a_selection_breaks_no_number(width):
     text = console.file.getvalue()
     for part in ("norm-sub", "simulated MSE", "1.23e-05", "1.11e-05 .. 2.22e-05", "chosen"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"), [(57, 1), (45, 2), (44, 4)], ids=["wide", "joined", "listed"]
+)
+def test_numbers_of_candidates_stand_together_before_they_stand_one_per_line(width, lines):
+    headings = ("method", "MSE", "interval", "above", "its interval", "verdict")
+    row = ["norm", "1.5", "1.25 .. 1.75", "0.5", "0.25 .. 1.5", "worse"]
+    below = {"interval": "MSE", "its interval": "above"}
+    table = candidates_table(headings, [row], below, width)
+    console = Console(width=200, file=io.StringIO())
+    console.print(table)
+    shown = [line for line in console.file.getvalue().splitlines() if re.search(r"\d", line)]
+    assert len(shown) == lines
+    assert "norm" in shown[0]
+    assert "worse" in shown[0]
+    assert "1.25 .. 1.75" in shown[min(1, lines - 1)]
 
 
 def test_select_ranks_methods(world):

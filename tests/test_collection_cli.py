@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -143,14 +144,25 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     [
         ("value\nblue\npink\n", "line 3: 'pink'"),
         ("value\nblue\n\nblue\n", "line 3: ''"),
-        ("pink\nblue\nrot\n", "line 3"),
+        ("blue\nblue\nrot\n", "line 3: 'rot'"),
+        ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' nor"),
         ("value,client_id\nblue\n", "cannot read"),
         ("colour,x\nblue,1\n", "no column 'value'"),
         ("value\n", "no value"),
-        ("", "Empty"),
+        ("", "line 1: ''"),
         ('value\n"blue\n', "cannot read|not in the domain"),
     ],
-    ids=["unknown", "blank", "no heading", "ragged", "columns", "heading only", "empty", "quote"],
+    ids=[
+        "unknown",
+        "blank",
+        "no heading",
+        "misspelt first",
+        "ragged",
+        "columns",
+        "heading only",
+        "empty",
+        "quote",
+    ],
 )
 def test_values_that_are_not_in_the_domain_are_refused_and_nothing_is_written(
     content, words, world
@@ -213,6 +225,37 @@ def test_corrupt_files_are_named_and_left_out_only_on_request(world):
     assert result.exit_code == 3
     assert "b.parquet is truncated" in result.stderr
     assert json.loads((world / "counts.json").read_text())["unreadable"][0]["file"] == str(broken)
+
+
+def test_where_nothing_is_set_aside_no_file_of_rejects_is_left(world):
+    perturb(world, out="in/a.parquet")
+    rejects = world / "counts.rejects.csv"
+    # Of an older run with other reports.
+    rejects.write_text("file,row,reason\nold.csv,0,out of range\n")
+    result = ran("aggregate", world / "in", "--out", world / "counts.json")
+    assert "rejects" not in result.stderr
+    assert not rejects.exists()
+    record = json.loads(
+        ran("aggregate", world / "in", "--out", world / "counts.json", "--json").stdout
+    )
+    assert record["rejects"] is None
+    # The first row that is set aside later, in a new part, brings the file with its heading.
+    perturb(world, out="in/b.parquet")
+    ran("aggregate", world / "in", "--out", world / "counts.json")
+    heading, first, *_ = rejects.read_text().splitlines()
+    assert heading == "file,row,reason"
+    assert first.endswith("duplicate client id")
+
+
+def test_top_shows_so_many_values_in_table_and_picture(world):
+    write_reports(world / "r.parquet", oracles.GRR(1.0, 50), np.arange(50))
+    command = ("estimate", world / "r.parquet", "--top")
+    shown = ran(*command, 23, "--out", world / "e.csv", "--plot", world / "p.svg").stdout
+    assert "the 23 largest of 50" in shown
+    assert len(re.findall(r"^ +\d+ ", shown, flags=re.MULTILINE)) == 23
+    assert "23 largest" in (world / "p.svg").read_text("utf-8")
+    assert "--top must be at least 1" in str(run(*command, 0).exception)
+    assert "leave it out" in str(run(*command, 3, "--json").exception)
 
 
 def test_nothing_but_rejects_is_an_error(tmp_path):

@@ -21,7 +21,7 @@ from ldpopt.cli.app import app as ldpopt_app
 from ldpopt.methods import markdown_table
 from ldpopt.oracles import ORACLES
 from tests.printed import repeatable
-from tools.site import stage
+from tools.site.stage import PAGES as HOMES
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -116,10 +116,21 @@ def test_links_lead_to_files(page):
     text = "".join(part for part in parts if not part.startswith("```") or "{image}" in part)
     targets = re.findall(r"(?:\]\(|\{image\} |src(?:set)?=\")(?!https?:|#)([^)#\s\"]+)", text)
     for target in targets:
-        path = (page.parent / target).resolve()
-        # Pages that results and docstrings give have no file.
-        if path.parent.parent != DOCS or path.parent.name not in stage.GENERATED:
-            assert path.exists(), target
+        assert (page.parent / target).resolve().exists(), target
+
+
+def test_the_list_of_how_to_pages_has_the_order_of_the_sidebar():
+    text, *sidebar = (DOCS / "how-to/index.md").read_text("utf-8").split("```{toctree}\n")
+    sections = text.split("\n## ")[1:]
+    for section, trees in zip(sections, sidebar, strict=True):
+        listed = []
+        for link in re.findall(r"^- .*?\]\(([^)]+)\)", section, flags=re.MULTILINE):
+            file = (DOCS / "how-to" / link).resolve().relative_to(DOCS.parent).as_posix()
+            # Files outside docs/ have a page of another name.
+            listed.append(HOMES.get(file, f"how-to/{link}").removeprefix("how-to/"))
+        pages = re.findall(r"^[\w./-]+$", trees.split("```")[0], flags=re.MULTILINE)
+        assert [f"{page}.md" for page in pages] == listed
+        assert section.startswith(re.search(":caption: (.*)", trees)[1])
 
 
 def test_the_readme_is_two_screens_and_leads_on():

@@ -140,6 +140,12 @@ def test_top_takes_a_number_and_a_threshold():
     assert len(estimate.top(above=0.3)) == np.count_nonzero(estimate.heavy_hitters(0.3)) == 13
     assert len(estimate.top(5, above=0.3)) == 5
     assert estimate.top(5, above=0.95) == []
+    lines = str(estimate.top(3)).splitlines()
+    assert lines == ["value  frequency", "19     0.95000", "18     0.90000", "17     0.85000"]
+    # Names that are not the places stand beside these.
+    named = estimate.labelled([f"<{i}>" for i in range(20)]).top(1)
+    assert repr(named) == "value  index  frequency\n<19>   19     0.95000"
+    assert "&lt;19&gt;" in named._repr_html_()
     with pytest.raises(InvalidInputError, match="k must be"):
         estimate.top(-1)
     with pytest.raises(InvalidInputError, match="top takes one vector"):

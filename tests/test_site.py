@@ -104,11 +104,19 @@ def test_links_between_files_lead_to_pages(staged):
 
 
 def test_a_link_to_a_file_that_is_no_page_becomes_words_and_code_keeps_its_brackets(tmp_path):
-    text = "[a](../Makefile), [b](ledger/index.md#x), [c] d\n\n```python\nf[0](../Makefile)\n```\n"
+    text = "[a](../Makefile), [b](new.md#x), [c] d\n\n```python\nf[0](../Makefile)\n```\n"
     page = Path("docs/new.md")
     assert stage.linked(text, page, {page: Path("new.md")}, tmp_path) == text.replace(
         "[a](../Makefile)", "a", 1
     )
+
+
+def test_a_link_to_a_folder_that_the_site_shows_leads_to_its_pages(tmp_path):
+    page = Path("docs/how-to/new.md")
+    assert all((stage.ROOT / folder).is_dir() for folder in stage.SHOWN)
+    text = "[ledger](../../ldpopt/claims/statements)"
+    linked = stage.linked(text, page, {page: Path("how-to/new.md")}, tmp_path)
+    assert linked == "[ledger](../ledger/index.md)"
 
 
 def test_the_reference_lists_each_public_object_once():

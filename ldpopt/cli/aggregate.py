@@ -87,8 +87,8 @@ def aggregate(
     """Count reports: the support of every value, in memory that does not grow.
 
     All files must be of one protocol. Rows that are not reports, and all but the first report of a
-    client id, are set aside and written to the rejects file. Missing folders of the output are
-    created. Exit status 3 if --keep-going left out what could not be read.
+    client id, are set aside and written to the rejects file, if there are any. Missing folders of
+    the output are created. Exit status 3 if --keep-going left out what could not be read.
 
     What was counted is kept beside OUT, in a hidden file. After a run was killed the same command
     continues it, and when files were added to a folder it counts these alone. If a file that was
@@ -108,7 +108,7 @@ def aggregate(
 
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
     schema = stated_schema(oracle, epsilon, domain, column, client_id)
-    # Always written: without it nobody could tell what was set aside.
+    # Rows that are set aside always have a file: without it nobody could tell which they were.
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     # Named after the counts: the same command finds it again.
     state = out.with_name(f".{out.name}.state")
@@ -133,12 +133,14 @@ def aggregate(
             refine="mixture-ns" if refine else None,
         )
     # The names of the files are the command's, not the result's.
+    written = rejects if result.rejected else None
     if as_json:
-        print_json(_record(result) | {"out": str(out), "rejects": str(rejects)})
+        names = {"out": str(out), "rejects": None if written is None else str(written)}
+        print_json(_record(result) | names)
     else:
         _print_summary(result)
     _list_unreadable(result)
-    report_written(out, rejects)
+    report_written(out, written)
     # Last: the counts are whole files even if parts of the reports are missing.
     if result.unreadable:
         raise typer.Exit(PARTIAL)
@@ -161,7 +163,8 @@ def _count(reports: list[Path], out: Path, rejects: Path, state: Path, **options
         result = count(reports, rejects=rejects, state=state, on_partition=show, **options)
     # Counts without reports have no estimate: n = 0 would be an error of every later step.
     if result.n == 0:
-        raise InvalidInputError(f"no row is a report: {result.rejected}; see {rejects}")
+        hint = f": {result.rejected}; see {rejects}" if result.rejected else ""
+        raise InvalidInputError(f"no row is a report{hint}")
     # The state stays: it tells the next run which files are new.
     write_counts(out, result)
     return result

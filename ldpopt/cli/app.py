@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "merge": "Add counts of days, regions or servers.",
         "estimate": "Estimate the frequencies of values and of sets.",
         "select": "Choose the method with the smallest error for given queries.",
+        "risk": "Compare the errors of methods, estimated without the truth.",
         "methods": "Show every method with its problem and guarantees.",
         "coverage": "Show which problems have a closed form.",
         "compare": "Compare closed forms with solvers.",

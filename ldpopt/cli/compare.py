@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ldpopt import validate
+from ldpopt.cli.counted import with_noise
 from ldpopt.cli.names import ORACLE_NAMES, is_problem_file
 from ldpopt.cli.shared import (
     Json,
@@ -22,7 +23,6 @@ from ldpopt.cli.shared import (
 from ldpopt.datasets import read_frequencies
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.oracles import ORACLES
 from ldpopt.printable import printable
 from ldpopt.solve.problem import Problem
 from ldpopt.solve.solvers import installed
@@ -206,13 +206,7 @@ def _estimate(
     given = [option is not None for option in (oracle, epsilon, n)]
     if not any(given):
         return FrequencyEstimate(frequencies, labels=labels)
-    if oracle is None or epsilon is None or n is None:
-        raise InvalidInputError(
-            "the noise of the input needs --oracle, --epsilon and --n: give all"
-        )
-    make = validate.lookup("oracle", oracle.lower(), ORACLES)
-    protocol = make(epsilon, len(frequencies))
-    return FrequencyEstimate(frequencies, n, protocol, labels=labels)
+    return with_noise(frequencies, labels, oracle, epsilon, n)
 
 
 def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:

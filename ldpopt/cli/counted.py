@@ -1,4 +1,4 @@
-"""What `aggregate`, `estimate` and `select` share: reading reports or counts."""
+"""What `aggregate`, `estimate`, `select` and `risk` share: reading reports or counts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ldpopt import validate
 from ldpopt.cli.names import ORACLE_NAMES, completes
 from ldpopt.cli.shared import DOMAIN_HELP
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ldpopt.collection import Aggregate
     from ldpopt.collection.header import Header
     from ldpopt.collection.labels import Labels
     from ldpopt.collection.schema import Schema
+    from ldpopt.estimate import FrequencyEstimate
 
 Source = Annotated[
     Path,
@@ -119,6 +124,69 @@ def counted(
         return result, Labels(header.oracle.d)
     _agree_on_labels(file, labels, f"the list of labels {domain}", header)
     return result, labels
+
+
+def raw_estimate(
+    file: Path,
+    oracle: str | None,
+    epsilon: float | None,
+    domain: str | None,
+    n: int | None,
+    columns: Sequence[str] | None,
+    client_id: str | None,
+) -> tuple[FrequencyEstimate, Labels]:
+    """Return the raw estimate of reports, counts or a CSV file of frequencies, and its domain.
+
+    Raises InvalidInputError if an option contradicts what the file states, or one is missing.
+    """
+    from ldpopt.collection.labels import Labels
+
+    if columns or not _has_frequencies(file):
+        result, labels = counted(file, oracle, epsilon, domain, n, columns, client_id)
+        return result.estimate.labelled(labels.names), labels
+    from ldpopt.datasets import read_frequencies
+
+    if domain is not None:
+        raise InvalidInputError(f"the rows of {file} name its values: leave out --domain")
+    texts, frequencies = read_frequencies(file)
+    estimate = with_noise(frequencies, texts, oracle, epsilon, n)
+    return estimate, Labels(len(texts), texts)
+
+
+def _has_frequencies(file: Path) -> bool:
+    """Return whether a file is a table of frequencies, by its heading."""
+    if file.suffix.lower() != ".csv" or not file.is_file():
+        return False
+    from ldpopt.collection.text import names_in
+    from ldpopt.collection.untrusted import read_text
+
+    first = read_text(file, f"cannot read {file}").split("\n", 1)[0]
+    try:
+        return "frequency" in names_in(first, file)
+    # Then it is a file of another kind, whose reader says what is wrong.
+    except DataUnavailableError:
+        return False
+
+
+def with_noise(
+    frequencies: NDArray[np.float64],
+    labels: Sequence[str],
+    oracle: str | None,
+    epsilon: float | None,
+    n: int | None,
+) -> FrequencyEstimate:
+    """Return an estimate with the noise of its protocol.
+
+    Raises InvalidInputError if an option is missing, or there is no such oracle.
+    """
+    from ldpopt.estimate import FrequencyEstimate
+
+    if oracle is None or epsilon is None or n is None:
+        raise InvalidInputError(
+            "the noise of the input needs --oracle, --epsilon and --n: give all"
+        )
+    make = validate.lookup("oracle", oracle.lower(), ORACLES)
+    return FrequencyEstimate(frequencies, n, make(epsilon, len(frequencies)), labels=labels)
 
 
 def _read(

@@ -69,6 +69,12 @@ AnswersFile = Annotated[
     Path | None, typer.Option(help="File for the sets' frequencies: .csv, .parquet or .json.")
 ]
 Level = Annotated[float | None, typer.Option(help="Level of confidence intervals, such as 0.95.")]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        help="How many of the largest values the table and the picture show; 20 and 40 by default."
+    ),
+]
 Simultaneous = Annotated[
     bool,
     typer.Option("--simultaneous", help="Intervals that hold for all values, or sets, at once."),
@@ -94,6 +100,7 @@ def estimate(
     answers: AnswersFile = None,
     interval: Level = None,
     simultaneous: Simultaneous = False,
+    top: Top = None,
     plot: Picture = None,
     as_json: Json = False,
     **options: Any,
@@ -107,7 +114,7 @@ def estimate(
     Files and JSON have the interval of every value on its own. The table and the picture show the
     largest values: as these are chosen for being large, their intervals are wider, so that the
     expected share of those shown that miss is what --interval leaves. With --simultaneous all hold
-    at once, everywhere.
+    at once, everywhere. --top shows more values, or fewer.
 
     --problem FILE states a problem of your own, such as loss = "LeastSquares" and a list of
     [[constraints]] with name = "SumsTo"; its certificate is printed. Options such as --alpha belong
@@ -119,6 +126,8 @@ def estimate(
 
     # All that can be refused without reading the reports is refused before reading them.
     _check_options(interval, simultaneous, out, answers, query, plot)
+    if top is not None:
+        _check_top(top, as_json=as_json, plot=plot)
     # The method too, before files that may take minutes to read.
     chosen = _method(method, problem, options)
     inputs = [*files_of(file), labels_file(domain), query, problem, options.get("groups")]
@@ -142,13 +151,13 @@ def estimate(
     if answers is not None:
         write_columns(answers, queries, about)
     if plot is not None:
-        _draw(processed, plot, interval, simultaneous=simultaneous)
+        _draw(processed, plot, interval, top, simultaneous=simultaneous)
     # Standard output is JSON alone, for the next program in a pipe.
     if as_json:
         _print_record(about, values, queries)
     # The values were just written to a file; the answers to the few sets are worth a look.
-    elif queries or out is None:
-        _print_table(processed, sets, about)
+    elif queries or out is None or top is not None:
+        _print_table(processed, sets, about, top)
     report_written(out, answers, plot)
 
 
@@ -186,24 +195,34 @@ def _solved(
 
 
 def _draw(
-    estimate: FrequencyEstimate, file: Path, level: float | None, *, simultaneous: bool
+    estimate: FrequencyEstimate,
+    file: Path,
+    level: float | None,
+    top: int | None,
+    *,
+    simultaneous: bool,
 ) -> None:
     from ldpopt.rendering.picture import figure_bytes
 
+    # What is not named has the library's own number.
+    options: dict[str, Any] = {} if top is None else {"largest": top}
     # The library's own picture, so that a notebook shows the same.
-    picture = estimate.plot(level=level, simultaneous=simultaneous)
+    picture = estimate.plot(level=level, simultaneous=simultaneous, **options)
     write_whole(file, figure_bytes(picture, picture_kind(file)))
 
 
 def _print_table(
-    estimate: FrequencyEstimate, sets: dict[str, list[int]], about: dict[str, Any]
+    estimate: FrequencyEstimate,
+    sets: dict[str, list[int]],
+    about: dict[str, Any],
+    top: int | None,
 ) -> None:
     """Print the largest values, or sets if there are any, and what their intervals promise."""
     from ldpopt.rendering.estimate_table import LINES, estimate_table
 
     shown = estimate.shown(
-        # No more lines than fit a screen.
-        LINES,
+        # Unless a number is given, no more lines than fit a screen.
+        LINES if top is None else top,
         sets or None,
         level=about.get("interval"),
         simultaneous="simultaneous" in about,
@@ -211,6 +230,15 @@ def _print_table(
     output.print(estimate_table(shown, "set" if sets else "value", about))
     for note in shown.notes:
         output.print(note, highlight=False, markup=False)
+
+
+def _check_top(top: int, *, as_json: bool, plot: Path | None) -> None:
+    """Raise an error for a number below 1, or where nothing would use it."""
+    validate.integer("--top", top, minimum=1)
+    if as_json and plot is None:
+        raise InvalidInputError(
+            "--top is about the table and the picture: --json has all values, leave it out"
+        )
 
 
 def _check_options(

@@ -112,8 +112,9 @@ def aggregate(
     paths
         Files of reports, and folders of them.
     rejects
-        CSV file for the rows that are not reports, with file, row (from 0) and reason; it is
-        replaced. Without it they are only counted, by reason.
+        CSV file for the rows that are not reports, with file, row (from 0) and reason. It is
+        replaced; where all rows are reports it is removed, and none is written. Without it they are
+        only counted, by reason.
     max_reject_rate
         The run stops once more than this share of all rows is set aside.
     keep_going

@@ -27,7 +27,7 @@ from ldpopt.collection.sums import Sums, SupportCounts
 from ldpopt.collection.untrusted import parse_json, read_bytes
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.printable import cell
-from ldpopt.storage import cannot_write, held, write_whole
+from ldpopt.storage import cannot_write, check_draft, held, write_whole
 
 _HEADING = "file,row,reason\n"
 
@@ -156,11 +156,10 @@ class Checkpoint:
                     f"{progress.unreadable[0]['reason']}. Continue it with --keep-going "
                     f"(keep_going), or {_again(self.state)}"
                 )
-        # A new run replaces the rejects of an older one.
-        elif self.rejects is not None:
-            write_whole(self.rejects, _HEADING.encode())
-            progress.rejects_bytes = len(_HEADING)
         if self.rejects is not None:
+            # Now and not at the first reject, which may come after hours.
+            with cannot_write(self.rejects):
+                check_draft(self.rejects)
             self._cut(self.rejects, progress.rejects_bytes)
         return progress
 
@@ -249,6 +248,12 @@ class Checkpoint:
         return None if self.schema is None else self.schema.record
 
     def _cut(self, rejects: Path, size: int) -> None:
+        # Of a new run, or of one that has set nothing aside: a file is of an older run, or of rows
+        # that will be read again.
+        if size == 0:
+            with cannot_write(rejects):
+                rejects.unlink(missing_ok=True)
+            return
         if not rejects.exists() or rejects.stat().st_size < size:
             hint = "start again" if self.state is None else _again(self.state)
             raise InvalidInputError(
@@ -332,7 +337,10 @@ def _digits(value: object) -> str | None:
 
 
 def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
-    """Append the rejected rows of a partition, and return the size of the rejects file."""
+    """Append the rejected rows of a partition, and return the size of the rejects file.
+
+    The first ones create it: where nothing is set aside there is no file.
+    """
     lines = io.StringIO()
     rows = [
         (cell(str(path)), row, Reason(code).words)
@@ -340,7 +348,8 @@ def _append_rejects(rejects: Path, path: Path, tally: Tally) -> int:
     ]
     csv.writer(lines, lineterminator="\n").writerows(rows)
     with cannot_write(rejects), rejects.open("ab") as file:
-        file.write(lines.getvalue().encode())
+        heading = "" if file.tell() else _HEADING
+        file.write(f"{heading}{lines.getvalue()}".encode())
         file.flush()
         # The state that is written next counts on these rows.
         os.fsync(file.fileno())

@@ -140,7 +140,7 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
     ----------
     path
         CSV or Parquet with the columns ``value`` (in Parquet text or whole numbers) and,
-        optionally, ``client_id``; CSV of one column needs no heading.
+        optionally, ``client_id``; CSV of one column may have no heading, but no other one.
     labels
         The domain of the values.
 
@@ -236,8 +236,13 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
         raise InvalidInputError(
             f"{path} has no column {VALUE!r}: its columns are {', '.join(first)}"
         )
-    # A single column is taken to have a heading of another name unless its first line is a value.
-    return [VALUE], bool(labels.indices(pa.array(first, pa.string()))[0] < 0)
+    # A word that is neither may be a misspelt value: taken for a heading, it would be lost.
+    if labels.indices(pa.array(first, pa.string()))[0] < 0:
+        raise InvalidInputError(
+            f"{path}, line 1: {first[0]!r} is neither the heading {VALUE!r} nor in the domain of "
+            f"{labels.d} values"
+        )
+    return [VALUE], False
 
 
 def _batches(path: Path, names: list[str], *, headed: bool) -> Iterator[pa.RecordBatch]:

@@ -11,13 +11,14 @@ from ldpopt.estimate.metrics import (
     mean_squared_error,
 )
 from ldpopt.estimate.noise import Noise
-from ldpopt.estimate.shown import Shown, Value
+from ldpopt.estimate.shown import Shown, TopValues, Value
 
 __all__ = [
     "FrequencyEstimate",
     "Identification",
     "Noise",
     "Shown",
+    "TopValues",
     "Value",
     "accuracy_limit",
     "heavy_hitters",

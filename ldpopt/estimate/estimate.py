@@ -16,7 +16,7 @@ from ldpopt.estimate.representation import Representation
 from ldpopt.estimate.sets import NamedSets, Sets, answers, membership, named_sets
 from ldpopt.estimate.shown import (
     Shown,
-    Value,
+    TopValues,
     interval_notes,
     largest,
     names_of,
@@ -113,7 +113,7 @@ class FrequencyEstimate(TracedFrequencies):
         # The index () makes a number of an array without axes.
         return {name: total[..., i][()] for i, name in enumerate(names)}
 
-    def top(self, k: int | None = None, *, above: float | None = None) -> list[Value]:
+    def top(self, k: int | None = None, *, above: float | None = None) -> TopValues:
         """Return the largest values of one vector, the largest first, with their labels.
 
         Parameters
@@ -125,8 +125,8 @@ class FrequencyEstimate(TracedFrequencies):
 
         Returns
         -------
-        Values with ``label``, ``index`` and ``frequency``; of equal frequencies the first in the
-        domain comes first.
+        A list of values with ``label``, ``index`` and ``frequency``, which ``print`` and notebooks
+        show as a table; of equal frequencies the first in the domain comes first.
 
         Raises
         ------
@@ -141,7 +141,10 @@ class FrequencyEstimate(TracedFrequencies):
         --------
         >>> estimate = FrequencyEstimate([0.25, 0.5, 0.125], labels=["cat", "dog", "cow"])
         >>> estimate.top(1)
-        [Value(label='dog', index=1, frequency=0.5)]
+        value  index  frequency
+        dog    1      0.50000
+        >>> estimate.top(1)[0]
+        Value(label='dog', index=1, frequency=0.5)
         >>> [value.label for value in estimate.top(above=0.2)]
         ['dog', 'cat']
         """

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import Sets, membership, totals
+from ldpopt.printable import shortened
+from ldpopt.tables import html_of, lines_of
 
 Array = NDArray[np.float64]
 
@@ -39,6 +41,35 @@ class Value:
     label: str
     index: int
     frequency: float
+
+
+class TopValues(list[Value]):
+    """The largest values, the largest first: a list that shows itself as a table.
+
+    Examples
+    --------
+    >>> TopValues([Value("dog", 1, 0.5), Value("cat", 0, 0.25)])
+    value  index  frequency
+    dog    1      0.50000
+    cat    0      0.25000
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(lines_of(*self._texts()))
+
+    def _repr_html_(self) -> str:
+        """Return the values as a table in notebooks."""
+        return html_of(*self._texts())
+
+    def _texts(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and rows; places only where names differ from them."""
+        is_labelled = any(value.label != str(value.index) for value in self)
+        rows = []
+        for value in self:
+            place = [str(value.index)] if is_labelled else []
+            rows.append([shortened(value.label), *place, f"{value.frequency:.5f}"])
+        places = ["index"] if is_labelled else []
+        return ["value", *places, "frequency"], rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +126,7 @@ def names_of(labels: Sequence[str] | None, indices: NDArray[np.intp]) -> list[st
 
 def top_values(
     frequencies: Array, labels: Sequence[str] | None, k: int | None, above: float | None
-) -> list[Value]:
+) -> TopValues:
     """Return the largest values of one vector: see ``FrequencyEstimate.top``."""
     if k is not None:
         k = validate.integer("k", k, minimum=0)
@@ -107,7 +138,7 @@ def top_values(
     indices = largest(frequencies, _TOP if k is None else k)
     names = names_of(labels, indices)
     shown = zip(names, indices.tolist(), frequencies[indices].tolist(), strict=True)
-    return [Value(*value) for value in shown]
+    return TopValues(Value(*value) for value in shown)
 
 
 def standard_errors(

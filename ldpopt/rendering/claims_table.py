@@ -77,7 +77,15 @@ def failures_table(results: Iterable[Result]) -> Table:
 def papers_table(results: Iterable[Result]) -> Table:
     """Return one column per paper: how its statements ended, and how many have no verdict."""
     title = "Statements of the papers, each by the weakest of its claims"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        # The summary, a line below, has other numbers for the same words.
+        caption="The numbers of claims differ: a statement may need several of them, and one claim "
+        "may check several statements.",
+        caption_justify="left",
+    )
     table.add_column("verdict", no_wrap=True)
     for letter, title in PAPERS.items():
         table.add_column(f"{letter}: {title}", justify="right")

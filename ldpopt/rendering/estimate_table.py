@@ -14,8 +14,8 @@ from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
 
-# Rich breaks a title at the width of its table: one of few columns is made as wide as its title,
-# up to this many characters, which fit every terminal.
+# Rich breaks a title or caption at the width of its table: one of few columns is made as wide as
+# these, up to this many characters, which fit every terminal.
 _WIDEST = 60
 
 
@@ -37,15 +37,17 @@ def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Tabl
     )
     if about.get("refined"):
         title += ", refined"
-    caption = None
+    caption = ""
     if len(shown.names) < shown.count:
-        caption = f"the {len(shown.names)} largest of {shown.count:,}; --out writes all"
+        caption = (
+            f"the {len(shown.names)} largest of {shown.count:,}; --top shows more, --out writes all"
+        )
     table = Table(
         box=box.SIMPLE_HEAD,
         title=title,
         title_justify="left",
         caption=caption,
-        min_width=min(len(title), _WIDEST),
+        min_width=min(max(len(title), len(caption)), _WIDEST),
     )
     table.add_column(heading)
     columns = {"frequency": shown.frequencies}

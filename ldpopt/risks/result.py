@@ -225,12 +225,13 @@ class RiskTable:
             return "best"
         return "undecided" if row.excess_low <= 0 else "worse"
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Return sentences: which candidates have no answer, and why."""
         return [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
 
     def __repr__(self) -> str:
-        return "\n".join([self.title, *lines_of(_HEADINGS, self._texts()), *self._notes()])
+        return "\n".join([self.title, *lines_of(_HEADINGS, self._texts()), *self.notes()])
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
-        return html_of(_HEADINGS, self._texts(), self._notes(), title=self.title)
+        return html_of(_HEADINGS, self._texts(), self.notes(), title=self.title)

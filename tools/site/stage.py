@@ -26,8 +26,12 @@ PAGES = {
     "experiments/results/priors-tables.md": "benchmarks/priors-tables.md",
 }
 
-GENERATED = ("ledger", "figures", "reference")
-"""Folders of pages that results and docstrings give: no file of the repository holds them."""
+# Folders of the repository whose content the site shows on pages of its own. Texts link to the
+# folder, which a plain checkout has.
+SHOWN = {
+    "ldpopt/claims/statements": "ledger/index.md",
+    "experiments/results": "figures/index.md",
+}
 
 PICTURES = "pictures"
 
@@ -110,9 +114,8 @@ def linked(text: str, file: Path, pages: dict[Path, Path], folder: Path) -> str:
             (folder / PICTURES).mkdir(exist_ok=True)
             shutil.copy(target, folder / PICTURES)
             return f"{opening}{up}{PICTURES}/{target.name}"
-        inside = target.relative_to(ROOT / "docs") if target.is_relative_to(ROOT / "docs") else None
-        if inside is not None and inside.parts[0] in GENERATED:
-            return match[0]
+        if name.as_posix() in SHOWN:
+            return f"{opening}{up}{SHOWN[name.as_posix()]}"
         return f"{opening}{_NOWHERE}"
 
     return "".join(
