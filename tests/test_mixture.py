@@ -15,8 +15,6 @@ from ldpopt.priors import NPMLE, Discrete, Mixture
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.mixture_prior import (
-    _hats,
-    _pieces,
     cell_edges,
     dictionaries,
     weigh_laws,
@@ -25,6 +23,7 @@ from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.priors.noise import CountNoise
 from ldpopt.priors.npmle import TOLERANCE
 from ldpopt.priors.penalised import penalised_weights
+from ldpopt.priors.shape_kernels import hats, pieces
 from tests.tolerances import OBJECTIVE, POSTERIOR, SUM
 
 FITS = {"npmle": NPMLE, "mixture": Mixture}
@@ -240,11 +239,11 @@ def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
 def test_the_masses_of_pieces_and_hats_by_hand():
     # In logarithms the edges are 0, 1, .., 4. A piece from 0 to 2 spreads evenly.
     edges = np.exp(np.arange(5.0))
-    (piece,) = _pieces(np.log(edges), np.array([0.0, 2.0]))
+    (piece,) = pieces(np.log(edges), np.array([0.0, 2.0]))
     assert_allclose(piece, [0, 1 / 2, 1 / 2, 0, 0], atol=1e-12)
     # A triangle from 0 over 1 to 4 has the height 1/2: 1/4 lies left of the peak, and right of it
     # 3/4 fall as (4 - x)²/12 does: to 4/12 at 2, 1/12 at 3 and 0 at 4.
-    (hat,) = _hats(np.log(edges), np.array([0.0, 1.0, 4.0]))
+    (hat,) = hats(np.log(edges), np.array([0.0, 1.0, 4.0]))
     assert_allclose(hat, [0, 1 / 4, 9 / 12 - 4 / 12, 4 / 12 - 1 / 12, 1 / 12], atol=1e-12)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.priors.likelihood_model import LikelihoodModel, Point
-from ldpopt.priors.mixture_weights import mixture_weights, searched, target_on_columns
+from ldpopt.priors.likelihood_model import EPS, LikelihoodModel
+from ldpopt.priors.mixture_weights import FLAT, SHORTEST, SUFFICIENT, mixture_weights
 
 Array = NDArray[np.float64]
 
@@ -45,34 +45,17 @@ def grid_weights(likelihoods: Array, size: Array, tol: float) -> tuple[Array, fl
     x[-1] = 1.0
     x /= x.sum()
     if (model.forward(x) > 0).all():
-        at = _stepped(model, model.begin(x), tol)
-        if at.gap <= tol:
-            return at.x, at.gap
-        x = at.x
+        assert model.columns is not None
+        # Imports numba.
+        from ldpopt.priors.weight_kernels import grid_newton
+
+        limits = (tol, _STEPS, FLAT, SUFFICIENT, SHORTEST)
+        gap = grid_newton(model.columns, model.share, x, limits)
+        if gap <= tol:
+            # No gap is known to less than rounding.
+            return x, max(gap, EPS)
     else:
         # An estimate that no chosen place explains: all places begin with weight.
         x = np.full(model.d, 1 / model.d)
     fit = mixture_weights(likelihoods, size, start=x, tol=tol)
     return fit.weights, fit.gap
-
-
-def _stepped(model: LikelihoodModel, at: Point, tol: float) -> Point:
-    """Return the point that steps reach, above the tolerance where they come to an end."""
-    for _ in range(_STEPS):
-        if at.gap <= tol:
-            break
-        kept = np.flatnonzero((at.x > 0) | _peaks(at.score))
-        target = target_on_columns(model, at, kept)
-        ahead = None if target is None else searched(model, at, target)
-        if ahead is None:
-            break
-        at = ahead
-    return at
-
-
-def _peaks(score: Array) -> NDArray[np.bool_]:
-    """Return which scores promise a rise and are not below their neighbours'; of equal ones one."""
-    padded = np.concatenate([[0.0], score, [0.0]])
-    middle = padded[1:-1]
-    is_peak = (middle >= padded[:-2]) & (middle > padded[2:])
-    return np.asarray(is_peak & (score > 1))

@@ -186,6 +186,8 @@ def _steps_between(low: float, high: float, ratio: float) -> int:
 
 def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     """Return the masses of each dictionary's components on 0 and the cells: (components, cells)."""
+    from ldpopt.priors.shape_kernels import hats, pieces  # imports numba
+
     atom = np.zeros((1, len(edges)))
     atom[0, 0] = 1.0
     logs = np.log(edges)
@@ -193,11 +195,12 @@ def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     for ratio in PIECES + HATS:
         for phase in _PHASES:
             knots = _knots(binned, ratio, phase)
-            shapes = _hats(logs, knots) if ratio in HATS else _pieces(logs, knots[1:])
+            shapes = hats(logs, knots) if ratio in HATS else pieces(logs, knots[1:])
             mass = shapes.sum(axis=1)
             # Shapes beyond n, or between two support points, have no mass.
             has_mass = mass > 0
-            masses = shapes[has_mass] / mass[has_mass, None]
+            masses = shapes[has_mass]
+            masses /= mass[has_mass, None]
             result.append(np.concatenate([atom, masses]))
     return result
 
@@ -211,38 +214,6 @@ def _knots(binned: Binned, ratio: float, phase: float) -> Array:
     # One knot below the first, for the rising side of a hat, and one above n.
     powers = np.arange(-1, steps + 2)
     return np.asarray(np.log(first * ratio**powers))
-
-
-def _pieces(logs: Array, knots: Array) -> Array:
-    """Return masses ∝ 1/k between neighbouring knots, one piece per row.
-
-    Edges of cells and knots are logarithms of counts.
-    """
-    low = knots[:-1, None]
-    high = knots[1:, None]
-    inside = np.clip(logs, low, high)
-    return _cell_masses((inside - low) / (high - low))
-
-
-def _hats(logs: Array, knots: Array) -> Array:
-    """Return masses of triangles over log k, from a knot to the next but one; one per row."""
-    low = knots[:-2, None]
-    peak = knots[1:-1, None]
-    high = knots[2:, None]
-    width = high - low
-    x = np.clip(logs, low, high)
-    # Distribution functions of the two sides, whose densities are linear.
-    rising = (x - low) ** 2 / ((peak - low) * width)
-    falling = 1 - (high - x) ** 2 / ((high - peak) * width)
-    return _cell_masses(np.where(x < peak, rising, falling))
-
-
-def _cell_masses(upto: Array) -> Array:
-    """Return the masses on 0 and the cells of distribution functions at the edges, one per row."""
-    masses = np.zeros(upto.shape)
-    # Rounding may make a distribution function fall by a bit.
-    np.maximum(np.diff(upto, axis=1), 0.0, out=masses[:, 1:])
-    return masses
 
 
 def _gamma_laws(binned: Binned, edges: Array) -> Array:
@@ -260,7 +231,11 @@ def _gamma_laws(binned: Binned, edges: Array) -> Array:
 def _power_laws(edges: Array) -> Array:
     """Return the masses on 0 and the cells of power laws, one per row; 0 has none."""
     centres = (edges[1:] + edges[:-1]) / 2
-    density = centres ** -_EXPONENTS[:, None]
-    masses = density * np.diff(edges)
-    masses = masses / masses.sum(axis=1, keepdims=True)
-    return np.insert(masses, 0, 0.0, axis=1)
+    masses = np.zeros((len(_EXPONENTS), len(edges)))
+    cells = masses[:, 1:]
+    # By one exponential: powers take several times as long.
+    np.multiply.outer(-_EXPONENTS, np.log(centres), out=cells)
+    cells += np.log(np.diff(edges))
+    np.exp(cells, out=cells)
+    cells /= cells.sum(axis=1, keepdims=True)
+    return masses

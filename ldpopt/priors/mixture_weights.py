@@ -41,9 +41,9 @@ _ROUNDS = 12  # changes of the active set per Newton step; well-conditioned prob
 _ITERATIONS = 60  # conjugate gradient steps per Newton step; they need about 20
 _PATIENCE = 3  # Newton steps that may fail before the columns of an operator are formed
 _STALLED = 50  # steps in which the gap must halve, or double precision has no more to give
-_FLAT = 1e-13  # predicted rises of the mean log likelihood that rounding hides
-_SUFFICIENT = 0.1  # share of the predicted rise that a step must reach (Armijo's rule)
-_SHORTEST = 1e-9  # part of a step below which the search along it ends
+FLAT = 1e-13  # predicted rises of the mean log likelihood that rounding hides
+SUFFICIENT = 0.1  # share of the predicted rise that a step must reach (Armijo's rule)
+SHORTEST = 1e-9  # part of a step below which the search along it ends
 _FARTHEST = 1 / EPS  # how far weights, whose sum is 1, can move and keep a digit
 
 
@@ -281,7 +281,7 @@ def searched(model: LikelihoodModel, at: Point, target: Array) -> Point | None:
     probability = model.forward(target)
     change = model.over(probability - at.probability, at.probability)
     rise = float(model.share @ change)
-    if rise <= _FLAT:  # too flat to compare likelihoods: the full step, if its gap is smaller
+    if rise <= FLAT:  # too flat to compare likelihoods: the full step, if its gap is smaller
         if not probability[model.observed].all():  # something observed would become impossible
             return None
         ahead = model.point(target, probability)
@@ -310,10 +310,10 @@ def _sufficient_part(model: LikelihoodModel, change: Array, rise: float) -> floa
     """
     part = 1.0
     with np.errstate(divide="ignore"):
-        while part >= _SHORTEST:
+        while part >= SHORTEST:
             gain = float(model.share @ np.log1p(part * change))
             # A gain of minus infinity or nan is not enough either.
-            if gain >= _SUFFICIENT * part * rise:
+            if gain >= SUFFICIENT * part * rise:
                 return part
             part /= 2
     return None

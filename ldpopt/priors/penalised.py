@@ -62,48 +62,18 @@ def penalised_weights(
     Cost: per step a product AᵀDA and an equation of that size.
     """
     largest = likelihoods.max(axis=1)
-    fit = None
     if largest.all():
-        columns = likelihoods / largest[:, None]
-        # Bins that are next to impossible may overflow: the search gives up then.
-        with np.errstate(all="ignore"):
-            fit = _newton(columns, size, pseudo_count, tol)
-    return fit or _by_search(likelihoods, size, pseudo_count, tol)
+        rows = np.ascontiguousarray(likelihoods / largest[:, None])
+        weights = np.full(rows.shape[1], 1 / rows.shape[1])
+        limits = (tol, _WARM, _STEPS, _INSIDE)
+        # Imports numba. Bins that are next to impossible may overflow: the gap is infinite then.
+        from ldpopt.priors.weight_kernels import penalised_newton
 
-
-def _newton(
-    columns: Array, size: Array, pseudo_count: float, tol: float
-) -> PenalisedWeights | None:
-    """Return the weights that Newton's steps reach, or None if they do not reach the gap."""
-    components = columns.shape[1]
-    observations = float(size.sum()) + pseudo_count * components
-    root_size = np.sqrt(size)
-    w = np.full(components, 1 / components)
-    for _ in range(_WARM):
-        explained = w * ((size / (columns @ w)) @ columns)
-        w = (explained + pseudo_count) / observations
-    for _ in range(_STEPS):
-        probability = columns @ w
-        score = ((size / probability) @ columns + pseudo_count / w) / observations
-        gap = float(score.max()) - 1
+        gap = penalised_newton(rows, size, weights, pseudo_count, limits)
         if gap <= tol:
             # No gap is known to less than rounding.
-            return PenalisedWeights(w, max(gap, float(np.finfo(np.float64).eps)))
-        rows = columns * (root_size / probability)[:, None]
-        hessian = rows.T @ rows
-        hessian.flat[:: components + 1] += pseudo_count / w**2
-        try:
-            step = np.linalg.solve(hessian, observations * (score - 1))
-        except np.linalg.LinAlgError:
-            return None
-        shrink = float(np.max(-step / w))
-        # Written so that NaN ends the search.
-        if not shrink < np.inf:
-            return None
-        part = 1.0 if shrink < _INSIDE else _INSIDE / shrink
-        w = w + part * step
-        w /= w.sum()
-    return None
+            return PenalisedWeights(weights, max(gap, float(np.finfo(np.float64).eps)))
+    return _by_search(likelihoods, size, pseudo_count, tol)
 
 
 def _by_search(
