@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 _PER_SD = 20  # bins per standard deviation: a bin's width adds 0.02 % to the variance of the noise
 _REACH = 12.0  # standard deviations beyond which a likelihood, exp(-72), counts as 0
 # Bins that share a window of support points: few, so that densities stay in the cache.
-_ROWS = 16
+_ROWS = 24
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -22,12 +21,6 @@ Array = NDArray[np.float64]
 
 # Weights held at a time: arrays of 128 KB stay in the cache, and fresh memory costs more than sums.
 _HELD = 1 << 14
-# Standard deviations that estimates treated together span.
-_CLOSE = 8.0
-# Standard deviations outside the counts beyond which all support points are held.
-_FAR = 1000.0
-# Terms below exp(-100) of the largest change no moment by a digit, and no quantile.
-_NEGLIGIBLE = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +88,14 @@ class Discrete(Prior):
         return float(self.support[0]), float(self.support[-1])
 
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
-        result = np.empty((3, len(y)))
-        for terms in self._terms(y, noise):
-            # The largest weight is 1, so that the total cannot be 0.
-            support = self.support[terms.points]
-            total = terms.weight.sum(axis=1)
-            mean = terms.weight @ support / total
-            # Around the mean: the difference of two large second moments would cancel.
-            squares = support - mean[:, None]
-            squares *= squares
-            squares *= terms.weight
-            variance = squares.sum(axis=1) / total
-            log_evidence = terms.log_scale + np.log(total)
-            result[:, terms.rows] = mean, variance, log_evidence
+        from ldpopt.priors.posterior_kernel import moments  # imports numba
+
+        # Densities are relative to that at the nearest end: far outside they would all underflow.
+        nearest = np.clip(y, *self._ends)
+        log_weights = np.log(self.weights)
+        variance = (noise.sd**2, float(noise.slope))
+        result = moments(y, nearest, self.support, log_weights, variance)
+        result[2] += noise.log_density(y, nearest)
         return result
 
     def _quantiles(
@@ -125,56 +113,24 @@ class Discrete(Prior):
                 # Of the rounded total, at which the sums end: so every share below 1 is reached.
                 target = share[rows, None] * ROUNDED * total
                 below = np.count_nonzero(upto < target, axis=1)
-                end[rows] = self.support[terms.points][below]
+                end[rows] = self.support[below]
         return result
 
     def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
-        """Yield the terms of the posteriors, some neighbouring estimates at a time."""
-        order = np.argsort(y)
-        ascending = y[order]
+        """Yield the terms of the posteriors, some estimates at a time."""
+        # Densities are relative to that at the nearest end: far outside they would all underflow.
+        nearest = np.clip(y, *self._ends)
         log_weights = np.log(self.weights)
         # A dense support with many estimates would take their product in memory.
-        most = max(1, _HELD // len(self.support))
-        begin = 0
-        while begin < len(y):
-            # Close to each other, so that few support points matter to them.
-            close = np.searchsorted(ascending, ascending[begin] + _CLOSE * noise.sd, side="right")
-            end = min(begin + most, max(int(close), begin + 1))
-            of_rows = ascending[begin:end]
-            points = self._points_near(of_rows, noise, log_weights)
-            # Densities are relative to that at the nearest end: far outside they would underflow.
-            base = np.clip(of_rows[(end - begin) // 2], *self._ends)
-            logs = noise.log_ratios(of_rows, self.support[points], float(base))
-            logs += log_weights[points]
+        step = max(1, _HELD // len(self.support))
+        for begin in range(0, len(y), step):
+            rows = slice(begin, begin + step)
+            ratio = noise.log_ratio(y[rows, None], self.support, nearest[rows, None])
+            logs = log_weights + ratio
             # Relative to the largest term of each estimate no exponential overflows.
             top = logs.max(axis=1)
-            logs -= top[:, None]
-            weight = np.exp(logs, out=logs)
-            log_scale = top + noise.log_density(of_rows, base)
-            yield _Terms(order[begin:end], points, weight, log_scale)
-            begin = end
-
-    def _points_near(self, ascending: Array, noise: CountNoise, log_weights: Array) -> slice:
-        """Return the support points whose terms are above e^-100 of the largest of some estimate.
-
-        The nearest support point, with the smallest weight, bounds the largest term from below.
-        """
-        low = ascending[0]
-        high = ascending[-1]
-        outside = max(float(self.support[0] - low), float(high - self.support[-1]), 0.0)
-        # Squares of long ways do not show what a step between two points changes.
-        if noise.slope or outside > _FAR * noise.sd:
-            return slice(None)
-        # An estimate between two support points has one within half of the longest way between.
-        first, last = np.searchsorted(self.support, (low, high))
-        around = self.support[max(first - 1, 0) : last + 1]
-        between = float(np.diff(around).max(initial=0.0)) / 2
-        spread = float(log_weights.max() - log_weights.min())
-        room = math.sqrt(2 * (_NEGLIGIBLE + spread)) * noise.sd
-        reach = math.hypot(max(outside, between), room)
-        start = int(np.searchsorted(self.support, low - reach))
-        stop = int(np.searchsorted(self.support, high + reach, side="right"))
-        return slice(start, stop)
+            weight = np.exp(logs - top[:, None])
+            yield _Terms(rows, weight)
 
     @classmethod
     def fit(
@@ -188,12 +144,10 @@ class Discrete(Prior):
 
 
 class _Terms(NamedTuple):
-    """π(u) φ(y-u) of some estimates at some points, (r, points), over exp(log_scale), (r,)."""
+    """π(u) φ(y-u) of some estimates, shape (r, points), over the largest of each estimate."""
 
-    rows: NDArray[np.intp]
-    points: slice
+    rows: slice
     weight: Array
-    log_scale: Array
 
 
 def _float_array(what: str, values: ArrayLike) -> Array:

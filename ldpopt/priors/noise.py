@@ -129,18 +129,3 @@ class CountNoise:
         exponent = -excess / (2 * at_k * at_base)
         log_ratio = 0.5 * np.log(at_k / at_base)
         return np.asarray(exponent - log_ratio)
-
-    def log_ratios(self, y: Array, k: Array, base: float) -> Array:
-        """Return ``log_ratio`` of every y, shape (m,), with every k, shape (g,): (m, g).
-
-        The base is one count, near enough to the estimates that squares of the distance between
-        them, in standard deviations, keep their digits.
-        """
-        if self.slope:
-            return self.log_ratio(y[:, None], k, np.asarray(base))
-        # The product and one sum, in place of the five operations of ``log_ratio``.
-        step = k - base
-        tilt = step / self.sd**2
-        logs = np.multiply.outer(y - base, tilt)
-        logs -= step * tilt / 2
-        return logs

@@ -63,5 +63,5 @@ def _upto(x: float, knots: Array) -> float:
     """Return the distribution function of a triangle between its ends, whose two sides differ."""
     low, peak, high = knots
     if x < peak:
-        return (x - low) ** 2 / ((peak - low) * (high - low))
-    return 1 - (high - x) ** 2 / ((high - peak) * (high - low))
+        return float((x - low) ** 2 / ((peak - low) * (high - low)))
+    return float(1 - (high - x) ** 2 / ((high - peak) * (high - low)))

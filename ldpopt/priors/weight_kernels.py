@@ -136,7 +136,7 @@ def grid_newton(rows: Array, share: Array, x: Array, limits: Any) -> float:
         probability = probability_ahead
         score = score_ahead
         gap = gap_ahead
-    return gap
+    return float(gap)
 
 
 @compiled
