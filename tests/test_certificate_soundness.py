@@ -12,7 +12,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
@@ -24,6 +24,7 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.errors import InvalidInputError
 from ldpopt.losses.base import ROUNDINGS
 from ldpopt.solve.certificate import (
     box,
@@ -217,9 +218,12 @@ def priced(generator, kind, term, count) -> Iterator[Case]:
             losses.LeastSquares() + price * shapes[term], [Bounds(lower, upper), SumsTo(total)]
         )
         estimate = FrequencyEstimate(target)
+        minimiser = None
         if problem.plan(estimate).path == "closed-form":
-            minimiser = problem.minimise(estimate)
-        else:
+            # An estimate whose last bit is worth more than the total is refused.
+            with suppress(InvalidInputError):
+                minimiser = problem.minimise(estimate)
+        if minimiser is None:
             minimiser = lower + generator.dirichlet(np.ones(d)) * (total - lower.sum())
             minimiser = np.clip(minimiser, lower, upper)
         points = moved(generator, np.asarray(minimiser), lower, upper, count)

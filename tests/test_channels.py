@@ -14,6 +14,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import ChannelMLE, MultinomialMLE
 from ldpopt.oracles import GRR, SUE
+from tests.tolerances import UNPOLISHED
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 COIN = [[0.75, 0.25], [0.25, 0.75]]
@@ -30,6 +31,7 @@ def test_of_grr_it_is_the_multinomial_likelihood():
     assert_allclose(ours.frequencies, theirs.frequencies, rtol=0, atol=1e-5)
 
 
+@UNPOLISHED
 @pytest.mark.parametrize("way", [{"solver": "em", "max_steps": 100_000}, {"path": "conic"}])
 def test_other_ways_lead_to_the_same_minimum(way):
     rng = np.random.default_rng(0)

@@ -102,9 +102,18 @@ def test_no_bounds_are_needed_where_a_loss_states_its_levels(loss, values):
         assert gap >= rise - 1e-12 * abs(minimum)
 
 
-@pytest.mark.parametrize("loss", ["weighted MLE", "divergence", "entropy", "Huber"])
+LEVELS = {name: LOSSES[name] for name in ("weighted MLE", "divergence", "entropy", "Huber")} | {
+    "squares": LOSSES["squares"],
+    "weighted squares": LOSSES["weighted squares"],
+    "absolute": (losses.LeastAbsolute(), UNARY),
+    "largest": (losses.MaxAbsolute(), UNARY),
+    "sum": (losses.GaussianMLE() + 0.5 * losses.TotalVariation() + losses.L1To(SHARES), UNARY),
+}
+
+
+@pytest.mark.parametrize("loss", LEVELS)
 def test_what_is_below_a_level_lies_within_its_bounds(loss):
-    function, estimate = LOSSES[loss]
+    function, estimate = LEVELS[loss]
     generator = np.random.default_rng(2)
     points = generator.normal(size=(300, D)) * 10 ** generator.uniform(-3, 3, (300, 1))
     if loss in ("divergence", "entropy"):
@@ -121,3 +130,15 @@ def test_what_is_below_a_level_lies_within_its_bounds(loss):
     assert np.all((points <= upper)[is_finite])
     at_minimum = function.sublevel(np.asarray(1.0), estimate)
     assert np.isfinite(at_minimum).all()
+
+
+@pytest.mark.parametrize("price", [losses.TotalVariation(), losses.MaxAbsolute()], ids=repr)
+def test_a_price_beside_a_loss_with_levels_needs_no_bounds(price):
+    solution = Problem(losses.GaussianMLE() + 0.5 * price, []).solve(UNARY)
+    assert solution.status == "optimal"
+    assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+def test_a_sum_with_a_term_that_may_be_negative_has_no_level():
+    loss = losses.LeastSquares() + 0.1 * losses.Entropy()
+    assert loss.sublevel(np.asarray(1.0), UNARY) is None

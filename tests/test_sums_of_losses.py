@@ -9,7 +9,7 @@ from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles, priors
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses.base import Loss
-from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SOLVER, SUM
+from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SOLVER, SUM, UNPOLISHED
 
 D = 6
 N = 400
@@ -167,6 +167,7 @@ BY_FORM = ("huber", "entropy", "largest", "l1 to", "kl to", "shrunk", "shrunk we
            "shrunk twice")  # fmt: skip
 
 
+@UNPOLISHED
 @pytest.mark.parametrize("box", BOXES)
 @pytest.mark.parametrize("name", BY_FORM)
 def test_closed_forms_are_certified_and_as_good_as_a_solver(name, box):

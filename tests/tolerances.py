@@ -1,6 +1,7 @@
 """Every tolerance of the tests, each with its reason."""
 
 import numpy as np
+import pytest
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -72,3 +73,7 @@ to 100, and versions of a solver stop one iteration earlier or later."""
 
 KEPT = 1.001e-5
 """Kept tables of figures, relative: one unit of the last of their six significant digits."""
+
+UNPOLISHED = pytest.mark.filterwarnings("ignore:the solution is inaccurate")
+"""For tests that name a path or a solver: such points are not polished, and where the loss is not
+curved their gaps are of first order in their errors, above what ``optimal`` promises."""

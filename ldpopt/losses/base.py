@@ -538,7 +538,21 @@ class WeightedSum(SeparableLoss):
         stated = [support for support in supports if support is not None]
         return np.logical_and.reduce(stated) if stated else None
 
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
+        """Return where no term costs more than the level alone; None if a term may be below 0."""
+        if not self.is_nonnegative:
+            return None
+        bounds = [
+            term.sublevel(np.asarray(level) / weight, estimate) for weight, term in self.parts
+        ]
+        return within_all(bounds)
+
     # --- structure --------------------------------------------------------------------------------
+
+    @property
+    def is_nonnegative(self) -> bool:  # type: ignore[override]
+        """Whether no term is below 0 anywhere."""
+        return all(term.is_nonnegative for term in self.terms)
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
@@ -772,6 +786,15 @@ class WeightedSum(SeparableLoss):
         return " + ".join(
             repr(term) if weight == 1 else f"{weight:g} * {term!r}" for weight, term in self.parts
         )
+
+
+def within_all(bounds: Sequence[tuple[Array, Array] | None]) -> tuple[Array, Array] | None:
+    """Return the bounds that hold where all of these do; None stands for no bound."""
+    stated = [bound for bound in bounds if bound is not None]
+    if not stated:
+        return None
+    lower, upper = zip(*stated, strict=True)
+    return np.max(lower, axis=0), np.min(upper, axis=0)
 
 
 def _summands(loss: Loss) -> tuple[list[Loss], list[Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import ROUNDINGS, Loss, SeparableLoss
+from ldpopt.losses.base import ROUNDINGS, Loss, SeparableLoss, within_all
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import LeastSquares, WeightedLeastSquares
 from ldpopt.sources import Sources
@@ -215,11 +215,7 @@ class JointLoss(Loss):
             if term.members is None
         ]
         # None is below 0, and so none above their sum: each bound holds, and the best of them too.
-        stated = [bound for bound in bounds if bound is not None]
-        if not stated:
-            return None
-        lower, upper = zip(*stated, strict=True)
-        return np.max(lower, axis=0), np.min(upper, axis=0)
+        return within_all(bounds)
 
     def domain(self, constants: tuple[Any, ...]) -> tuple[float, float]:
         """Return the interval in which the losses of the values' measurements are finite."""

@@ -24,6 +24,7 @@ class _Penalty(Loss):
     """Base class of prices that do not depend on the estimate, and have kinks that values share."""
 
     has_shared_kinks = True
+    is_nonnegative = True
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃ as a placeholder: nothing depends on it."""

@@ -15,7 +15,7 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss, ones
 from ldpopt.losses.pooling import SquaresPooling, VariancePooling
-from ldpopt.losses.targets import Deviation
+from ldpopt.losses.targets import Deviation, around
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -44,7 +44,6 @@ class LeastSquares(Deviation, SeparableLoss):
 
     degree = 2
     is_square = True
-    is_nonnegative = True
 
     weights: ClassVar[None] = None
     """All squares count the same."""
@@ -60,6 +59,10 @@ class LeastSquares(Deviation, SeparableLoss):
         """Return ½ Σ (f_v - f̃_v)²."""
         squares = (f - self.target(estimate)) ** 2
         return np.asarray(0.5 * np.sum(squares, axis=-1))
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return f̃ ± √(2t): no square is above the level t."""
+        return around(self.target(estimate), np.sqrt(2 * np.asarray(level)[..., None]))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃."""
@@ -130,7 +133,6 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     """
 
     is_square = True
-    is_nonnegative = True
 
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = validate.array("weights", weights).astype(np.float64)
@@ -166,6 +168,11 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
         """Return ½ Σ w (f - f̃)²."""
         squares = (f - estimate.frequencies) ** 2
         return np.asarray(0.5 * np.sum(self.weights * squares, axis=-1))
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return f̃ ± √(2t/w): no square is above the level t."""
+        width = np.sqrt(2 * np.asarray(level)[..., None] / self.weights)
+        return around(estimate.frequencies, width)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return w (f - f̃)."""

@@ -14,6 +14,11 @@ from ldpopt.losses.base import Loss
 
 Array = NDArray[np.float64]
 
+# By how much a computed loss is raised for a level that is surely above it.
+_LOOSE = 1e-6
+
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class Deviation(Loss):
     """Base class of losses of the deviations f - f̃, whose only data is f̃.
@@ -22,12 +27,18 @@ class Deviation(Loss):
     absolute and frequencies are of order 1/d.
     """
 
+    is_nonnegative = True
+
     degree: ClassVar[int] = 1
     """The power with which the loss grows in the deviations, and so its cone form in d."""
 
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return the point from which the deviations are measured, shape (..., d): f̃."""
         return estimate.frequencies
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
+        """Return f̃ ± t: no deviation is above the level t."""
+        return around(self.target(estimate), np.asarray(level)[..., None])
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return that point."""
@@ -74,3 +85,9 @@ class FromReference(Loss):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<{len(self.reference)} values>)"
+
+
+def around(target: Array, width: Array) -> tuple[Array, Array]:
+    """Return f̃ ± width, surely outside of it: a sum of d terms >= 0 is right to d roundings."""
+    wider = width * (1 + _LOOSE) + 8 * _EPS * np.abs(target)
+    return target - wider, target + wider

@@ -6,20 +6,19 @@ Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status
 for the accuracy:
 
 - Violation. Checked for every point.
-- Gap. On a box with at most one total it is checked in a few passes: a quick bound first, and the
-  certificate itself only where that bound is too large. So are the closed forms on orders, trees
-  and groups, in balls, and with few values. Points of solvers and algorithms on other sets are
-  checked by a certificate that need not be better than the accuracy: that takes at most one
-  program, looser than the one that the point is from. Closed forms that nothing else knows are
-  checked by it up to 4,096 values.
+- Gap. Checked for every point too: an optimal point is a certified one. On a box with at most one
+  total that takes a few passes: a quick bound first, and the certificate itself only where that
+  bound is too large. So are the closed forms on orders, trees and groups, in balls, and with few
+  values. All other points are checked by a certificate that need not be better than the accuracy,
+  and takes programs where the rows that hold do not prove as much.
 
 The quick bound counts the curvature of a loss only on boxes without a total and on the plane of a
 total; the certificate counts it everywhere. Both are upper bounds, so that either may accept a
 point.
 
-A gap of infinity means that no bound is known, as on unbounded sets (see ``Certificate.gap``): it
-does not make a point inaccurate. A loss of infinity does. Where a path stopped before it met its
-own tolerances, its point is optimal only if a finite gap proves that.
+A gap of infinity means that no bound is known, as on some unbounded sets (see
+``Certificate.gap``): such a point may be right, but nothing proves it, and its status says so. A
+path that stopped before it met its own tolerances may have come to an optimal point all the same.
 """
 
 from __future__ import annotations
@@ -42,11 +41,6 @@ from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 
 Array = NDArray[np.float64]
-
-# Largest number of values for which a closed form is judged by programs, where nothing else knows
-# its set: they take seconds.
-_AFFORDABLE = 4096
-
 
 # By how much more than its terms a loss may be at stake: beyond it a search would not search.
 _LARGEST_SHARE = 1e3
@@ -83,16 +77,13 @@ def judge(
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         reasons.append(f"the constraints are violated by {violation:.2g}")
     bound = _bound(formulation, start, point, plan, accuracy)
-    gap = None if bound is None else bound.gap
     # This test comes first: it passes almost always, and spares the loss's value.
-    if bound is not None and not np.all(bound.gap <= tolerances.gap * bound.terms):
+    if not np.all(bound.gap <= tolerances.gap * bound.terms):
         reasons += _doubts(formulation, start, point, bound.gap, tolerances.gap)
-    if outcome.status is not Status.OPTIMAL:
-        # Solvers often stop short of tolerances that are tighter than these. A small gap proves
-        # the point whatever they say; an infinite gap, or one of a convex part, proves nothing.
-        is_small = not reasons and gap is not None and bool(np.isfinite(gap).all())
-        if not (is_small and formulation.convex):
-            reasons.insert(0, f"{plan.name} stopped before it met its tolerances")
+    # Solvers often stop short of tolerances that are tighter than these: a small gap proves the
+    # point whatever they say of it. That of a convex part alone does not.
+    if outcome.status is not Status.OPTIMAL and (reasons or not formulation.convex):
+        reasons.insert(0, f"{plan.name} stopped before it met its tolerances")
     if reasons:
         return Judgement(Status.INACCURATE, ", and ".join(reasons))
     return Judgement(Status.OPTIMAL, "")
@@ -115,8 +106,8 @@ def _bound(
     point: Array,
     plan: Plan,
     accuracy: Accuracy,
-) -> SizedGap | None:
-    """Return a bound of the gap of every trial, or None where it would cost too much."""
+) -> SizedGap:
+    """Return a bound of the gap of every trial."""
     if formulation.is_separate(start.d):
         quick = quick_gap(formulation, start, point)
         if quick is not None:
@@ -135,9 +126,7 @@ def _bound(
     if bound is None and is_convex and plan.path == "closed-form":
         bound = slope_gap(formulation, start, point)
     # A bound that is too large may be one that knows too little.
-    is_known = bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
-    is_too_long = plan.path == "closed-form" and point.size > _AFFORDABLE
-    if is_known or is_too_long:
+    if bound is not None and np.all(bound.gap <= tolerance * bound.terms):
         return bound
     if is_convex:
         return _by_programs(formulation, start, point, tolerance)
@@ -194,22 +183,16 @@ def _doubts(
     size = size_of(formulation, start, point, value)
     if np.all(gap <= tolerance * size):
         return []
-    if formulation.is_separate(start.d):  # there the gap so far is a quick bound of this one
-        gap = certify(formulation, start, point).gap
-    # Where no bound is known the value may prove a point, but it is no reason to doubt one.
-    is_unknown = np.isposinf(gap)
-    if formulation.loss.is_nonnegative:
-        # On sets without bounds no tangent proves as much.
-        gap = np.minimum(gap, value)
-    excessive = ~(gap <= tolerance * size) & ~is_unknown
-    if excessive.any() and not formulation.is_separate(start.d):
-        # The search so far was for a bound that is good enough, by looser programs: that it found
-        # none proves nothing against the point.
-        gap = np.minimum(gap, certify(formulation, start, point).gap)
-        excessive &= ~(gap <= tolerance * size)
-    if not excessive.any():
+    # The bound so far was a quick one, or the search for it ended early, by looser programs: that
+    # it is large proves nothing against the point.
+    certificate = certify(formulation, start, point)
+    gap = np.fmin(gap, certificate.gap)
+    excessive = gap[~(gap <= tolerance * size)]
+    if not excessive.size:
         return []
-    return [f"its certified gap is {float(np.max(gap[excessive])):.2g}"]
+    if np.isinf(excessive).any():
+        return [f"no bound of its gap is known: {certificate.reason}"]
+    return [f"its certified gap is {float(np.max(excessive)):.2g}"]
 
 
 def size_of(

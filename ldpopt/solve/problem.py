@@ -201,7 +201,8 @@ class Problem(Formulation):
             iterative algorithm.
         accuracy
             ``"low"`` (tolerances of 1e-4), ``"default"`` (what the solver chooses) or ``"high"``
-            (``solvers.SOLVERS``). ``status.ACCURACIES`` states what an optimal status promises.
+            (``solvers.SOLVERS``). ``status.ACCURACIES`` states what an optimal status promises:
+            with ``"high"`` a certificate that is optimal to a relative 1e-8.
         verbose
             Whether a solver prints its progress.
         warm_start
@@ -238,9 +239,9 @@ class Problem(Formulation):
         Warns
         -----
         LdpoptWarning
-            If the point is inaccurate: the path stopped early, or its point violates a constraint
-            or has a certified gap above the accuracy. If the loss is made for the noise of raw
-            estimates, and this one is processed.
+            If nothing proves the point to the accuracy: it violates a constraint, or its certified
+            gap is too large or not known. If the loss is made for the noise of raw estimates, and
+            this one is processed.
 
         Notes
         -----

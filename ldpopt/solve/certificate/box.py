@@ -108,7 +108,7 @@ class _Model(NamedTuple):
     def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Model:
         region = formulation.region(start.d)
         loss = formulation.loss.convexified(point, start)
-        limits = within_sublevel(loss, start, point, reach(loss, start, region))
+        limits = within_sublevel(loss, start, point, reach(loss, start, region), is_box=True)
         tangent = minorant(loss, start, point, *limits)
         return cls(tangent, limits, stated(loss, start, region, point), region.total)
 

@@ -75,12 +75,17 @@ def reach_of_box(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:
     return Box(lower, upper)
 
 
-def within_sublevel(loss: Loss, start: FrequencyEstimate, point: Array, limits: Box) -> Box:
+def within_sublevel(
+    loss: Loss, start: FrequencyEstimate, point: Array, limits: Box, *, is_box: bool = False
+) -> Box:
     """Return the limits with bounds of what has no larger loss than the point, where some miss.
 
-    A vector of larger loss does not compete: that the gap is at least 0 covers it.
+    A vector of larger loss does not compete: that the gap is at least 0 covers it. On a box
+    (``is_box``) a loss that is curved everywhere needs no bounds.
     """
     if np.isfinite([end.min() for end in limits] + [end.max() for end in limits]).all():
+        return limits
+    if is_box and loss.adds_over_values and float(np.min(loss.curvature(start))) > 0:
         return limits
     level = loss.value(point, start)
     ends = loss.sublevel(level, start) if np.isfinite(level).all() else None

@@ -84,7 +84,7 @@ def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     if structure is None or not loss.convex or loss.smooth_part is not loss:
         return None
     region = formulation.region(d)
-    limits = within_sublevel(loss, start, point, reach(loss, start, region))
+    limits = within_sublevel(loss, start, point, reach(loss, start, region), is_box=True)
     tangent = minorant(loss, start, point, *limits)
     if not isinstance(tangent, Tangent) or tangent.held is not None:
         return None
