@@ -24,7 +24,7 @@ from ldpopt.solve.certificate.active_rows import (
     rows_at_bounds,
 )
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.competitors import no_bound, stated, within_sublevel
+from ldpopt.solve.certificate.competitors import no_bound, propagated, stated, within_sublevel
 from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
@@ -129,7 +129,11 @@ def _of_trial(
     near = within_sublevel(loss, estimate, f, of_values)
     if near is not of_values:
         further = Box(rows.limits.lower[d:], rows.limits.upper[d:])
-        rows = rows._replace(limits=Box(*map(np.append, near, further)))
+        limits = Box(*map(np.append, near, further))
+        if not np.isfinite(further).all():
+            # Bounds of the values may bound auxiliary variables through the rows.
+            limits = propagated(rows.system, *limits)
+        rows = rows._replace(limits=limits)
     tangent = minorant(loss, estimate, f, *near)
     bounds = stated(loss, estimate, region, f)
     if isinstance(tangent, Tangent) and tangent.held is not None:
