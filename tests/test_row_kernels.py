@@ -93,8 +93,8 @@ def test_values_that_norm_hyb_keeps_take_no_part(compiled):
 def test_rows_that_newton_gives_up_are_sorted(compiled, monkeypatch):
     right = row_kernels.fill_rows
 
-    def gives_up(table, slope, totals, result):
-        right(table, slope, totals, result)
+    def gives_up(table, slope, totals, rescaled, result):
+        right(table, slope, totals, rescaled, result)
         result[1] = -7.0
         return np.array([True, False, True])
 
@@ -113,6 +113,17 @@ def test_a_long_vector_that_newton_gives_up_is_sorted(compiled, monkeypatch):
     monkeypatch.setattr(row_kernels, "fill_row", lambda *_: False)
     f = LONG_VECTORS["dense positive"]
     assert_exact(norm_sub(f), reference.norm_sub(f))
+
+
+@pytest.mark.parametrize("start", [0.0, 1e9, -0.4])
+def test_long_vectors_sum_to_their_total_after_rescaling(start, compiled):
+    """By the kernel, also where the origin is moved: the factor is taken from its own sums."""
+    f = noisy(1, 30_000)[0] + start
+    for total in (1.0, 0.25):
+        rescaled = water_level.fill_to_level(f, 0.5, total, rescaled=True)
+        plain = water_level.fill_to_level(f, 0.5, total)
+        assert_allclose(rescaled.sum(), total, rtol=1e-12)
+        assert_allclose(rescaled, plain * (total / plain.sum()), rtol=1e-9, atol=0)
 
 
 CUTS = {

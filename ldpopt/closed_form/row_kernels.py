@@ -89,12 +89,12 @@ def _filled(
 
 
 @compiled
-def _lowered(result: Array, step: float) -> None:
-    """Lower all positive values by a step, though not below 0."""
+def _lowered(result: Array, step: float, factor: float) -> None:
+    """Lower all positive values by a step, though not below 0, and multiply them by a factor."""
     for v in range(len(result)):
         depth = result[v] - step
         # What was 0 stays 0, also where the step is negative.
-        result[v] = depth if (depth > 0.0) & (result[v] > 0.0) else 0.0
+        result[v] = depth * factor if (depth > 0.0) & (result[v] > 0.0) else 0.0
 
 
 @compiled
@@ -115,6 +115,8 @@ def fill_row(
     slope: float,
     total: float,
     levels: tuple[float, float],
+    guessed: float,
+    rescaled: bool,
     result: Array,
 ) -> bool:
     """Write max(row - origin + u, 0) to the result; return whether its level u was found.
@@ -130,6 +132,10 @@ def fill_row(
         Any number, a number > -1, and a number >= 0.
     levels
         Where the search for u starts, and a level that it is not above.
+    guessed
+        How many values may be positive at the end, if that is known; -1 if not.
+    rescaled
+        Whether what is written is multiplied by the factor that makes it sum to the total.
     result
         Where the filled vector goes, shape (d,).
     """
@@ -139,7 +145,7 @@ def fill_row(
     level, ceiling = levels
     # A step from below leads above the level, though never above this.
     level = min(level, ceiling)
-    before = -1.0
+    before = guessed
     is_near = False
     for _ in range(_NEWTON_STEPS):
         if is_near:
@@ -148,8 +154,14 @@ def fill_row(
             # The values of each level are among those of a higher one: equal counts, equal sets.
             if count == before:
                 # The last bit of a level, times d, would show in the sum.
-                if abs(step) * count > _EXACT * total:
-                    _lowered(result, step)
+                is_exact = abs(step) * count <= _EXACT * total
+                factor = 1.0
+                if rescaled:
+                    mass = depth if is_exact else depth - step * count
+                    # Without mass there is nothing to scale: the total is then 0.
+                    factor = total / mass if mass > 0.0 else 0.0
+                if not is_exact or factor != 1.0:
+                    _lowered(result, 0.0 if is_exact else step, factor)
                 return True
             level -= step
         else:
@@ -165,6 +177,7 @@ def fill_rows(
     rows: Array,
     slope: float,
     totals: Array,
+    rescaled: bool,
     result: Array,
 ) -> NDArray[np.bool_]:
     """Write max(row + t, 0) of each row to the result, where Σ max(row + t, 0) + slope·t = total.
@@ -175,6 +188,8 @@ def fill_rows(
         Vectors, shape (trials, d); -inf marks values that stay zero.
     slope, totals
         A number > -1; numbers >= 0, shape (trials,).
+    rescaled
+        Whether each vector is multiplied by the factor that makes it sum to its total.
     result
         Where the filled vectors go, shape (trials, d).
 
@@ -192,7 +207,9 @@ def fill_rows(
         # The level if the highest value alone were positive: no level is above it.
         ceiling = (total + slope * origin - (top - origin)) / (1.0 + slope)
         # Most vectors are near their answer already: their own level is the first guess.
-        is_filled[trial] = fill_row(row, origin, slope, total, (0.0, ceiling), result[trial])
+        levels = (0.0, ceiling)
+        filled = result[trial]
+        is_filled[trial] = fill_row(row, origin, slope, total, levels, -1.0, rescaled, filled)
     return is_filled
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.rows import counts, falling, sums
-from ldpopt.closed_form.water_level import fill_to_level
+from ldpopt.closed_form.rows import counts, falling
+from ldpopt.closed_form.water_level import fill_to_level, rescaled_to
 from ldpopt.errors import InvalidInputError
 
 Array = NDArray[np.float64]
@@ -129,8 +129,8 @@ def weighted_projection(f: Array, kappa: float, total: float) -> Array:
             f"the weighted MLE has no closed form for a total of {total:g} with kappa = "
             f"{kappa:g}: 1 + kappa total must be > 0"
         )
-    filled = fill_to_level(f, total * kappa, total)
-    return _rescaled(filled, total)  # its sum is total·(1 - κt)
+    # The filled values sum to total·(1 - κt).
+    return fill_to_level(f, total * kappa, total, rescaled=True)
 
 
 def water_filling(share: Array, floor: float, total: float = 1.0) -> Array:
@@ -167,7 +167,7 @@ def water_filling(share: Array, floor: float, total: float = 1.0) -> Array:
     last = np.atleast_1d(positive - 1)
     level = np.take_along_axis(nu, last, axis=-1)
     filled = np.maximum(share / level - floor, 0.0)
-    return _rescaled(filled, total)
+    return rescaled_to(total, filled)
 
 
 def check_weighted_domain(f: Array, kappa: float) -> None:
@@ -181,15 +181,3 @@ def check_weighted_domain(f: Array, kappa: float) -> None:
             f"{validate.where(at)} with kappa = {kappa:g}: no support count gives such an "
             "estimate; use norm-sub for other vectors"
         )
-
-
-def _rescaled(f: Array, total: float) -> Array:
-    """Return f >= 0 times the factor that makes it sum to the total; changes f."""
-    mass = sums(f)
-    # Without mass there is nothing to scale: the total is then 0.
-    if f.ndim == 1:
-        f *= total / mass if mass > 0 else 0.0
-        return f
-    zeros = np.zeros_like(mass)
-    f *= np.divide(total, mass, out=zeros, where=mass > 0)
-    return f

@@ -48,6 +48,8 @@ def fill_to_level(
     f: Array,
     slope: float,
     total: float | Array,
+    *,
+    rescaled: bool = False,
 ) -> Array:
     """Return max(f + t, 0) for every vector, where t solves Σ max(f_v + t, 0) + slope·t = total.
 
@@ -59,6 +61,8 @@ def fill_to_level(
         A number > -1.
     total
         A number >= 0, or one per vector with shape (..., 1).
+    rescaled
+        Whether each vector is then multiplied by the factor that makes it sum to its total.
 
     Notes
     -----
@@ -66,9 +70,11 @@ def fill_to_level(
     few values that may be positive; for large stacks one pass, compiled.
     """
     if f.ndim == 1 and len(f) <= _LONG:
-        return _fill_vector(f, slope, total.item() if isinstance(total, np.ndarray) else total)
+        number = total.item() if isinstance(total, np.ndarray) else total
+        filled = _fill_vector(f, slope, number)
+        return rescaled_to(number, filled) if rescaled else filled
     if f.size > LARGE and f.shape[-1] <= _LONG:
-        return _fill_stack(f, slope, total)
+        return _fill_stack(f, slope, total, rescaled=rescaled)
     top = highest(f)
     is_large = np.abs(top) > total
     origin = np.where(is_large, top, 0.0)
@@ -76,7 +82,8 @@ def fill_to_level(
     # The level if only the highest value were positive: no level is above it.
     ceiling = (volume - (top - origin)) / (1 + slope)
     if f.shape[-1] > _LONG:
-        return _fill_each(f, top, origin, slope, volume, ceiling)
+        equations = (origin, volume, ceiling, np.asarray(total))
+        return _fill_each(f, top, slope, equations, rescaled=rescaled)
     # What lies below this is zero in any case, rounding included; from here on sums are finite.
     floor = -ceiling - total
     if is_large.any():
@@ -86,7 +93,20 @@ def fill_to_level(
     else:
         heights = np.maximum(f, floor)
     level = _sorted_level(heights, slope, volume)
-    return _settle(heights, level, slope, volume)
+    filled = _settle(heights, level, slope, volume)
+    return rescaled_to(total, filled) if rescaled else filled
+
+
+def rescaled_to(total: float | Array, f: Array) -> Array:
+    """Return every vector f >= 0 times the factor that makes it sum to the total; changes f."""
+    mass = sums(f)
+    # Without mass there is nothing to scale: the total is then 0.
+    if f.ndim == 1:
+        f *= total / mass if mass > 0 else 0.0
+        return f
+    zeros = np.zeros_like(mass)
+    f *= np.divide(total, mass, out=zeros, where=mass > 0)
+    return f
 
 
 def _fill_vector(f: Array, slope: float, total: float) -> Array:
@@ -143,7 +163,7 @@ def _settled(depth: Array, positive: float, wanted: float) -> Array:
     return depth
 
 
-def _fill_stack(f: Array, slope: float, total: float | Array) -> Array:
+def _fill_stack(f: Array, slope: float, total: float | Array, *, rescaled: bool) -> Array:
     """Return every vector of a large stack of short ones filled."""
     from ldpopt.closed_form.row_kernels import fill_rows  # imports numba
 
@@ -151,10 +171,12 @@ def _fill_stack(f: Array, slope: float, total: float | Array) -> Array:
     rows = locked_rows(f)
     totals = np.broadcast_to(np.asarray(total, dtype=np.float64), (*trials, 1)).reshape(-1)
     result = np.empty(rows.shape)
-    is_filled = fill_rows(rows, slope, np.ascontiguousarray(totals), result)
+    is_filled = fill_rows(rows, slope, np.ascontiguousarray(totals), rescaled, result)
     # Vectors made to defeat Newton's method are sorted, one after the other: there are few.
     for trial in np.flatnonzero(~is_filled):
-        result[trial] = _fill_vector(rows[trial], slope, float(totals[trial]))
+        wanted = float(totals[trial])
+        filled = _fill_vector(rows[trial], slope, wanted)
+        result[trial] = rescaled_to(wanted, filled) if rescaled else filled
     return result.reshape(f.shape)
 
 
@@ -214,13 +236,18 @@ def _settle(
 
 
 class _Vessel(NamedTuple):
-    """One long vector and the equation of its level; ``volume`` has shape (1,)."""
+    """One long vector and the equation of its level; ``volume`` has shape (1,).
+
+    ``rescaled`` states whether the filled vector is then to sum to the total.
+    """
 
     values: Array
     top: float
     origin: float
     slope: float
     volume: Array
+    total: float
+    rescaled: bool
 
 
 class _Guess(NamedTuple):
@@ -241,23 +268,26 @@ class _Guess(NamedTuple):
 def _fill_each(
     f: Array,
     top: Array,
-    origin: Array,
     slope: float,
-    volume: Array,
-    ceiling: Array,
+    equations: tuple[Array, Array, Array, Array],
+    *,
+    rescaled: bool,
 ) -> Array:
-    """Return every vector of a stack of long ones filled, one after the other."""
+    """Return every vector of a stack of long ones filled, one after the other.
+
+    The equations are origins, volumes, ceilings and totals: numbers or arrays of shape (..., 1).
+    """
     trials = f.shape[:-1]
-    # One vector comes with numbers, a stack with arrays of shape (..., 1).
     tops = np.reshape(top, trials)
-    origins = np.reshape(origin, trials)
-    volumes = np.reshape(volume, (*trials, 1))
-    ceilings = np.reshape(ceiling, trials)
+    # One total may stand for all vectors of a stack.
+    whole = [np.broadcast_to(part, (*trials, 1)) for part in equations]
+    origins, volumes, ceilings, totals = whole
 
     def fill(trial: tuple[int, ...]) -> Array:
+        origin, ceiling, total = (float(part[trial][0]) for part in (origins, ceilings, totals))
         top = float(tops[trial])
-        vessel = _Vessel(f[trial], top, float(origins[trial]), slope, volumes[trial])
-        return _filled_vector(vessel, float(ceilings[trial]))
+        vessel = _Vessel(f[trial], top, origin, slope, volumes[trial], total, rescaled)
+        return _filled_vector(vessel, ceiling)
 
     if not trials:
         return fill(trials)
@@ -298,7 +328,7 @@ def _fill_long(vessel: _Vessel, ceiling: float) -> tuple[Index | slice, Array]:
     index, candidates = _candidates(heights, guess, ceiling, vessel)
     level = _level_from_above(candidates, vessel.slope, vessel.volume)
     filled = _settle(candidates, level, vessel.slope, vessel.volume)
-    return index, filled
+    return index, rescaled_to(vessel.total, filled) if vessel.rescaled else filled
 
 
 def _guess(
@@ -345,16 +375,20 @@ def _fill_dense(
     """
     slope = vessel.slope
     volume = vessel.volume
-    total = volume - slope * vessel.origin
     guessed = guess.levels[guess.positive - 1]
     if len(heights) > LARGE:
         from ldpopt.closed_form.row_kernels import fill_row  # imports numba
 
         result = np.empty(len(heights))
-        row = locked_rows(heights)[0]
-        if fill_row(row, 0.0, slope, float(volume[0]), (float(guessed), ceiling), result):
+        row = locked_rows(vessel.values)[0]
+        levels = (float(guessed), ceiling)
+        # Of the sample each value stands for many, of the head for itself.
+        stands_for = len(heights) / guess.sample_size
+        positive = guess.positive - guess.sampled + guess.sampled * stands_for
+        origin, total = vessel.origin, vessel.total
+        if fill_row(row, origin, slope, total, levels, positive, vessel.rescaled, result):
             return result
-    heights = np.maximum(heights, -ceiling - total)
+    heights = np.maximum(heights, -ceiling - vessel.total)
     level = np.array([guessed])
     depth = np.empty_like(heights)
     positive = -1
@@ -368,7 +402,8 @@ def _fill_dense(
         level = level - _newton_step(depth, depth > 0, level, slope, volume)
     else:
         level = _sorted_level(heights, slope, volume)
-    return _settle(heights, level, slope, volume)
+    filled = _settle(heights, level, slope, volume)
+    return rescaled_to(vessel.total, filled) if vessel.rescaled else filled
 
 
 def _candidates(
