@@ -385,7 +385,8 @@ def _fill_dense(
         # Of the sample each value stands for many, of the head for itself.
         stands_for = len(heights) / guess.sample_size
         positive = guess.positive - guess.sampled + guess.sampled * stands_for
-        origin, total = vessel.origin, vessel.total
+        origin = vessel.origin
+        total = vessel.total
         if fill_row(row, origin, slope, total, levels, positive, vessel.rescaled, result):
             return result
     heights = np.maximum(heights, -ceiling - vessel.total)
