@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # each other took a twentieth of the processor time of the numerical tests.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture wheels bench docs docs-check figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture tour wheels bench docs docs-check figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -64,6 +64,9 @@ mutants: $(DEV)  ## plant errors and print those that no test notices: about an 
 
 torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full disks and kills: half an hour
 	LDPOPT_TORTURE=50 $(PYTEST) tests/test_fuzz.py tests/test_damage.py tests/test_kills.py
+
+tour: $(DEV)  ## seventeen variants at 736 and 4,096 values: certified, and refused when moved; some ten minutes
+	$(BIN)/python -m tests.test_variants 736 4096
 
 wheels: $(DEV)  ## try the built wheel under every supported Python that is installed: some minutes
 	$(BIN)/python -m tools.wheels

@@ -19,7 +19,6 @@ from ldpopt.constraints.base import (
 )
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.estimate.sets import membership
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -176,7 +175,17 @@ class GroupTotals(Polyhedron):
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""
-        return LinearInequalities(membership(self.groups, d), self.totals, self.totals)
+        from scipy import sparse
+
+        # Not by ``membership``, which looks at every set for repetitions: there are none here.
+        starts = np.cumsum([0, *map(len, self.groups)])
+        # The empty array is there for no groups at all.
+        columns = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        if columns.max(initial=-1) >= d:
+            self.validate_for(d)  # names the group
+        entries = (np.ones(len(columns)), columns, starts)
+        matrix = sparse.csr_array(entries, shape=(len(self.groups), d))
+        return LinearInequalities(matrix, self.totals, self.totals)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the group's number, size and total."""

@@ -1,9 +1,10 @@
 """An upper bound of a gap on the sets whose closed forms pool, group or add up values.
 
-Orders that are forests, known top sets, disjoint groups with totals, hierarchies, and bounds of
-total variation: at a minimum their multipliers follow from the gradient in one pass, with no
-program and no sparse system. So the points of these closed forms are judged in about the time that
-they take. As everywhere, any multipliers prove something. In a price p of every value they give
+Orders that are forests, known top sets, disjoint groups with totals, hierarchies, bounds of total
+variation, and a few equations of any kind: at a minimum their multipliers follow from the gradient
+in a pass or two, with no program. So the points of these closed forms are judged in about the time
+that they take. As everywhere, any multipliers prove something. In a price p of every value they
+give
 
     L(f) - L(s) <= p·(f - s) + Σ_v rise_v(p),
 
@@ -24,6 +25,7 @@ from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, join
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import EPS, usable
+from ldpopt.solve.certificate.equation_prices import Equations, equation_prices, equations_of
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import Tangent, minorant
@@ -33,7 +35,7 @@ from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Structure = Isotonic | Groups | Hierarchy | Smooth
+Structure = Isotonic | Groups | Hierarchy | Smooth | Equations
 
 # Differences that count as none, relative to the largest value: closed forms and polished points
 # are exact, and solvers are not.
@@ -117,16 +119,23 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
 def _structure(formulation: Formulation, d: int) -> Structure | None:
     """Return what ties the values together beside bounds and a total; None for other sets."""
     tied = [c for c in formulation.constraints if not _is_separate(c, d)]
+    totals = [c for c in formulation.constraints if c.total(d) is not None]
     orders = [order for order in (c.isotonic(d) for c in tied) if order is not None]
     if orders and len(orders) == len(tied):
         return joined(orders, d)
-    if len(tied) != 1:
-        return None
-    (member,) = tied
-    # Of the very types: a class derived from one may state another set.
-    if isinstance(member, Hierarchy | Smooth) and type(member) in (Hierarchy, Smooth):
-        return member
-    return member.disjoint_groups(d)
+    if len(tied) == 1:
+        (member,) = tied
+        # Of the very types: a class derived from one may state another set. All nodes of a tree
+        # together have no total that means anything, so that one makes it a set of equations.
+        if isinstance(member, Smooth) and type(member) is Smooth:
+            return member
+        if isinstance(member, Hierarchy) and type(member) is Hierarchy and not totals:
+            return member
+        groups = member.disjoint_groups(d)
+        if groups is not None:
+            return groups
+    # With the total, which is an equation beside them.
+    return equations_of([*tied, *totals], d) if tied else None
 
 
 def _is_separate(constraint: Constraint, d: int) -> bool:
@@ -141,6 +150,8 @@ def _prices(structure: Structure, point: _Point) -> Iterator[Prices]:
     prices: Prices | None = None
     if isinstance(structure, Groups):
         prices = _of_groups(structure, point)
+    elif isinstance(structure, Equations):
+        prices = equation_prices(structure, point.f, point.slope, point.bounds)
     elif isinstance(structure, Hierarchy):
         prices = _of_hierarchy(structure, point)
     elif isinstance(structure, TopSetOrder):
@@ -296,13 +307,10 @@ def _held_prices(groups: Groups, point: _Point) -> Array:
     return price
 
 
-def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices | None:
+def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     """Return the prices of a hierarchy, whose nodes are the sums of their children."""
     from ldpopt.solve.certificate.tree_prices import tree_multipliers  # imports numba
 
-    # All nodes together have no total that means anything.
-    if point.total is not None:
-        return None
     parents = tree.parents
     labels, above = _from_above(parents)
     is_held = point.freedom <= 0

@@ -8,6 +8,7 @@ for both multipliers is enough.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.paths.closed_forms.penalties import added_squares, towards_reference
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
+from ldpopt.solve.paths.closed_forms.variation import smoothed
 
 Array = NDArray[np.float64]
 
@@ -141,6 +143,20 @@ class _Search(NamedTuple):
         assert match is not None  # by the types of loss and constraints, as at another multiplier
         return match.evaluate()
 
+    def _form_of(self, estimate: FrequencyEstimate) -> Callable[[float], Array]:
+        """Return the minimiser of one vector as a function of the multiplier."""
+        # With a price of its own the loss would not be priced in proportion to the multiplier.
+        if (
+            isinstance(self.ball.distance, TotalVariation)
+            and self.loss.smoothing(estimate.d) is None
+        ):
+            priced = self.others.with_loss(self.loss + self.ball.distance)
+            form = smoothed(priced, estimate)
+            # One form for all multipliers: to find it takes longer than to evaluate it.
+            if form is not None:
+                return form.at
+        return lambda multiplier: self._at(estimate, multiplier)
+
     def _excess(self, estimate: FrequencyEstimate, f: Array) -> Array:
         return self.ball.distance.value(f, estimate) - self.ball.limit
 
@@ -175,12 +191,13 @@ class _Search(NamedTuple):
             return deepest
         rise = float(self.loss.value(deepest, estimate) - self.loss.value(start, estimate))
         multiplier = max(rise / depth, _EPS) if np.isfinite(rise) else 1.0
-        place = self._place(estimate, multiplier)
+        form = self._form_of(estimate)
+        place = self._place(estimate, form, multiplier)
         for _ in range(_DOUBLINGS):
             if place.excess <= 0:
                 break
             low = place
-            place = self._place(estimate, 2 * place.multiplier)
+            place = self._place(estimate, form, 2 * place.multiplier)
         if place.excess > 0:
             return place.point
         inside = place
@@ -188,7 +205,7 @@ class _Search(NamedTuple):
 
         def excess(multiplier: float) -> float:
             nonlocal inside
-            looked_at = self._place(estimate, multiplier)
+            looked_at = self._place(estimate, form, multiplier)
             # The search only narrows: what is inside later is nearer to the edge.
             if looked_at.excess <= 0:
                 inside = looked_at
@@ -198,8 +215,10 @@ class _Search(NamedTuple):
         bracketed_root(excess, ends, lambda value: -slack <= value <= 0)
         return inside.point
 
-    def _place(self, estimate: FrequencyEstimate, multiplier: float) -> _Place:
-        point = self._at(estimate, multiplier)
+    def _place(
+        self, estimate: FrequencyEstimate, form: Callable[[float], Array], multiplier: float
+    ) -> _Place:
+        point = form(multiplier)
         return _Place(multiplier, float(self._excess(estimate, point)), point)
 
 
