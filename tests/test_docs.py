@@ -5,11 +5,12 @@ import contextlib
 import importlib
 import inspect
 import io
+import os
 import pkgutil
 import re
 import shlex
 import textwrap
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 import pytest
@@ -21,11 +22,12 @@ from ldpopt.cli.app import app as ldpopt_app
 from ldpopt.methods import markdown_table
 from ldpopt.oracles import ORACLES
 from tests.printed import repeatable
-from tools.site.stage import PAGES as HOMES
+from tools.site.stage import homes
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
+HOMES = homes()
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 # The recipes are applied to a copy of the package, by tests of their own.
 WITH_CODE = [
@@ -119,18 +121,18 @@ def test_links_lead_to_files(page):
         assert (page.parent / target).resolve().exists(), target
 
 
-def test_the_list_of_how_to_pages_has_the_order_of_the_sidebar():
-    text, *sidebar = (DOCS / "how-to/index.md").read_text("utf-8").split("```{toctree}\n")
-    sections = text.split("\n## ")[1:]
-    for section, trees in zip(sections, sidebar, strict=True):
-        listed = []
-        for link in re.findall(r"^- .*?\]\(([^)]+)\)", section, flags=re.MULTILINE):
-            file = (DOCS / "how-to" / link).resolve().relative_to(DOCS.parent).as_posix()
-            # Files outside docs/ have a page of another name.
-            listed.append(HOMES.get(file, f"how-to/{link}").removeprefix("how-to/"))
-        pages = re.findall(r"^[\w./-]+$", trees.split("```")[0], flags=re.MULTILINE)
-        assert [f"{page}.md" for page in pages] == listed
-        assert section.startswith(re.search(":caption: (.*)", trees)[1])
+@pytest.mark.parametrize("folder", ["benchmarks", "explanation", "how-to", "tutorials"])
+def test_the_list_of_pages_has_the_order_of_the_sidebar(folder):
+    text = (DOCS / folder / "index.md").read_text("utf-8")
+    listed = []
+    for link in re.findall(r"^- \[.*?\]\(([^)]+)\)", text, flags=re.MULTILINE):
+        file = (DOCS / folder / link).resolve().relative_to(DOCS.parent)
+        # Files outside docs/ have a page of another name.
+        listed.append(PurePath(os.path.relpath(HOMES[file], folder)).with_suffix("").as_posix())
+    trees = "".join(re.findall(r"^```\{toctree\}$(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    assert re.findall(r"^[\w./-]+$", trees, flags=re.MULTILINE) == listed
+    captions = re.findall(r"^:caption: (.*)$", trees, flags=re.MULTILINE)
+    assert captions == re.findall(r"^## (.*)$", text, flags=re.MULTILINE)[: len(captions)]
 
 
 def test_the_readme_is_two_screens_and_leads_on():

@@ -3,7 +3,9 @@
 Sphinx itself runs in `make docs`, with warnings as errors.
 """
 
+import contextlib
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,41 @@ def test_axe_reads_a_few_of_the_pages_that_are_made_alike():
     assert list(browser._read_by_people(names)) == ["index.html", *alike[:3], "start.html"]
 
 
+def test_a_page_that_stands_still_ends_the_run_and_is_named(monkeypatch):
+    ever = threading.Event()
+
+    def on_page(tab, url, *, is_read):
+        if url == "stuck":
+            ever.wait()
+        yield "seen"
+
+    monkeypatch.setattr(browser, "_browser", contextlib.nullcontext)
+    monkeypatch.setattr(browser, "_tab", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(browser, "_on_page", on_page)
+    monkeypatch.setattr(browser, "_GLANCE", 0.02)
+    monkeypatch.setattr(browser, "LIMIT", 0.2)
+    pages = {"a.html": "fine", "b.html": "stuck", "c.html": "fine"}
+    printed = []
+    with pytest.raises(browser.StandstillError, match=r"^b\.html: nothing was heard of it"):
+        printed.extend(browser._in_tabs(pages, tabs=2))
+    ever.set()
+    assert printed == ["a.html: seen", "c.html: seen"]
+    # All pages are looked at where none stands still.
+    assert sorted(browser._in_tabs({"a.html": "fine", "c.html": "fine"}, tabs=2)) == printed
+
+
+def test_an_error_in_a_tab_ends_the_run(monkeypatch):
+    def on_page(tab, url, *, is_read):
+        raise OSError("the browser is gone")
+        yield
+
+    monkeypatch.setattr(browser, "_browser", contextlib.nullcontext)
+    monkeypatch.setattr(browser, "_tab", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(browser, "_on_page", on_page)
+    with pytest.raises(OSError, match="the browser is gone"):
+        list(browser._in_tabs({"a.html": "", "b.html": ""}, tabs=2))
+
+
 @pytest.mark.skipif(browser.obstacle() is not None, reason=str(browser.obstacle()))
 def test_the_browser_finds_what_is_wrong_with_a_page(tmp_path):
     """One page has every fault; the search of this site finds nothing."""
@@ -213,20 +250,27 @@ def test_broken_links_are_named(tmp_path):
 def test_pages_that_a_screen_reader_misreads_are_named(tmp_path):
     (tmp_path / "good.html").write_text(
         '<html lang="en"><title>t</title><main><h1 id="a">h</h1>'
-        '<a href="x"><img alt="y"></a></main>'
+        '<a href="x"><img alt="y"></a><details><summary>z<img alt="" src="o.png"></summary>'
+        "<p>not closed</details><ul><li><p>i</ul><label>f<input></label>"
+        '<label for="s">g</label><select id="s"></select><input type="hidden"></main>'
     )
     (tmp_path / "bad.html").write_text(
         '<html><main></main><main></main><h1 id="a"></h1><p id="a"><img src="p.png" alt=" ">'
         '<img src="q.png" alt="q.png">'
-        '<a href="#q"><i></i></a><button></button>'
+        '<a href="#q"><i></i></a><button></button><summary><img alt=""></summary><div><li></div>'
+        '<input id="f"><b aria-labelledby="gone">'
     )
     assert list(check.structural_faults(tmp_path)) == [
         "bad.html: the picture p.png has no text",
         "bad.html: the picture q.png has no text",
         "bad.html: the link to #q has no text",
         "bad.html: a button has no text",
+        "bad.html: a summary has no text",
+        "bad.html: an item (li) lies in div, and not in a list",
         "bad.html: its language is not stated",
         "bad.html: it has 0 elements title instead of one",
         "bad.html: it has 2 elements main instead of one",
         "bad.html: the id a is there twice",
+        "bad.html: aria-labelledby of a b names the id gone, which is not there",
+        "bad.html: the input f has no label",
     ]

@@ -4,12 +4,13 @@
     python -m tools.wheels 3.13
 
 Each environment is new, in a temporary folder, and has the wheel alone: nothing of the repository
-can be imported. Without extras the core is tried, and that what an extra brings ends in a sentence;
-then, with the extra ``all``, the command line, files and pictures. The status is 1 if something
-fails.
+can be imported. Without extras the core and the README's example are tried, and that what an extra
+brings ends in a sentence; then, with the extra ``all``, the command line, files and pictures. The
+status is 1 if something fails.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from tools.texts import ROOT
 PYTHONS = ("3.11", "3.12", "3.13")
 
 CORE = """
+import sys
+
 import ldpopt
 from ldpopt import constraints, losses, oracles
 from ldpopt.errors import MissingPackageError
@@ -44,6 +47,8 @@ def sentence(call):
     raise AssertionError("nothing is missing")
 
 
+# Compiled kernels count local hashing: numba runs under this Python.
+assert "numba" in sys.modules
 assert "ldpopt[plot]" in sentence(raw.plot)
 assert "ldpopt[files]" in sentence(lambda: ldpopt.collection.aggregate)
 """
@@ -65,12 +70,25 @@ class TrialError(Exception):
     """A step failed; the message is what it printed."""
 
 
-def _run(*command: str | Path, folder: Path, status: int = 0) -> str:
-    """Return what a command printed on standard error; raise TrialError for another status."""
+def example() -> tuple[str, str]:
+    """Return the README's first example, and what it prints."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    match = re.search(r"```python\n(.*?)```\s*```text\n(.*?)```", text, re.DOTALL)
+    if match is None:
+        raise TrialError("README.md has no example with its output")
+    return match[1], match[2]
+
+
+def _run(*command: str | Path, folder: Path, status: int = 0, printed: str | None = None) -> str:
+    """Return what a command printed on standard error.
+
+    Raises TrialError for another status, or if it printed something else than was stated.
+    """
     done = subprocess.run(
         [*map(str, command)], cwd=folder, check=False, capture_output=True, text=True
     )
-    if done.returncode != status:
+    is_other = printed is not None and done.stdout != printed
+    if done.returncode != status or is_other:
         raise TrialError(f"{' '.join(map(str, command))[:200]}\n{done.stdout}{done.stderr}")
     return done.stderr
 
@@ -91,6 +109,8 @@ def trial(wheel: Path, python: str, folder: Path) -> None:
     _run(*UV, "pip", "install", "-q", "--python", target, wheel, folder=folder)
     # Isolated, so that the folder of the call is not searched.
     _run(target, "-I", "-c", CORE, folder=folder)
+    code, printed = example()
+    _run(target, "-I", "-c", code, folder=folder, printed=printed)
     missing = _run(command, "methods", folder=folder, status=2)
     if missing != "Error: the command ldpopt needs the package typer: pip install 'ldpopt[cli]'\n":
         raise TrialError(f"ldpopt without its extra printed {missing!r}")

@@ -55,7 +55,7 @@ FIGURES = (
                 for p in _BOTH
             ),
         ),
-        xlabel="frequency",
+        xlabel="number of times",
         ylabel="share of items",
         xscale="log",
         yscale="log",

@@ -112,13 +112,14 @@ def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:
     """Return a page with its axes; rows of which no panel is present are as low as their words."""
     heights = len(figure.rows)
     widths = max(map(len, figure.rows))
+    is_drawn = [any(panel.name in present for panel in panels) for panels in figure.rows]
     # Inches. Many panels are lower and narrower, so that a page of them still fits a screen.
-    tall = 2.0 if heights * widths > 6 else 2.7
+    tall = 2.0 if sum(is_drawn) * widths > 6 else 2.7
     wide = 2.9 if widths > 2 else 3.9
-    ratios = [
-        tall if any(panel.name in present for panel in panels) else 0.35 for panels in figure.rows
-    ]
-    page = Page(figsize=(wide * widths, sum(ratios) + 0.7), layout="constrained")
+    ratios = [tall if drawn else 0.2 for drawn in is_drawn]
+    # Without space for their titles, missing rows would take it from those that are drawn.
+    margins = 0.7 + 0.35 * is_drawn.count(False)
+    page = Page(figsize=(wide * widths, sum(ratios) + margins), layout="constrained")
     return page, page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
 
 

@@ -4,8 +4,15 @@ The system's Chromium, headless, opens every page of the site as wide as a telep
 those that people read on a screen too, in the light and in the dark theme. A page fails if it
 overflows, lacks a picture or a file, raises an error in its script, or breaks a rule of axe-core
 about contrast, landmarks, names and the like (WCAG 2 A and AA). Where there is no browser the
-checks are skipped, with the reason. What a page's text states of its structure is checked without a
-browser, on every page of every build: ``tools.site.check``.
+checks are skipped, with the reason.
+
+Of long lists and tables axe reads the first three rows of each kind: rows at the same place, made
+of the same elements with the same classes, styles, roles and states, look alike. A fault that only
+one of their texts has is not seen here. What the text of a page states of its structure, such as
+names of links, pictures and fields, is therefore checked without a browser too, on every row of
+every page of every build: ``tools.site.check``.
+
+A page at which a tab stays longer than ``LIMIT`` seconds ends the run with an error that names it.
 """
 
 import argparse
@@ -16,9 +23,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
@@ -26,8 +32,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tools.site.__main__ import BUILD
-from tools.texts import ROOT
+from tools.site.__main__ import BUILD, COMPARISON
 
 # The names of Chromium and its relatives on the systems that have them.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -37,8 +42,15 @@ TELEPHONE = {"width": 420, "height": 900}
 SCREEN = {"width": 1280, "height": 900}
 THEMES = ("light", "dark")
 
-# Milliseconds for a page: some need half a minute where ten processes share a core.
+# Milliseconds for opening a page: some need half a minute where ten processes share a core.
 _PATIENCE = 180_000
+
+LIMIT = 300.0
+"""Seconds for all that is looked at on one page. The longest page takes 10, and 110 where ten
+processes share a core. Scripts that run in a page have no limit in playwright."""
+
+# Seconds between two looks at how long the tabs have been at their pages.
+_GLANCE = 5.0
 
 SEARCHED = "MLE-Apx"
 """What the search of the site must find: a name with a hyphen."""
@@ -78,12 +90,17 @@ ON_A_TELEPHONE = """async () => {
   const closed = overflowing();
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
   const open = overflowing();
-  const missing = [];
-  // Pictures below the screen load when they are reached: all of them are fetched here.
-  for (const image of document.images) {
+  // Pictures below the screen load when they are reached: all of them are fetched here. They are
+  // not decoded: that waits for the next frame, and a browser without a screen may draw none.
+  const fetched = [...document.images].map((image) => new Promise((resolve) => {
+    image.onload = image.onerror = resolve;
     image.loading = "eager";
-    await image.decode().catch(() => missing.push(image.getAttribute("src").slice(0, 80)));
-  }
+    if (image.complete) resolve();
+  }));
+  const late = new Promise((resolve) => setTimeout(resolve, 60000));
+  await Promise.race([Promise.all(fetched), late]);
+  const missing = [...document.images].filter((image) => !image.complete || !image.naturalWidth)
+    .map((image) => image.getAttribute("src").slice(0, 80));
   return { closed, open, missing };
 }"""
 
@@ -119,10 +136,12 @@ THIN_OUT = """(few) => {
       path += `>${at.tagName}.${at.className}.${at.getAttribute("style") || ""}`;
     return path;
   };
-  const inside = (element) => {
-    const kinds = [...element.querySelectorAll("*")].map((at) => `${at.tagName}.${at.className}`);
-    return [...new Set(kinds)].sort().join();
-  };
+  // What decides how an element looks and is read, but for its text and its addresses.
+  const states = ["style", "role", "hidden", "disabled", "scope", "colspan"];
+  const kind = (at) => `${at.tagName}.${at.className}.` +
+    states.map((name) => at.getAttribute(name)).join();
+  const inside = (element) =>
+    [...new Set([...element.querySelectorAll("*")].map(kind))].sort().join();
   const surplus = (key) => {
     seen.set(key, (seen.get(key) || 0) + 1);
     return seen.get(key) > few;
@@ -183,39 +202,80 @@ def findings(site: Path, single: list[Path], *, tabs: int = 1) -> Iterator[str]:
                 yield f"search.html: {SEARCHED} is not found"
 
 
+class StandstillError(Exception):
+    """A page at which a tab stayed too long."""
+
+
+@dataclass
+class _AtWork:
+    """At which page each tab is, and since when."""
+
+    pages: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def begins(self, name: str) -> None:
+        """Note that the tab of this thread opens a page."""
+        self.pages[threading.get_ident()] = name, time.monotonic()
+
+    def ends(self) -> None:
+        """Note that the tab of this thread is at no page any more."""
+        self.pages.pop(threading.get_ident(), None)
+
+    def require_progress(self) -> None:
+        """Raise StandstillError if a tab has been at its page for too long."""
+        now = time.monotonic()
+        # A copy: other threads go on meanwhile.
+        for name, since in list(self.pages.values()):
+            if now - since > LIMIT:
+                raise StandstillError(
+                    f"{name}: nothing was heard of it for {LIMIT:.0f} s. Look at it alone with "
+                    "`python -m tools.site.browser --page FILE`: a script that never ends, a "
+                    "picture that never comes, or a machine without a free processor"
+                )
+
+
 def _in_tabs(addresses: Mapping[str, str], tabs: int) -> Iterator[str]:
-    """Yield what is wrong with pages as soon as it is seen, in any order."""
+    """Yield what is wrong with pages as soon as it is seen, in any order.
+
+    Raises StandstillError if a tab does not get on.
+    """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in addresses:
         waiting.put(name)
     seen: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
     read = set(_read_by_people(addresses))
+    at_work = _AtWork()
 
     def look() -> None:
         try:
+            at_work.begins("the start of a browser")
             # A thread needs a playwright of its own.
             with _browser() as browser, _tab(browser, viewport=TELEPHONE) as tab:
                 for name in _taken(waiting):
+                    at_work.begins(name)
                     for finding in _on_page(tab, addresses[name], is_read=name in read):
                         seen.put(f"{name}: {finding}")
+                at_work.begins("the end of a browser")
         except Exception as error:  # whatever it is, it ends the run below
             seen.put(error)
+        at_work.ends()
         seen.put(None)
 
-    with ThreadPoolExecutor(tabs) as pool:
-        for _ in range(tabs):
-            pool.submit(look)
-        at_work = tabs
-        while at_work:
-            finding = seen.get()
-            if finding is None:
-                at_work -= 1
-            elif isinstance(finding, Exception):
-                for _ in _taken(waiting):
-                    pass  # the other tabs end with the page that they are at
-                raise finding
-            else:
-                yield finding
+    # Daemons: a tab that stands still cannot be stopped, and the run ends without it.
+    for _ in range(tabs):
+        threading.Thread(target=look, daemon=True).start()
+    open_tabs = tabs
+    while open_tabs:
+        at_work.require_progress()
+        try:
+            finding = seen.get(timeout=_GLANCE)
+        except queue.Empty:
+            continue
+        if finding is None:
+            open_tabs -= 1
+        elif isinstance(finding, Exception):
+            raise finding
+        else:
+            yield finding
 
 
 def _taken(waiting: queue.SimpleQueue[str]) -> Iterator[str]:
@@ -252,7 +312,12 @@ def _served(folder: Path) -> Iterator[str]:
             self.send_header("Cache-Control", "max-age=3600")
             super().end_headers()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    class Server(ThreadingHTTPServer):
+        # Two browsers open a dozen connections at once, of which five would wait in line and the
+        # others be refused.
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -382,13 +447,19 @@ def main() -> int:
         return 0
     single = arguments.page or [
         BUILD / "verify" / "report.html",
-        ROOT / "experiments" / "results" / "compare.html",
+        COMPARISON,
     ]
     number = 0
     start = time.monotonic()
-    for finding in findings(arguments.site, single, tabs=arguments.tabs):
-        number += 1
-        print(finding, flush=True)
+    try:
+        for finding in findings(arguments.site, single, tabs=arguments.tabs):
+            number += 1
+            print(finding, flush=True)
+    except StandstillError as error:
+        print(f"Stopped: {error}.", flush=True)
+        # At once: the usual end would wait for the browser that stands still. Browsers end with
+        # their programs, which end with this one.
+        os._exit(1)
     seconds = time.monotonic() - start
     result = f"{number} findings" if number else "The pages look as they should"
     print(f"{result}; looked at in {seconds:.0f} s.")

@@ -1,7 +1,7 @@
 """Look for links of a built site that lead nowhere, and for pages that a screen reader misreads."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -26,8 +26,31 @@ class _Page(HTMLParser):
                 self.targets.append(value)
 
 
+# Elements that have no end tag, and so hold nothing.
+_VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "wbr",
+}
+
+# Attributes that name other elements of the page by their ids.
+_REFERENCES = ("for", "aria-labelledby", "aria-describedby", "aria-controls")
+
+# Elements that belong into others.
+_PARENTS = {"li": {"ul", "ol", "menu"}, "dt": {"dl", "div"}, "dd": {"dl", "div"}}
+
+
 class _Structure(HTMLParser):
-    """What a page states for readers who do not see it."""
+    """What a page states for readers who do not see it, in all of its rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,6 +59,11 @@ class _Structure(HTMLParser):
         self.ids: Counter[str] = Counter()
         self.faults: list[str] = []
         self._open: list[tuple[str, str, list[str]]] = []
+        self._inside: list[str] = []
+        # Fields without a name of their own, with their ids.
+        self._fields: list[tuple[str, str]] = []
+        # Ids that others name, with one who does.
+        self._references: dict[str, str] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element's id, its language, and what a picture or a link is called."""
@@ -47,16 +75,35 @@ class _Structure(HTMLParser):
             self.language = given.get("lang", "")
         elif tag == "img":
             self._name_of_picture(given)
-        elif tag == "button" or (tag == "a" and "href" in given):
+        elif tag in ("button", "summary") or (tag == "a" and "href" in given):
             name = given.get("aria-label", "") or given.get("title", "")
-            target = f"the link to {given['href']}" if tag == "a" else "a button"
+            target = f"the link to {given['href']}" if tag == "a" else f"a {tag}"
             self._open.append((tag, target, [name]))
+        elif tag in ("input", "select", "textarea"):
+            self._name_of_field(tag, given)
+        for attribute in _REFERENCES:
+            for name in given.get(attribute, "").split():
+                self._references.setdefault(name, f"{attribute} of a {tag}")
+        parent = self._inside[-1] if self._inside else ""
+        if tag in _PARENTS and parent not in _PARENTS[tag]:
+            self.faults.append(f"an item ({tag}) lies in {parent or 'nothing'}, and not in a list")
+        if tag not in _VOID:
+            self._inside.append(tag)
+
+    def _name_of_field(self, tag: str, given: dict[str, str]) -> None:
+        if given.get("type") == "hidden" or "label" in self._inside:
+            return
+        if not any(given.get(name, "").strip() for name in ("aria-label", "title")):
+            # A label may stand below it: this is judged at the end.
+            self._fields.append((tag, given.get("id", "")))
 
     def _name_of_picture(self, given: dict[str, str]) -> None:
         alternative = given.get("alt", "")
         source = given.get("src", "")
+        # Beside words that name the same thing a picture is an ornament, which says nothing.
+        is_ornament = alternative == "" and "alt" in given and bool(self._open)
         # Sphinx puts the name of the file there, where nobody wrote anything.
-        if not alternative.strip() or alternative == source:
+        if not is_ornament and (not alternative.strip() or alternative == source):
             self.faults.append(f"the picture {source[:60]} has no text")
         self.handle_data(alternative)  # it names the link around it
 
@@ -67,6 +114,10 @@ class _Structure(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         """See whether a link or a button that ends here has a name."""
+        if tag in self._inside:
+            # Ends that may be left out, such as that of a paragraph, end with what holds them.
+            while self._inside.pop() != tag:
+                pass
         if self._open and self._open[-1][0] == tag:
             _, target, texts = self._open.pop()
             if not "".join(texts).strip():
@@ -82,14 +133,30 @@ class _Structure(HTMLParser):
             if not self.counts[tag] or (tag != "title" and self.counts[tag] > 1):
                 yield f"it has {self.counts[tag]} elements {tag} instead of one"
         yield from (f"the id {name} is there twice" for name, n in self.ids.items() if n > 1)
+        for name, user in self._references.items():
+            if name not in self.ids:
+                yield f"{user} names the id {name}, which is not there"
+        for tag, name in self._fields:
+            if not name or name not in self._references:
+                yield f"the {tag} {name or 'without an id'} has no label"
 
 
-def structural_faults(folder: Path) -> Iterator[str]:
-    """Yield "page: what is wrong" for what readers who do not see a page need of every page."""
-    for path in _pages(folder):
+def structural_faults(folder: Path, single: Sequence[Path] = ()) -> Iterator[str]:
+    """Yield "page: what is wrong" for what readers who do not see a page need of every page.
+
+    Parameters
+    ----------
+    folder
+        Of a built site.
+    single
+        Pages beside it that stand alone.
+    """
+    pages = {str(path.relative_to(folder)): path for path in _pages(folder)}
+    pages |= {path.name: path for path in single}
+    for name, path in pages.items():
         page = _Structure()
         page.feed(path.read_text(encoding="utf-8"))
-        yield from (f"{path.relative_to(folder)}: {fault}" for fault in page.all_faults())
+        yield from (f"{name}: {fault}" for fault in page.all_faults())
 
 
 def _pages(folder: Path) -> list[Path]:
