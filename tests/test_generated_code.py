@@ -34,6 +34,8 @@ SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
 GROUPS = constraints.GroupTotals([np.arange(9), np.arange(9, 20)], [0.3, 0.4])
 OWN = constraints.Bounds(np.zeros(D), np.linspace(0.2, 0.6, D))
 
+RANKED = [np.arange(float(D))]
+REFERENCE = np.full(D, 1 / D)
 LS = losses.LeastSquares()
 CASES = {
     "unchanged": (LS, [], BY_OUE),
@@ -56,6 +58,13 @@ CASES = {
     "weighted": (losses.GaussianMLE(), SIMPLEX, BY_OUE),
     "binomial": (losses.BinomialMLE(), [*SIMPLEX, constraints.Bounds(0.0, 0.4)], BY_OUE),
     "multinomial": (losses.MultinomialMLE(), SIMPLEX, BY_GRR),
+    "row": (LS, [*SIMPLEX, constraints.Linear(RANKED, -np.inf, 9.0)], BY_OUE),
+    "row_from_below": (LS, [OWN, SIMPLEX[1], constraints.Linear(RANKED, 20.0, np.inf)], BY_OUE),
+    "row_that_holds": (LS, [*SIMPLEX, constraints.Linear(RANKED, 0.0, 30.0)], BY_OUE),
+    "row_without_total": (LS, [*SIMPLEX[:1], constraints.Linear(RANKED, 3.0, 4.0)], BY_OUE),
+    "ball": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 0.1, norm=1)], BY_OUE),
+    "ball_of_own_bounds": (LS, [OWN, constraints.Near(REFERENCE, 0.3, norm=1)], BY_OUE),
+    "ball_that_holds": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 2.5, norm=1)], BY_OUE),
     "divergence": (losses.KullbackLeibler(), SIMPLEX[1:], POSITIVE),
 }
 
@@ -149,6 +158,30 @@ def require_same(result, case):
 @pytest.mark.parametrize("case", CASES)
 def test_numpy_returns_what_we_do(case):
     require_same(in_numpy(case), case)
+
+
+@pytest.mark.parametrize(
+    ("case", "right", "wrong"),
+    [
+        ("row", "x - price * weights", "x + price * weights"),
+        ("row_from_below", "low - value_at(-price)", "low - value_at(-price / 2) / 1.01"),
+        ("row_without_total", "value_at(price) - high", "value_at(price) - high * 1.01"),
+        ("ball", "sum()) - radius", "sum()) - 1.01 * radius"),
+        ("ball_of_own_bounds", "f += reference", "f += reference * 1.001"),
+    ],
+)
+def test_rows_and_balls_change_the_result(case, right, wrong):
+    problem, estimate = stated(case)
+    *others, _ = CASES[case][1]
+    without = ldpopt.Problem(LS, others).minimise(estimate)
+    # Otherwise the case would show nothing of the row or the ball.
+    assert np.abs(problem.minimise(estimate) - without).max() > 1e-3
+    source = code_of(problem, estimate, "numpy")
+    scope = {}
+    assert right in source
+    exec(source.replace(right, wrong), scope)
+    with pytest.raises((AssertionError, ValueError)):
+        require_same(scope["post_process"](estimate.frequencies), case)
 
 
 @pytest.mark.parametrize("case", CASES)

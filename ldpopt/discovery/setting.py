@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups
-from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, SumsTo
+from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, Near, SumsTo
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined, order_of
 from ldpopt.discovery.row_facts import RowFacts, row_facts
 from ldpopt.errors import InvalidInputError
@@ -18,6 +18,7 @@ from ldpopt.estimate.noise import Noise
 from ldpopt.losses import Loss
 from ldpopt.protocol import PureProtocol
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths.closed_forms.one_row import taken_apart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -69,6 +70,10 @@ class Setting:
         How many values may differ from 0.
     n, oracle, noise
         The number of reports, their protocol, and the noise of the estimates.
+    row
+        The coefficients and the two ends of the only row beside a box with at most one total.
+    ball
+        The reference and the radius of the only 1-norm ball beside such a box.
     """
 
     loss: Loss
@@ -84,6 +89,8 @@ class Setting:
     n: int | None
     oracle: PureProtocol | None
     noise: Noise | None
+    row: tuple[Array, float, float] | None = None
+    ball: tuple[Array, float] | None = None
     _problems: dict[Any, Formulation] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -114,6 +121,8 @@ class Setting:
             n=estimate.n,
             oracle=estimate.oracle,
             noise=_noise(estimate),
+            row=_row(problem, d),
+            ball=_ball(problem, d),
         )
 
     @property
@@ -170,6 +179,20 @@ class Setting:
         elif self.total is not None:
             parts.append(SumsTo(self.total))
         return parts
+
+
+def _row(problem: Formulation, d: int) -> tuple[Array, float, float] | None:
+    apart = taken_apart(problem, d)
+    return None if apart is None else (apart.coefficients, apart.lower, apart.upper)
+
+
+def _ball(problem: Formulation, d: int) -> tuple[Array, float] | None:
+    balls = [part for part in problem.constraints if isinstance(part, Near)]
+    others = tuple(part for part in problem.constraints if not isinstance(part, Near))
+    is_alone = len(balls) == 1 and Formulation(problem.loss, others).is_box(d)
+    if not is_alone or balls[0].norm != 1:
+        return None
+    return np.asarray(balls[0].reference, dtype=np.float64), float(balls[0].radius)
 
 
 def _noise(estimate: FrequencyEstimate) -> Noise | None:

@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.constraints import Hierarchy
+from ldpopt.constraints import Hierarchy, Linear, Near
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
@@ -31,6 +31,8 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.validate import unknown_name
 
+Array = NDArray[np.float64]
+
 _ROOTS: dict[type[Loss], str] = {
     LeastSquares: "level",
     GaussianMLE: "weighted root",
@@ -40,6 +42,38 @@ _ROOTS: dict[type[Loss], str] = {
 }
 _WIDTH = 90  # of comments
 _IDENTIFIER = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+
+
+def _nearest(values: Array, setting: Setting) -> Array:
+    """Return the nearest vectors of the bounds with the total, and the row or the ball."""
+    parts = list(setting.bounded(LeastSquares()).constraints)
+    if setting.row is not None:
+        weights, low, high = setting.row
+        parts.append(Linear(weights[None], low, high))
+    if setting.ball is not None:
+        reference, radius = setting.ball
+        parts.append(Near(reference, radius, norm=1))
+    match = closed_form_for(Formulation(LeastSquares(), tuple(parts)), setting.estimate(values))
+    assert match is not None  # one row or one ball beside a box
+    return match.evaluate()
+
+
+# No operators of searches: each is all that its problem has.
+_TILTED = {
+    "level in the row": Operator(
+        name="level in the row",
+        text="clip(x - t - s a, lower, upper), sum = total, s the smallest that meets a·f",
+        latex=r"\operatorname{clip}_{[l,u]}({x} - t - s a)",
+        function=_nearest,
+    ),
+    "level in the ball": Operator(
+        name="level in the ball",
+        text="clip(r + soft(x - t - r, s), lower, upper), sum = total, s the smallest that has "
+        "the deviations from r sum to the radius",
+        latex=r"\operatorname{clip}_{[l,u]}(r + \operatorname{soft}_s({x} - t - r))",
+        function=_nearest,
+    ),
+}
 
 
 def code_of(
@@ -56,7 +90,8 @@ def code_of(
     problem
         A problem with a closed form of least squares, ``PosteriorMean`` (the code then takes the
         posterior mean), ``GaussianMLE``, the two likelihoods or ``KullbackLeibler``, under bounds,
-        totals of all values or of groups, and one order; or least squares in a ``Hierarchy``.
+        totals of all values or of groups, and one order; or least squares in a ``Hierarchy``, and
+        least squares between bounds, with a total or without, in a 1-norm ball or beside one row.
     estimate
         An estimate of the size and protocol that the code is for; its frequencies do not matter.
     language
@@ -180,9 +215,9 @@ def registered_operators(problem: Formulation, start: FrequencyEstimate) -> tupl
         raise UnsupportedProblemError(
             f"{problem.statement} is solved by {match.name}, which has no source to generate: code "
             "is written for bounds, totals of all values or of groups, and one order, and for "
-            "least squares in a Hierarchy"
+            "least squares in a Hierarchy, in a 1-norm ball or beside one row"
         )
-    return tuple(OPERATORS[name] for name in names)
+    return tuple(_TILTED.get(name) or OPERATORS[name] for name in names)
 
 
 def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | None:
@@ -196,6 +231,11 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
         return ["tree passes"] if is_plain else None
     if any(constraint.largest_support is not None for constraint in problem.constraints):
         return _names_of_few(problem, root, start.d)
+    setting = Setting.of(problem, start)
+    if root == "level" and setting.row is not None:
+        return ["level in the row"]
+    if root == "level" and setting.ball is not None:
+        return ["level in the ball"]
     return _names_of_root(problem, start, root)
 
 

@@ -135,6 +135,114 @@ static int level(double *f, size_t n, const double *lower, size_t low_step, cons
     free(x);
     return 0;
 }
+/* @kernel priced: clip, level */
+typedef struct {
+    double *f, *x, *work;
+    const double *lower, *upper, *weights;
+    size_t n, low_step, up_step;
+    double total, limit, sign;
+} priced;
+
+/* The minimiser between the bounds, with the total unless that is not a number. */
+static int between(const priced *p, const double *x, response of, const double *protocol) {
+    for (size_t i = 0; i < p->n; i++) p->f[i] = isnan(p->total) ? of(x[i], 0.0, protocol) : x[i];
+    if (!isnan(p->total))
+        return level(p->f, p->n, p->lower, p->low_step, p->upper, p->up_step, p->total, of,
+                     protocol);
+    clip(p->f, p->n, p->lower, p->low_step, p->upper, p->up_step);
+    return 0;
+}
+
+/* Ends at the price >= 0 at which an excess that falls with it is 0. */
+static int at_the_price(int (*excess_at)(const priced *, double, double *), const priced *p) {
+    double size = fmax(1.0, fabs(p->limit)), slack = 1e-12 * size;
+    double a = 0.0, b = 1.0, above, below, excess;
+    int side = 0, status = excess_at(p, a, &above);
+    if (status || above <= 0) return status;
+    status = excess_at(p, b, &below);
+    for (int k = 0; !status && !(below <= slack) && k < 500; k++) {
+        a = b, above = below;
+        status = excess_at(p, b *= 4, &below);
+    }
+    if (status) return status;
+    if (!(below <= slack)) return 3;
+    double price = fabs(above) < fabs(below) ? a : b, best = fmin(fabs(above), fabs(below));
+    /* Regula falsi, with a bisection at every third step. */
+    for (int k = 0; k < 300 && best > 1e-16 * size; k++) {
+        double middle = b - below * (b - a) / (below - above);
+        if (k % 3 == 2 || !(middle > a && middle < b)) middle = a + (b - a) / 2;
+        if (!(middle > a && middle < b)) break;
+        status = excess_at(p, middle, &excess);
+        if (status) return status;
+        if (fabs(excess) < best) best = fabs(excess), price = middle;
+        if (excess > 0) {
+            a = middle, above = excess;
+            if (side == 1) below /= 2;
+            side = 1;
+        } else {
+            b = middle, below = excess;
+            if (side == -1) above /= 2;
+            side = -1;
+        }
+    }
+    return excess_at(p, price, &excess);
+}
+/* @kernel row: sum, priced, response level */
+static int excess_of_row(const priced *p, double price, double *excess) {
+    for (size_t i = 0; i < p->n; i++) p->work[i] = p->x[i] - p->sign * price * p->weights[i];
+    int status = between(p, p->work, response_level, NULL);
+    for (size_t i = 0; i < p->n; i++) p->work[i] = p->weights[i] * p->f[i];
+    *excess = p->sign * (sum_of(p->work, p->n) - p->limit);
+    return status;
+}
+
+/* The nearest values between the bounds, with the total, and low <= weights · f <= high. */
+static int row(double *f, size_t n, const double *lower, size_t low_step, const double *upper,
+               size_t up_step, double total, const double *weights, double low, double high) {
+    double *x = malloc(n * sizeof *x), *work = malloc(n * sizeof *work), value = 0.0;
+    int status = x && work ? 0 : 4;
+    if (!status) {
+        memcpy(x, f, n * sizeof *x);
+        priced p = {f, x, work, lower, upper, weights, n, low_step, up_step, total, 0.0, 1.0};
+        /* At the limit 0 the excess is the value of the row itself. */
+        status = excess_of_row(&p, 0.0, &value);
+        p.sign = value > high ? 1.0 : -1.0;
+        p.limit = value > high ? high : low;
+        if (!status && (value > high || value < low)) status = at_the_price(excess_of_row, &p);
+    }
+    free(x);
+    free(work);
+    return status;
+}
+/* @kernel ball: sum, priced */
+/* Deviations are drawn towards 0, by no more than they have. */
+static double response_soft(double x, double price, const double *protocol) {
+    return copysign(fmax(fabs(x - price) - protocol[0], 0.0), x - price);
+}
+
+static int excess_of_ball(const priced *p, double price, double *excess) {
+    int status = between(p, p->x, response_soft, &price);
+    for (size_t i = 0; i < p->n; i++) p->work[i] = fabs(p->f[i]);
+    *excess = sum_of(p->work, p->n) - p->limit;
+    return status;
+}
+
+/* The nearest values with |f - reference| summing to the radius at most. Bounds and total are those
+   of the deviations f - reference. */
+static int ball(double *f, size_t n, const double *lower, size_t low_step, const double *upper,
+                size_t up_step, double total, const double *reference, double radius) {
+    double *x = malloc(n * sizeof *x), *work = malloc(n * sizeof *work);
+    int status = x && work ? 0 : 4;
+    if (!status) {
+        for (size_t i = 0; i < n; i++) x[i] = f[i] - reference[i];
+        priced p = {f, x, work, lower, upper, NULL, n, low_step, up_step, total, radius, 1.0};
+        status = at_the_price(excess_of_ball, &p);
+        for (size_t i = 0; i < n; i++) f[i] += reference[i];
+    }
+    free(x);
+    free(work);
+    return status;
+}
 /* @kernel highest: level, response level */
 typedef struct {
     double value;

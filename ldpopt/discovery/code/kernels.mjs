@@ -113,6 +113,87 @@ function level(f, lower, upper, total, response, protocol) {
   const inside = f.reduce((count, v, i) => count + isInside(v, i), 0);
   if (inside) for (let i = 0; i < f.length; i++) if (isInside(f[i], i)) f[i] += rest / inside;
 }
+// @kernel priced: clip, level
+// The minimiser between the bounds, with the total unless that is not a number.
+function between(f, x, lower, upper, total, response, protocol) {
+  for (let i = 0; i < f.length; i++) f[i] = Number.isNaN(total) ? response(x[i], 0, protocol) : x[i];
+  if (Number.isNaN(total)) clip(f, lower, upper);
+  else level(f, lower, upper, total, response, protocol);
+}
+
+// Ends at the price >= 0 at which an excess that falls with it is 0.
+function atThePrice(excessAt, size) {
+  const slack = 1e-12 * size;
+  let a = 0;
+  let b = 1;
+  let above = excessAt(a);
+  if (above <= 0) return;
+  let below = excessAt(b);
+  for (let k = 0; !(below <= slack) && k < 500; k++) {
+    a = b;
+    above = below;
+    below = excessAt((b *= 4));
+  }
+  if (!(below <= slack)) throw new RangeError("the bounds do not allow the limit");
+  let price = Math.abs(above) < Math.abs(below) ? a : b;
+  let best = Math.min(Math.abs(above), Math.abs(below));
+  let side = 0;
+  // Regula falsi, with a bisection at every third step.
+  for (let k = 0; k < 300 && best > 1e-16 * size; k++) {
+    let middle = b - (below * (b - a)) / (below - above);
+    if (k % 3 === 2 || !(middle > a && middle < b)) middle = a + (b - a) / 2;
+    if (!(middle > a && middle < b)) break;
+    const excess = excessAt(middle);
+    if (Math.abs(excess) < best) {
+      best = Math.abs(excess);
+      price = middle;
+    }
+    if (excess > 0) {
+      a = middle;
+      above = excess;
+      if (side === 1) below /= 2;
+      side = 1;
+    } else {
+      b = middle;
+      below = excess;
+      if (side === -1) above /= 2;
+      side = -1;
+    }
+  }
+  excessAt(price);
+}
+// @kernel row: sum, priced, response level
+// The nearest values between the bounds, with the total, and low <= weights · f <= high.
+function row(f, lower, upper, total, weights, low, high) {
+  const x = Float64Array.from(f);
+  const valueAt = (price) => {
+    const tilted = x.map((v, i) => v - price * weights[i]);
+    between(f, tilted, lower, upper, total, responseLevel, []);
+    return sumOf(f.map((v, i) => v * weights[i]));
+  };
+  const value = valueAt(0);
+  if (value > high) atThePrice((price) => valueAt(price) - high, Math.max(1, Math.abs(high)));
+  else if (value < low) atThePrice((price) => low - valueAt(-price), Math.max(1, Math.abs(low)));
+}
+// @kernel ball: sum, priced
+// Deviations are drawn towards 0, by no more than they have.
+function responseSoft(x, price, [draw]) {
+  const moved = x - price;
+  return Math.sign(moved) * Math.max(Math.abs(moved) - draw, 0);
+}
+
+// The nearest values with |f - reference| summing to the radius at most. Bounds and total are those
+// of the deviations f - reference.
+function ball(f, lower, upper, total, reference, radius) {
+  for (let i = 0; i < f.length; i++) f[i] -= reference[i];
+  const x = Float64Array.from(f);
+  const excessAt = (price) => {
+    between(f, x, lower, upper, total, responseSoft, [price]);
+    return sumOf(f.map(Math.abs)) - radius;
+  };
+  atThePrice(excessAt, Math.max(1, radius));
+  for (let i = 0; i < f.length; i++) f[i] += reference[i];
+}
 // @kernel highest: level, response level
 // The k highest values, of equal ones the first, on the simplex; all others 0.
 function highest(f, k, total) {

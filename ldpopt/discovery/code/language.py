@@ -136,6 +136,12 @@ class Language(ABC):
             total = self.text(step.numbers["total"])
             response = self.called(f"response {step.response}")
             return "level", [*self.ends(number, step), total, response, self.listing(step.protocol)]
+        if step.kernel in ("row", "ball"):
+            total, *others = (self.text(value) for value in step.numbers.values())
+            arrays = [
+                self.array(f"{key}_{number}", values) for key, values in (step.arrays or {}).items()
+            ]
+            return step.kernel, [*self.ends(number, step), total, *arrays, *others]
         return step.kernel, self._arguments(number, step)
 
     def _arguments(self, number: int, step: Step) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -212,6 +213,26 @@ def _tree(setting: Setting, _: bool) -> list[Step]:
     return [Step("tree", {"total": np.nan if total is None else total}, arrays=arrays)]
 
 
+def _deviations(setting: Setting) -> list[Step]:
+    """Return the step of a 1-norm ball: bounds and total are those of deviations."""
+    assert setting.ball is not None
+    reference, radius = setting.ball
+    lower, upper = (
+        _shortened(np.broadcast_to(end, reference.shape) - reference) for end in _ends(setting)
+    )
+    total = np.nan if setting.total is None else setting.total - math.fsum(reference)
+    numbers = {"total": total, "radius": radius}
+    return [Step("ball", numbers, (lower, upper), {"reference": reference})]
+
+
+def _row(setting: Setting) -> list[Step]:
+    assert setting.row is not None
+    weights, low, high = setting.row
+    total = np.nan if setting.total is None else setting.total
+    numbers = {"total": total, "low": low, "high": high}
+    return [Step("row", numbers, _ends(setting), {"weights": weights})]
+
+
 def _highest(setting: Setting, _: bool) -> list[Step]:
     numbers = {"k": float(setting.count or 0), "total": float(setting.total or 0.0)}
     return [Step("highest", numbers)]
@@ -229,6 +250,8 @@ _WRITERS: dict[str, Callable[[Setting, bool], list[Step]]] = {
     "scale": _of_total("scale"),
     "level": _of_loss("level", ()),
     "level the highest": _highest,
+    "level in the row": lambda setting, _: _row(setting),
+    "level in the ball": lambda setting, _: _deviations(setting),
     "KL root": _of_loss("KL", ()),
     "weighted root": _of_loss("weighted", ("kappa",)),
     "binomial root": _of_loss("binomial", ("q", "p")),

@@ -48,7 +48,7 @@ class _Row(NamedTuple):
         return sign * self.coefficients, self.upper if sign > 0 else -self.lower
 
 
-def _taken_apart(formulation: Formulation, d: int) -> _Row | None:
+def taken_apart(formulation: Formulation, d: int) -> _Row | None:
     """Return the only row and the rest; None for other problems."""
     tied = [c for c in formulation.constraints if c.box(d) is None and c.total(d) is None]
     row = _single_row(tied[0], d) if len(tied) == 1 else None
@@ -76,7 +76,7 @@ def _single_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | 
 @solves_family
 def one_row(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form without the row, and with it as an equation where that breaks it."""
-    row = _taken_apart(formulation, estimate.d)
+    row = taken_apart(formulation, estimate.d)
     if row is None or not _has_minima(row.rest, estimate):
         return None
     form = closed_form_for(row.rest, estimate)
