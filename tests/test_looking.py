@@ -142,6 +142,9 @@ def test_top_takes_a_number_and_a_threshold():
     assert estimate.top(5, above=0.95) == []
     lines = str(estimate.top(3)).splitlines()
     assert lines == ["value  frequency", "19     0.95000", "18     0.90000", "17     0.85000"]
+    # Of a domain with many values all frequencies are small, and still differ.
+    small = str(FrequencyEstimate([3e-6, 2.5e-6]).top(2)).splitlines()
+    assert small[1:] == ["0      0.00000300", "1      0.00000250"]
     # Names that are not the places stand beside these.
     named = estimate.labelled([f"<{i}>" for i in range(20)]).top(1)
     assert repr(named) == "value  index  frequency\n<19>   19     0.95000"

@@ -389,7 +389,7 @@ def test_the_table_of_an_estimate_shows_the_largest_and_says_that_there_are_more
     names = [f"[v{i}]" for i in range(20)]
     text = printed(estimate_table(shown_of(101, 20, names=names), "value", ABOUT))
     assert "norm-sub, oue, epsilon = 0.5, n = 1,234" in text
-    assert "the 20 largest of 101; --out writes all" in text
+    assert "the 20 largest of 101; --top shows more, --out writes all" in text
     assert "0.99010" in text.splitlines()[4]
     assert "[v" in text.splitlines()[4]
     assert sum("[v" in line for line in text.splitlines()) == 20

@@ -5,6 +5,7 @@ Tables, pictures and representations of an estimate all show what is chosen here
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from ldpopt.tables import html_of, lines_of
 
 Array = NDArray[np.float64]
 
+_DECIMALS = 5  # of frequencies in tables, unless all are small
 _TOP = 10  # values that ``top`` returns unless their number is given
 _ALL = slice(None)
 
@@ -43,6 +45,21 @@ class Value:
     frequency: float
 
 
+def decimals_for(frequencies: Sequence[float]) -> int:
+    """Return how many decimals a column of frequencies needs: 5, or more where all are small.
+
+    Examples
+    --------
+    >>> decimals_for([0.25, 1e-6]), decimals_for([3e-6, 1e-6])
+    (5, 8)
+    """
+    greatest = max(map(abs, frequencies), default=0.0)
+    if greatest == 0:
+        return _DECIMALS
+    # Three digits of the greatest, however many values share the users.
+    return max(_DECIMALS, 2 - math.floor(math.log10(greatest)))
+
+
 class TopValues(list[Value]):
     """The largest values, the largest first: a list that shows itself as a table.
 
@@ -64,10 +81,11 @@ class TopValues(list[Value]):
     def _texts(self) -> tuple[list[str], list[list[str]]]:
         """Return headings and rows; places only where names differ from them."""
         is_labelled = any(value.label != str(value.index) for value in self)
+        decimals = decimals_for([value.frequency for value in self])
         rows = []
         for value in self:
             place = [str(value.index)] if is_labelled else []
-            rows.append([shortened(value.label), *place, f"{value.frequency:.5f}"])
+            rows.append([shortened(value.label), *place, f"{value.frequency:.{decimals}f}"])
         places = ["index"] if is_labelled else []
         return ["value", *places, "frequency"], rows
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ldpopt.estimate import Shown
+from ldpopt.estimate.shown import decimals_for
 from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
@@ -55,7 +56,8 @@ def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Tabl
         columns |= {"lower": shown.lower, "upper": shown.upper}
     for number in columns:
         table.add_column(number, justify="right", no_wrap=True)
+    decimals = decimals_for(shown.frequencies.tolist())
     for name, *values in zip(shown.names, *columns.values(), strict=True):
         # Labels are the user's own: brackets in them are no markup.
-        table.add_row(escape(printable(name)), *(f"{value:.5f}" for value in values))
+        table.add_row(escape(printable(name)), *(f"{value:.{decimals}f}" for value in values))
     return table
