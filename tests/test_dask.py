@@ -75,6 +75,33 @@ def test_a_cluster_counts_the_same_when_a_worker_is_killed(cluster, tmp_path, mo
     assert result.n == 3 * 12 * 200
 
 
+def test_a_cluster_weighs_reports_again_to_the_last_bit(cluster, tmp_path, monkeypatch):
+    """Both passes, with a worker that is killed in the second one."""
+    for limit in ("_WORK", "_FEWEST", "_MOST"):
+        monkeypatch.setattr(partition, limit, 1)
+    skewed = 1 / np.arange(1, ORACLE.d + 1)
+    values = np.random.default_rng(0).choice(ORACLE.d, (4, 300), p=skewed / skewed.sum())
+    for part, users in enumerate(values):
+        reports = ORACLE.perturb(users, rng=part)
+        files.write_reports(tmp_path / "reports" / f"{part}.parquet", ORACLE, reports)
+    alone = aggregate(tmp_path / "reports", refine="norm-sub")
+    victims = [worker.pid for worker in cluster.workers.values()][:1]
+    done_before = []
+
+    def kill(done, total):
+        # Five parts are done when the first pass has ended and the second one has begun.
+        done_before.append(done)
+        if len(done_before) == 5:
+            os.kill(victims.pop(), signal.SIGKILL)
+
+    far = aggregate(
+        tmp_path / "reports", refine="norm-sub", dask=cluster.scheduler_address, on_partition=kill
+    )
+    assert victims == []
+    assert np.array_equal(far.refinement.sums, alone.refinement.sums)
+    assert np.array_equal(far.estimate.frequencies, alone.estimate.frequencies)
+
+
 def test_experiments_have_the_same_bits_though_a_worker_dies(cluster, tmp_path):
     tasks = few_tasks()
     with Store(tmp_path / "alone") as store:

@@ -74,6 +74,27 @@ def test_the_information_of_sets_is_that_of_all_sets_nearly():
     assert abs(information.gain - powers[1] / powers[0] ** 2) <= (information.gain - 1) / EIGHT
 
 
+@pytest.mark.parametrize(("d", "ε"), [(9, 0.7), (12, 1.2)])
+def test_what_one_member_of_a_set_says_of_the_others_is_in_the_diagonal(d, ε):
+    oracle = SubsetSelection(ε, d)
+    assert oracle.report_form.fixed_size == 3
+    centring = np.eye(d) - 1 / d
+    flat = np.full(d, 1 / d)
+    expected, _ = enumerated_information(oracle, flat)
+    diagonal, _ = oracle.information(flat).parts()
+    # Of equal frequencies it is all there is.
+    assert_allclose(centring * diagonal[0], centring @ expected @ centring, rtol=0, atol=1e-9)
+    skewed = np.random.default_rng(0).dirichlet(np.full(d, 0.5))
+    expected, _ = enumerated_information(oracle, skewed)
+    diagonal, basis = oracle.information(skewed).parts()
+    stated = centring @ (np.diag(diagonal) + basis @ basis.T) @ centring
+    ratio = np.diag(np.linalg.pinv(stated)) / np.diag(
+        np.linalg.pinv(centring @ expected @ centring)
+    )
+    # Neglecting it takes a tenth and more off the variances of rare values.
+    assert_allclose(ratio, 1, rtol=0, atol=0.03)
+
+
 @pytest.mark.parametrize("d", [8, 11])
 def test_the_information_of_indices_is_that_of_all_indices(d):
     oracle = HadamardResponse(2.0, d)
@@ -140,6 +161,16 @@ def test_the_variance_is_that_of_repeated_collections(oracle):
     # The straight line in f leaves out that the frequencies sum to 1: a part of 1/d.
     assert_allclose(measured, noise.variance(SKEWED), rtol=allowance + 2 / EIGHT)
     assert np.all(np.abs(errors.mean(axis=0)) <= 4 * np.sqrt(measured / draws))
+
+
+@pytest.mark.parametrize("protocol", [OUE, SUE, HadamardResponse])
+@pytest.mark.parametrize("f", [[0.9, 0.1], [0.6, 0.3, 0.1], [0.5, 0.25, 0.25]])
+def test_the_variances_of_few_values_know_their_sum(protocol, f):
+    oracle = protocol(3.0, len(f))
+    fine = refine(oracle, reports_of(oracle, f, 500), start=f)
+    stated = fine.noise.variance(f) / fine.noise.covariance(f).diagonal
+    # Without the sum up to four times too large.
+    assert_allclose(stated, 1, rtol=0, atol=0.15)
 
 
 @pytest.mark.parametrize("protocol", [OUE, SUE, SubsetSelection])
@@ -351,6 +382,7 @@ def test_users_do_not_count_twice_with_a_refined_estimate():
     other = reports_of(oracle, SKEWED, 2_000, seed=1)
     both = ldpopt.Sources([ldpopt.Source(fine), ldpopt.Source(refine(oracle, other))])
     assert both.combined().n == 4_000
+    assert str(both).count("OUE, ε = 3") == 2
 
 
 def test_likelihoods_of_counts_refuse_a_refined_estimate():

@@ -192,3 +192,19 @@ def test_nothing_to_gain_and_too_few_reports_are_told(tmp_path):
     write_parts(tmp_path / "few", ORACLES["oue"](2.0, D), sizes=(1,))
     with pytest.raises(InvalidInputError, match="at least two reports, got 1"):
         aggregate(tmp_path / "few", refine="mixture-ns")
+
+
+def test_processes_give_the_same_bits(tmp_path, small_parts):
+    oracle = ORACLES["oue"](3.0, D)
+    reports = write_parts(tmp_path / "reports", oracle)
+    shared = aggregate(tmp_path / "reports", refine="mixture-ns", workers=2)
+    assert_array_equal(shared.estimate.frequencies, ldpopt.refine(oracle, reports).frequencies)
+
+
+def test_reports_that_contradict_their_counts_are_told(tmp_path):
+    oracle = ORACLES["oue"](3.0, D)
+    # Reports of nobody: without a bit they weigh most, and no start makes them as likely.
+    nothing = np.zeros((4_000, 2), dtype=np.uint8)
+    write_reports(tmp_path / "reports" / "0.parquet", oracle, nothing)
+    with pytest.warns(LdpoptWarning, match="the start contradicts the reports"):
+        aggregate(tmp_path / "reports", refine="norm-sub")

@@ -33,7 +33,7 @@ from ldpopt.collection.sums import WeightedCounts
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import PATIENCE, Executor, executor_for, results
-from ldpopt.reports.refinement import weighing_of
+from ldpopt.reports.refinement import warn_of_a_wrong_start, weighing_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +251,7 @@ def _refined(
             "became unreadable in between, or readable again; restore them, and count from the "
             "start (--recount, or without the state)"
         )
+    warn_of_a_wrong_start(weighing, progress.counts, result.n)
     return replace(result, refinement=Refinement(weighing.shares, progress.counts))
 
 

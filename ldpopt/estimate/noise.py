@@ -97,6 +97,11 @@ class Noise(Immutable):
             n = validate.integer("n (the number of reports)", self.n, minimum=1)
             object.__setattr__(self, "n", n)
 
+    @property
+    def collected_by(self) -> PureProtocol | None:
+        """The protocol that the reports were collected by; None if that is not known."""
+        return self.protocol
+
     @classmethod
     def of_reports(cls, n: int, protocol: PureProtocol) -> Noise:
         """Return the noise of n reports of a protocol, Var[f̃_v] = (a + b f_v)/n (N Eq. 5).

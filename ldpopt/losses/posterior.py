@@ -111,15 +111,14 @@ class PosteriorMean(LeastSquares):
         return self.known_total is not None
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
-        """Return the slope of the posterior mean, which is its variance over that of the noise.
+        """Return the slope of the posterior mean under a given prior.
 
-        This is Tweedie's formula for a given prior. None for a family: its fit moves too.
+        None for a family: its fit moves too.
         """
         if not isinstance(self.prior, Prior):
             return None
         counts = EstimatedCounts.of(self._observed(estimate))
-        posterior = self.prior.posterior(counts.values, counts.noise.sd)
-        return np.asarray(posterior.variance / counts.noise.sd**2)
+        return self.prior.slope(counts.values, counts.noise.sd)
 
     def _observed(self, estimate: FrequencyEstimate) -> FrequencyEstimate:
         """Return the estimate, shifted to the total where that is known."""

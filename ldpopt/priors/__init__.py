@@ -3,6 +3,7 @@
 from ldpopt.priors.auto import Auto
 from ldpopt.priors.base import Posterior, Prior, posterior_mean
 from ldpopt.priors.binned_power_law import BinnedPowerLaw
+from ldpopt.priors.blend import Blend
 from ldpopt.priors.density import Density
 from ldpopt.priors.discrete import Discrete
 from ldpopt.priors.families import Custom, Gaussian, Laplace, LogNormal, Poisson
@@ -17,6 +18,7 @@ __all__ = [
     "NPMLE",
     "Auto",
     "BinnedPowerLaw",
+    "Blend",
     "Custom",
     "Density",
     "Discrete",

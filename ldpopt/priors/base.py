@@ -171,6 +171,14 @@ class Prior(Immutable):
         """
         return self.posterior(counts, noise, slope=slope).mean
 
+    def slope(self, counts: ArrayLike, noise: float) -> Array:
+        """Return the derivative of the posterior mean by the estimate: Tweedie's formula.
+
+        It is the posterior variance over that of the noise, which is the same for all counts.
+        Parameters, errors and cost are those of ``posterior``; the shape is that of ``counts``.
+        """
+        return np.asarray(self.posterior(counts, noise).variance / noise**2)
+
     def interval(
         self,
         counts: ArrayLike,

@@ -30,6 +30,8 @@ Whole = NDArray[np.int64]
 
 _SETS = 64  # whose variances are computed together
 _STEEPEST = 0.99  # of a variance, by which it may fall up to the frequency 1
+_LOWEST = 0.01  # of the constant of many values: next to nothing is left of it where one has all
+_SAME_FREQUENCY = 1e-6  # relative: frequencies that differ by less tell no slope
 
 
 class RefinedEstimate(FrequencyEstimate):
@@ -60,12 +62,20 @@ class RefinedNoise(Noise):
     joint
         The covariance of the whole estimate, which is that at the start.
     gain
-        The constant of counts over this one.
+        κ: the variance of a rare value from counts over that from reports.
+    oracle
+        The protocol of the reports.
     """
 
     joint: Callable[[], Covariance] | None = None
     gain: float = 1.0
     origins: frozenset[Any] = frozenset()
+    oracle: FrequencyOracle | None = None
+
+    @property
+    def collected_by(self) -> FrequencyOracle | None:
+        """The protocol of the reports, whose law of counts the estimate does not follow."""
+        return self.oracle
 
     def require_protocol(self) -> PureProtocol:
         """Raise an error: the protocol states the law of counts, and these are none.
@@ -159,7 +169,7 @@ def _step_of_bits(
     # The variance grows with the frequency as that of counts does, times one more ratio of means;
     # users who are drawn themselves, as the information has them, add f to it.
     slope = (oracle.b + 1) * (one * three / two**2) - 1
-    noise = _noise(oracle, gain, slope, n, CovarianceAtStart(information, n))
+    noise = _noise(oracle, gain, slope, n, CovarianceAtStart(information, n), information.start)
     return information.step(score), noise
 
 
@@ -170,7 +180,7 @@ def _step_of_indices(
     score = information.score(as_floats(sums))
     gain = oracle.information_gain(f)
     joint = IndexCovarianceAtStart(oracle, f, gain * n)
-    noise = _noise(oracle, gain, oracle.b, n, joint)
+    noise = _noise(oracle, gain, oracle.b, n, joint, f)
     return information.solve(score[None, :])[0], noise
 
 
@@ -180,11 +190,24 @@ def _noise(
     slope: float,
     n: int,
     joint: Callable[[], Covariance],
+    start: Array,
 ) -> RefinedNoise:
-    """Return noise of the constant a/κ; a variance that falls with f stays above 0."""
-    constant = oracle.a / gain
-    steepest = -_STEEPEST * constant
-    return RefinedNoise(constant / n, max(slope, steepest) / n, n, joint=joint, gain=gain)
+    """Return noise whose line constant + slope f is nearest to the variances at the start.
+
+    The line of many values, of the constant a/κ, is what one value tells of itself. The least
+    squares of relative errors mend what a known sum takes from it, most of all of few values.
+    """
+    exact = joint().diagonal
+    constant = oracle.a / gain / n
+    line = constant + slope / n * start
+    # The second column is next to 0 where all frequencies are small: the first one decides there.
+    columns = np.column_stack([line, constant * start]) / exact[:, None]
+    scale, more = np.linalg.lstsq(columns, np.ones(len(start)), rcond=_SAME_FREQUENCY)[0]
+    fitted = max(float(scale), _LOWEST) * constant
+    steeper = scale * slope / n + more * constant
+    # A variance that falls with f stays above 0.
+    steepest = max(float(steeper), -_STEEPEST * fitted)
+    return RefinedNoise(fitted, steepest, n, joint=joint, gain=gain, oracle=oracle)
 
 
 @dataclass(frozen=True)

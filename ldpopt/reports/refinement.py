@@ -84,9 +84,9 @@ def refine(
     ``support_counts`` for bits and hashes, and longer for sets. Its memory does not grow with their
     number. Sums are of whole numbers, so that any order of reports gives the same bits.
     Information: of bits and hashes a diagonal plus low rank, exact for all pairs of values; of sets
-    the same up to a relative 1/d; of indices exact. One report weighs at most 1, where the mean
-    weight is 1/E[s]: a false report moves no value by more than E[s] <= r times what it moves
-    counts.
+    of k members the same up to a relative 1/k, with an exact diagonal up to k = 32; of indices
+    exact. One report weighs at most 1, where the mean weight is 1/E[s]: a false report moves no
+    value by more than E[s] <= r times what it moves counts.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def refine(
     if weighing is None:
         return unchanged(raw)
     sums = weighing.sums(checked)
-    _warn_of_a_wrong_start(weighing, sums, n)
+    warn_of_a_wrong_start(weighing, sums, n)
     return refined(weighing, sums, n, labels=raw.labels, raw=raw)
 
 
@@ -158,10 +158,15 @@ def _on_simplex(frequencies: ArrayLike, d: int) -> Array:
     return validate.distribution("the start's frequencies", frequencies, d)
 
 
-def _warn_of_a_wrong_start(weighing: Weighing, sums: Whole, n: int) -> None:
-    """Warn if reports are far less likely under the start than they are where it is right.
+def warn_of_a_wrong_start(weighing: Weighing, sums: Whole, n: int) -> None:
+    """Warn if n reports are far less likely under the start than they are where it is right.
 
     The step is unbiased from any start, but its variance is stated as that at the start.
+
+    Parameters
+    ----------
+    weighing, sums, n
+        The start, and what ``weighing.sums`` gave for all n reports.
     """
     mean, expected = weighing.mean_weights(sums, n)
     # Weights lie in 0 .. 1, so that none of their standard deviations exceeds ½.

@@ -64,7 +64,7 @@ def of_sources(title: str, sources: Sequence[Source], weights: Sequence[float | 
 
 def _origin(estimate: FrequencyEstimate) -> list[str]:
     """Return the oracle with its ε, and the number of reports, as far as they are known."""
-    oracle = estimate.oracle
+    oracle = estimate.noise.collected_by
     by = UNKNOWN if oracle is None else f"{type(oracle).__name__}, ε = {oracle.epsilon:g}"
     return [by, UNKNOWN if estimate.n is None else f"{estimate.n:,}"]
 
