@@ -179,7 +179,7 @@ def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
     start, more
         As in ``BitInformation``.
     size
-        How many values a report supports, 1 .. d - 1.
+        The number of values that every report supports, 1 .. d - 1.
 
     Notes
     -----
