@@ -42,6 +42,9 @@ LOSSES = [
     losses.LeastSquares() + 0.05 * losses.L1To(R),
     losses.LeastSquares() + 0.05 * losses.KLTo(R),
     2 * losses.LeastSquares(),
+    losses.LeastSquares() + 0.05 * losses.TotalVariation(),
+    losses.LeastSquares() + 0.05 * losses.TotalVariation([3, 1, 2, 7]),
+    2 * losses.LeastSquares() + 0.1 * losses.GroupNorm([[0, 1, 2], [5, 7], [3]], [1.0, 0.5, 2.0]),
 ]
 SETS = [
     [constraints.SumsTo(1.0)],
@@ -78,6 +81,9 @@ PROBLEMS = (
 )
 
 
+TWICE = losses.LeastSquares() + losses.TotalVariation() + losses.TotalVariation([1, 0])
+
+
 def start_of(loss):
     return BY_GRR if isinstance(loss, losses.MultinomialMLE) else BY_OUE
 
@@ -94,6 +100,17 @@ def test_what_is_written_holds_at_the_solution(loss, sets):
     kinds = set(residuals.by_kind()) - {"case split"}
     assert kinds == {condition.kind for condition in conditions.conditions}
     assert all(str(condition) in str(conditions) for condition in conditions.conditions)
+
+
+@pytest.mark.parametrize(
+    "penalty", [losses.TotalVariation(), losses.GroupNorm([[0, 1, 2], [3, 4]])]
+)
+def test_the_solution_at_another_price_of_several_values_fails(penalty):
+    problem = ldpopt.Problem(losses.LeastSquares() + 0.05 * penalty, SIMPLEX)
+    other = ldpopt.Problem(losses.LeastSquares() + 0.04 * penalty, SIMPLEX).solve(BY_OUE)
+    residuals = problem.kkt().residuals(replace(other, problem=problem))
+    assert residuals.largest > 1e-4
+    assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
 
 
 @pytest.mark.parametrize("term", ["f̃", "λ", "μ"])
@@ -206,7 +223,9 @@ def test_a_parameter_stands_as_its_number():
     [
         (losses.MaxAbsolute(), SIMPLEX, "no sum over values"),
         (losses.HardThreshold(), SIMPLEX, "not convex"),
-        (losses.LeastSquares() + losses.TotalVariation(), SIMPLEX, "no sum over values"),
+        (TWICE, SIMPLEX, "one TotalVariation"),
+        (losses.LeastSquares() + losses.GroupNorm([[0, 1], [1, 2]]), SIMPLEX, "do not overlap"),
+        (losses.LeastAbsolute() + losses.TotalVariation(), SIMPLEX, "not of both"),
         (losses.LeastSquares(), [*SIMPLEX, constraints.AtMost(2)], "not convex"),
         (losses.LeastSquares(), [constraints.Custom(lambda f: f[0] <= f[1])], "its class states"),
         (losses.LeastSquares(), [constraints.Near([0.0, 1.0], 0.1, "kl")], "zeros"),

@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, UnsupportedProblemError
 from ldpopt.solve.certificate.duals import names_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.kkt.evaluation import Numbers
@@ -32,6 +32,7 @@ from ldpopt.solve.kkt.of_losses import (
     nonnegative_conditions,
     subgradients,
 )
+from ldpopt.solve.kkt.of_penalties import PricedPart, priced_part, split_off
 from ldpopt.solve.kkt.split import CaseSplit, split_of
 from ldpopt.solve.solution import Solution
 from ldpopt.tables import html_of
@@ -68,6 +69,7 @@ class KKT:
     form: str
     _loss_form: LossForm
     _parts: tuple[Part, ...]
+    _priced: tuple[PricedPart, ...] = ()
 
     def of_kind(self, kind: str) -> list[Condition]:
         """Return the conditions of one kind."""
@@ -193,9 +195,12 @@ class KKT:
         for part, dual in zip(self._parts, duals, strict=True):
             arrays |= {**part.data(d), **part.multipliers(dual, f)}
             ranges |= part.ranges(d)
+        for priced in self._priced:
+            arrays |= priced.data(d)
+            ranges |= priced.ranges(d)
         # The number of values stands in some formulas as a symbol.
         arrays |= {"d": np.asarray(float(d))}
-        if self._loss_form.kinks:
+        if self._loss_form.kinks or self._priced:
             # Slopes at kinks are no multipliers of constraints: the best of them are taken.
             smooth = sp.Add(*[part.gradient for part in self._parts])
             smooth += self._loss_form.slope()
@@ -205,6 +210,8 @@ class KKT:
             rest = Numbers(arrays, ranges).value(smooth, {"v": np.arange(d)})
             rest = np.broadcast_to(rest, f.shape)
             arrays |= subgradients(self._loss_form, arrays, rest, f)
+            for priced in self._priced:
+                arrays |= priced.slopes(rest)
         if self.split is not None:
             arrays |= self.split.pooled_data(self.problem.loss.bare, start)
         return Numbers(arrays, ranges)
@@ -276,28 +283,38 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
     """
     # One set of names for loss and constraints, so that no letter means two things.
     names = Names()
-    form_of_loss = loss_form(problem.loss, names)
+    by_value, prices = split_off(problem.loss)
+    form_of_loss = loss_form(by_value, names)
+    if prices and form_of_loss.kinks:
+        raise UnsupportedProblemError(
+            f"{problem.loss!r}: conditions are written of absolute values or of a price on several "
+            "values, not of both, whose slopes a solution does not tell apart"
+        )
     loss = repr(problem.loss)
+    priced = [priced_part(weight, penalty, loss, names) for weight, penalty in prices]
     stated: list[tuple[Constraint, Part]] = []
     for name, constraint in zip(names_of(problem.constraints), problem.constraints, strict=True):
         stated.append((constraint, constraint_part(constraint, name, names)))
     parts = [part for _, part in stated]
-    gradient = sp.Add(form_of_loss.slope(), *[part.gradient for part in parts])
+    every: list[Part | PricedPart] = [*priced, *parts]
+    added = [part.gradient for part in every]
+    gradient = sp.Add(form_of_loss.slope(), *added)
     conditions = [
         Condition("stationarity", equation(gradient), form_of_loss.where(), loss),
         *kink_conditions(form_of_loss, loss),
         *nonnegative_conditions(form_of_loss, loss),
-        *(condition for part in parts for condition in part.conditions),
+        *(condition for part in every for condition in part.conditions),
     ]
     # The order of kinds, and within a kind that in which loss and constraints are stated.
     ordered = tuple(c for kind in KINDS for c in _distinct(conditions) if c.kind == kind)
     # A factor in front of the loss moves no minimiser: the split is that of the loss itself.
     bare = problem.loss.bare
-    split = split_of(bare, form_of_loss, stated, names)
+    # A price on several values leaves no multiplier that can be eliminated value by value.
+    split = None if priced else split_of(bare, form_of_loss, stated, names)
     meanings = dict(form_of_loss.meanings)
-    for part in parts:
+    for part in every:
         meanings |= part.meanings
-    return KKT(problem, ordered, meanings, split, form, form_of_loss, tuple(parts))
+    return KKT(problem, ordered, meanings, split, form, form_of_loss, tuple(parts), tuple(priced))
 
 
 def _distinct(conditions: list[Condition]) -> list[Condition]:
