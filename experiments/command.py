@@ -17,11 +17,11 @@ from rich.table import Table
 
 from experiments.errors import ExperimentError
 from experiments.figures import FIGURES, Figure
-from experiments.figures.additions import with_additions
+from experiments.figures.additions import families_of, with_additions
 from experiments.run import SEED, Plan, plan, write_figures
 from ldpopt.cli.app import INTERRUPTED, Interruptible
-from ldpopt.datasets import Dataset
-from ldpopt.errors import LdpoptError
+from ldpopt.datasets import Dataset, read_counts
+from ldpopt.errors import InvalidInputError, LdpoptError
 from ldpopt.executors import PATIENCE, executor_for
 from ldpopt.studies.engine.candidate import Candidate, candidates_of
 from ldpopt.studies.engine.cell import require_sendable
@@ -29,7 +29,7 @@ from ldpopt.studies.engine.run import Summary, compute_behind_bar
 from ldpopt.studies.engine.store import Store
 from ldpopt.studies.named_objects import load_object
 from ldpopt.studies.rehearsal import rehearse
-from ldpopt.studies.study_inputs import data_sets_of
+from ldpopt.studies.study_inputs import data_sets_of, is_file
 from ldpopt.validate import unknown_name
 
 FAILED = 1
@@ -125,7 +125,8 @@ Data = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="In place of the figure's data: a CSV file with the columns label and count.",
+        help="In place of the figure's data: a CSV file with the columns label and count, and one "
+        "more for the sets that a figure is about, such as subcategory.",
         show_default=False,
     ),
 ]
@@ -170,8 +171,9 @@ def run(
 
     Example: python -m experiments run all --workers 2 --compare
     """
-    own_data = _data(data or [])
-    chosen = _with_additions(_figures(figures), method or [], own_data)
+    chosen = _figures(figures)
+    own_data = _data(data or [], families_of(chosen))
+    chosen = _with_additions(chosen, method or [], own_data)
     if compare and (method or data):
         raise typer.BadParameter(
             "the page compares the papers' own methods and data: leave out --compare",
@@ -231,9 +233,20 @@ def _figures(names: list[str]) -> list[Figure]:
     return [FIGURES[name] for name in dict.fromkeys(names)]
 
 
-def _data(names: list[str]) -> dict[str, Dataset]:
-    """Return the data sets of the user, by name."""
-    return data_sets_of(names) if names else {}
+def _data(names: list[str], families: list[str]) -> dict[str, Dataset]:
+    """Return the data sets of the user by name, files with the families of sets that they have."""
+    if not names:
+        return {}
+    return data_sets_of([_file(name, families) if is_file(name) else name for name in names])
+
+
+def _file(name: str, families: list[str]) -> Dataset:
+    """Return the counts of a file; without sets if it lacks a column that names them."""
+    try:
+        return read_counts(name, sets=families)
+    except InvalidInputError:
+        # Another error comes again here, and a figure says by itself which sets it is about.
+        return read_counts(name)
 
 
 def _with_additions(

@@ -604,3 +604,13 @@ def test_counts_whose_sum_leaves_64_bits_are_refused():
     with pytest.raises(InvalidInputError, match="sum to 9223372036854775808, which is more than"):
         datasets.Dataset("x", [2**62, 2**62], ("a", "b"), "none")
     assert datasets.Dataset("x", [2**62, 2**62 - 1], ("a", "b"), "none").n == 2**63 - 1
+
+
+def test_further_columns_of_counts_are_families_of_sets(tmp_path):
+    path = tmp_path / "cities.csv"
+    path.write_text("label,count,state\nReno,3,NV\nProvo,2,UT\nElko,1,NV\n")
+    cities = datasets.read_counts(path, labels=["Elko", "Provo", "Reno"], sets=["state"])
+    assert cities.set_names["state"] == ("NV", "UT")
+    assert [members.tolist() for members in cities.sets["state"]] == [[0, 2], [1]]
+    with pytest.raises(InvalidInputError, match="no column 'division'; the header has label"):
+        datasets.read_counts(path, sets=["state", "division"])

@@ -1,6 +1,7 @@
 """Figures with a method and data of the user's own: one more line, no file of ours is edited."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError
 from ldpopt.studies.engine.candidate import candidates_of
 from ldpopt.studies.engine.cell import compute
+from ldpopt.studies.engine.measures import Top
 from ldpopt.studies.engine.moments import side_by_side
 from ldpopt.studies.named_objects import load_object
 from tests.experiment_worlds import small
@@ -174,8 +176,42 @@ def test_names_that_are_taken_are_refused():
         added("ndss-fig4", data=[Dataset("zipf", COINS.counts, COINS.labels, "")])
     with pytest.raises(ExperimentError, match="sets 'subcategory', which 'coins' does not have"):
         added("ndss-fig9", data=[COINS])
-    with pytest.raises(ExperimentError, match="the 32 most frequent values, and 'few' has 30"):
-        added("ndss-fig7", data=[FEW])
+
+
+def test_the_most_frequent_values_are_at_most_all():
+    figure = added("ndss-fig10", data=[FEW, COINS])
+    (top,) = [measure for measure in figure.experiment.measures if isinstance(measure, Top)]
+    assert top.ks == tuple(range(2, 31, 2))
+
+
+def test_sets_of_a_figure_come_from_a_column_of_the_file(world):
+    """Fig. 9 of N: choices among the papers' methods and one more, on sets of the user."""
+    rows = "".join(f"v{i},{1000 // (i + 1)},{'abc'[i % 3]}\n" for i in range(30))
+    (world / "grouped.csv").write_text(f"label,count,subcategory\n{rows}")
+    arguments = ("run", "ndss-fig9", "--method", "somebodys_methods:my_method", "--trials", 1)
+    result = invoke(*arguments, "--data", "grouped.csv", "--quick", "--out", world / "out")
+    assert result.exit_code == 0, result.stderr
+    with (world / "out" / "ndss-fig9-own.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["dataset"] for row in rows} == {"grouped"}
+    errors = [row for row in rows if row["method"] == "my_method" and row["panel"] == "real"]
+    # What the method answers does not depend on the reports: its errors on the sets are known.
+    counts = np.array([1000 // (i + 1) for i in range(30)]) / sum(
+        1000 // (i + 1) for i in range(30)
+    )
+    expected = np.mean([(counts[i::3].sum() - 1 / 3) ** 2 for i in range(3)])
+    assert errors
+    assert all(float(row["mean"]) == pytest.approx(expected, rel=1e-5) for row in errors)
+
+
+def test_panels_of_several_data_sets_have_names_of_their_own():
+    families = {"subcategory": [np.arange(5)]}
+    data = [replace(each, sets=families) for each in (COINS, FEW)]
+    figure = added("ndss-fig9", data=data)
+    names = [panel.name for panel in figure.panels]
+    assert len(set(names)) == len(names)
+    assert "coins real" in names
+    assert "emoji" not in figure.title
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from experiments.cells.measures import TRUTH, Noise
+from experiments.cells.measures import TRUTH, Noise, Selection
 from experiments.cells.populations import POPULATIONS
 from experiments.cells.treatments import TREATMENTS
 from experiments.errors import ExperimentError
 from experiments.figures.declaration import Figure, Panel
 from ldpopt.datasets import Dataset
 from ldpopt.studies.engine.candidate import Candidate
-from ldpopt.studies.engine.measures import FixedSets, Top
+from ldpopt.studies.engine.measures import FixedSets, Measure, Top
 
 SUFFIX = "-own"
 """Of the names of such figures, so that the papers' own tables in the same folder stay."""
@@ -34,10 +34,17 @@ def with_additions(
     experiment = figure.experiment
     if data:
         _require_sets(figure, data)
-        rows = _on(rows, experiment.populations[0], data)
+        pattern = experiment.populations[0]
+        rows = _on(rows, pattern, data)
         names = ", ".join(each.name for each in data)
-        title = title.replace(POPULATIONS[experiment.populations[0]].label, names)
-        experiment = replace(experiment, populations=tuple(each.name for each in data))
+        # A title has the name of its data as a caption writes it, or as we do.
+        title = title.replace(POPULATIONS[pattern].label, names).replace(pattern, names)
+        smallest = min(each.d for each in data)
+        experiment = replace(
+            experiment,
+            populations=tuple(each.name for each in data),
+            measures=tuple(_within(measure, smallest) for measure in experiment.measures),
+        )
     if candidates:
         _require_methods(figure, candidates)
         rows = _with_lines(rows, [candidate.name for candidate in candidates])
@@ -59,27 +66,32 @@ def _require_sets(figure: Figure, data: Sequence[Dataset]) -> None:
             raise ExperimentError(
                 f"{each.name!r} is a population of the figures: give the file another name"
             )
-        families = [
-            family
-            for measure in figure.experiment.measures
-            for family in (
-                measure.families
-                if isinstance(measure, FixedSets)
-                else filter(None, [getattr(measure, "family", "")])
-            )
-        ]
-        for family in families:
+        for family in families_of([figure]):
             if family not in each.sets:
                 raise ExperimentError(
                     f"{figure.name} is about the sets {family!r}, which {each.name!r} does not "
-                    "have: choose a figure of the whole domain, such as ndss-fig4"
+                    f"have: give the file a column {family!r} that names the set of each value, "
+                    "or choose a figure of the whole domain, such as ndss-fig4"
                 )
-        top = max((max(m.ks) for m in figure.experiment.measures if isinstance(m, Top)), default=0)
-        if top > each.d:
-            raise ExperimentError(
-                f"{figure.name} is about the {top} most frequent values, and {each.name!r} has "
-                f"{each.d} values: choose a figure of the whole domain, such as ndss-fig4"
-            )
+
+
+def _within(measure: Measure, d: int) -> Measure:
+    """Return a measure as far as d values allow it: of the k most frequent ones k is at most d."""
+    if isinstance(measure, Top):
+        return replace(measure, ks=tuple(k for k in measure.ks if k <= d))
+    return measure
+
+
+def families_of(figures: Iterable[Figure]) -> list[str]:
+    """Return the families of sets that figures are about, each once."""
+    families: dict[str, None] = {}
+    for figure in figures:
+        for measure in figure.experiment.measures:
+            if isinstance(measure, FixedSets):
+                families |= dict.fromkeys(measure.families)
+            if isinstance(measure, Selection):
+                families[measure.family] = None
+    return list(families)
 
 
 def _require_methods(figure: Figure, candidates: Sequence[Candidate]) -> None:
@@ -103,8 +115,7 @@ def _on(rows: Rows, pattern: str, data: Sequence[Dataset]) -> Rows:
         tuple(
             replace(
                 panel,
-                # The names of panels with several populations begin with theirs.
-                name=panel.name.replace(pattern, each.name),
+                name=_name_on(panel, pattern, each.name, is_alone=len(data) == 1),
                 title=panel.title.replace(POPULATIONS[pattern].label, each.name),
                 population=each.name,
             )
@@ -114,6 +125,14 @@ def _on(rows: Rows, pattern: str, data: Sequence[Dataset]) -> Rows:
         for row in alike
         if row
     )
+
+
+def _name_on(panel: Panel, pattern: str, name: str, *, is_alone: bool) -> str:
+    """Return the name of a panel on other data: tables tell panels apart by it."""
+    # The names of panels with several populations begin with theirs.
+    if pattern in panel.name:
+        return panel.name.replace(pattern, name)
+    return panel.name if is_alone else f"{name} {panel.name}"
 
 
 def _with_lines(rows: Rows, names: Sequence[str]) -> Rows:

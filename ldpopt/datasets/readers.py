@@ -164,7 +164,9 @@ def read_column(path: str | Path, column: str) -> Dataset:
     return Dataset(name, counts, tuple(labels), str(path))
 
 
-def read_counts(path: str | Path, labels: Sequence[str] | None = None) -> Dataset:
+def read_counts(
+    path: str | Path, labels: Sequence[str] | None = None, sets: Sequence[str] = ()
+) -> Dataset:
     r"""Read a CSV file with the columns ``label`` and ``count``, one row per value.
 
     Parameters
@@ -174,6 +176,8 @@ def read_counts(path: str | Path, labels: Sequence[str] | None = None) -> Datase
     labels
         The values of the domain in their order, which the file must have, in any order; by default
         they are what the file has, in its order.
+    sets
+        Further columns, each a family of sets: the values with one entry in it are one set.
 
     Returns
     -------
@@ -199,13 +203,23 @@ def read_counts(path: str | Path, labels: Sequence[str] | None = None) -> Datase
     """
     path = Path(path)
     counts = {}
-    for line, label, text in _by_label(path, "count"):
+    groups: dict[str, list[str]] = {}
+    for line, label, (text, *entries) in _by_label(path, "count", *sets):
         counts[label] = _count(path, line, text)
+        groups[label] = entries
     names = tuple(counts) if labels is None else tuple(labels)
     require_labels(path, tuple(counts), names)
     # As Python's numbers first: numpy would make floats of those beyond 64 bits.
     column = np.array([counts[label] for label in names], dtype=object)
-    return Dataset(path.name.split(".")[0], column.astype(np.int64), names, str(path))
+    families = {}
+    set_names = {}
+    for place, family in enumerate(sets):
+        entries = np.array([groups[label][place] for label in names])
+        # By text, as the values of a column: the same sets in any order of rows.
+        set_names[family] = tuple(np.unique(entries).tolist())
+        families[family] = [np.flatnonzero(entries == name) for name in set_names[family]]
+    name = path.name.split(".")[0]
+    return Dataset(name, column.astype(np.int64), names, str(path), families, set_names)
 
 
 def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
@@ -224,7 +238,7 @@ def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.floa
     """
     path = Path(path)
     numbers = {}
-    for line, label, text in _by_label(path, "frequency"):
+    for line, label, (text,) in _by_label(path, "frequency"):
         numbers[label] = _frequency(path, line, text)
     return tuple(numbers), np.array(list(numbers.values()))
 
@@ -244,16 +258,17 @@ def require_labels(path: Path, labels: Sequence[str], expected: Sequence[str]) -
             )
 
 
-def _by_label(path: Path, column: str) -> Iterator[tuple[int, str, str]]:
-    """Yield line, label and text of each row of a table with one row per label."""
+def _by_label(path: Path, *columns: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield line, label and other cells of each row of a table with one row per label."""
     seen: set[str] = set()
-    for line, (label, text) in _cells(path, (("label", "value"), (column,))):
+    others = [(column,) for column in columns]
+    for line, (label, *texts) in _cells(path, (("label", "value"), *others)):
         if label in seen:
             raise InvalidInputError(
                 f"{path}, line {line}: {label!r} occurs twice; keep one row per label"
             )
         seen.add(label)
-        yield line, label, text
+        yield line, label, texts
     if not seen:
         raise DataUnavailableError(f"{path}: no rows after the header; get the file again")
 

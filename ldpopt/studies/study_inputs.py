@@ -81,7 +81,7 @@ def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
 
 def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
     """Return one data set, under a name if one is given."""
-    if isinstance(what, str | Path) and _is_file(what):
+    if isinstance(what, str | Path) and is_file(what):
         # A file before a name: names of data sets have neither slash nor ending.
         what = datasets.read_counts(what, labels)
     elif isinstance(what, str):
@@ -108,7 +108,8 @@ def _data_set(what: Any, name: str, labels: Sequence[str] | None) -> Dataset:
     return Dataset(name or "counts", counts, numbers, "given by the caller")
 
 
-def _is_file(what: str | Path) -> bool:
+def is_file(what: str | Path) -> bool:
+    """Return whether a name of data is that of a file, and not of a data set."""
     return isinstance(what, Path) or "/" in what or what.endswith((".csv", ".csv.gz"))
 
 
