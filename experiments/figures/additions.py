@@ -70,7 +70,7 @@ def _require_sets(figure: Figure, data: Sequence[Dataset]) -> None:
             if family not in each.sets:
                 raise ExperimentError(
                     f"{figure.name} is about the sets {family!r}, which {each.name!r} does not "
-                    f"have: give the file a column {family!r} that names the set of each value, "
+                    f"have: add to the file the column {family!r}, with the set of each value, "
                     "or choose a figure of the whole domain, such as ndss-fig4"
                 )
 
