@@ -214,10 +214,10 @@ def read_counts(
     families = {}
     set_names = {}
     for place, family in enumerate(sets):
-        entries = np.array([groups[label][place] for label in names])
+        of_value = np.array([groups[label][place] for label in names])
         # By text, as the values of a column: the same sets in any order of rows.
-        set_names[family] = tuple(np.unique(entries).tolist())
-        families[family] = [np.flatnonzero(entries == name) for name in set_names[family]]
+        set_names[family] = tuple(np.unique(of_value).tolist())
+        families[family] = [np.flatnonzero(of_value == each) for each in set_names[family]]
     name = path.name.split(".")[0]
     return Dataset(name, column.astype(np.int64), names, str(path), families, set_names)
 

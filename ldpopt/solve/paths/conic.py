@@ -148,10 +148,12 @@ class CompiledProblem:
 
     def _set(self, data: Sequence[Array], numbers: Sequence[Array]) -> None:
         """Write the arrays of an estimate and of the constraints into the parameters, if any."""
+        # Not by assignment, which looks through the numbers for sign and form: a tenth of a solve
+        # at d = 64. Loss and constraints have checked them.
         for parameter, value in zip(self._parameters, data, strict=bool(self._parameters)):
-            parameter.value = value
+            parameter.save_value(np.asarray(value, dtype=np.float64))
         for parameter, value in zip(self._numbers, numbers, strict=bool(self._numbers)):
-            parameter.value = value
+            parameter.save_value(np.asarray(value, dtype=np.float64))
 
     def solve(
         self,
