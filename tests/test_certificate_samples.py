@@ -136,6 +136,12 @@ def test_every_answer_with_a_bound_is_certified(case):
     assert outcome == "certified" or outcome.startswith(("no answer", "no bound"))
 
 
+def test_what_bounds_the_values_bounds_the_smallest_one_of_a_top_set():
+    # That one is an auxiliary variable, of which nothing states a bound.
+    case = Case("weighted squares", ("top set", "rows"))
+    assert outcome_of(case, estimate_of(1)) == "certified"
+
+
 def main(seed: int) -> None:
     """Print for each sample how many are certified, and what the others are."""
     estimate = estimate_of(seed)

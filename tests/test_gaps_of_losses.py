@@ -142,12 +142,3 @@ def test_a_price_beside_a_loss_with_levels_needs_no_bounds(price):
 def test_a_sum_with_a_term_that_may_be_negative_has_no_level():
     loss = losses.LeastSquares() + 0.1 * losses.Entropy()
     assert loss.sublevel(np.asarray(1.0), UNARY) is None
-
-
-def test_what_bounds_the_values_bounds_auxiliary_variables_too():
-    # The smallest value of a top set is one, and nothing states its bounds.
-    loss = losses.WeightedLeastSquares(1 + np.arange(D) % 3)
-    row = Linear(np.eye(D)[:1] - np.eye(D)[3:4], 0.0, 0.02)
-    solution = Problem(loss, [TopSet([0, 1, 2]), row]).solve(UNARY)
-    assert solution.status == "optimal"
-    assert solution.certificate.is_optimal(1e-8, relative=True)
