@@ -20,6 +20,7 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import sparse
 
 from ldpopt import FrequencyEstimate, Problem, errors, losses, oracles
 from ldpopt.constraints import (
@@ -28,6 +29,7 @@ from ldpopt.constraints import (
     Fixed,
     GroupTotals,
     Linear,
+    LinearInequalities,
     Monotone,
     Near,
     NonNegative,
@@ -36,6 +38,9 @@ from ldpopt.constraints import (
     TopSet,
     Unimodal,
 )
+from ldpopt.solve.certificate.conic_program import ConicProgram
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.open_variables import bounded_rows
 
 TOLERANCE = 1e-8
 
@@ -136,10 +141,41 @@ def test_every_answer_with_a_bound_is_certified(case):
     assert outcome == "certified" or outcome.startswith(("no answer", "no bound"))
 
 
-def test_what_bounds_the_values_bounds_the_smallest_one_of_a_top_set():
-    # That one is an auxiliary variable, of which nothing states a bound.
-    case = Case("weighted squares", ("top set", "rows"))
-    assert outcome_of(case, estimate_of(1)) == "certified"
+IMPLIED = {
+    # The smallest value of a top set is an auxiliary variable, of which nothing states a bound.
+    "values bound auxiliary variables": Case("weighted squares", ("top set", "rows")),
+    # Neither the row nor any difference alone bounds a value from above.
+    "rows bound values together": Case("multinomial", ("rows", "small variation")),
+}
+
+
+@pytest.mark.parametrize("name", IMPLIED)
+def test_bounds_that_nobody_states_are_found(name):
+    assert outcome_of(IMPLIED[name], estimate_of(1)) == "certified"
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_bounds_of_rows_are_not_below_the_largest_values(planted, monkeypatch):
+    # Together these rows mean f₀ <= 1 and f₁ <= 1/3; nothing bounds f₂ from above.
+    system = LinearInequalities(
+        sparse.csr_array([[1.0, -1.0, 0.0], [1.0, 3.0, 0.0]]), np.full(2, -np.inf), np.array([1, 1])
+    )
+    limits = Box(np.zeros(3), np.full(3, np.inf))
+    generator = np.random.default_rng(0)
+    solve = ConicProgram.solve
+
+    def wrong(program, tolerance):
+        right = solve(program, tolerance)
+        return right._replace(z=right.z + 0.1 * generator.normal(size=len(right.z)))
+
+    if planted:
+        monkeypatch.setattr(ConicProgram, "solve", wrong)
+    for _ in range(20 if planted else 1):
+        upper = bounded_rows(system, limits, np.full(3, 0.2)).upper
+        assert upper[0] >= 1.0
+        assert upper[1] >= 1 / 3
+        assert upper[2] == np.inf
+    assert planted or upper[0] == pytest.approx(1.0, rel=1e-6)
 
 
 def main(seed: int) -> None:

@@ -83,7 +83,7 @@ class LinearSolution:
     message: str
 
 
-class _Sides:
+class Sides:
     """The rows of a system as equations and as inequalities with one side each, A x <= caps."""
 
     def __init__(self, system: LinearInequalities) -> None:
@@ -143,7 +143,7 @@ class LinearProgram:
         *,
         at_vertex: bool = False,
     ) -> None:
-        self._sides = _Sides(system)
+        self._sides = Sides(system)
         self._ranges: Any = (None, None) if ranges is None else list(ranges)
         self._method: Any = "highs-ds" if at_vertex else "highs"
         self._options: Any = settings("HIGHS", "high", {})
@@ -200,7 +200,7 @@ def quadratic_multipliers(
     import clarabel
     from scipy import sparse
 
-    sides = _Sides(system)
+    sides = Sides(system)
     # In this order, by which the multipliers are told apart again.
     matrix = sparse.vstack([sides.equalities, sides.inequalities], format="csc")
     equations = len(sides.values)

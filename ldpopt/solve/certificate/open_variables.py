@@ -18,11 +18,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual_cones import Cones
 from ldpopt.solve.certificate.intervals import Box, outward
 from ldpopt.solve.certificate.multipliers import GRIDS, on_grid
 from ldpopt.solve.certificate.ranges import propagate
+from ldpopt.solve.programs import Sides
 
 Array = NDArray[np.float64]
 
@@ -150,6 +153,49 @@ def bounded(program: ConicProgram, box: Box, centre: Array, level: float) -> Box
     lower[within] = np.maximum(lower[within], low)
     upper[within] = np.minimum(upper[within], high)
     return Box(lower, upper)
+
+
+def bounded_rows(system: LinearInequalities, limits: Box, f: Array) -> Box:
+    """Return the limits of linear rows with those that several rows together imply.
+
+    ``limits`` itself is returned where there is nothing to gain, or it would take too long.
+
+    Parameters
+    ----------
+    system
+        lower <= A x <= upper over (f, auxiliary variables).
+    limits
+        Bounds of x, some of them infinite.
+    f
+        A point, near which the values are expected.
+    """
+    program = _of_rows(system, limits)
+    is_open = np.isinf(limits.lower) | np.isinf(limits.upper)
+    if not 0 < np.count_nonzero(is_open) * (program.matrix.nnz + len(is_open)) <= _WORK:
+        return limits
+    solved = program.solve(_LOOSE)
+    if solved is None:
+        return limits
+    centre = np.clip(solved.x, limits.lower, limits.upper)
+    centre[: len(f)] = f
+    # Nothing is minimised, so that every level cuts nothing off.
+    return bounded(program, limits, centre, 1.0)
+
+
+def _of_rows(system: LinearInequalities, limits: Box) -> ConicProgram:
+    """Return rows and bounds as a program that minimises nothing."""
+    from scipy import sparse
+
+    columns = system.matrix.shape[1]
+    sides = Sides(system)
+    below = np.flatnonzero(np.isfinite(limits.lower))
+    above = np.flatnonzero(np.isfinite(limits.upper))
+    unit = sparse.eye_array(columns, format="csr")
+    parts = [sides.equalities, sides.inequalities, -unit[below], unit[above]]
+    right = [sides.values, sides.caps, -limits.lower[below], limits.upper[above]]
+    cones = Cones(zero=len(sides.values), nonneg=len(sides.caps) + len(below) + len(above))
+    matrix = sparse.vstack(parts, format="csc")
+    return ConicProgram(None, np.zeros(columns), matrix, np.concatenate(right), cones)
 
 
 def _ways(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldpopt import progress
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.solve.certificate import cone
 from ldpopt.solve.certificate.active_rows import (
     NormalEquations,
@@ -32,6 +33,7 @@ from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent, minorant
+from ldpopt.solve.certificate.open_variables import bounded_rows
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
@@ -121,21 +123,49 @@ def _of_trial(
     sufficient: float,
 ) -> Evidence:
     """Return the evidence of one trial, at which the loss has the given value."""
-    d = len(f)
-    region = formulation.region(d)
     loss = formulation.loss.convexified(f, estimate)
-    rows = source.of(loss, estimate)
+    rows = _with_sublevel(source.of(loss, estimate), loss, estimate, f)
+    problem = Formulation(loss, formulation.constraints)
+    result = _within(problem, source, rows, estimate, f, value, sufficient)
+    if np.isfinite(result.gap) or not np.isfinite(loss.gradient(f, estimate)).all():
+        return result
+    # Several rows together may bound what none of them bounds alone: that takes programs.
+    limits = bounded_rows(rows.system, rows.limits, f)
+    if limits is rows.limits:
+        return result
+    return _within(problem, source, rows._replace(limits=limits), estimate, f, value, sufficient)
+
+
+def _with_sublevel(rows: Rows, loss: Loss, estimate: FrequencyEstimate, f: Array) -> Rows:
+    """Return the rows with bounds of what has no larger loss than the point, where some miss."""
+    d = len(f)
     of_values = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     near = within_sublevel(loss, estimate, f, of_values)
-    if near is not of_values:
-        further = Box(rows.limits.lower[d:], rows.limits.upper[d:])
-        limits = Box(*map(np.append, near, further))
-        if not np.isfinite(further).all():
-            # Bounds of the values may bound auxiliary variables through the rows.
-            limits = propagated(rows.system, *limits)
-        rows = rows._replace(limits=limits)
+    if near is of_values:
+        return rows
+    further = Box(rows.limits.lower[d:], rows.limits.upper[d:])
+    limits = Box(*map(np.append, near, further))
+    if not np.isfinite(further).all():
+        # Bounds of the values may bound auxiliary variables through the rows.
+        limits = propagated(rows.system, *limits)
+    return rows._replace(limits=limits)
+
+
+def _within(
+    formulation: Formulation,
+    source: RowsOfTrials,
+    rows: Rows,
+    estimate: FrequencyEstimate,
+    f: Array,
+    value: float,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence of one trial on rows whose limits are final."""
+    d = len(f)
+    loss = formulation.loss
+    near = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     tangent = minorant(loss, estimate, f, *near)
-    bounds = stated(loss, estimate, region, f)
+    bounds = stated(loss, estimate, formulation.region(d), f)
     if isinstance(tangent, Tangent) and tangent.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
