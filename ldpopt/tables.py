@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import html
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.printable import printable
@@ -77,6 +78,50 @@ def html_of(
     # Outside of the table: notes may be longer than it is wide.
     below = "".join(_element("p", _NOTE, note) for note in notes)
     return f'<div style="{_FRAME}">{table}{below}</div>'
+
+
+class TitledTable(NamedTuple):
+    """A table with a title above it and notes below.
+
+    Attributes
+    ----------
+    title
+        What the table is of.
+    headings, rows
+        Of its columns, and one text per column.
+    notes
+        Sentences.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+class ShownAsTable(ABC):
+    """A result that shows itself as one table: lines in a terminal, HTML in a notebook.
+
+    A dataclass that derives from it states ``repr=False``: otherwise it would get one of its own.
+    """
+
+    @property
+    @abstractmethod
+    def _table(self) -> TitledTable:
+        """The table."""
+
+    def __str__(self) -> str:
+        """Return the table as lines of text."""
+        title, headings, rows, notes = self._table
+        return "\n".join([title, *lines_of(headings, rows), *notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        title, headings, rows, notes = self._table
+        return html_of(headings, rows, notes, title=title)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

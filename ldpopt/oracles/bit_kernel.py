@@ -48,28 +48,41 @@ def of_values(of_bytes: Whole, d: int) -> Whole:
     return np.asarray((of_bytes @ _BITS_OF).reshape(-1)[:d])
 
 
+@numba.njit(nogil=True, inline="always")
+def _eight(tables: Whole, column: int) -> tuple[Whole, ...]:
+    """Return the tables of a word's eight bytes."""
+    # By name: as rows of a matrix, each look-up would compute its row's address anew.
+    first = 8 * column
+    return (
+        tables[first],
+        tables[first + 1],
+        tables[first + 2],
+        tables[first + 3],
+        tables[first + 4],
+        tables[first + 5],
+        tables[first + 6],
+        tables[first + 7],
+    )
+
+
+@numba.njit(nogil=True, inline="always")
+def _byte(word: np.uint64, place: int) -> np.uint64:
+    """Return the byte of a word at a place, counted from the lowest one."""
+    return (word >> np.uint64(8 * place)) & _BYTE
+
+
 # The kernels let go of the interpreter's lock, so that threads may share the work.
 @numba.njit(nogil=True)
 def add_values(words: Words, tables: Whole, totals: Whole) -> None:
     """Add to the total of each row the values of its bits; tables as of ``tables_of``."""
     for column in range(words.shape[1]):
         # Eight tables at a time stay in the fastest memory.
-        first = 8 * column
-        t0 = tables[first]
-        t1 = tables[first + 1]
-        t2 = tables[first + 2]
-        t3 = tables[first + 3]
-        t4 = tables[first + 4]
-        t5 = tables[first + 5]
-        t6 = tables[first + 6]
-        t7 = tables[first + 7]
+        t0, t1, t2, t3, t4, t5, t6, t7 = _eight(tables, column)
         for i in range(len(totals)):
             word = words[i, column]
             # Two sums that do not wait for each other.
-            even = t0[word & _BYTE] + t2[(word >> np.uint64(16)) & _BYTE]
-            odd = t1[(word >> np.uint64(8)) & _BYTE] + t3[(word >> np.uint64(24)) & _BYTE]
-            even += t4[(word >> np.uint64(32)) & _BYTE] + t6[(word >> np.uint64(48)) & _BYTE]
-            odd += t5[(word >> np.uint64(40)) & _BYTE] + t7[(word >> np.uint64(56)) & _BYTE]
+            even = t0[_byte(word, 0)] + t2[_byte(word, 2)] + t4[_byte(word, 4)] + t6[_byte(word, 6)]
+            odd = t1[_byte(word, 1)] + t3[_byte(word, 3)] + t5[_byte(word, 5)] + t7[_byte(word, 7)]
             totals[i] += even + odd
 
 
@@ -77,23 +90,15 @@ def add_values(words: Words, tables: Whole, totals: Whole) -> None:
 def add_weights(words: Words, weights: Whole, of_bytes: Whole) -> None:
     """Add the weight of each row to what its bytes have, shape (bytes, 256)."""
     for column in range(words.shape[1]):
-        first = 8 * column
-        t0 = of_bytes[first]
-        t1 = of_bytes[first + 1]
-        t2 = of_bytes[first + 2]
-        t3 = of_bytes[first + 3]
-        t4 = of_bytes[first + 4]
-        t5 = of_bytes[first + 5]
-        t6 = of_bytes[first + 6]
-        t7 = of_bytes[first + 7]
+        t0, t1, t2, t3, t4, t5, t6, t7 = _eight(of_bytes, column)
         for i in range(len(weights)):
             word = words[i, column]
             weight = weights[i]
-            t0[word & _BYTE] += weight
-            t1[(word >> np.uint64(8)) & _BYTE] += weight
-            t2[(word >> np.uint64(16)) & _BYTE] += weight
-            t3[(word >> np.uint64(24)) & _BYTE] += weight
-            t4[(word >> np.uint64(32)) & _BYTE] += weight
-            t5[(word >> np.uint64(40)) & _BYTE] += weight
-            t6[(word >> np.uint64(48)) & _BYTE] += weight
-            t7[(word >> np.uint64(56)) & _BYTE] += weight
+            t0[_byte(word, 0)] += weight
+            t1[_byte(word, 1)] += weight
+            t2[_byte(word, 2)] += weight
+            t3[_byte(word, 3)] += weight
+            t4[_byte(word, 4)] += weight
+            t5[_byte(word, 5)] += weight
+            t6[_byte(word, 6)] += weight
+            t7[_byte(word, 7)] += weight

@@ -12,7 +12,7 @@ import numpy as np
 from ldpopt.errors import extra_needed
 from ldpopt.risks.collection import Collection, Kind, names_of
 from ldpopt.risks.evidence import Evidence
-from ldpopt.tables import data_frame, html_of, lines_of
+from ldpopt.tables import ShownAsTable, TitledTable, data_frame, html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,8 +130,8 @@ class RiskRow:
         return self.risk.method
 
 
-@dataclass(frozen=True)
-class RiskTable:
+@dataclass(frozen=True, repr=False)
+class RiskTable(ShownAsTable):
     """The risks of several candidates on one collection, the smallest first.
 
     Attributes
@@ -229,9 +229,6 @@ class RiskTable:
         """Return sentences: which candidates have no answer, and why."""
         return [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
 
-    def __repr__(self) -> str:
-        return "\n".join([self.title, *lines_of(_HEADINGS, self._texts()), *self.notes()])
-
-    def _repr_html_(self) -> str:
-        """Return the table as notebooks show it."""
-        return html_of(_HEADINGS, self._texts(), self.notes(), title=self.title)
+    @property
+    def _table(self) -> TitledTable:
+        return TitledTable(self.title, _HEADINGS, self._texts(), self.notes())

@@ -23,7 +23,7 @@ from ldpopt.risks.collection import Kind, Moves
 from ldpopt.risks.result import quantile
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jacobian import jacobian
-from ldpopt.tables import data_frame, html_of, lines_of
+from ldpopt.tables import ShownAsTable, TitledTable, data_frame
 
 Array = NDArray[np.float64]
 
@@ -81,8 +81,8 @@ class AuditRow:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(ShownAsTable):
     """The constraints of a problem on one collection: what ``problem.audit`` returns.
 
     Attributes
@@ -122,18 +122,10 @@ class Audit:
         ]
 
     @property
-    def _title(self) -> str:
-        return f"Estimated MSE with all constraints {self.risk:.3g}; tests at {self.level:g}"
-
-    def _notes(self) -> list[str]:
-        return [f"{row.constraint}: {row.note}" for row in self.rows if row.note]
-
-    def __repr__(self) -> str:
-        return "\n".join([self._title, *lines_of(_HEADINGS, self._texts()), *self._notes()])
-
-    def _repr_html_(self) -> str:
-        """Return the rows as notebooks show them."""
-        return html_of(_HEADINGS, self._texts(), self._notes(), title=self._title)
+    def _table(self) -> TitledTable:
+        title = f"Estimated MSE with all constraints {self.risk:.3g}; tests at {self.level:g}"
+        notes = [f"{row.constraint}: {row.note}" for row in self.rows if row.note]
+        return TitledTable(title, _HEADINGS, self._texts(), notes)
 
 
 def _verdict(row: AuditRow) -> str:

@@ -12,8 +12,9 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
 from ldpopt.sources.product import Product
-from ldpopt.sources.tables import Shown, ranged
+from ldpopt.sources.tables import ranged
 from ldpopt.sources.two_way_tables import MeasuredTables
+from ldpopt.tables import ShownAsTable, TitledTable
 
 Array = NDArray[np.float64]
 Names = tuple[str, str]
@@ -21,7 +22,7 @@ Names = tuple[str, str]
 _STEPS = 10_000  # a hundred times what the margins of fourteen attributes take
 
 
-class Margins(Immutable, Mapping[Names, Array]):
+class Margins(ShownAsTable, Immutable, Mapping[Names, Array]):
     """Tables of pairs of attributes that agree: what ``consistent_margins`` returns.
 
     A mapping from pairs of names, as they were given, to arrays of frequencies; a pair in the other
@@ -159,22 +160,14 @@ class Margins(Immutable, Mapping[Names, Array]):
     def __repr__(self) -> str:
         return f"Margins({len(self)} tables of {self.domain!r}, gap {self.gap:.1g})"
 
-    def __str__(self) -> str:
-        """Return one line per table."""
-        return self._shown.text
-
-    def _repr_html_(self) -> str:
-        """Return one row per table."""
-        return self._shown.html
-
     @property
-    def _shown(self) -> Shown:
+    def _table(self) -> TitledTable:
         rows = []
         for (first, second), table in self.items():
             size = f"{table.shape[0]:,} × {table.shape[1]:,}"
             rows.append([f"{first} × {second}", size, ranged(table)])
         gap = f"relative gap {self.gap:.1g}, after {self.steps:,} steps"
-        return Shown(repr(self.domain), ("table", "cells", "frequencies"), rows, (gap,))
+        return TitledTable(repr(self.domain), ("table", "cells", "frequencies"), rows, (gap,))
 
 
 def consistent_margins(

@@ -24,7 +24,8 @@ from ldpopt.sources.sources import (
     require_different_users,
     total_reports,
 )
-from ldpopt.sources.tables import Shown, of_rounds, ranged
+from ldpopt.sources.tables import of_rounds, ranged
+from ldpopt.tables import ShownAsTable, TitledTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,7 @@ _GRID = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 33), [np.inf]])
 _CLASSES = 4.0 ** np.arange(1, 8)
 
 
-class Rounds(Immutable):
+class Rounds(ShownAsTable, Immutable):
     """Estimates of T rounds after smoothing over time: what ``rounds`` returns.
 
     Attributes
@@ -167,21 +168,13 @@ class Rounds(Immutable):
     def __repr__(self) -> str:
         return f"Rounds({self._title})"
 
-    def __str__(self) -> str:
-        """Return one line per round: its noise alone, and over all rounds."""
-        return self._shown.text
-
-    def _repr_html_(self) -> str:
-        """Return one row per round: its noise alone, and over all rounds."""
-        return self._shown.html
-
     @property
     def _title(self) -> str:
         rounds = f"{len(self)} rounds of {self.estimates[0].d:,} values"
         return f"{rounds}, drift {ranged(self.drift)}"
 
     @property
-    def _shown(self) -> Shown:
+    def _table(self) -> TitledTable:
         notes: tuple[str, ...] = ()
         if self.risk is not None:
             together, alone = self.risk

@@ -20,7 +20,8 @@ from ldpopt.sources.forest import Forest, ForestSquares, Index, forest_of
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.overlap import OverlapSquares
 from ldpopt.sources.source import Source
-from ldpopt.sources.tables import Shown, of_sources
+from ldpopt.sources.tables import of_sources
+from ldpopt.tables import ShownAsTable, TitledTable
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -33,7 +34,7 @@ _MOST_PRECISE = 1e10
 _SMALL = 1_024  # values up to which variances account for how those of one source vary together
 
 
-class Sources(Immutable):
+class Sources(ShownAsTable, Immutable):
     """Independent measurements of the same d frequencies f, or of totals of groups of them.
 
     Parameters
@@ -318,16 +319,8 @@ class Sources(Immutable):
         inside = ", ".join(map(repr, self.sources))
         return f"Sources([{inside}])"
 
-    def __str__(self) -> str:
-        """Return one line per source, below how they are combined."""
-        return self._shown.text
-
-    def _repr_html_(self) -> str:
-        """Return one row per source, below how they are combined."""
-        return self._shown.html
-
     @property
-    def _shown(self) -> Shown:
+    def _table(self) -> TitledTable:
         shares = [
             float(np.mean(precision / self.own_precision)) if members is None else None
             for precision, members in self._measured()

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.sources.source import Source
-from ldpopt.tables import html_of, lines_of
+from ldpopt.tables import TitledTable
 
 Array = NDArray[np.float64]
 
 UNKNOWN = "–"  # what tables print where a number is not known
 
 
-class Shown(NamedTuple):
-    """A table with a title above it and notes below.
-
-    Attributes
-    ----------
-    title
-        What the table is of.
-    headings, rows
-        Of its columns, and one text per column.
-    notes
-        Sentences.
-    """
-
-    title: str
-    headings: tuple[str, ...]
-    rows: list[list[str]]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The table as lines."""
-        return "\n".join([self.title, *lines_of(self.headings, self.rows), *self.notes])
-
-    @property
-    def html(self) -> str:
-        """The table as notebooks show it."""
-        return html_of(self.headings, self.rows, self.notes, title=self.title)
-
-
-def of_sources(title: str, sources: Sequence[Source], weights: Sequence[float | None]) -> Shown:
+def of_sources(
+    title: str, sources: Sequence[Source], weights: Sequence[float | None]
+) -> TitledTable:
     """Return one row per source; a weight is its share in a value, None for groups."""
     headings = ("source", "of", "by", "reports", "standard error at 0", "drift", "weight")
     rows = []
@@ -59,7 +31,7 @@ def of_sources(title: str, sources: Sequence[Source], weights: Sequence[float | 
         row.append(ranged(source.drift))
         row.append(UNKNOWN if weight is None else f"{100 * weight:.1f} %")
         rows.append(row)
-    return Shown(title, headings, rows)
+    return TitledTable(title, headings, rows)
 
 
 def _origin(estimate: FrequencyEstimate) -> list[str]:
@@ -74,7 +46,7 @@ def of_rounds(
     sources: Sequence[Source],
     estimates: Sequence[FrequencyEstimate],
     notes: tuple[str, ...],
-) -> Shown:
+) -> TitledTable:
     """Return one row per round: the noise of its own collection, and that after smoothing."""
     headings = ("round", "by", "reports", "standard error alone", "over all rounds")
     rows = []
@@ -82,7 +54,7 @@ def of_rounds(
         alone = ranged(source.estimate.noise.sd)
         together = ranged(estimate.noise.sd)
         rows.append([str(t), *_origin(source.estimate), alone, together])
-    return Shown(title, headings, rows, notes)
+    return TitledTable(title, headings, rows, notes)
 
 
 def ranged(values: Array | float) -> str:

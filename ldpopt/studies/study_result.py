@@ -16,14 +16,14 @@ from ldpopt.errors import InvalidInputError, extra_needed
 from ldpopt.printable import cell
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
-from ldpopt.tables import data_frame, html_of, lines_of
+from ldpopt.tables import ShownAsTable, TitledTable, data_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(ShownAsTable):
     """Candidates on common draws: the result of ``ldpopt.study``.
 
     Attributes
@@ -158,24 +158,15 @@ class Study:
 
         return study_figure(self.rows, self.candidates, self.baseline, metric, level=self.level)
 
-    def __repr__(self) -> str:
-        return "\n".join([self._head, *self._lines(), *self._notes()])
-
     @property
-    def _head(self) -> str:
-        head = f"Study of {len(self.candidates)} candidates, {self.draws} common draws"
-        return f"{head}, ratios to {self.baseline!r}"
-
-    def _lines(self) -> list[str]:
-        return lines_of(self._headings(), [self._texts(row) for row in self.rows])
-
-    def _repr_html_(self) -> str:
-        """Return the table as notebooks show it."""
+    def _table(self) -> TitledTable:
+        title = (
+            f"Study of {len(self.candidates)} candidates, {self.draws} common draws, ratios to "
+            f"{self.baseline!r}"
+        )
         rows = [self._texts(row) for row in self.rows]
-        return html_of(self._headings(), rows, self._notes(), title=self._head)
-
-    def _notes(self) -> list[str]:
-        return [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
+        notes = [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
+        return TitledTable(title, self._headings(), rows, notes)
 
     @cached_property
     def _varying(self) -> tuple[str, ...]:

@@ -54,8 +54,8 @@ def _over_sizes(
         case = case_of(instance.estimate.d)
         stack = [transform(instance)]
         parts.append(compare_with_solvers(case.problem, case.closed_form, stack, solvers))
-    # All stacks of a size at once: they share one joined problem, and compiling it takes longer than
-    # solving it for all of them.
+    # All stacks of a size at once: they share one joined problem, and compiling it takes longer
+    # than solving it for all of them.
     for d in sorted({instance.estimate.d for instance in small}):
         stacks = [transform(instance) for instance in small if instance.estimate.d == d]
         parts.append(compare_joined(case_of(d), stacks, solvers))
