@@ -137,6 +137,7 @@ def mix(channels: Sequence[Channel], users: ArrayLike | None = None) -> Channel:
         raise InvalidInputError(
             f"users must be {len(parts)} numbers > 0, one per channel, got {sizes.tolist()}"
         )
+    # A user's outcome states the channel too: rows of the parts, each weighted by its share.
     shares = sizes / sizes.sum()
     rows = [share * part.matrix for share, part in zip(shares, parts, strict=True)]
     return Channel(np.concatenate(rows))

@@ -107,6 +107,7 @@ def _all_values(groups: Sets | NamedSets, vector: FrequencyEstimate) -> Any:
             f"groups {inside[0]!r} and {inside[1]!r} both hold value {value}: a method takes "
             "disjoint groups; combine totals of overlapping groups by ldpopt.Sources"
         )
+    # Values in no group make up one of their own, so that the groups hold all values.
     rest = np.flatnonzero(held == 0)
     if not len(rest):
         return members

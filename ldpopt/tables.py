@@ -131,6 +131,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     styles = []
     for heading, column in zip(headings, columns, strict=True):
         is_numeric = bool(column) and all(map(_NUMBER.fullmatch, column))
+        # A narrow column never breaks: half a number on a second line would be misread.
         is_short = max(map(len, column), default=0) <= _SHORT
         side = _RIGHT if is_numeric else _LEFT
         of_heading = f"{_CELL};{side};{_RULE}"

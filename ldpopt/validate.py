@@ -199,6 +199,7 @@ def distribution(what: str, values: ArrayLike, d: int) -> NDArray[np.float64]:
             "by mixture-ns or norm-sub, say"
         )
     total = float(f.sum())
+    # Published frequencies are rounded: those that nearly add up to 1 are divided by their sum.
     if abs(total - 1) > _ROUNDED_SUM:
         raise InvalidInputError(
             f"{what} must lie on the simplex, and their sum is {total:.9g}: process them first, "

@@ -328,6 +328,7 @@ def _check_rows(progress: Progress, files: Sequence[ReportFile], state: Path | N
     for file in files:
         begun = progress.files.get(str(file.path))
         finished = 0 if begun is None else begun.groups
+        # A file that was replaced by a shorter one of the same name.
         if finished > len(file.group_rows):
             raise DataUnavailableError(
                 f"{state} is of a file with more row groups than {file.path}: remove it to start "
@@ -428,6 +429,7 @@ def _opened(
             if not keep_going:
                 raise
             unreadable.append({"file": str(path), "row": 0, "rows": None, "reason": str(error)})
+    # With keep_going too: counts of no file would be an empty estimate that looks like a result.
     if not files and unreadable:
         raise DataUnavailableError(f"none of the files can be read: {unreadable[0]['reason']}")
     if not files:

@@ -316,6 +316,7 @@ def _progress(record: Mapping[str, Any], sums: Sums) -> Progress:
         },
         rejects_bytes=_number(record["rejects_bytes"]),
     )
+    # A state of another version, or one that was edited.
     words = {reason.words for reason in Reason}
     if set(progress.rejected) - words:
         raise ValueError("these are no reasons")

@@ -179,6 +179,7 @@ def read_reports(
     batches = []
     row = 0
     for reports, codes in file.batches(0, len(file.group_rows)):
+        # Here nothing is set aside: the caller gets arrays without a record of rejected rows.
         if codes.any():
             at = int(np.flatnonzero(codes)[0])
             raise InvalidInputError(

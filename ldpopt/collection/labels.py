@@ -155,6 +155,7 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
     try:
         for column, ids in batches:
             values = labels.indices(column)
+            # An index below 0 stands for a label that the domain does not have.
             if (values < 0).any():
                 at = int(np.argmax(values < 0))
                 raise InvalidInputError(

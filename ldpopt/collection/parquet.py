@@ -218,6 +218,7 @@ def _footer(path: Path) -> tuple[int, bytes]:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         tail = file.read()
+        # The file ends with the footer, its length and the magic bytes.
         length = int.from_bytes(tail[:4], "little")
         start = size - _TAIL - length
         if not tail.endswith(_MAGIC) or len(tail) < _TAIL or start < len(_MAGIC):

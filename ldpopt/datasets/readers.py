@@ -263,6 +263,7 @@ def _by_label(path: Path, *columns: str) -> Iterator[tuple[int, str, list[str]]]
     seen: set[str] = set()
     others = [(column,) for column in columns]
     for line, (label, *texts) in _cells(path, (("label", "value"), *others)):
+        # To add both up, or to take the last one, could hide an error of the table.
         if label in seen:
             raise InvalidInputError(
                 f"{path}, line {line}: {label!r} occurs twice; keep one row per label"

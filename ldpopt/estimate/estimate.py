@@ -335,6 +335,7 @@ class FrequencyEstimate(TracedFrequencies):
             columns["label"], rows = named_sets(sets, self.labels)
             columns["frequency"] = self.query(rows)
         noise = self._noise
+        # A set's error has the covariances of its values; frequencies without noise have no column.
         if noise is not None and rows is None:
             columns["standard_error"] = standard_errors(self.frequencies, noise)
         elif noise is not None and rows is not None:

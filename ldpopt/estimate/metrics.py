@@ -254,6 +254,7 @@ def _checked_for_limit(
         )
     noise = estimate.noise
     raw = estimate.require_raw(f"{name} needs").frequencies
+    # A limit holds for rules that see the raw estimates; processed ones may lie below it.
     if not np.array_equal(raw, estimate.frequencies):
         raise InvalidInputError(
             f"{name} takes raw estimates, got processed ones: pass estimate.raw"

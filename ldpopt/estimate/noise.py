@@ -330,6 +330,7 @@ class Noise(Immutable):
 
 def _number_or_vector(what: str, values: ArrayLike) -> NDArray[np.float64] | float:
     """Return a number as a float, and a vector as a read-only copy."""
+    # np.array copies: what the caller does to its own array later changes no noise.
     result = np.array(validate.array(what, values), dtype=np.float64)
     if result.ndim > 1 or not result.size:
         raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")

@@ -82,6 +82,7 @@ class OwnFunction:
                 f"the method {self.name!r} must return one frequency per value, shape ({d},); it "
                 f"returned shape {f.shape}: it is called with one vector at a time"
             )
+        # NaN would spoil means over draws without a word.
         finite = np.isfinite(f)
         if not finite.all():
             at = validate.first(~finite)

@@ -326,6 +326,7 @@ class FrequencyOracle(PureProtocol, ABC):
                 f"values must have shape (n,), one value per user, got shape {array.shape}"
             )
         checked = validate.whole_numbers("values", array, low=0, high=self.d - 1)
+        # None is the operating system's entropy, the only one that protects a user.
         generator = None if rng is None else validate.generator(rng)
         return self._perturb(checked, generator)
 

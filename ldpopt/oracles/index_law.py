@@ -273,6 +273,7 @@ class IndexCovariance(Covariance):
         """Return tr(J Σ). Cost: a product with J per index, in blocks."""
         total = super().trace_with(derivative)
         size = len(self._law)
+        # In blocks of indices: the supports of all of them would be a dense matrix.
         for first in range(0, size, _BLOCK):
             indices = np.arange(first, min(first + _BLOCK, size))
             chosen = np.zeros((len(indices), size))

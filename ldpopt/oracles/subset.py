@@ -143,6 +143,8 @@ class SubsetSelection(FrequencyOracle):
             return np.zeros((len(values), self.d), dtype=np.bool_), wanted
         members = self._draw_flags(values, coin, rng)
         missing = wanted - np.count_nonzero(members, axis=1)
+        # Rejection: a row with too many members is drawn anew as a whole, which leaves the law of
+        # those that are kept exact.
         excess = np.flatnonzero(missing < 0)
         while excess.size:
             drawn_again = self._draw_flags(values[excess], coin, rng)

@@ -295,6 +295,7 @@ def posterior_frequencies(
         raise InvalidTypeError(
             f"prior must be a prior or a family of priors such as PowerLaw, got {prior!r}"
         )
+    # Values of different noise are different in shrinkage too: a prior is fitted to each class.
     means = np.empty_like(estimate.frequencies)
     for members, part in noise_classes(estimate):
         if keeps_raw(part, estimate, prior):

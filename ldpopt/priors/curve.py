@@ -204,6 +204,7 @@ def evaluated(series: Array, cell: Whole, x: Array) -> Array:
     terms = np.ascontiguousarray(np.moveaxis(series, -1, 0))
     functions = series.shape[0]
     result = np.empty((functions, len(x)))
+    # A chunk and its coefficients stay in the processor's cache.
     for begin in range(0, len(x), CHUNK):
         rows = slice(begin, begin + CHUNK)
         for function in range(functions):

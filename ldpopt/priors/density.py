@@ -171,6 +171,7 @@ class Density(Prior):
     def _reach(self, y: Array, noise: CountNoise) -> tuple[Array, Array]:
         """Return the counts (low, high) outside of which posteriors are negligible."""
         nearest = nearest_counts(y, self.n)
+        # With one peak the search may stop on each side where the product has fallen enough.
         if self.log_concave:
 
             def logs(k: Array) -> Array:

@@ -71,6 +71,8 @@ def fit_risk(
     probability = densities @ weights
     mean = firsts @ weights / probability
     spread = np.maximum(second / probability - mean**2, 0.0)
+    # How each posterior mean moves with each weight: with the curvature of the fit this gives what
+    # refitting the prior adds to the sum of the slopes.
     moves = (firsts - densities * mean[:, None]) / probability[:, None]
     rows = densities * (np.sqrt(size) / probability)[:, None]
     curvature = rows.T @ rows
@@ -79,5 +81,6 @@ def fit_risk(
     refit = float(np.trace(np.linalg.solve(curvature, responses))) / variance
     distance = size @ (mean - binned.y) ** 2
     slopes = size @ spread
+    # Stein's formula in units of the noise's variance; the slope of a mean is its spread over it.
     risk = (distance + 2 * slopes) / variance + 2 * refit - binned.d
     return FitRisk(float(risk), refit)

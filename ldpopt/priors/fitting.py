@@ -200,6 +200,7 @@ def _derivatives(cost: Cost, at: Array) -> tuple[Array, Array]:
         second_difference = ahead - 2 * middle + behind
         gradient[i] = (ahead - behind) / (2 * _STEP)
         hessian[i, i] = second_difference / _STEP**2
+        # The Hessian is symmetric: each mixed derivative costs four values, and is taken once.
         for j, other in enumerate(steps[:i]):
             mixed = _mixed_derivative(cost, at, step, other)
             hessian[i, j] = mixed

@@ -55,6 +55,7 @@ class Histogram(Density):
         masses = np.asarray(validate.array("masses", self.masses), dtype=np.float64)
         if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
             raise InvalidInputError("edges must be at least two counts in ascending order")
+        # A bin is from one edge to below the next.
         bins = len(edges) - 1
         if masses.shape != (bins,):
             raise InvalidInputError(

@@ -37,6 +37,7 @@ def nonnegative(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
         raise InvalidInputError(
             f"{what} must be finite and >= 0, found {result[at]} at {validate.where(at)}"
         )
+    # Weights or likelihoods of zero alone leave nothing to maximise.
     if not result.any():
         raise InvalidInputError(f"{what} must not be all zero")
     return result

@@ -141,6 +141,7 @@ def mixture_weights(
     model = LikelihoodModel(likelihoods, weights)
     x = _first_weights(start, model.d, method)
     best, steps = run(model, model.begin(x), _Limits(tol, max_steps, progress))
+    # The bound of the gap, not the length of a step: EM's steps become short long before the end.
     converged = best.gap <= tol
     if not converged:
         is_em = method == "em"
@@ -204,6 +205,7 @@ def _iterate(
     gap_to_halve = at.gap
     halved_at = 0
     while best.gap > limits.tol and steps < limits.max_steps:
+        # Rounding keeps the gap of some likelihoods from falling any further.
         if steps - halved_at >= patience:
             break
         if limits.progress:
@@ -333,6 +335,8 @@ def _by_products(model: LikelihoodModel, at: Point) -> tuple[Array | None, bool]
             break
         stays_positive = quadratic.y > 0
         would_rise = quadratic.residual > quadratic.tolerance
+        # The conditions of a minimum with bounds: positive values stay free, and a value at 0 is
+        # freed where the model improves as it rises.
         now_free = np.where(free, stays_positive, would_rise)
         if np.array_equal(now_free, free):
             return _proportions(quadratic.y), True
@@ -374,6 +378,8 @@ class _Quadratic:
                 return False
             gradient = np.where(free, self.residual, 0.0)
             next_square = float(gradient @ gradient)
+            # Conjugate gradients by Fletcher and Reeves: on a quadratic the next step keeps what
+            # the steps before it have reached.
             ratio = next_square / square
             step = gradient + ratio * step
             square = next_square

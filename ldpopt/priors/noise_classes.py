@@ -60,6 +60,7 @@ def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, Frequenc
         return
     constant = np.broadcast_to(noise.constant, estimate.d)
     slope = np.broadcast_to(noise.slope, estimate.d)
+    # Values of nearly the same noise share a class: a prior is then fitted once for all of them.
     for members in _classes(np.sqrt(constant)):
         common = Noise(float(constant[members].mean()), float(slope[members].mean()), noise.n)
         part = OneNoise(estimate.frequencies[..., members], noise=common, is_raw=estimate.is_raw)

@@ -24,9 +24,11 @@ def pieces(logs: Array, knots: Array) -> Array:
     for j in range(len(knots) - 1):
         low = knots[j]
         high = knots[j + 1]
+        # Edges below the knot get no mass of this piece.
         first = max(np.searchsorted(logs, low, side="right"), 1)
         before = max(logs[first - 1], low)
         for i in range(first, len(logs)):
+            # A mass ∝ 1/k is uniform in the logarithm: shares of the length between the knots.
             if before >= high:
                 break
             after = min(logs[i], high)

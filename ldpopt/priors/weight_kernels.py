@@ -228,6 +228,8 @@ def _places_and_peaks(x: Array, score: Array) -> NDArray[np.intp]:
     for v in range(len(x)):
         before = score[v - 1] if v > 0 else 0.0
         after = score[v + 1] if v + 1 < len(x) else 0.0
+        # A score above 1 says that weight there would raise the likelihood. The strict sign on one
+        # side chooses the last one of equal neighbours.
         is_peak = score[v] > 1.0 and score[v] >= before and score[v] > after
         if x[v] > 0.0 or is_peak:
             kept[count] = v

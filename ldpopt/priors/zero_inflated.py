@@ -142,6 +142,7 @@ class ZeroInflated(Prior):
 
         def build(values: Mapping[str, float]) -> ZeroInflated:
             others = {name: value for name, value in values.items() if name != "mass"}
+            # At a share of 0 or 1 one of the two parts drops out, and its parameters with it.
             mass = min(max(values["mass"], _SMALLEST_MASS), _LARGEST_MASS)
             return cls(cast(Any, family)(**others, n=counts.n), mass)
 

@@ -146,6 +146,7 @@ def refined(
         h, noise = _step_of_bits(weighing.oracle, information, sums, n)
     else:
         h, noise = _step_of_indices(weighing.oracle, information, sums, n)
+    # The same users as the raw estimate: Sources must not count them twice.
     if raw is not None:
         noise = replace(noise, origins=frozenset({raw.numbers}))
     return RefinedEstimate(

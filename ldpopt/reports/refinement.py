@@ -106,6 +106,7 @@ def refine(
         raise InvalidInputError(f"refine needs at least two reports, got {n}")
     counts = oracle.report_form.support_counts(checked)
     raw = oracle.estimate(counts, n, labels=_labels(start, labels))
+    # None where reports hold no more than their counts do: then a second pass gains nothing.
     weighing = weighing_of(raw, oracle, start)
     if weighing is None:
         return unchanged(raw)

@@ -25,6 +25,7 @@ def usual_path(problem: Formulation, planner: Planner) -> str:
     for d in _sizes(problem):
         for make in (OUE, GRR):
             oracle = make(1.0, d)
+            # The plainest estimate: which path is taken may depend on the numbers.
             uniform = np.full(d, 1 / d)
             start = FrequencyEstimate(uniform, n=_USERS, oracle=oracle, is_raw=True)
             try:

@@ -166,6 +166,7 @@ def _features(
     """Return what the test looks at: which values reports support, their numbers, and bits."""
     if (oracle is None) != (values is None):
         raise InvalidInputError("oracle and values belong together: give both or neither")
+    # Without the protocol only the bits themselves can be looked at.
     if oracle is None or values is None:
         return _raw
     pair = [validate.integer("a value", value, minimum=0) for value in values]

@@ -270,6 +270,7 @@ def _named_problems(what: Any) -> dict[str, Problem]:
     if isinstance(what, Mapping):
         items = [(str(name), problem) for name, problem in what.items()]
     else:
+        # What is neither a problem nor iterable is refused below, by its name.
         problems = [what] if isinstance(what, Problem) or not isinstance(what, Iterable) else what
         items = [(getattr(problem, "statement", ""), problem) for problem in problems]
     named: dict[str, Problem] = {}

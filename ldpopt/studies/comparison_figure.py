@@ -92,6 +92,7 @@ def _draw_solver(axes: Axes, rows: Sequence[ComparisonRow], look: Look, ceiling:
         linewidth=1,
         linestyle=look.line,
     )
+    # Markers one by one: their size and filling differ along the line.
     for row, position in zip(rows, positions, strict=True):
         axes.plot(
             *position,

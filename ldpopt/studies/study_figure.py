@@ -118,7 +118,9 @@ def _draw_ratios(
             capsize=2,
             **(look.options() | {"linestyle": ""}),
         )
+    # A ratio of 1 is the baseline: intervals that touch the line show no difference.
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
     axes.set_yticks([*places.values()], [printable(name) for name in places], fontsize=8)
+    # Half a line of space above the first candidate and below the last one.
     axes.set_ylim(0.5 - len(places), 0.5)
     axes.set_xlabel(f"{rows[0].metric} over that of {printable(baseline)}")

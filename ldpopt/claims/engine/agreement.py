@@ -176,6 +176,7 @@ class Agreement:
         total = cls()
         for part in parts:
             total.vectors += part.vectors
+            # The worst of all parts, and NaN if one has it: max would let it pass.
             total.gap = _larger(total.gap, part.gap)
             total.violation = _larger(total.violation, part.violation)
             total.exact.add(part.exact)

@@ -127,6 +127,7 @@ def batches(instance: Instance) -> list[Instance]:
     rows = instance.estimate.frequencies
     long_protocol = _with_size(protocol, copies * d)
     result = []
+    # Whole batches alone, so that all have one size, and one compiled problem serves them.
     for start in range(0, len(rows) - copies + 1, copies):
         row = rows[start : start + copies].reshape(1, -1)
         estimate = FrequencyEstimate(row, n, long_protocol, is_raw=True)

@@ -75,6 +75,7 @@ def read_figure_run(folder: Path) -> FigureRun:
     try:
         defects = (*defects_of(tables), *_lost(STATEMENTS, NUMBER))
         for statement in STATEMENTS:
+            # Reading a table counts for the statement that asks for it first.
             began = time.perf_counter()
             judged = judge(statement, tables)
             results.append(_result(judged, time.perf_counter() - began))

@@ -153,6 +153,7 @@ def _simulated(draws: int, rng: np.random.Generator) -> tuple[dict[str, Array], 
         ways = {
             "combination": combined.frequencies,
             "plain mean": np.mean([part.frequencies for part in parts], axis=0),
+            # Budgets ascend: the last one has the least noise.
             "best alone": parts[-1].frequencies,
         }
         for way, frequencies in ways.items():

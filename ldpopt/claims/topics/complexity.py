@@ -115,6 +115,7 @@ def table1_complexity(instances: InstanceSet) -> Finding:
             errors.append(largest(algorithm(f) - closed(f)))
             per_value.setdefault(name, []).append(operations(algorithm, f) / d)
             of_library.setdefault(name, []).append(operations(closed, f) / d)
+    # Operations per value are constant if the cost is linear, and grow with d log d or d².
     growth = {name: last / first for name, (first, last) in per_value.items()}
     return Finding(
         holds=max(growth.values()) < _CONSTANT and largest(errors) < FORMULA,

@@ -508,6 +508,7 @@ def hr_like_ss(instances: InstanceSet) -> Finding:
     for d in (4, 6, 10, 100, 512, 1_024):
         for epsilon in (0.2, 0.5, 1.0, 2.0, 4.0):
             hadamard = HadamardResponse(epsilon=epsilon, d=d)
+            # Subset selection with k = d/2.
             p = math.exp(epsilon) / (math.exp(epsilon) + 1)
             q = (d / 2 - p) / (d - 1)
             p_errors.append(hadamard.p - p)

@@ -307,6 +307,7 @@ class _Fingerprint:
             self._all("partial", [value.func, value.args, value.keywords])
         elif isinstance(value, CodeType):
             self._code(value)
+        # Compiled code has no source to read: its name stands for it.
         elif isinstance(value, BuiltinFunctionType | np.ufunc):
             self._text(f"built-in {getattr(value, '__module__', '')} {value.__name__}")
         else:
