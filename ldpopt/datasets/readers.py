@@ -214,6 +214,7 @@ def read_counts(
     families = {}
     set_names = {}
     for place, family in enumerate(sets):
+        # In the order of the domain, which may be another than that of the rows.
         of_value = np.array([groups[label][place] for label in names])
         # By text, as the values of a column: the same sets in any order of rows.
         set_names[family] = tuple(np.unique(of_value).tolist())

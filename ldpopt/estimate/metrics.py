@@ -281,6 +281,7 @@ def _points_of_pieces(
     """Return points and weights of a quadrature over the pieces of ``law_limit``."""
     ascending = np.sort(true)
     gaps = np.diff(ascending)
+    # A single value has no neighbours: its piece is a point.
     if not len(gaps):
         return ascending, np.ones(1)
     # The outer pieces are symmetric, as far as frequencies go.

@@ -141,6 +141,9 @@ class BitInformation(Immutable):
         ones = _solved(diagonal, basis, np.ones((len(diagonal), 1)))
         inner = np.eye(basis.shape[1]) + basis.T @ (basis / diagonal[:, None])
         k = basis.shape[1]
+        # The inverse of the information by Woodbury's formula, on steps whose sum is 0. From it the
+        # covariance of the users' values, diag(f) - f fᵀ, is taken: their own frequencies are the
+        # truth here.
         core = np.zeros((k + 2, k + 2))
         core[:k, :k] = -np.linalg.inv(inner)
         core[k, k] = -1 / ones.sum()
@@ -165,6 +168,11 @@ def _solved(diagonal: Array, basis: Array, sides: Array) -> Array:
     inner = np.eye(basis.shape[1]) + basis.T @ scaled
     alone = sides / diagonal[:, None]
     return np.asarray(alone - scaled @ np.linalg.solve(inner, basis.T @ alone))
+
+
+def _decays(start: Array, more: float, t: Array) -> Array:
+    """Return e^(-t (r - 1) f_v), shape (values, points)."""
+    return np.exp(-more * np.multiply.outer(start, t))
 
 
 def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
@@ -193,20 +201,24 @@ def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
     # Points below the axis are conjugates of those above: they count by twice the real part.
     count = np.where((half == 0) | (2 * half == nodes), 1.0, 2.0) / nodes
     angle = 2 * np.pi * half / nodes
+    # At this radius the terms cancel least where frequencies are flat.
     radius = size / (d - size)
     z = radius * np.exp(1j * angle)
     log_sets = math.lgamma(d + 1) - math.lgamma(size + 1) - math.lgamma(d - size + 1)
     logs = -t[:, None] - 1j * size * angle - log_sets - size * math.log(radius)
+    # In blocks of values: all of them on all points would not fit into memory.
     step = max(1, _CELLS // (len(t) * len(z)))
     blocks = [slice(first, first + step) for first in range(0, d, step)]
+    # The product over all values, as a sum of logarithms: it leaves the range of doubles.
     for block in blocks:
-        x = np.exp(-more * np.multiply.outer(start[block], t))
+        x = _decays(start[block], more, t)
         logs = logs + np.log1p(x[:, :, None] * z).sum(axis=0)
     omega = np.exp(logs) * count * width[:, None] / (1 + more * size / d)
     diagonal = np.empty(d)
     for block in blocks:
-        x = np.exp(-more * np.multiply.outer(start[block], t))
+        x = _decays(start[block], more, t)
         a = x[:, :, None] * z
+        # A value's probability to be supported, at each point of the circle.
         a /= 1 + a
         diagonal[block] = more**2 * np.einsum("vtz,tz->v", a * (1 - a), omega).real
     return diagonal

@@ -142,6 +142,7 @@ def report_shares(
     """
     inside, outside = _probabilities(form, p)
     columns = []
+    # One set at a time: the shares of all sets together would be a dense matrix.
     for i in range(members.shape[0]):
         mean = members[[i]].toarray()[0]  # of a user's share: 1 of a member
         weights = mean - mean.mean() if centred else mean

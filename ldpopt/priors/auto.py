@@ -162,6 +162,7 @@ def _mixture(density: _Densities, shapes: list[Array], fits: list[PenalisedWeigh
     """Return the average of fitted dictionaries, weighted by their unbiased risks."""
     masses = np.array([fit.weights @ shape for fit, shape in zip(fits, shapes, strict=True)])
     risks = density.risks(masses, fits)
+    # Exponential weights: dictionaries of nearly the same risk share, clearly worse ones drop out.
     weights = _normalised([-fit.risk / _TEMPERATURE for fit in risks])
     fitted = zip(density.parts, fits, strict=False)
     likelihood = weights @ np.array([part @ fit.weights for part, fit in fitted])

@@ -169,6 +169,7 @@ class Blend(Prior):
         """Yield what the posteriors of some estimates at a time are made of."""
         nearest = np.clip(y, *self._ends)
         log_weights = np.log(self.weights)
+        # In blocks of estimates, so that memory does not grow with their number.
         step = max(1, _HELD // len(self.support))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)

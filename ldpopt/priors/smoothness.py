@@ -130,6 +130,7 @@ class _Polynomials:
         """Return whether the polynomials differ from the actual values at places of runs."""
         relative_place = place / self.size[run]
         distance = relative_place[:, None] - self.nodes[run]
+        # At a node the formula would divide by 0; this small distance gives the node's own value.
         distance[distance == 0] = _HIT
         share = self.weights[run] / distance
         with np.errstate(invalid="ignore"):  # minus infinity among the nodes

@@ -185,6 +185,7 @@ def _curvature(rows: Array, weights: Array, hessian: Array) -> None:
             for k in range(j, components):
                 first = a * rows[i, k] + b * rows[i + 1, k]
                 hessian[j, k] += first + (c * rows[i + 2, k] + d * rows[i + 3, k])
+    # The fewer than four bins that are left.
     for i in range(whole, bins):
         for j in range(components):
             a = weights[i] * rows[i, j]

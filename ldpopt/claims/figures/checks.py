@@ -97,6 +97,7 @@ class Ratio:
         rows_under = results.select(self.figure, method=under, **self.only)
         # By place: rows of one place are of the same trials, and their ratio has a paired interval.
         below = {place(row): row for row in rows_under}
+        # A statement about one side of the range is about that side of its middle point.
         points = sorted({_x(row, self.along) for row in below.values()})
         middle = points[len(points) // 2] if points else math.nan
         for row in results.select(self.figure, method=over, **self.only):

@@ -308,6 +308,7 @@ def likelihood_derivative(instances: InstanceSet) -> Finding:
             # With D's own factor, which `variance-difference` shows to be N's.
             draft = -(miss**2) * (p * (1 - p) - q * (1 - q)) / spread**2
             draft += 2 * miss * (q - p) / spread
+            # All numbers are fractions, so that equality needs no tolerance.
             if not exact == ndss == draft:
                 return True
         return False

@@ -150,6 +150,7 @@ def side_by_side(first: Measured, second: Measured) -> Measured:
     A method of both is taken from the first. Where one of the two has kept no trials, covariances
     between its methods and those of the other are unknown: NaN.
     """
+    # Methods of both have the same values in both, since the trials are the same.
     new = [m for m, name in enumerate(second.methods) if name not in first.methods]
     methods = (*first.methods, *(second.methods[m] for m in new))
     # With the trials of both nothing is unknown: their values simply stand side by side.
