@@ -8,10 +8,12 @@ import pytest
 import ldpopt
 from ldpopt import METHODS, FrequencyEstimate, Problem, constraints, datasets, losses, oracles
 from ldpopt.covariance import Covariance
+from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError, MethodError
 from ldpopt.oracles import index_law
 from ldpopt.protocol import PureProtocol
 from ldpopt.risks import Collection, RiskTable
+from ldpopt.risks import evidence as evidences
 from ldpopt.studies.risk import evidence_of, kind_for
 
 D = 24
@@ -152,6 +154,30 @@ def test_intervals_of_differences_cover():
     assert 0.88 <= np.mean(inside) <= 1
 
 
+def test_intervals_of_a_risk_cover_where_shrinkage_moves_a_few_answers():
+    # One half of 300 values: the normal interval covers in four of ten draws.
+    d = 300
+    counts = apportion(1 / np.arange(1.0, d + 1) ** 1.2, 200_000)
+    oracle = oracles.OUE(1.0, d)
+    rng = np.random.default_rng(3)
+    half = [rng.choice(d, d // 2, replace=False)]
+    inside = []
+    for raw in oracle.estimate(oracle.simulate_counts(counts, rng, trials=40), counts.sum()):
+        estimated = ldpopt.risk(raw, "norm-sub", half)
+        answer = METHODS["norm-sub"].solve(raw).frequencies[half[0]].sum()
+        error = (answer - counts[half[0]].sum() / counts.sum()) ** 2
+        inside.append(estimated.low <= error <= estimated.high)
+    assert np.mean(inside) >= 0.88
+
+
+def test_the_upper_end_is_the_largest_value_within_reach():
+    # (x - 3)² = 2² (5 + 4·2 x): x² - 38 x - 11 = 0.
+    assert evidences._upper_end(3.0, 5.0, 2.0, 2.0) == pytest.approx(19 + 372**0.5)
+    # Where nothing grows it is the normal one, and where no root is what 0 explains.
+    assert evidences._upper_end(3.0, 4.0, 0.0, 2.0) == pytest.approx(7.0)
+    assert evidences._upper_end(-30.0, 4.0, 2.0, 2.0) == pytest.approx(4.0)
+
+
 def test_an_exact_derivative_and_moves_agree(raw):
     exact = ldpopt.risk(raw, "norm-sub")
     # A function of the user has no exact derivative.
@@ -285,6 +311,7 @@ def known_by_p_and_q(oracle):
     ("change", "message"),
     [
         (lambda e: e.frequencies, "needs a raw FrequencyEstimate.*; got ndarray$"),
+        (lambda e: ldpopt.Sources([e]), r"got Sources: pass sources.combined\(\)"),
         (lambda e: ldpopt.postprocess(e, "norm-sub"), "is processed"),
         (lambda e: FrequencyEstimate(e.frequencies[None], e.n, e.oracle, is_raw=True), "a stack"),
         (

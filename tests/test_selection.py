@@ -10,10 +10,11 @@ from experiments.bench import selection as bench
 from ldpopt import FrequencyEstimate, Selection, datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.methods import named_methods
 from ldpopt.protocol import PureProtocol
 from ldpopt.risks import Collection
 from ldpopt.risks import misfit as misfits
-from ldpopt.risks.misfit import expected_misfit
+from ldpopt.risks.misfit import Misfit, expected_misfit
 from ldpopt.studies import selection as selecting
 from ldpopt.studies.selection import MethodScore
 
@@ -131,11 +132,30 @@ def test_a_method_that_follows_the_misfit_gets_nothing_added(emoji):
     outcome = simulated({}, truth)
     methods = {name: ldpopt.METHODS[name] for name in ("norm", "norm-sub")}
     # What the answers of Norm exceed those of the fit by is the misfit itself.
-    misfit = collection.answers - collection.answered(truth)
+    misfit = Misfit(collection.answers - collection.answered(truth), 0.0)
     extra = selecting._extra_errors(outcome, methods, collection, misfit)
     assert extra["norm"] == pytest.approx(0, abs=1e-15)
-    assert extra["norm-sub"] == pytest.approx(np.mean(misfit**2))
-    assert selecting._extra_errors(outcome, methods, collection, 0 * misfit)["norm-sub"] == 0
+    assert extra["norm-sub"] == pytest.approx(np.mean(misfit.mean**2))
+    unknown = Misfit(0 * misfit.mean, 0.02)
+    extra = selecting._extra_errors(outcome, methods, collection, unknown)
+    assert extra["norm"] == pytest.approx(0, abs=1e-15)
+    assert extra["norm-sub"] == pytest.approx(0.01)
+
+
+def test_a_method_that_moves_away_from_the_misfit_misses_more_than_all_of_it(emoji):
+    _, raw = emoji
+    collection = Collection(raw, [[0, 1, 2], [3, 4]])
+    truth = ldpopt.postprocess(raw, "norm-sub").frequencies
+    way = collection.raw.frequencies - truth
+
+    def away(estimate):
+        return truth - 0.5 * (way - way.mean())
+
+    methods = named_methods({"away": away})
+    misfit = Misfit(np.array([0.03, 0.04]), 0.02)
+    extra = selecting._extra_errors(simulated({}, truth), methods, collection, misfit)
+    # The part that is expected is missed by 1.5, and the unknown one whole: per answer of the two.
+    assert extra["away"] == pytest.approx((1.5**2 * 0.0025 + 0.02) / 2)
 
 
 def test_the_misfit_is_what_the_raw_answers_show_beyond_their_noise():
@@ -143,19 +163,21 @@ def test_the_misfit_is_what_the_raw_answers_show_beyond_their_noise():
     noise = np.full(3, 1e-4)
     # Within the noise, nearly nothing; far beyond it, nearly all.
     near = fitted + np.array([0.005, -0.005, 0.0])
-    assert np.abs(expected_misfit(near, fitted, noise, 3.0)).max() < 0.002
+    assert np.abs(expected_misfit(near, fitted, noise, 3.0).mean).max() < 0.002
     far = fitted + np.array([0.2, -0.1, -0.1])
-    assert expected_misfit(far, fitted, noise, 3.0) == pytest.approx(far - fitted, rel=0.05)
+    assert expected_misfit(far, fitted, noise, 3.0).mean == pytest.approx(far - fitted, rel=0.05)
     # Noise that is larger than the answers tells nothing of them.
-    assert np.abs(expected_misfit(far, fitted, np.full(3, 9.0), 3.0)).max() < 0.01
+    assert np.abs(expected_misfit(far, fitted, np.full(3, 9.0), 3.0).mean).max() < 0.01
     # Answers whose noise is one and the same are one witness.
     medium = fitted + 0.02
-    many = expected_misfit(medium, fitted, noise, 3.0)
-    assert expected_misfit(medium, fitted, noise, 0.5).sum() < 0.9 * many.sum()
+    many = expected_misfit(medium, fitted, noise, 3.0).mean
+    assert expected_misfit(medium, fitted, noise, 0.5).mean.sum() < 0.9 * many.sum()
     # What is the same for all estimates has no misfit.
     sure = np.array([0.0, 1e-4, 1e-4])
-    assert expected_misfit(far, fitted, sure, 3.0)[0] == 0
-    assert np.all(expected_misfit(far, fitted, np.zeros(3), 0.0) == 0)
+    assert expected_misfit(far, fitted, sure, 3.0).mean[0] == 0
+    without = expected_misfit(far, fitted, np.zeros(3), 0.0)
+    assert np.all(without.mean == 0)
+    assert without.spread == 0
 
 
 def test_the_expected_misfit_is_the_mean_of_a_dense_posterior():
@@ -167,10 +189,28 @@ def test_the_expected_misfit_is_the_mean_of_a_dense_posterior():
         prior = share**2 * np.diag(fitted**2) + common**2 * np.outer(fitted, fitted)
         total = prior + np.diag(noise)
         solved = np.linalg.solve(total, excess)
-        log_likelihood, mean = misfits._under(share, common, excess, fitted, noise)
+        log_likelihood, mean, spread = misfits._under(share, common, excess, fitted, noise)
         expected = -(excess @ solved + np.linalg.slogdet(total)[1]) / 2
         assert log_likelihood == pytest.approx(expected, rel=1e-9)
         assert mean == pytest.approx(prior @ solved, rel=1e-9)
+        left = prior - prior @ np.linalg.solve(total, prior)
+        assert spread == pytest.approx(np.trace(left), rel=1e-9)
+
+
+def test_what_is_not_known_of_a_misfit_is_within_the_shares_and_between_them(monkeypatch):
+    monkeypatch.setattr(misfits, "_OWN_SHARES", (0.0, 1.0))
+    monkeypatch.setattr(misfits, "_COMMON_SHARES", (0.0, 0.0))
+    one = np.array([0.5])
+    raw = np.array([0.8])
+    noise = np.array([0.04])
+    misfit = expected_misfit(raw, one, noise, 1.0)
+    # An own share of 0 or 1 with equal weights: by hand, with variances .04 and .29.
+    density = [np.exp(-(0.09 / v) / 2) / np.sqrt(v) for v in (0.04, 0.29)]
+    weight = density[1] / sum(density)
+    mean = 0.3 * 0.25 / 0.29
+    assert misfit.mean == pytest.approx([weight * mean])
+    within = weight * 0.25 * 0.04 / 0.29
+    assert misfit.spread == pytest.approx(within + weight * (1 - weight) * mean**2)
 
 
 def test_sets_that_belong_together_are_not_left_to_the_simulation(emoji):
@@ -319,7 +359,8 @@ def test_the_bench_of_choices_compares_them_on_the_same_collections():
     oracle = oracles.OUE(1.0, data.d)
     rng = np.random.default_rng(1)
     ratios = bench.regret(data, oracle, kinds["together"], draws=3, rng=rng)
-    assert set(ratios) == set(bench.RULES)
+    assert set(ratios) == {*bench.RULES, "standard_error"}
     # On so few collections a choice may be better than any fixed method, but not by much.
-    assert min(ratios.values()) > 0.3
+    assert min(ratios[rule] for rule in bench.RULES) > 0.3
+    assert 0 <= ratios["standard_error"] < 1
     assert ratios["simulation"] >= ratios["both"] - 1e-12

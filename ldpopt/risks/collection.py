@@ -260,9 +260,11 @@ class Collection:
 def _checked(raw: FrequencyEstimate, what: str) -> FrequencyEstimate:
     """Return the estimate, or raise the error that it is not one raw estimate with its noise."""
     if not isinstance(raw, FrequencyEstimate):
+        # Several collections at once are judged as the estimate that they combine to.
+        remedy = ": pass sources.combined()" if hasattr(raw, "combined") else ""
         raise InvalidInputError(
             f"{what} needs a raw FrequencyEstimate with its noise, as oracle.estimate makes it; "
-            f"got {type(raw).__name__}"
+            f"got {type(raw).__name__}{remedy}"
         )
     if raw.frequencies.ndim != 1:
         raise InvalidInputError(

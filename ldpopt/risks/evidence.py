@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -119,6 +120,50 @@ class Evidence:
         variance = 4 * of_residual + 8 * of_slope + 4 * square + 2 * of_noise
         return max(float(variance), 0.0) + _variance_of_mean(self.contributions)
 
+    def interval(self, collection: Collection, reach: float) -> tuple[float, float]:
+        """Return the ends of an interval for the squared error of this draw, summed over answers.
+
+        Parameters
+        ----------
+        collection
+            What was collected.
+        reach
+            Of the interval, in standard errors.
+
+        Notes
+        -----
+        ``variance`` is itself estimated, and too small on just those draws on which ``total`` is
+        too small: a few answers that shrinkage moves all one way would be missed by most intervals.
+        Each error r is therefore held against the variance at that r, as Wilson's interval for
+        shares does: V₀ + 4 λ (r - t) above t. Here t = tr T is what the rule lets through of the
+        noise, λ the variance of the answers along the shift, and V₀ = 2 tr(C²) - 4 tr(C T) +
+        4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. This is the upper end, where it is the higher
+        one; the lower end is that of ``variance``.
+        """
+        half = reach * self.variance(collection) ** 0.5
+        moves = self.moves
+        noisy = collection.answer_noise(moves.tests)
+        of_noise = moves.total(np.sum(noisy * moves.answers, axis=-1))
+        of_both = moves.total(np.sum(noisy * self.moved, axis=-1))
+        of_passed = moves.trace_of_square(self.moved)
+        base = max(2 * of_noise - 4 * of_both + 4 * of_passed, 0.0)
+        base += _variance_of_mean(self.contributions)
+        passed = max(moves.total(np.sum(moves.tests * self.moved, axis=-1)), 0.0)
+        along = self._variance_along(collection)
+        # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
+        noise = moves.total(np.sum(moves.tests * moves.answers, axis=-1))
+        along = max(along, of_noise / noise if noise > 0 else 0.0)
+        highest = passed + _upper_end(self.total - passed, base, along, reach)
+        return self.total - half, max(self.total + half, highest)
+
+    def _variance_along(self, collection: Collection) -> float:
+        """Return the variance of the unbiased answers in the direction of the residual."""
+        size = float(self.residual @ self.residual)
+        if size == 0:
+            return 0.0
+        spread = collection.answer_noise(self.residual[None])[0]
+        return float(self.residual @ spread) / size
+
     def excess(self, other: Evidence) -> float:
         """Return how much larger the error of this rule is than another one's."""
         return self.total - other.total
@@ -136,6 +181,21 @@ class Evidence:
         # Two rules whose traces are exact share no draws.
         drawn = _padded(self.contributions, moved) - _padded(other.contributions, moved)
         return max(float(variance), 0.0) + _variance_of_mean(drawn)
+
+
+def _upper_end(estimate: float, base: float, growth: float, reach: float) -> float:
+    """Return the largest x within ``reach`` standard errors of an estimate of it.
+
+    With the variance V₀ + 4 λ max(x, 0) it is a root of (x - estimate)² = z² (V₀ + 4 λ x), V₀ the
+    ``base`` and λ the ``growth``.
+    """
+    half = reach * math.sqrt(base)
+    square = 4 * reach**2 * growth * (estimate + reach**2 * growth) + half**2
+    # Without a root the estimate is lower than any x explains: the spread at x = 0 has to do.
+    highest = max(estimate, 0.0) + half
+    if square < 0:
+        return highest
+    return max(highest, estimate + 2 * reach**2 * growth + math.sqrt(square))
 
 
 def _padded(contributions: Array, moved: Array) -> Array:

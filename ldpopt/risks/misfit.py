@@ -7,6 +7,8 @@ they say of the fit's errors is weighed against that noise.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,8 +24,24 @@ _COMMON_SHARES = (0.0, 0.1, 0.3, 1.0)
 _NO_NOISE = 1e-12
 
 
-def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float) -> Array:
-    """Return the expected excess of the true answers over the fitted ones, shape (k,).
+class Misfit(NamedTuple):
+    """By how much the true answers exceed the fitted ones, as far as it is known.
+
+    Attributes
+    ----------
+    mean
+        Its expectation e, shape (k,).
+    spread
+        The sum of its variances. Its expected square, which is what an error grows by, is ‖e‖² and
+        this: where the raw answers tell little, e is near 0 though the misfit need not be.
+    """
+
+    mean: Array
+    spread: float
+
+
+def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float) -> Misfit:
+    """Return what the raw answers tell of the excess of the true answers over the fitted ones.
 
     The true answers are a (1 + b + t z) with the fitted ones a ≥ 0, a common b ~ N(0, β²) and own
     z ~ N(0, 1) times t. The raw answers tell which β and t are likely, from 0 to 1; half of the
@@ -38,47 +56,55 @@ def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float)
     independent
         How many independent answers the noise amounts to, at most k. Fewer are weaker evidence.
     """
-    result = np.zeros_like(raw)
+    expected = np.zeros_like(raw)
     is_noisy = noise > _NO_NOISE * np.max(noise, initial=0.0)
     if not is_noisy.any():
-        return result
+        return Misfit(expected, 0.0)
     excess = (raw - fitted)[is_noisy]
     size = np.maximum(fitted[is_noisy], 0.0)
     tempering = independent / len(raw)
     weights = []
     means = []
+    spreads = []
     for share in _OWN_SHARES:
         for common in _COMMON_SHARES:
-            log_likelihood, mean = _under(share, common, excess, size, noise[is_noisy])
+            log_likelihood, mean, spread = _under(share, common, excess, size, noise[is_noisy])
             prior = _prior(share, _OWN_SHARES) * _prior(common, _COMMON_SHARES)
             weights.append(tempering * log_likelihood + np.log(prior))
             means.append(mean)
+            spreads.append(spread)
     relative = np.exp(np.array(weights) - np.max(weights))
-    result[is_noisy] = relative @ np.array(means) / relative.sum()
-    return result
+    relative /= relative.sum()
+    overall = relative @ np.array(means)
+    expected[is_noisy] = overall
+    # Within the shares, and between them.
+    between = np.sum((np.array(means) - overall) ** 2, axis=1)
+    return Misfit(expected, float(relative @ (np.array(spreads) + between)))
 
 
 def _prior(share: float, shares: tuple[float, ...]) -> float:
     """Return the prior weight of a share: half for none, the rest for all others alike."""
-    # Chosen among three settings of the weights. That count is of these weights alone: some 60
+    # Chosen among three settings of the weights. That count is of these weights alone: some 80
     # variants of the whole rule were tried on kept draws (docs/explanation/risk.md).
     return 0.5 if share == 0 else 0.5 / (len(shares) - 1)
 
 
 def _under(
     share: float, common: float, excess: Array, size: Array, noise: Array
-) -> tuple[float, Array]:
-    """Return the log-likelihood of the excess under two shares, and the expected misfit.
+) -> tuple[float, Array, float]:
+    """Return, under two shares, the log-likelihood of the excess and the misfit's mean and spread.
 
-    The excess has the covariance D + β² a aᵀ with D = diag(noise + t² a²), which is inverted by
-    the formula of Sherman and Morrison.
+    The excess has the covariance C = D + β² a aᵀ with D = diag(noise + t² a²), which is inverted
+    by the formula of Sherman and Morrison. What is left of the misfit's variance is N - N C⁻¹ N.
     """
     variance = noise + share**2 * size**2
     of_size = size / variance
     growth = 1 + common**2 * float(size @ of_size)
-    along = common**2 * float(excess @ of_size) / growth
-    solved = excess / variance - along * of_size
+    coupling = common**2 / growth
+    solved = excess / variance - coupling * float(excess @ of_size) * of_size
     log_determinant = float(np.sum(np.log(variance))) + np.log(growth)
     log_likelihood = -(float(excess @ solved) + log_determinant) / 2
     mean = share**2 * size**2 * solved + common**2 * size * float(size @ solved)
-    return log_likelihood, mean
+    of_single = float(np.sum(noise * (variance - noise) / variance))
+    spread = of_single + coupling * float(np.sum((noise * of_size) ** 2))
+    return log_likelihood, mean, spread

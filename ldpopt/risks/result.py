@@ -37,8 +37,8 @@ class Risk:
         The unbiased estimate, per answer. It may be negative where the error is small beside the
         noise.
     low, high
-        Interval for the squared error on this collection, cut off at 0. It is a normal
-        approximation: the error of a few sets is skewed, and is covered less often than stated.
+        Interval for the squared error on this collection, cut off at 0. It is wide for a few sets,
+        where it covers more often than stated.
     by
         ``"sure"``, or ``"bootstrap"``, which is about noise of 1 + ``alpha`` times the variance.
     answers
@@ -65,11 +65,11 @@ class Risk:
         """Return the risk per answer from what is known of all answers together."""
         level = rest["level"]
         k = collection.count
-        reach = quantile(level) * evidence.variance(collection) ** 0.5 / k
+        low, high = evidence.interval(collection, quantile(level))
         mean = evidence.total / k
         answers = names_of(collection.names, k)
         # Unbiased estimates may be negative, though squared errors never are.
-        ends = (max(mean - reach, 0.0), max(mean + reach, 0.0))
+        ends = (max(low, 0.0) / k, max(high, 0.0) / k)
         return cls(method, mean, *ends, by, answers, **rest)
 
     @property

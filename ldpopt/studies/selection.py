@@ -20,7 +20,7 @@ from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.risks import Collection, RiskTable
-from ldpopt.risks.misfit import expected_misfit
+from ldpopt.risks.misfit import Misfit, expected_misfit
 from ldpopt.studies.risk import ALPHA, PROBES, evidence_of, kind_for
 from ldpopt.tables import data_frame, html_of, lines_of
 
@@ -81,8 +81,9 @@ class Selection:
     risks
         Unbiased estimates of the same errors; None without them.
     extra
-        What is added to each simulated error, since the raw answers show that the synthetic data
-        are wrong for these queries; the smallest sum is chosen. Empty unless both kinds are used.
+        What is added to each simulated error for the part of the true answers that the synthetic
+        data miss, as far as the raw answers tell it; the smallest sum is chosen. Empty unless both
+        kinds are used.
     """
 
     method: str
@@ -106,7 +107,7 @@ class Selection:
         more = self.extra[self.simulated] - self.extra[self.method]
         return (
             f"the simulations would choose {self.simulated}, but the raw answers show that the "
-            f"data that {self.fit} fits are wrong for these sets, which adds {more:.3g} to its "
+            f"data that {self.fit} fits may be wrong for these sets, which adds {more:.3g} to its "
             f"error over that of {self.method}"
         )
 
@@ -223,9 +224,9 @@ def select_method(
     collections of n users who hold values by it are simulated with the estimate's own oracle, and
     every candidate is judged on them (N V-D). It has little noise, but is as good as the fit: where
     shrinkage adds up, as in sets whose members belong together, the fit itself is shrunk and takes
-    the harm for truth. The raw answers on these very reports are unbiased, with more noise. Where
-    they show that the fit's answers are wrong, by more than their noise explains, each simulated
-    error is corrected by the part of this misfit that the method's own answers do not follow;
+    the harm for truth. The raw answers on these very reports are unbiased, with more noise. They
+    tell how far the fit's answers may be from the true ones: each simulated error is corrected by
+    the expected square of that part of this misfit that the method's own answers do not follow, and
     ``disagreement`` states where this overrules the simulation. ``risks`` holds unbiased estimates
     of the errors (``compare_risk``) beside them.
 
@@ -318,8 +319,8 @@ def _risks(
     return list(evidence), table
 
 
-def _misfit(simulated: _Simulated, collection: Collection, rng: np.random.Generator) -> Array:
-    """Return by how much the true answers are expected to exceed those of the simulated truth."""
+def _misfit(simulated: _Simulated, collection: Collection, rng: np.random.Generator) -> Misfit:
+    """Return what is known of how far the true answers exceed those of the simulated truth."""
     raw = collection.raw
     fitted = simulated.truth
     # The fit follows the noise a little: it is nearer to the raw estimate than the truth is.
@@ -337,24 +338,27 @@ def _extra_errors(
     simulated: _Simulated,
     methods: Mapping[str, Method],
     collection: Collection,
-    misfit: Array,
+    misfit: Misfit,
 ) -> dict[str, float]:
     """Return what a misfit adds to the mean squared error of each method's answers.
 
-    A method whose answers follow the misfit by the share ρ misses it by 1 - ρ: Norm follows it
-    whole, and its error is what is simulated. How far others do is seen in their answers on this
-    collection, as the projection on the misfit.
+    A method that moves the fit's answers by the share ρ of the way to the raw ones misses 1 - ρ of
+    the misfit: Norm follows it whole, and its error is what is simulated. One that moves the other
+    way misses more than all of what is expected; what is unknown beyond that has no direction.
     """
     fitted = collection.answered(simulated.truth)
-    size = float(misfit @ misfit)
+    way = collection.answers - fitted
+    length = float(way @ way)
+    expected = float(misfit.mean @ misfit.mean)
     extra = {}
     for name, method in methods.items():
         processed = method.solve(collection.raw)
         answers = collection.answered(processed.frequencies, clip=processed.clip_answers)
-        followed = float((answers - fitted) @ misfit) / size if size > 0 else 1.0
+        followed = float((answers - fitted) @ way) / length if length > 0 else 1.0
         # Beyond the misfit it is noise, which the simulation counts already.
-        missed = 1 - min(max(followed, 0.0), 1.0)
-        extra[name] = missed**2 * size / collection.count
+        missed = 1 - min(followed, 1.0)
+        total = missed**2 * expected + min(missed, 1.0) ** 2 * misfit.spread
+        extra[name] = total / collection.count
     return extra
 
 
