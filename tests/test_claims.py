@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
+import ldpopt
 from ldpopt import closed_form
 from ldpopt.claims import (
     LEDGER,
@@ -27,6 +28,7 @@ from ldpopt.claims.engine.ledger import collect
 from ldpopt.claims.reference import published
 from ldpopt.claims.topics import (
     authors,
+    beside_the_law,
     bias,
     controls,
     derivations,
@@ -40,12 +42,14 @@ from ldpopt.claims.topics import (
 )
 from ldpopt.claims.topics.errata import _zero_first
 from ldpopt.datasets import Dataset
+from ldpopt.estimate import metrics
 from ldpopt.oracles import OUE, subset
 from ldpopt.oracles.forms import HashForm
-from ldpopt.priors import PowerLaw
+from ldpopt.priors import Blend, Discrete, PowerLaw
 from ldpopt.rendering import picture
 from ldpopt.rendering.claims_page import HEADLINES, claims_page
 from ldpopt.rendering.page import papers_of
+from ldpopt.reports.estimate import unchanged
 from ldpopt.risks import Collection
 from ldpopt.sources import Sources
 from ldpopt.studies import selection
@@ -330,6 +334,23 @@ BREAKS = {
         Sources,
         "precisions",
         property(lambda self: tuple(np.full(each.size, 1.0) for each in self.sources)),
+    ),
+    "near-the-law": lambda patch: patch.setattr(
+        beside_the_law, "postprocess", lambda raw, method: ldpopt.postprocess(raw, "norm-sub")
+    ),
+    "law-and-limit": lambda patch: patch.setattr(metrics, "law_limit", metrics.accuracy_limit),
+    # The posterior under the mean of the laws, as it was before.
+    "mean-of-posteriors": lambda patch: patch.setattr(
+        Blend,
+        "posterior_mean",
+        lambda self, y, sd: Discrete(self.support, self.weights, self.n).posterior_mean(y, sd),
+    ),
+    "reports-over-counts": lambda patch: patch.setattr(
+        beside_the_law,
+        "refine",
+        lambda oracle, reports, *start: unchanged(
+            oracle.estimate(oracle.support_counts(reports), len(reports))
+        ),
     ),
     "choice-by-both": lambda patch: patch.setattr(
         selection, "_misfit", lambda simulated, collection, rng: np.zeros(collection.count)
