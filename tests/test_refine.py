@@ -391,3 +391,41 @@ def test_likelihoods_of_counts_refuse_a_refined_estimate():
     problem = ldpopt.Problem(BinomialMLE(), [ldpopt.constraints.NonNegative()])
     with pytest.raises(InvalidInputError, match="refined estimate comes from the reports"):
         problem.solve(fine)
+
+
+@pytest.mark.parametrize("oracle", [OUE(3.0, EIGHT), SUE(2.0, EIGHT)], ids=repr)
+def test_a_false_report_moves_values_by_no_more_than_is_stated(oracle):
+    more = oracle.likelihood_ratio - 1
+    # Every report that there is: the worst one for each value is among them.
+    supports = oracle.report_form.supports().astype(float)
+    s = 1 + more * supports @ SKEWED
+    information = oracle.information(SKEWED)
+    steps = [information.step(more * row / mass) for row, mass in zip(supports, s, strict=True)]
+    by_report = np.max(np.abs(steps), axis=0)
+    of_counts = (supports - supports.mean(axis=1, keepdims=True)) / (oracle.p - oracle.q)
+    by_count = np.max(np.abs(of_counts), axis=0)
+    expected_mass = 1 + more * oracle.q
+    assert np.all(by_report <= expected_mass * by_count)
+    # It is no idle bound: of rare values half of it and more is reached.
+    assert np.max(by_report / by_count) > 0.65 * expected_mass
+
+
+def test_an_attack_gains_little_more_from_a_second_pass():
+    d = 32
+    f = 1 / np.arange(1, d + 1)
+    f /= f.sum()
+    oracle = OUE(2.0, d)
+    honest = reports_of(oracle, f, 9_500)
+    # Each false report supports the five rarest values, and as many others as an honest one.
+    bits = np.zeros((500, d), dtype=np.uint8)
+    bits[:, -5:] = 1
+    forged = np.concatenate([honest, np.packbits(bits, axis=1)])
+    raised = []
+    for reports in (honest, forged):
+        raw = oracle.estimate(oracle.support_counts(reports), len(reports))
+        fine = refine(oracle, reports, start="norm-sub")
+        raised.append([each.frequencies[-5:].sum() for each in (raw, fine)])
+    of_counts, of_reports = np.diff(raised, axis=0)[0]
+    assert of_counts > 0.3
+    expected_mass = 1 + (oracle.likelihood_ratio - 1) * oracle.q
+    assert of_reports <= expected_mass * of_counts

@@ -90,8 +90,8 @@ def near_the_law(instances: InstanceSet) -> Finding:
     """
     rng = instances.rng()
     draws = 6 if instances.quick else 15
-    near = []
-    far = []
+    near: list[Ratio] = []
+    far: list[Ratio] = []
     for setting in _SETTINGS:
         truth, raw = _drawn(setting, draws, rng)
         of_law = metrics.mean_squared_error(metrics.law_limit(raw, truth), truth)
@@ -158,13 +158,14 @@ def mean_of_posteriors(instances: InstanceSet) -> Finding:
     errors = []
     for draw in range(draws):
         vector = raw[draw]
-        counts = vector.frequencies * vector.n
-        sd = vector.sigma * vector.n
+        n = vector.noise.require_n()
+        counts = vector.frequencies * n
+        sd = vector.sigma * n
         blend = Auto.fit(vector)
         mean = Discrete(blend.support, blend.weights, blend.n)
         errors.append(
             [
-                metrics.mean_squared_error(law.posterior_mean(counts, sd) / vector.n, truth)
+                metrics.mean_squared_error(law.posterior_mean(counts, sd) / n, truth)
                 for law in (blend, mean)
             ]
         )
