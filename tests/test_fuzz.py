@@ -284,6 +284,16 @@ OPTIONS = {
     },
     "merge": {},
     "select": {"--seed": AMOUNTS, "--fit": ["norm-sub", "x"], **FOREIGN},
+    "risk": {
+        **FOREIGN,
+        "--problem": ["problem.toml"],
+        "--query": [],
+        "--n": AMOUNTS,
+        "--level": AMOUNTS,
+        "--by": ["auto", "sure", "x"],
+        "--seed": AMOUNTS,
+        "--out": OUTPUTS,
+    },
     "estimate": {
         **FOREIGN,
         "--problem": ["problem.toml"],
@@ -293,6 +303,7 @@ OPTIONS = {
         "--answers": OUTPUTS,
         "--out": OUTPUTS,
         "--interval": AMOUNTS,
+        "--top": AMOUNTS,
     },
     "perturb": {"--seed": AMOUNTS},
 }
@@ -300,6 +311,7 @@ NEEDED = {
     "aggregate": {"--out": OUTPUTS},
     "merge": {"--out": OUTPUTS},
     "select": {"--query": ["sets.json"], "--trials": ["2"], "--candidates": ["base,norm-sub"]},
+    "risk": {"--methods": ["base,norm-sub"]},
     "estimate": {},
     "perturb": {
         "--oracle": ["grr", "olh"],
@@ -312,6 +324,7 @@ FLAGS = {
     "aggregate": "--keep-going",
     "merge": "--json",
     "select": "--json",
+    "risk": "--json",
     "estimate": "--json",
     "perturb": "--json",
 }

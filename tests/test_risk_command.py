@@ -28,6 +28,7 @@ def files(tmp_path_factory):
     (folder / "own.toml").write_text(
         'loss = "LeastSquares"\n[[constraints]]\nname = "SumsTo"\ntotal = 1\n'
     )
+    (folder / "huge.csv").write_text("value,frequency\na,1e308\nb,-1e308\n")
     counts = folder / "c.json"
     for arguments in (
         ("aggregate", folder / "r.parquet", "--out", counts),
@@ -106,6 +107,7 @@ def test_table_file_and_picture(world):
         (["c.json", "--by", "magic"], "unknown by 'magic'"),
         (["c.json", "--by", "sure", "--methods", "base-cut"], "base-cut jumps"),
         (["c.json", "--level", 1], "--level"),
+        (["c.json", "--seed", "-1"], "--seed must be at least 0"),
         (["c.json", "--out", "t.txt"], "results are written to"),
         (["c.json", "--plot", "c.json"], "pictures are written to"),
         (["c.json", "--problem", "own.toml", "--problem", "own.toml"], "another candidate"),
@@ -115,6 +117,7 @@ def test_table_file_and_picture(world):
         (["raw.csv"], "give all"),
         (["raw.csv", *PROTOCOL, "--domain", 4], "leave out --domain"),
         (["processed.csv", *PROTOCOL], "processed.csv is processed"),
+        (["huge.csv", *PROTOCOL], "huge.csv is processed"),
         (["c.json", *PROTOCOL[:-1], 7], "--n is 7, but c.json"),
     ],
 )

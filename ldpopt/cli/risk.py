@@ -115,6 +115,7 @@ def risk(
         validate.lookup("method", name, METHODS)
     validate.lookup("by", by, dict.fromkeys(_BY))
     validate.real("--level", level, above=0, below=1)
+    validate.integer("--seed", seed, minimum=0)
     files = list(problem or [])
     _check_problems(files)
     jumping = [name for name in names if METHODS[name].is_continuous is False]

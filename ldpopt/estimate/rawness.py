@@ -32,7 +32,9 @@ def are_surely_raw(frequencies: Array, n: int, protocol: PureProtocol) -> bool:
     """
     if n > _COUNTABLE:
         return False
-    counts = n * (protocol.q + (protocol.p - protocol.q) * frequencies)
+    # Numbers beyond the largest double are no counts: that needs no warning.
+    with np.errstate(over="ignore"):
+        counts = n * (protocol.q + (protocol.p - protocol.q) * frequencies)
     nearest = np.clip(np.rint(counts), 0, n)
     if np.max(np.abs(counts - nearest)) > _COUNT_ROUNDING * n:
         return False
