@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify, few_values, polyhedron
+from ldpopt.solve.certificate.ball_gap import ball_gap
 from ldpopt.solve.certificate.certificate import scale_of, terms_of
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
@@ -125,13 +126,21 @@ def _bound(
         bound = few_values.quick_gap(formulation, start, point)
     if bound is None and is_convex and plan.path == "closed-form":
         bound = slope_gap(formulation, start, point)
+    # Of a kink that takes one slope only, and of the curvature nothing.
+    if is_convex and not _is_small(bound, tolerance):
+        bound = ball_gap(formulation, start, point) or bound
     # A bound that is too large may be one that knows too little.
-    if bound is not None and np.all(bound.gap <= tolerance * bound.terms):
+    if bound is not None and _is_small(bound, tolerance):
         return bound
     if is_convex:
         return _by_programs(formulation, start, point, tolerance)
     certificate = certify(formulation, start, point)
     return SizedGap(certificate.gap, certificate.scale)
+
+
+def _is_small(bound: SizedGap | None, tolerance: float) -> bool:
+    """Return whether a bound is known and proves the accuracy."""
+    return bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
 
 
 def _at_hand(

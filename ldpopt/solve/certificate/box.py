@@ -48,7 +48,7 @@ def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     result = long_bound(formulation, start, point)
     reason = ""
     if result is None:
-        model = _Model.of(formulation, start, point)
+        model = Model.of(formulation, start, point)
         result = model.bound()
         if np.isinf(result.gap).any():
             reason = no_bound(model.limits)
@@ -71,14 +71,14 @@ def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Arr
 def bound(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Bound:
     """Return the gap and the multiplier of the total that proves it."""
     quick = long_bound(formulation, start, point)
-    return _Model.of(formulation, start, point).bound() if quick is None else quick
+    return Model.of(formulation, start, point).bound() if quick is None else quick
 
 
 def _explanation(
     formulation: Formulation, start: FrequencyEstimate, point: Array, mu: Array
 ) -> Explanation:
     """Return the multipliers at a price of the total, and how well they explain the gradient."""
-    model = _Model.of(formulation, start, point)
+    model = Model.of(formulation, start, point)
     price = np.broadcast_to(-mu[..., None], point.shape)
     residual = model.tangent.slope_towards(price) - price
     multipliers, stationarity, complementarity = bound_multipliers(residual, point, model.bounds)
@@ -86,7 +86,7 @@ def _explanation(
     return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
 
 
-class _Model(NamedTuple):
+class Model(NamedTuple):
     """A problem at a point: the loss there, and what competes with the point.
 
     Attributes
@@ -105,7 +105,8 @@ class _Model(NamedTuple):
     total: float | None
 
     @classmethod
-    def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Model:
+    def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> Model:
+        """Return the problem at f, of the estimate's shape."""
         region = formulation.region(start.d)
         loss = formulation.loss.convexified(point, start)
         limits = within_sublevel(loss, start, point, reach(loss, start, region), is_box=True)

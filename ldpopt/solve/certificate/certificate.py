@@ -26,6 +26,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
+from ldpopt.solve.certificate.ball_gap import ball_gap
 from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import Evidence, Explanation, SizedGap
@@ -403,10 +404,14 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     if box.applies(problem, start.d):
         return _box_evidence(problem, start, point)
     quick = pooled_gap(problem, start, point)
+    # Where a row may hold is plain; in a ball only a cone program would know better.
+    has_rows = quick is not None
+    if quick is None:
+        quick = ball_gap(problem, start, point)
     if quick is None:
         return polyhedron.evidence(problem, start, point)
     # A short vector gets the better of both, which mostly differ in the last digit of rounding.
-    is_worth_rows = point.ndim == 1 and start.d < _LONG_FOR_ROWS
+    is_worth_rows = has_rows and point.ndim == 1 and start.d < _LONG_FOR_ROWS
     sufficient = polyhedron.SUFFICIENT if point.ndim > 1 else _PROMISED
     if not is_worth_rows and np.all(quick.gap <= sufficient * quick.terms):
         # The multipliers of all rows take a system or a program per trial: for who reads them.

@@ -281,6 +281,13 @@ class MixedLoss:
             is_settled &= is_sure.reshape(self.f.shape)
         return lowest, is_settled
 
+    def averaged(self, values: Array, weights: Array, near: float) -> Array:
+        """Return numbers averaged where only their sums count: over runs of equal values."""
+        result = np.broadcast_to(values, self.f.shape).reshape(-1, self.f.shape[-1])
+        for part in self.shared_kinks:
+            result = part.averaged(result, weights.reshape(result.shape), near)
+        return result.reshape(self.f.shape)
+
     def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
         """Return the loss, with the tangent for its smooth part, as an expression for one trial."""
         import cvxpy as cp

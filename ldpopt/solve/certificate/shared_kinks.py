@@ -100,6 +100,10 @@ class SharedKinks:
         """
         raise NotImplementedError
 
+    def averaged(self, values: Array, weights: Array, near: float) -> Array:
+        """Return numbers of shape (trials, d), with their mean where only a sum is settled."""
+        return values
+
     def slopes(self, wanted: Array) -> Slopes:
         """Return slopes near the wanted ones, of shape (trials, d), at the least cost in sight."""
         # Wanted slopes may be of any size: what overflows is not chosen.
@@ -158,6 +162,20 @@ class _Variation(SharedKinks):
         """Return the signs of the jumps; a run's slopes sum to those at its two ends."""
         slope, _ = self._placed(self._weight * self._signs(near))
         return slope, np.ones(slope.shape, dtype=np.bool_)
+
+    def averaged(self, values: Array, weights: Array, near: float) -> Array:
+        """Return the weighted mean of each run."""
+        is_new = np.abs(self._jumps) > near * self._reach()
+        first = np.ones((len(is_new), 1), dtype=np.bool_)
+        # Runs of all trials are numbered one after the other.
+        run = np.cumsum(np.hstack([first, is_new]).ravel()) - 1
+        weight = weights[:, self._chain].ravel()
+        mass = np.bincount(run, weight)
+        sums = np.bincount(run, weight * values[:, self._chain].ravel())
+        means = sums / np.where(mass > 0, mass, 1.0)
+        result = values.copy()
+        result[:, self._chain] = means[run].reshape(len(is_new), -1)
+        return result
 
     def _candidates(self, wanted: Array) -> Iterator[Slopes]:
         """Yield slopes whose prefix sums follow the wanted ones as far as the weight allows."""
