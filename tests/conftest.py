@@ -2,6 +2,7 @@
 
 import gc
 
+import numpy  # noqa: F401, Hypothesis seeds its random numbers if it is loaded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +22,15 @@ def _first_example(_):
     """Do nothing, once."""
 
 
-def pytest_collection_finish():
-    # Hypothesis 6.100 registers its random numbers in its first example, and asks the search for
-    # garbage who refers to them: that must see the objects that are frozen below.
+def pytest_collection():
+    # In its first example Hypothesis registers its random numbers and numpy's, and asks the search
+    # for garbage who refers to them: it must see the objects that are frozen below, and takes half
+    # a second once the tests are loaded.
     _first_example()
-    gc.collect()
+
+
+def pytest_collection_finish():
+    # What imports left behind is kept too: to look for it first would take half a second.
     gc.freeze()
     # Libraries that tests load later are not frozen: at the usual thresholds, searching them again
     # and again took 3 to 7 % of the processor time. Here a full one comes every 4 million objects.
