@@ -129,6 +129,10 @@ class Constraint(Adjustable):
         """
         return None
 
+    def face(self, f: Array, near: float) -> LinearInequalities | None:
+        """Return rows in f alone that stand for rows with further variables around f, or None."""
+        return None
+
     def total(self, d: int | None = None) -> float | None:
         """Return the sum of all d values if the constraint fixes it and nothing else, or None.
 

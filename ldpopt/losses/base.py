@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -355,6 +355,20 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
             divisor = validate.real("the divisor of a loss", divisor, above=0)
         return self.__mul__(1 / divisor)
 
+    def leaves(self) -> Iterator[tuple[float, Loss]]:
+        """Yield the losses that a sum consists of, also within inner sums, behind their factors.
+
+        A loss that is no sum is its own leaf, behind the factor 1.
+
+        Examples
+        --------
+        >>> from ldpopt.losses import Entropy, LeastSquares
+        >>> inner = LeastSquares() + 0.5 * Entropy()
+        >>> list((2 * inner).leaves())
+        [(2.0, LeastSquares()), (1.0, Entropy())]
+        """
+        yield 1.0, self
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -447,6 +461,12 @@ class WeightedSum(SeparableLoss):
         self.weights = tuple(
             validate.real("the factor of a loss", weight, minimum=0) for weight in weights
         )
+
+    def leaves(self) -> Iterator[tuple[float, Loss]]:
+        """Yield the leaves of all terms, behind the products of their factors."""
+        for weight, term in zip(self.weights, self.terms, strict=True):
+            for inner, leaf in term.leaves():
+                yield weight * inner, leaf
 
     @property
     def parts(self) -> list[tuple[float, Loss]]:

@@ -30,13 +30,18 @@ SIMPLEX = (NonNegative(), SumsTo(1.0))
 
 def base_cut(*, alpha: float = _ALPHA, top_k: int | None = None) -> Problem:
     """Return the problem of Base-Cut; the number of values of interest may replace alpha."""
+    return Problem(_cut(alpha, top_k), [NonNegative()])
+
+
+def _cut(alpha: float, top_k: int | None) -> HardThreshold:
+    """Return the loss of Base-Cut, or raise an error if both options set its threshold."""
     alpha = validate.real("alpha", alpha, above=0)
     if top_k is None:
-        return Problem(HardThreshold(alpha), [NonNegative()])
+        return HardThreshold(alpha)
     # An alpha of 2 that the caller wrote looks like the default: it passes.
     if alpha != _ALPHA:
         raise InvalidInputError("alpha and top_k both set the threshold: give one of them")
-    return Problem(HardThreshold(top_k=top_k), [NonNegative()])
+    return HardThreshold(top_k=top_k)
 
 
 def base_zero(*, beta: float = _BETA) -> Problem:
@@ -46,10 +51,8 @@ def base_zero(*, beta: float = _BETA) -> Problem:
 
 def norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition:
     """Return Norm-Hyb: which values Base-Cut keeps decides what is fixed."""
-    cut = base_cut(alpha=alpha, top_k=top_k)
     # The same threshold decides which values are kept and which problem that amounts to.
-    loss = cut.loss
-    assert isinstance(loss, HardThreshold)
+    loss = _cut(alpha, top_k)
 
     def minimise(estimate: FrequencyEstimate) -> Array:
         return closed_form.norm_hyb(estimate.frequencies, loss.threshold(estimate))
@@ -60,6 +63,7 @@ def norm_hyb(*, alpha: float = _ALPHA, top_k: int | None = None) -> Composition:
         return Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), Fixed(kept, f[kept])])
 
     formula = "min ½‖f-f̃‖², f ≥ 0, Σf = 1, f = f̃ where Base-Cut keeps f̃"
+    cut = Problem(loss, [NonNegative()])
     return Composition(cut, stated_by, minimise, "norm-hyb", formula)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -43,29 +41,19 @@ def about_one(
     if not isinstance(measured, Sources):
         return problem, measured
     loss = problem.loss
-    if isinstance(loss, WeightedSum):
-        parts = list(_leaves(loss))
+    leaves = list(loss.leaves())
+    if leaves[0][1] is not loss:
+        # Of all leaves: a penalty inside an inner sum would otherwise count once per measurement.
         terms = [
-            term if isinstance(term, _PENALTIES) else _joint(term, measured) for _, term in parts
+            term if isinstance(term, _PENALTIES) else _joint(term, measured) for _, term in leaves
         ]
-        loss = WeightedSum(terms, [weight for weight, _ in parts])
+        loss = WeightedSum(terms, [weight for weight, _ in leaves])
     else:
         loss = _joint(loss, measured)
         # Alone a factor of the loss changes nothing, and the plain loss has more closed forms.
         if isinstance(loss, WeightedLeastSquares) and np.ptp(loss.weights) == 0:
             loss = LeastSquares()
     return problem.with_loss(loss), measured.combined()
-
-
-def _leaves(loss: Loss) -> Iterator[tuple[float, Loss]]:
-    """Return the terms of a sum, and of the sums among them, behind their factors."""
-    if not isinstance(loss, WeightedSum):
-        yield 1.0, loss
-        return
-    for weight, term in zip(loss.weights, loss.terms, strict=True):
-        # A penalty inside an inner sum would otherwise count once per measurement.
-        for inner, leaf in _leaves(term):
-            yield weight * inner, leaf
 
 
 def _joint(loss: Loss, sources: Sources) -> Loss:

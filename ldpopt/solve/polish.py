@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Linear, Smooth
+from ldpopt.constraints import Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.active_rows import (
@@ -67,14 +67,13 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     loss = formulation.loss
     if loss.separable is None or loss.smooth_part is not loss:
         return outcome
-    has_signs = any(isinstance(constraint, Smooth) for constraint in formulation.constraints)
     source = RowsOfTrials(formulation, start.d)
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]
-        near = formulation
-        if has_signs:
-            near = _with_signs(formulation, points[trial])
+        near = _with_signs(formulation, points[trial])
+        # Rows that do not depend on the point are kept for all trials.
+        if near is not formulation:
             source = RowsOfTrials(near, start.d)
         rows = source.of(loss, estimate)
         better = _polished(near, estimate, points[trial], rows)
@@ -88,13 +87,13 @@ def _with_signs(formulation: Formulation, point: Array) -> Formulation:
 
     Whether the minimum of this part is that of the whole is for the certificate to say.
     """
-    constraints: list[Constraint] = []
-    for constraint in formulation.constraints:
-        if isinstance(constraint, Smooth):
-            rows = constraint.face(point, _FLAT)
-            constraints.append(Linear(rows.matrix, rows.lower, rows.upper))
-        else:
-            constraints.append(constraint)
+    faces = [constraint.face(point, _FLAT) for constraint in formulation.constraints]
+    if all(rows is None for rows in faces):
+        return formulation
+    constraints = [
+        constraint if rows is None else Linear(rows.matrix, rows.lower, rows.upper)
+        for constraint, rows in zip(formulation.constraints, faces, strict=True)
+    ]
     return Formulation(formulation.loss, tuple(constraints))
 
 
